@@ -1,0 +1,66 @@
+package fleet
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Revision numbers the commits of a fleet. It starts at 0 (nothing was ever committed) and grows by exactly one per
+// commit.
+type Revision int64
+
+// Kind names a kind of document, as it is written in the log and in the API.
+type Kind string
+
+// The kinds of documents.
+const (
+	KindCluster     Kind = "cluster"
+	KindComponent   Kind = "platform_component"
+	KindNamespace   Kind = "namespace"
+	KindRoleBinding Kind = "rolebinding"
+)
+
+// Change is one document before and after a commit, as canonical JSON. Before is nil when the document was created,
+// After is nil when it was deleted; they are never both nil.
+type Change struct {
+	Kind   Kind
+	ID     string
+	Before json.RawMessage
+	After  json.RawMessage
+}
+
+// Head names one point of history. ID is the commit that made Revision, so that two histories which happen to have
+// the same length are told apart (a database restored from an older backup and written to since). The zero Head is
+// the empty history.
+type Head struct {
+	Revision Revision
+	ID       uuid.UUID
+}
+
+// Commit is one entry of the log: who changed what, when and why. At is UTC with microsecond precision, which every
+// store keeps.
+type Commit struct {
+	Revision  Revision
+	ID        uuid.UUID
+	At        time.Time
+	Actor     string
+	Reason    string
+	RequestID string
+	Changes   []Change
+}
+
+// Head is the point of history this commit made.
+func (c Commit) Head() Head { return Head{Revision: c.Revision, ID: c.ID} }
+
+// Record is a document as a store keeps it: its canonical JSON and when it was last changed.
+type Record struct {
+	Kind      Kind
+	ID        string
+	Body      json.RawMessage
+	Revision  Revision  // of the last commit that changed it
+	CommitID  uuid.UUID // of that commit
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}

@@ -1,0 +1,75 @@
+// Package store keeps the fleet's commit log and the documents it adds up to. [Store] is the contract every backend
+// fulfils and storetest proves; [Replica] keeps one process's copy of the fleet current and is what the server talks
+// to.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// Errors of the contract. A backend translates its driver's errors to these once, by code; everything else it wraps
+// in ErrUnavailable when trying again later may help.
+var (
+	// ErrStale: the head is no longer the base the commit was computed from. Nothing was written.
+	ErrStale = errors.New("the store's head has moved")
+	// ErrUnknown: the connection was lost while committing and the outcome could not be looked up. The commit may
+	// or may not be in the log.
+	ErrUnknown = errors.New("the outcome of the commit is unknown")
+	// ErrDiverged: the log does not contain the given head: history was replaced, for example by a restored backup.
+	ErrDiverged = errors.New("the store's history is not the one known here")
+	// ErrCompacted: the log no longer reaches back to the given head.
+	ErrCompacted = errors.New("the log no longer reaches back that far")
+	// ErrUnavailable: the store cannot answer at the moment.
+	ErrUnavailable = errors.New("the store is not available")
+	// ErrNotInitialised: the store has no schema yet; a process that may write must migrate it first.
+	ErrNotInitialised = errors.New("the store is not initialised")
+	// ErrSchema: the store's schema is not the one this binary works with. The message names both versions.
+	ErrSchema = errors.New("the store's schema version does not fit this binary")
+	// ErrReadOnly: a commit was tried on a store that was opened read-only.
+	ErrReadOnly = errors.New("the store was opened read-only")
+	// ErrCorrupt: what the store holds contradicts itself. Nothing of it may be served.
+	ErrCorrupt = errors.New("the store's content contradicts itself")
+)
+
+// Snapshot is every document at one head.
+type Snapshot struct {
+	Head    fleet.Head
+	At      time.Time // of the commit at Head; zero for the empty history
+	Records []fleet.Record
+}
+
+// HistoryQuery selects commits, newest first. The zero value of a field does not filter.
+type HistoryQuery struct {
+	Kind   fleet.Kind     // commits that changed a document of this kind
+	ID     string         // ... with this id (together with Kind)
+	Actor  string         // commits by this actor
+	Since  time.Time      // commits at or after this time
+	Until  time.Time      // commits before this time
+	Before fleet.Revision // commits with a smaller revision: where the previous page ended
+	Limit  int            // at most this many; required, 1 to 1000
+}
+
+// Store keeps one fleet. All methods are safe for concurrent use and stop when their context ends.
+type Store interface {
+	// Head returns the newest point of history. It is cheap: replicas ask every 100 ms.
+	Head(ctx context.Context) (fleet.Head, error)
+	// Load returns every document at one head, from one consistent read, sorted by kind and id. ErrCorrupt when
+	// the documents are not the ones the head counts.
+	Load(ctx context.Context) (Snapshot, error)
+	// Commit appends c to the log and applies its changes, all or nothing. c.Revision must be base.Revision+1.
+	// ErrStale when head is not base. When the connection dies while committing the outcome is looked up by c.ID;
+	// ErrUnknown when even that fails.
+	Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error
+	// Since returns the commits after the given head in order, without gaps, at most limit of them; none when the
+	// head is current. ErrDiverged when the log does not contain that head, ErrCompacted when it no longer does.
+	Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error)
+	// History returns commits with all their changes, newest first.
+	History(ctx context.Context, q HistoryQuery) ([]fleet.Commit, error)
+	// Ping tells whether the store answers.
+	Ping(ctx context.Context) error
+	Close() error
+}
