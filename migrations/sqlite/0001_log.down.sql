@@ -1,0 +1,6 @@
+DROP TABLE changes;
+DROP TABLE commits;
+DROP TABLE documents;
+DROP TABLE head;
+
+PRAGMA user_version = 0;

@@ -1,0 +1,214 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+const (
+	// writerWait is how long a commit waits for the commits of other processes.
+	writerWait = 5 * time.Second
+	// settleTimeout is how long we try to find out what became of a commit.
+	settleTimeout = 2 * time.Second
+)
+
+// Commit implements [store.Store].
+func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {
+	if s.cfg.ReadOnly {
+		return store.ErrReadOnly
+	}
+	if err := valid(base, c); err != nil {
+		return err
+	}
+	doing := fmt.Sprintf("committing revision %d", c.Revision)
+	h, err := s.handles(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := h.writer.Conn(ctx)
+	if err != nil {
+		return translate(ctx, doing, err)
+	}
+	defer func() { _ = conn.Close() }() // back into the pool
+	if err := begin(ctx, conn); err != nil {
+		return translate(ctx, doing, err)
+	}
+	err = write(ctx, conn, base, c)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = h.unmoved(s.cfg.Path)
+	}
+	if err != nil {
+		rollback(conn)
+		return translate(ctx, doing, err)
+	}
+	// From here on the outcome counts, not the caller's patience: SQLite cannot be stopped half-way, and a context
+	// that ends now must not make a commit look undone.
+	if err := s.commit(context.WithoutCancel(ctx), conn); err != nil {
+		rollback(conn)
+		return s.settle(h, c, translate(context.WithoutCancel(ctx), doing, err))
+	}
+	if err := h.unmoved(s.cfg.Path); err != nil {
+		return fmt.Errorf("%w: %s: %w", store.ErrUnknown, doing, err)
+	}
+	return nil
+}
+
+// valid checks what every backend relies on and no SQL can tell clearly.
+func valid(base fleet.Head, c fleet.Commit) error {
+	if c.Revision != base.Revision+1 {
+		return fmt.Errorf("commit: revision %d cannot follow %d", c.Revision, base.Revision)
+	}
+	for _, ch := range c.Changes {
+		if ch.Before == nil && ch.After == nil {
+			return fmt.Errorf("commit: the change of %s %q has neither before nor after", ch.Kind, ch.ID)
+		}
+	}
+	return nil
+}
+
+// begin takes the write lock. SQLite waits for it without looking at the context, so it waits in short pieces.
+func begin(ctx context.Context, conn *sql.Conn) error {
+	giveUp := time.Now().Add(writerWait)
+	for {
+		_, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`)
+		if !hasCode(err, sqlite3.SQLITE_BUSY) || ctx.Err() != nil || time.Now().After(giveUp) {
+			return err
+		}
+	}
+}
+
+func commit(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, `COMMIT`)
+	return err
+}
+
+// rollback ends the transaction of conn. When that fails the connection is thrown away, and the transaction with it.
+func rollback(conn *sql.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	if _, err := conn.ExecContext(ctx, `ROLLBACK`); err != nil {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+}
+
+// settle finds out whether a commit that answered with failed is in the log all the same.
+func (s *Store) settle(h *handles, c fleet.Commit, failed error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	var revision fleet.Revision
+	err := h.reader.QueryRowContext(ctx, `SELECT revision FROM commits WHERE id = ?`, c.ID.String()).Scan(&revision)
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		if moved := h.unmoved(s.cfg.Path); moved != nil {
+			err = moved
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrNoRows):
+		return failed
+	}
+	return fmt.Errorf("%w: %w; looking it up: %w", store.ErrUnknown, failed, err)
+}
+
+// write does everything between BEGIN and COMMIT.
+func write(ctx context.Context, conn *sql.Conn, base fleet.Head, c fleet.Commit) error {
+	now, err := readHead(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if now.Head != base {
+		return fmt.Errorf("%w: it is revision %d, not %d", store.ErrStale, now.Revision, base.Revision)
+	}
+	at := c.At.UnixMicro()
+	documents := now.documents
+	for _, ch := range c.Changes {
+		switch {
+		case ch.Before == nil:
+			documents++
+		case ch.After == nil:
+			documents--
+		}
+	}
+	err = affectOne(ctx, conn, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ? WHERE revision = ? AND commit_id = ?`,
+		int64(c.Revision), c.ID.String(), at, documents, int64(base.Revision), base.ID.String())
+	if errors.Is(err, errNoRow) {
+		return store.ErrStale
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := conn.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, reason, request_id) VALUES (?, ?, ?, ?, ?, ?)`,
+		int64(c.Revision), c.ID.String(), at, c.Actor, c.Reason, c.RequestID); err != nil {
+		return fmt.Errorf("adding commit %s to the log: %w", c.ID, err)
+	}
+	for seq, ch := range c.Changes {
+		if err := apply(ctx, conn, c, ch); err != nil {
+			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)
+		}
+		if _, err := conn.ExecContext(ctx, `INSERT INTO changes (revision, seq, kind, id, before, after) VALUES (?, ?, ?, ?, ?, ?)`,
+			int64(c.Revision), seq, string(ch.Kind), ch.ID, text(ch.Before), text(ch.After)); err != nil {
+			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)
+		}
+	}
+	return nil
+}
+
+// apply changes one document. The base was checked, so a document that is not as the change says is not a race: either
+// the store or the State it was computed from is wrong, and nothing may be built on that.
+func apply(ctx context.Context, conn *sql.Conn, c fleet.Commit, ch fleet.Change) error {
+	at := c.At.UnixMicro()
+	var err error
+	switch {
+	case ch.Before == nil:
+		err = affectOne(ctx, conn, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
+			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			string(ch.Kind), ch.ID, int64(c.Revision), c.ID.String(), at, at, string(ch.After))
+	case ch.After == nil:
+		err = affectOne(ctx, conn, `DELETE FROM documents WHERE kind = ? AND id = ?`, string(ch.Kind), ch.ID)
+	default:
+		err = affectOne(ctx, conn, `UPDATE documents SET revision = ?, commit_id = ?, updated_at = ?, body = ? WHERE kind = ? AND id = ?`,
+			int64(c.Revision), c.ID.String(), at, string(ch.After), string(ch.Kind), ch.ID)
+	}
+	if errors.Is(err, errNoRow) {
+		return fmt.Errorf("%w: the stored document is not the one the commit changes", store.ErrCorrupt)
+	}
+	return err
+}
+
+var errNoRow = errors.New("no row was affected")
+
+func affectOne(ctx context.Context, conn *sql.Conn, query string, args ...any) error {
+	res, err := conn.ExecContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return errNoRow
+	}
+	return nil
+}
+
+func text(body json.RawMessage) any {
+	if body == nil {
+		return nil
+	}
+	return string(body)
+}

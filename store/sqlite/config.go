@@ -1,0 +1,85 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+)
+
+// Config says which database to open. The zero value is not valid: it names none.
+type Config struct {
+	// Path of the database file. Ignored with Memory.
+	Path string
+	// Memory keeps the database in this process only, and only until it is closed. Open migrates it.
+	Memory bool
+	// ReadOnly never writes to the database. SQLite still needs a writable directory, for the file by which the
+	// processes that share a database see each other's commits (https://www.sqlite.org/wal.html#readonly).
+	ReadOnly bool
+}
+
+// ParseURL reads a DATABASE_URL of this backend: sqlite://relative/path, sqlite:///absolute/path or sqlite::memory:.
+//
+// The only parameter is mode, with SQLite's own meanings (https://www.sqlite.org/uri.html): ro opens read-only, memory
+// keeps the database in memory, rw and rwc are accepted and change nothing, since whether a file may be created is
+// decided by whoever migrates it. Anything else is refused, so that a misspelt option is not silently ignored.
+func ParseURL(databaseURL string) (Config, error) {
+	rest, ok := strings.CutPrefix(databaseURL, "sqlite:")
+	if !ok {
+		return Config{}, errors.New(`an SQLite URL starts with "sqlite://"`)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	cfg, err := parsePath(rest)
+	if err != nil {
+		return Config{}, err
+	}
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return Config{}, fmt.Errorf("parameters of the SQLite URL: %w", err)
+	}
+	for name, values := range params {
+		if name != "mode" {
+			return Config{}, fmt.Errorf("unknown parameter %q of the SQLite URL; only mode is known", name)
+		}
+		if len(values) != 1 {
+			return Config{}, errors.New("the SQLite URL sets mode more than once")
+		}
+		switch values[0] {
+		case "rw", "rwc":
+		case "ro":
+			cfg.ReadOnly = true
+		case "memory":
+			cfg.Memory = true
+		default:
+			return Config{}, fmt.Errorf("unknown mode %q of the SQLite URL: want rwc, rw, ro or memory", values[0])
+		}
+	}
+	if cfg.Memory {
+		cfg.Path = ""
+		if cfg.ReadOnly {
+			return Config{}, errors.New("a database in memory cannot be read-only: nothing could ever be in it")
+		}
+	}
+	return cfg, nil
+}
+
+func parsePath(rest string) (Config, error) {
+	if rest == ":memory:" || rest == "//:memory:" {
+		return Config{Memory: true}, nil
+	}
+	path, ok := strings.CutPrefix(rest, "//")
+	if !ok {
+		return Config{}, errors.New(`an SQLite URL is sqlite://relative/path, sqlite:///absolute/path or sqlite::memory:`)
+	}
+	path, err := url.PathUnescape(path)
+	switch {
+	case err != nil:
+		return Config{}, fmt.Errorf("path of the SQLite URL: %w", err)
+	case path == "":
+		return Config{}, errors.New("the SQLite URL names no file")
+	case strings.ContainsRune(path, 0):
+		return Config{}, errors.New("the path of the SQLite URL contains a NUL character")
+	}
+	return Config{Path: filepath.Clean(path)}, nil
+}

@@ -1,0 +1,164 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/flux-resourceset/flux-resourceset/migrations"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// versionTable is golang-migrate's. It exists in every file a migrator of ours has touched.
+const versionTable = "schema_migrations"
+
+// newestVersion is the schema this binary works with: the highest number among the embedded migrations.
+var newestVersion = sync.OnceValue(func() int {
+	files, err := fs.ReadDir(migrations.SQLite, "sqlite")
+	if err != nil {
+		panic(err) // embedded: only a broken build gets here
+	}
+	newest := 0
+	for _, f := range files {
+		number, _, _ := strings.Cut(f.Name(), "_")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			panic(fmt.Errorf("migration %s: %w", f.Name(), err))
+		}
+		newest = max(newest, n)
+	}
+	return newest
+})
+
+// contents is what a database file holds, as far as it matters for deciding what to do with it. The zero value is a
+// file that does not exist.
+type contents struct {
+	exists      bool
+	tables      []string
+	version     int // of our schema; 0: none
+	dirty       bool
+	userVersion int
+	revision    int64 // of the head; 0 without our schema
+}
+
+func (c contents) has(table string) bool { return slices.Contains(c.tables, table) }
+
+// ours tells whether the file has our schema, and ErrNotInitialised or ErrSchema when it has not or has another one.
+func (c contents) ours(path string) error {
+	newest := newestVersion()
+	switch {
+	case !c.exists:
+		return fmt.Errorf("%w: %s does not exist", store.ErrNotInitialised, path)
+	case c.dirty:
+		return fmt.Errorf("%w: a migration of %s was interrupted on its way to version %d, and this binary needs version %d: "+
+			"run `flux-resourceset migrate up`", store.ErrSchema, path, c.version, newest)
+	case c.version == 0:
+		return fmt.Errorf("%w: %s has no schema", store.ErrNotInitialised, path)
+	case c.version > newest:
+		return fmt.Errorf("%w: %s has version %d, this binary knows only versions up to %d: use a newer binary",
+			store.ErrSchema, path, c.version, newest)
+	case c.version < newest:
+		return fmt.Errorf("%w: %s has version %d, this binary needs version %d: run `flux-resourceset migrate up`",
+			store.ErrSchema, path, c.version, newest)
+	}
+	return nil
+}
+
+// inspect looks into a database file without changing it.
+func inspect(ctx context.Context, path string) (contents, error) {
+	var found contents
+	err := readForeign(ctx, path, func(tx *sql.Tx) (err error) {
+		found, err = readContents(ctx, tx)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return contents{}, nil
+	}
+	return found, err
+}
+
+// readForeign runs read in one read transaction on a file of which nothing is known. The error wraps fs.ErrNotExist
+// when there is no such file.
+func readForeign(ctx context.Context, path string, read func(*sql.Tx) error) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file: %s", path, info.Mode())
+	}
+	doing := "reading " + path
+	err = readOnce(ctx, path, accessForeign, read)
+	if hasCode(err, sqlite3.SQLITE_READONLY) {
+		// Its last writer was killed inside a transaction. Rolling that back is what makes it readable.
+		err = readOnce(ctx, path, accessRecover, read)
+	}
+	return translate(ctx, doing, err)
+}
+
+func readOnce(ctx context.Context, path string, a access, read func(*sql.Tx) error) (err error) {
+	db, err := connect(path, a, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	return read(tx)
+}
+
+func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
+	c := contents{exists: true}
+	rows, err := tx.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
+	if err != nil {
+		return c, err
+	}
+	c.tables, err = collect(rows, func(rows *sql.Rows, name *string) error { return rows.Scan(name) })
+	if err != nil {
+		return c, err
+	}
+	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&c.userVersion); err != nil {
+		return c, err
+	}
+	if c.has(versionTable) {
+		err := tx.QueryRowContext(ctx, `SELECT version, dirty FROM `+versionTable+` LIMIT 1`).Scan(&c.version, &c.dirty)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return c, err
+		}
+		c.version = max(c.version, 0) // golang-migrate writes -1 while it takes the first migration back
+	}
+	if c.has("head") && c.version > 0 {
+		if err := tx.QueryRowContext(ctx, `SELECT revision FROM head`).Scan(&c.revision); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// collect reads all rows and closes them. A scan that dies half-way is an error, never a shorter result.
+func collect[T any](rows *sql.Rows, scan func(*sql.Rows, *T) error) (all []T, err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var item T
+		if err := scan(rows, &item); err != nil {
+			return nil, err
+		}
+		all = append(all, item)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return all, nil
+}

@@ -1,0 +1,191 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/golang-migrate/migrate/v4"
+	migratesqlite "github.com/golang-migrate/migrate/v4/database/sqlite"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+
+	"github.com/flux-resourceset/flux-resourceset/migrations"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// lockTimeout is how long a migrator waits for another one. Migrations of a configuration store take moments; one that
+// holds the lock longer than this is stuck, and waiting for ever would hide it.
+const lockTimeout = 30 * time.Second
+
+// SchemaStatus compares a file's schema with this binary's.
+type SchemaStatus struct {
+	Current int  // 0: the file does not exist or has no schema
+	Newest  int  // what this binary works with
+	Dirty   bool // a migration was interrupted; Migrate repairs it
+}
+
+// Status tells which schema version the file has. It changes nothing; a file that does not exist has version 0.
+func Status(ctx context.Context, path string) (SchemaStatus, error) {
+	c, err := inspect(ctx, path)
+	if err != nil {
+		return SchemaStatus{}, err
+	}
+	return SchemaStatus{Current: c.version, Newest: newestVersion(), Dirty: c.dirty}, nil
+}
+
+// Migrate brings the file to the schema of this binary and creates it, with its directory, when it does not exist.
+// Any number of processes may do so at once. What a killed migrator left behind is repaired.
+//
+// ErrSchema: the file's schema is newer than this binary's, or a migration ended in a state nobody can tell.
+// ErrUnavailable: another process holds the migration lock or the database for too long.
+func Migrate(ctx context.Context, path string) error {
+	return withMigrator(ctx, path, func(m *migrate.Migrate, found contents) error {
+		if newest := newestVersion(); found.version > newest {
+			return found.ours(path)
+		}
+		return ignoreNoChange(m.Up())
+	})
+}
+
+// MigrateDown takes the last steps migrations back, and with the first one every document and the whole log. ErrSchema
+// when the file's schema is newer than this binary's, which then does not know how.
+func MigrateDown(ctx context.Context, path string, steps int) error {
+	return withMigrator(ctx, path, func(m *migrate.Migrate, found contents) error {
+		if newest := newestVersion(); found.version > newest {
+			return found.ours(path)
+		}
+		if steps < 1 || steps > found.version {
+			return fmt.Errorf("cannot take %d migrations back: %s has version %d", steps, path, found.version)
+		}
+		return ignoreNoChange(m.Steps(-steps))
+	})
+}
+
+func ignoreNoChange(err error) error {
+	if errors.Is(err, migrate.ErrNoChange) {
+		return nil
+	}
+	return err
+}
+
+// withMigrator runs do under the migration lock, on a file whose version is not dirty.
+func withMigrator(ctx context.Context, path string, do func(*migrate.Migrate, contents) error) (err error) {
+	doing := "migrating " + path
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	unlock, err := lock(ctx, path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+
+	found, err := inspect(ctx, path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	if !found.exists {
+		if err := removeLeftovers(path); err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	if err := found.adoptable(path); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	db, err := connect(path, accessMigrate, 1)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	m, err := newMigrator(db)
+	if err != nil {
+		return translate(ctx, doing, err)
+	}
+	defer func() {
+		source, database := m.Close() // closes db too
+		err = errors.Join(err, source, database)
+	}()
+	stop := context.AfterFunc(ctx, func() { m.GracefulStop <- true })
+	defer stop()
+	if found.dirty {
+		if err := repair(m, path, &found); err != nil {
+			return err
+		}
+	}
+	return translate(ctx, doing, do(m, found))
+}
+
+// lock takes the lock that migrators of one file share. It is ours because golang-migrate's for SQLite works only
+// inside one process, and it is a lock of the operating system, so it goes away with a killed process.
+func lock(ctx context.Context, path string) (unlock func() error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	l := flock.New(path + ".lock")
+	if _, err := l.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w: another process holds the migration lock %s: %w", store.ErrUnavailable, l.Path(), err)
+		}
+		return nil, fmt.Errorf("taking the migration lock: %w", err)
+	}
+	return l.Unlock, nil
+}
+
+// adoptable refuses the database of some other program. The reference's is welcome: our tables go beside its own.
+func (c contents) adoptable(path string) error {
+	if len(c.tables) == 0 || c.has(versionTable) || c.isReference() {
+		return nil
+	}
+	return fmt.Errorf("%s belongs to another program: it has tables like %q and none of ours", path, c.tables[0])
+}
+
+// removeLeftovers deletes the log of a database that is gone. SQLite would take it for the new file's own
+// (https://www.sqlite.org/howtocorrupt.html, "Unlinking or renaming a database file while in use").
+func removeLeftovers(path string) error {
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// newMigrator takes over db and closes it on an error.
+func newMigrator(db *sql.DB) (*migrate.Migrate, error) {
+	target, err := migratesqlite.WithInstance(db, &migratesqlite.Config{MigrationsTable: versionTable})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	source, err := iofs.New(migrations.SQLite, "sqlite")
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	m, err := migrate.NewWithInstance("iofs", source, "sqlite", target)
+	if err != nil {
+		return nil, errors.Join(err, source.Close(), db.Close())
+	}
+	return m, nil
+}
+
+// repair clears the mark of an interrupted migration. A migration and its user_version are one transaction, so
+// user_version is what the file has, whatever golang-migrate was about to note.
+func repair(m *migrate.Migrate, path string, found *contents) error {
+	if d := found.userVersion - found.version; d < -1 || d > 1 || found.userVersion > newestVersion() {
+		return fmt.Errorf("%w: a migration of %s to version %d was interrupted and the file itself says %d, which no migration leaves "+
+			"behind; this binary needs version %d: restore a backup, then run `flux-resourceset migrate up`",
+			store.ErrSchema, path, found.version, found.userVersion, newestVersion())
+	}
+	version := found.userVersion
+	if version == 0 {
+		version = -1 // golang-migrate's "none"
+	}
+	if err := m.Force(version); err != nil {
+		return fmt.Errorf("clearing the mark of an interrupted migration of %s: %w", path, err)
+	}
+	found.version, found.dirty = found.userVersion, false
+	return nil
+}

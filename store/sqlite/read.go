@@ -1,0 +1,313 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// head is the row every commit moves.
+type head struct {
+	fleet.Head
+	at        int64
+	documents int64
+}
+
+// querier is a pool, a connection or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// readHead reads the head, and refuses when the schema is no longer the one this binary knows: another process may
+// have migrated the file since we opened it.
+func readHead(ctx context.Context, q querier) (head, error) {
+	var h head
+	var version sql.NullInt64
+	var dirty sql.NullBool
+	err := q.QueryRowContext(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, v.version, v.dirty
+		FROM head h LEFT JOIN `+versionTable+` v ON true`).
+		Scan(&h.Revision, &h.ID, &h.at, &h.documents, &version, &dirty)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return h, fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
+	case hasCode(err, sqlite3.SQLITE_ERROR):
+		return h, fmt.Errorf("%w: %w", store.ErrSchema, err) // a table of ours is missing
+	case err != nil:
+		return h, err
+	}
+	found := contents{exists: true, version: int(version.Int64), dirty: dirty.Bool}
+	return h, found.ours("the database")
+}
+
+func microtime(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// read runs f in one read transaction: everything f sees is of one moment.
+func (s *Store) read(ctx context.Context, doing string, f func(*sql.Tx, head) error) error {
+	h, err := s.handles(ctx)
+	if err != nil {
+		return err
+	}
+	tx, err := h.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return translate(ctx, doing, err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	at, err := readHead(ctx, tx)
+	if err == nil {
+		err = f(tx, at)
+	}
+	return translate(ctx, doing, err)
+}
+
+// Head implements [store.Store].
+func (s *Store) Head(ctx context.Context) (fleet.Head, error) {
+	h, err := s.handles(ctx)
+	if err != nil {
+		return fleet.Head{}, err
+	}
+	at, err := readHead(ctx, h.reader)
+	if err != nil {
+		return fleet.Head{}, translate(ctx, "reading the head", err)
+	}
+	return at.Head, nil
+}
+
+// Ping implements [store.Store].
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := s.Head(ctx)
+	return err
+}
+
+// Load implements [store.Store].
+func (s *Store) Load(ctx context.Context) (store.Snapshot, error) {
+	var snap store.Snapshot
+	err := s.read(ctx, "loading the fleet", func(tx *sql.Tx, h head) error {
+		if err := inLog(ctx, tx, h.Head); err != nil {
+			return err
+		}
+		rows, err := tx.QueryContext(ctx,
+			`SELECT kind, id, revision, commit_id, created_at, updated_at, body FROM documents ORDER BY kind, id`)
+		if err != nil {
+			return err
+		}
+		records, err := collect(rows, scanRecord)
+		if err != nil {
+			return err
+		}
+		if int64(len(records)) != h.documents {
+			return fmt.Errorf("%w: it holds %d documents and counts %d", store.ErrCorrupt, len(records), h.documents)
+		}
+		for _, r := range records {
+			if r.Revision > h.Revision {
+				return fmt.Errorf("%w: %s %q is of revision %d and the head of %d", store.ErrCorrupt, r.Kind, r.ID, r.Revision, h.Revision)
+			}
+		}
+		snap = store.Snapshot{Head: h.Head, Records: records}
+		if h.Revision > 0 {
+			snap.At = microtime(h.at)
+		}
+		return nil
+	})
+	return snap, err
+}
+
+func scanRecord(rows *sql.Rows, r *fleet.Record) error {
+	var created, updated int64
+	if err := rows.Scan(&r.Kind, &r.ID, &r.Revision, &r.CommitID, &created, &updated, (*[]byte)(&r.Body)); err != nil {
+		return err
+	}
+	r.CreatedAt, r.UpdatedAt = microtime(created), microtime(updated)
+	return nil
+}
+
+// inLog returns ErrCorrupt when the log does not end with the commit that the head names.
+func inLog(ctx context.Context, q querier, h fleet.Head) error {
+	var last fleet.Head
+	err := q.QueryRowContext(ctx, `SELECT revision, id FROM commits ORDER BY revision DESC LIMIT 1`).Scan(&last.Revision, &last.ID)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if last != h {
+		return fmt.Errorf("%w: the head is revision %d, the log ends with %d", store.ErrCorrupt, h.Revision, last.Revision)
+	}
+	return nil
+}
+
+// Since implements [store.Store]. This backend never compacts its log; ErrCompacted is for a log somebody shortened.
+func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error) {
+	if limit < 1 {
+		return nil, fmt.Errorf("commits since revision %d: the limit is %d", after.Revision, limit)
+	}
+	var commits []fleet.Commit
+	err := s.read(ctx, "reading the log", func(tx *sql.Tx, h head) error {
+		if after == h.Head {
+			return nil
+		}
+		if err := known(ctx, tx, after, h); err != nil {
+			return err
+		}
+		var err error
+		commits, err = queryCommits(ctx, tx,
+			`SELECT revision, id, at, actor, reason, request_id FROM commits WHERE revision > ? ORDER BY revision LIMIT ?`,
+			after.Revision, limit)
+		if err != nil {
+			return err
+		}
+		return gapless(commits, after, h, limit)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return commits, nil
+}
+
+// known tells whether the log contains the commit that after names: ErrDiverged or ErrCompacted when it does not.
+func known(ctx context.Context, tx *sql.Tx, after fleet.Head, h head) error {
+	if after.Revision >= h.Revision {
+		return fmt.Errorf("%w: revision %d is not a past of the head, revision %d", store.ErrDiverged, after.Revision, h.Revision)
+	}
+	var first sql.NullInt64
+	if err := tx.QueryRowContext(ctx, `SELECT min(revision) FROM commits`).Scan(&first); err != nil {
+		return err
+	}
+	if after == (fleet.Head{}) {
+		if first.Int64 != 1 {
+			return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, first.Int64)
+		}
+		return nil
+	}
+	var id uuid.UUID
+	err := tx.QueryRowContext(ctx, `SELECT id FROM commits WHERE revision = ?`, after.Revision).Scan(&id)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) && int64(after.Revision) < first.Int64 && after.Revision > 0:
+		return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, first.Int64)
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("%w: it has no revision %d", store.ErrDiverged, after.Revision)
+	case err != nil:
+		return err
+	case id != after.ID:
+		return fmt.Errorf("%w: revision %d is commit %s there and %s here", store.ErrDiverged, after.Revision, id, after.ID)
+	}
+	return nil
+}
+
+// gapless returns ErrCorrupt unless the commits follow after one by one, up to the head or the limit.
+func gapless(commits []fleet.Commit, after fleet.Head, h head, limit int) error {
+	last := after
+	for _, c := range commits {
+		if c.Revision != last.Revision+1 {
+			return fmt.Errorf("%w: revision %d follows %d in the log", store.ErrCorrupt, c.Revision, last.Revision)
+		}
+		last = c.Head()
+	}
+	if len(commits) < limit && last != h.Head {
+		return fmt.Errorf("%w: the head is revision %d, the log ends with %d", store.ErrCorrupt, h.Revision, last.Revision)
+	}
+	return nil
+}
+
+// History implements [store.Store].
+func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
+	if q.Limit < 1 || q.Limit > 1000 {
+		return nil, fmt.Errorf("history: the limit is %d, and must be from 1 to 1000", q.Limit)
+	}
+	if q.ID != "" && q.Kind == "" {
+		return nil, errors.New("history: an id needs a kind")
+	}
+	var where []string
+	var args []any
+	add := func(condition string, values ...any) {
+		where, args = append(where, condition), append(args, values...)
+	}
+	switch {
+	case q.ID != "":
+		add(`revision IN (SELECT revision FROM changes WHERE kind = ? AND id = ?)`, string(q.Kind), q.ID)
+	case q.Kind != "":
+		add(`EXISTS (SELECT 1 FROM changes WHERE changes.revision = commits.revision AND kind = ?)`, string(q.Kind))
+	}
+	if q.Actor != "" {
+		add(`actor = ?`, q.Actor)
+	}
+	if !q.Since.IsZero() {
+		add(`at >= ?`, q.Since.UnixMicro())
+	}
+	if !q.Until.IsZero() {
+		add(`at < ?`, q.Until.UnixMicro())
+	}
+	if q.Before != 0 {
+		add(`revision < ?`, int64(q.Before))
+	}
+	query := `SELECT revision, id, at, actor, reason, request_id FROM commits`
+	if len(where) > 0 {
+		query += ` WHERE ` + strings.Join(where, ` AND `)
+	}
+	query += ` ORDER BY revision DESC LIMIT ?`
+	var commits []fleet.Commit
+	err := s.read(ctx, "reading the history", func(tx *sql.Tx, _ head) (err error) {
+		commits, err = queryCommits(ctx, tx, query, append(args, q.Limit)...)
+		return err
+	})
+	return commits, err
+}
+
+// queryCommits runs a query for rows of the table commits and adds their changes.
+func queryCommits(ctx context.Context, tx *sql.Tx, query string, args ...any) ([]fleet.Commit, error) {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	commits, err := collect(rows, func(rows *sql.Rows, c *fleet.Commit) error {
+		var at int64
+		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Reason, &c.RequestID)
+		c.At = microtime(at)
+		return err
+	})
+	if err != nil || len(commits) == 0 {
+		return nil, err
+	}
+	index := make(map[fleet.Revision]*fleet.Commit, len(commits))
+	revisions := make([]fleet.Revision, len(commits))
+	for i := range commits {
+		index[commits[i].Revision] = &commits[i]
+		revisions[i] = commits[i].Revision
+	}
+	list, err := json.Marshal(revisions) // one parameter, however many there are
+	if err != nil {
+		return nil, err
+	}
+	return commits, addChanges(ctx, tx, string(list), index)
+}
+
+func addChanges(ctx context.Context, tx *sql.Tx, revisions string, to map[fleet.Revision]*fleet.Commit) error {
+	rows, err := tx.QueryContext(ctx, `SELECT revision, kind, id, before, after FROM changes
+		WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision, seq`, revisions)
+	if err != nil {
+		return err
+	}
+	type row struct {
+		revision fleet.Revision
+		change   fleet.Change
+	}
+	changes, err := collect(rows, func(rows *sql.Rows, r *row) error {
+		return rows.Scan(&r.revision, &r.change.Kind, &r.change.ID, (*[]byte)(&r.change.Before), (*[]byte)(&r.change.After))
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range changes {
+		c := to[r.revision]
+		c.Changes = append(c.Changes, r.change)
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+// Package sqlite keeps a fleet in one SQLite file: the default store, for one replica that writes and any number of
+// read-only processes on the same machine. In memory it is SQLite's own memory database, with the same SQL.
+//
+// The file is in WAL mode, which does not work on network file systems (https://www.sqlite.org/wal.html), and every
+// acknowledged commit has been synced to disk.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// Store is a [store.Store] on one SQLite database.
+type Store struct {
+	cfg    Config
+	keeper *sql.DB // holds the database in memory alive; nil for a file
+
+	reopening chan struct{} // holds a token while somebody opens the file again
+	mu        sync.Mutex
+	open      *handles // nil after the file was lost
+	lostWAL   os.FileInfo
+	closed    bool
+
+	// commit ends the transaction of a connection. Tests replace it, to lose the answer.
+	commit func(context.Context, *sql.Conn) error
+}
+
+var _ store.Store = (*Store)(nil)
+
+// handles are the connections to one particular file, which may later be another one than the path leads to.
+type handles struct {
+	writer *sql.DB // one connection; nil when read-only
+	reader *sql.DB
+	file   os.FileInfo // nil in memory
+	wal    os.FileInfo // its log; nil when there was none
+}
+
+// Open opens a database that [Migrate] has prepared; one in memory it prepares itself.
+//
+// ErrNotInitialised when the file or its schema does not exist, ErrSchema when the schema is another one than this
+// binary's, ErrCorrupt when the file is not a database, ErrUnavailable when another process holds it locked.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	s := &Store{cfg: cfg, reopening: make(chan struct{}, 1), commit: commit}
+	switch {
+	case cfg.Memory && cfg.ReadOnly:
+		return nil, errors.New("a database in memory cannot be read-only: nothing could ever be in it")
+	case cfg.Memory:
+		return s, s.openMemory(ctx)
+	case cfg.Path == "":
+		return nil, errors.New("no SQLite file is named")
+	}
+	h, err := openFile(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.open = h
+	return s, nil
+}
+
+// openMemory names a database of SQLite's memdb VFS. All connections share it and it lives as long as one of them;
+// the keeper is never used for a query, so that nothing can make the pool discard it.
+func (s *Store) openMemory(ctx context.Context) (err error) {
+	name := "/" + uuid.NewString() // with a slash in front it is shared inside the process
+	if s.keeper, err = connect(name, accessMemory, 1); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.keeper.Close())
+		}
+	}()
+	if err := s.keeper.PingContext(ctx); err != nil {
+		return translate(ctx, "opening a database in memory", err)
+	}
+	forMigrator, err := connect(name, accessMemory, 1)
+	if err != nil {
+		return err
+	}
+	m, err := newMigrator(forMigrator)
+	if err != nil {
+		return translate(ctx, "migrating a database in memory", err)
+	}
+	err = m.Up()
+	source, database := m.Close()
+	if err := errors.Join(err, source, database); err != nil {
+		return translate(ctx, "migrating a database in memory", err)
+	}
+	// memdb has no WAL: a reader and a writer would lock each other out. One connection serves both in turn.
+	db, err := connect(name, accessMemory, 1)
+	if err != nil {
+		return err
+	}
+	s.open = &handles{writer: db, reader: db}
+	return nil
+}
+
+func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
+	doing := "opening " + cfg.Path
+	found, err := inspect(ctx, cfg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	if err := found.ours(cfg.Path); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	h := &handles{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.close())
+		}
+	}()
+	if h.file, err = os.Stat(cfg.Path); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	if !cfg.ReadOnly {
+		if h.writer, err = connect(cfg.Path, accessWrite, 1); err != nil {
+			return nil, fmt.Errorf("%s: %w", doing, err)
+		}
+		if err := h.writer.PingContext(ctx); err != nil {
+			return nil, translate(ctx, doing, err)
+		}
+	}
+	if h.reader, err = connect(cfg.Path, accessRead, max(2, runtime.GOMAXPROCS(0))); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	if _, err := readHead(ctx, h.reader); err != nil {
+		return nil, translate(ctx, doing, err)
+	}
+	// The log exists from the first read on, and as long as we have the database open.
+	h.wal, _ = os.Stat(cfg.Path + "-wal")
+	return h, h.unmoved(cfg.Path) // what was opened by name is what was looked at
+}
+
+// close closes the readers first: the last connection to a database folds its log into it, which a reader cannot do.
+func (h *handles) close() error {
+	var errs []error
+	if h.reader != nil {
+		errs = append(errs, h.reader.Close())
+	}
+	if h.writer != nil && h.writer != h.reader {
+		errs = append(errs, h.writer.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// unmoved returns ErrUnavailable when path no longer leads to the file these handles have open. SQLite would go on
+// with the old one, which nobody will ever read again. The number of the old file cannot be given to a new one as
+// long as we have it open.
+func (h *handles) unmoved(path string) error {
+	if h.file == nil {
+		return nil
+	}
+	now, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: the database file is gone: %w", store.ErrUnavailable, err)
+	case !os.SameFile(now, h.file):
+		return fmt.Errorf("%w: %s was replaced by another file", store.ErrUnavailable, path)
+	}
+	return nil
+}
+
+// handles returns the connections to the file that the path leads to now, opening them again when it was replaced.
+func (s *Store) handles(ctx context.Context) (*handles, error) {
+	h, err := s.current()
+	if h != nil || err != nil {
+		return h, err
+	}
+	select {
+	case s.reopening <- struct{}{}:
+		defer func() { <-s.reopening }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("opening %s again: %w", s.cfg.Path, ctx.Err())
+	}
+	if h, err := s.current(); h != nil || err != nil {
+		return h, err
+	}
+	return s.reopen(ctx)
+}
+
+// current returns the open connections; nil without an error when the file is to be opened again.
+func (s *Store) current() (*handles, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, fmt.Errorf("%w: it was closed", store.ErrUnavailable)
+	}
+	if s.open == nil {
+		return nil, nil
+	}
+	err := s.open.unmoved(s.cfg.Path)
+	if err == nil {
+		return s.open, nil
+	}
+	// Let go at once: as long as we hold the old file's -shm, a process that opens the new one could take it for its
+	// own. Queries under way fail.
+	lost := s.open
+	s.open, s.lostWAL = nil, lost.wal
+	return nil, errors.Join(err, lost.close())
+}
+
+func (s *Store) reopen(ctx context.Context) (*handles, error) {
+	// SQLite pairs a database with the -wal file beside it by name only, and would mix the old log into the new
+	// database (https://www.sqlite.org/howtocorrupt.html, "Unlinking or renaming a database file while in use").
+	if wal, err := os.Stat(s.cfg.Path + "-wal"); err == nil && s.lostWAL != nil && os.SameFile(wal, s.lostWAL) {
+		return nil, fmt.Errorf("%w: %[2]s is not the file it was and %[2]s-wal belongs to the old one: "+
+			"stop every process that uses it, and remove %[2]s-wal and %[2]s-shm", store.ErrUnavailable, s.cfg.Path)
+	}
+	h, err := openFile(ctx, s.cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.Join(fmt.Errorf("%w: it was closed", store.ErrUnavailable), h.close())
+	}
+	s.open, s.lostWAL = h, nil
+	return h, nil
+}
+
+// Close closes every connection. Calls under way fail, calls after it return ErrUnavailable.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var errs []error
+	if s.open != nil {
+		errs = append(errs, s.open.close())
+	}
+	if s.keeper != nil {
+		errs = append(errs, s.keeper.Close())
+	}
+	return errors.Join(errs...)
+}
