@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// Config configures a [Replica]. Store and Rules are required; the zero value of the rest is a good choice.
+type Config struct {
+	Store  Store
+	Rules  fleet.Rules
+	Logger *slog.Logger
+	// Now is the clock; commits carry its time.
+	Now func() time.Time
+	// Interval between two questions for the head while nothing fails. Default 100 ms.
+	Interval time.Duration
+	// MaxBackoff between two attempts while the store does not answer. Default 2 s.
+	MaxBackoff time.Duration
+	// QueryTimeout ends a question for the head, so that a connection that hangs is a failure and not silence.
+	// Default 2 s.
+	QueryTimeout time.Duration
+	// LoadTimeout ends reading documents or the log, whose size nobody knows beforehand. Default 30 s.
+	LoadTimeout time.Duration
+	// CommitTimeout ends Commit. Default 10 s.
+	CommitTimeout time.Duration
+	// Attempts is how often an update is computed again because another process was faster. Default 30.
+	Attempts int
+	// BatchSize is how many commits are asked for at once when catching up. Default 100.
+	BatchSize int
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Logger, slog.New(slog.DiscardHandler))
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	setDefault(&c.Interval, 100*time.Millisecond)
+	setDefault(&c.MaxBackoff, 2*time.Second)
+	setDefault(&c.QueryTimeout, 2*time.Second)
+	setDefault(&c.LoadTimeout, 30*time.Second)
+	setDefault(&c.CommitTimeout, 10*time.Second)
+	setDefault(&c.Attempts, 30)
+	setDefault(&c.BatchSize, 100)
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Replica is one process's copy of the fleet: an immutable State in memory that follows the store's log. It keeps
+// answering from the last good State whatever happens to the store, because a poll that is answered with an empty or
+// partial fleet makes clusters uninstall what they run.
+type Replica struct {
+	cfg     Config
+	current atomic.Pointer[view]
+	writing chan struct{} // holds a token while an update of this process is under way
+	loading chan struct{} // holds a token while everything is loaded
+
+	mu      sync.Mutex
+	status  Status
+	refused fleet.Head // the head of the State that was refused, while status.Refused says so
+}
+
+// view is what is published at one moment. Every change of it is a compare-and-swap from the view it was computed
+// from, so a late publisher can never put an older State over a newer one.
+type view struct {
+	state    *fleet.State // nil until loaded
+	replaced chan struct{}
+}
+
+// NewReplica returns a Replica that has loaded nothing yet.
+func NewReplica(cfg Config) *Replica {
+	r := &Replica{
+		cfg:     cfg.withDefaults(),
+		writing: make(chan struct{}, 1),
+		loading: make(chan struct{}, 1),
+	}
+	r.current.Store(&view{replaced: make(chan struct{})})
+	return r
+}
+
+// State returns the newest State known, nil until the first one was loaded. It never changes and never blocks.
+func (r *Replica) State() *fleet.State { return r.current.Load().state }
+
+// publish replaces from by next, and reports false when something else was published since from was read.
+func (r *Replica) publish(from *view, next *fleet.State) bool {
+	if !r.current.CompareAndSwap(from, &view{state: next, replaced: make(chan struct{})}) {
+		return false
+	}
+	close(from.replaced)
+	return true
+}
+
+// WaitFor returns when the State has at least this revision, or with the context's error.
+func (r *Replica) WaitFor(ctx context.Context, rev fleet.Revision) error {
+	for {
+		v := r.current.Load()
+		if v.state != nil && v.state.Revision() >= rev {
+			return nil
+		}
+		select {
+		case <-v.replaced:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for revision %d: %w", rev, ctx.Err())
+		}
+	}
+}
+
+// acquire takes a token, or returns the context's error.
+func acquire(ctx context.Context, token chan struct{}) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func release(token chan struct{}) { <-token }

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// Status is what a Replica knows about itself, for readiness, metrics and people.
+type Status struct {
+	// Loaded: there is a State to answer from.
+	Loaded bool
+	// Head is the head of that State.
+	Head fleet.Head
+	// Following: Run is following the store, and its last attempt succeeded.
+	Following bool
+	// LastContact is when the store last answered; zero: never.
+	LastContact time.Time
+	// LastError is why the last attempt to follow failed; nil when it succeeded.
+	LastError error
+	// Refused says why the store's present content is not served, although it can be read: it has lost so much that
+	// serving it would uninstall clusters. The last good State is served instead until the store has that content
+	// again, or until a restart, which takes what there is. Empty: nothing was refused.
+	Refused string
+	// Reloads counts how often the store's history turned out not to be the one known here (a restored backup), or
+	// no longer reached back far enough, so that everything had to be loaded again.
+	Reloads int64
+	// Stale counts the commits of this process that another process's commit forestalled.
+	Stale int64
+}
+
+// Status returns a copy of the present status.
+func (r *Replica) Status() Status {
+	r.mu.Lock()
+	s := r.status
+	r.mu.Unlock()
+	if state := r.State(); state != nil {
+		s.Loaded, s.Head = true, state.Head()
+	}
+	return s
+}
+
+// Healthy returns nil when there is a State, it is the store's own, and the store answers now. Answering polls needs
+// only the first of these: see Status.
+func (r *Replica) Healthy(ctx context.Context) error {
+	s := r.Status()
+	if !s.Loaded {
+		return errors.Join(fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable), s.LastError)
+	}
+	if s.Refused != "" {
+		return fmt.Errorf("%w: %s", ErrDiverged, s.Refused)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.QueryTimeout)
+	defer cancel()
+	if err := r.cfg.Store.Ping(ctx); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// contact notes how an attempt to reach the store ended, and whether it is the first one that ended this way.
+func (r *Replica) contact(err error) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed = (err == nil) != (r.status.LastError == nil)
+	r.status.LastError = err
+	if err == nil {
+		r.status.LastContact = r.cfg.Now()
+	}
+	return changed
+}
+
+func (r *Replica) setStatus(f func(*Status)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(&r.status)
+}
+
+// unavailable marks an error as one that trying again later may cure, unless it is marked already or the caller's own
+// doing.
+func unavailable(err error) error {
+	if errors.Is(err, ErrUnavailable) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}

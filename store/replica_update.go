@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// Meta says who makes an update and why, as the log keeps it.
+type Meta struct {
+	Actor     string
+	Reason    string
+	RequestID string
+	// DryRun computes and validates, and leaves the store alone.
+	DryRun bool
+}
+
+// OutcomeError is an ErrUnknown that names the commit, so that whoever asked can look for it later.
+type OutcomeError struct {
+	Commit fleet.Commit
+	Err    error
+}
+
+// Error says which commit it is.
+func (e *OutcomeError) Error() string { return fmt.Sprintf("commit %s: %v", e.Commit.ID, e.Err) }
+
+// Unwrap returns the store's error, which wraps ErrUnknown.
+func (e *OutcomeError) Unwrap() error { return e.Err }
+
+// Update runs edit on a transaction of the newest State, commits what it changed, and publishes the result before it
+// returns, so that whoever asked reads its own write. When another process was faster, the State is refreshed and edit
+// runs again: edit must have no effect but on its transaction.
+//
+// Errors of edit and of the validation come back as they are. ErrUnavailable: nothing is loaded, the store does not
+// answer, or others were faster every time. ErrUnknown, as an *[OutcomeError]: the commit may or may not be in the
+// log. With any other error nothing was changed. An edit that changes nothing makes no commit.
+func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
+	if meta.DryRun {
+		_, res, err := r.compute(meta, edit)
+		return res, err
+	}
+	// The writers of one process take turns: they would only make each other compute again.
+	if err := acquire(ctx, r.writing); err != nil {
+		return fleet.Result{}, unavailable(fmt.Errorf("waiting for other writers: %w", err))
+	}
+	defer release(r.writing)
+	for attempt := range r.cfg.Attempts {
+		from, res, err := r.compute(meta, edit)
+		if err != nil || len(res.Commit.Changes) == 0 {
+			return res, err
+		}
+		err = r.commit(ctx, from.state.Head(), res.Commit)
+		switch {
+		case err == nil:
+			r.publish(from, res.State) // or the follower has seen the commit and published it already
+			return res, nil
+		case !errors.Is(err, ErrStale):
+			return fleet.Result{}, err
+		}
+		r.setStatus(func(s *Status) { s.Stale++ })
+		if err := r.catchUp(ctx, attempt); err != nil {
+			return fleet.Result{}, err
+		}
+	}
+	return fleet.Result{}, fmt.Errorf("%w: other writers were faster %d times", ErrUnavailable, r.cfg.Attempts)
+}
+
+// compute runs edit on the newest State and returns the view it was computed from.
+func (r *Replica) compute(meta Meta, edit func(*fleet.Tx) error) (*view, fleet.Result, error) {
+	from := r.current.Load()
+	if from.state == nil {
+		return nil, fleet.Result{}, fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
+	}
+	tx := from.state.Begin()
+	if err := edit(tx); err != nil {
+		return nil, fleet.Result{}, err
+	}
+	res, err := tx.Finish(fleet.Commit{
+		ID:        uuid.New(),
+		At:        r.cfg.Now().UTC().Truncate(time.Microsecond),
+		Actor:     meta.Actor,
+		Reason:    meta.Reason,
+		RequestID: meta.RequestID,
+	})
+	return from, res, err
+}
+
+func (r *Replica) commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {
+	_, err := ask(ctx, r.cfg.CommitTimeout, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, r.cfg.Store.Commit(ctx, base, c)
+	})
+	switch {
+	case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrReadOnly):
+		return err
+	case errors.Is(err, ErrUnknown):
+		r.cfg.Logger.ErrorContext(ctx, "the outcome of a commit is unknown",
+			slog.String("commit_id", c.ID.String()), slog.Int64("revision", int64(c.Revision)), slog.Any("error", err))
+		return &OutcomeError{Commit: c, Err: err}
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return unavailable(err) // our deadline, not the caller's
+	}
+	return err
+}
+
+// catchUp follows the log to where the commit that was faster is, and waits a little, longer each time, so that
+// processes that collide do not keep doing so in step.
+func (r *Replica) catchUp(ctx context.Context, attempt int) error {
+	if err := r.refresh(ctx); err != nil {
+		return unavailable(fmt.Errorf("refreshing the state: %w", err))
+	}
+	if attempt == 0 {
+		return nil
+	}
+	jitter := time.NewTimer(rand.N(min(time.Duration(attempt)*2*time.Millisecond, 50*time.Millisecond)))
+	defer jitter.Stop()
+	select {
+	case <-jitter.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
