@@ -1,0 +1,95 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+func testHistory(t *testing.T, b *bench) {
+	by := func(actor string, changes ...fleet.Change) fleet.Commit {
+		c := next(b.head, changes...)
+		c.Actor = actor
+		b.must(c)
+		return c
+	}
+	doc := body(`{}`)
+	c1 := by("ann", create(fleet.KindNamespace, "a", doc))
+	c2 := by("bob", create(fleet.KindCluster, "a", doc), create(fleet.KindNamespace, "b", doc))
+	c3 := by("ann", update(fleet.KindNamespace, "a", doc, body(`{"n":1}`)), create(fleet.KindCluster, "c", doc))
+	c4 := by("bob", remove(fleet.KindNamespace, "a", body(`{"n":1}`)))
+
+	for name, tc := range map[string]struct {
+		q    store.HistoryQuery
+		want []fleet.Commit
+	}{
+		"everything":           {store.HistoryQuery{}, []fleet.Commit{c4, c3, c2, c1}},
+		"kind":                 {store.HistoryQuery{Kind: fleet.KindCluster}, []fleet.Commit{c3, c2}},
+		"kind and id":          {store.HistoryQuery{Kind: fleet.KindNamespace, ID: "a"}, []fleet.Commit{c4, c3, c1}},
+		"id of another kind":   {store.HistoryQuery{Kind: fleet.KindCluster, ID: "a"}, []fleet.Commit{c2}},
+		"unknown id":           {store.HistoryQuery{Kind: fleet.KindCluster, ID: "%"}, nil},
+		"unknown kind":         {store.HistoryQuery{Kind: "nothing"}, nil},
+		"actor":                {store.HistoryQuery{Actor: "ann"}, []fleet.Commit{c3, c1}},
+		"since is inclusive":   {store.HistoryQuery{Since: c3.At}, []fleet.Commit{c4, c3}},
+		"until is exclusive":   {store.HistoryQuery{Until: c3.At}, []fleet.Commit{c2, c1}},
+		"to the microsecond":   {store.HistoryQuery{Since: c2.At.Add(time.Microsecond), Until: c3.At.Add(time.Microsecond)}, []fleet.Commit{c3}},
+		"in another time zone": {store.HistoryQuery{Since: c3.At.In(time.FixedZone("", 3600))}, []fleet.Commit{c4, c3}},
+		"before":               {store.HistoryQuery{Before: 3}, []fleet.Commit{c2, c1}},
+		"before the first":     {store.HistoryQuery{Before: 1}, nil},
+		"limit":                {store.HistoryQuery{Limit: 2}, []fleet.Commit{c4, c3}},
+		"everything at once": {store.HistoryQuery{
+			Kind: fleet.KindNamespace, ID: "a", Actor: "ann", Since: c1.At, Until: c4.At, Before: 3, Limit: 1,
+		}, []fleet.Commit{c1}},
+	} {
+		if tc.q.Limit == 0 {
+			tc.q.Limit = 1000
+		}
+		require.Equal(t, tc.want, nilIfEmpty(b.history(tc.q)), name)
+	}
+}
+
+func nilIfEmpty(commits []fleet.Commit) []fleet.Commit {
+	if len(commits) == 0 {
+		return nil
+	}
+	return commits
+}
+
+func testHistoryPages(t *testing.T, b *bench) {
+	var want []fleet.Commit
+	before := body(`{"n":0}`)
+	b.commit(create(fleet.KindNamespace, "a", before), create(fleet.KindNamespace, "b", before))
+	for i := range 20 {
+		after := body(`{"n":%d}`, i+1)
+		c := b.commit(update(fleet.KindNamespace, "a", before, after))
+		b.commit(create(fleet.KindCluster, fmt.Sprint(i), before))
+		want, before = append([]fleet.Commit{c}, want...), after
+	}
+	q := store.HistoryQuery{Kind: fleet.KindNamespace, ID: "a", Limit: 3}
+	var got []fleet.Commit
+	for page := b.history(q); len(page) > 0; page = b.history(q) {
+		require.LessOrEqual(t, len(page), 3)
+		got = append(got, page...)
+		q.Before = page[len(page)-1].Revision
+	}
+	require.Equal(t, want, got[:20])
+	require.Len(t, got, 21)
+	require.Len(t, got[20].Changes, 2, "a commit comes with all its changes")
+}
+
+func testHistoryRefused(t *testing.T, b *bench) {
+	for name, q := range map[string]store.HistoryQuery{
+		"no limit":          {},
+		"a negative limit":  {Limit: -1},
+		"too high a limit":  {Limit: 1001},
+		"id without a kind": {ID: "a", Limit: 1},
+	} {
+		_, err := b.Store.History(b.ctx(), q)
+		require.Error(t, err, name)
+	}
+}
