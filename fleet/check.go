@@ -1,0 +1,106 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const maxAnnotationsBytes = 256 << 10 // Kubernetes' limit on all annotations of an object
+
+// checker collects what is wrong with one document of a State that is about to be committed.
+type checker struct {
+	next     *State // the State as it would be
+	problems []Problem
+	limits   []Problem
+	warnings []string
+}
+
+func (c *checker) problem(at, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...)})
+}
+
+// limit reports what is well-formed but more than Flux takes; such a request is 422, not 400.
+func (c *checker) limit(at, format string, args ...any) {
+	c.limits = append(c.limits, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) warn(format string, args ...any) {
+	if w := fmt.Sprintf(format, args...); !slices.Contains(c.warnings, w) {
+		c.warnings = append(c.warnings, w)
+	}
+}
+
+func (c *checker) required(at, s string) {
+	if s == "" {
+		c.problem(at, "is required and must not be empty")
+	}
+}
+
+// text checks a free string: at most so many bytes, and no control characters, which no Kubernetes field takes.
+func (c *checker) text(at, s string, most int) {
+	if len(s) > most {
+		c.problem(at, "must be at most %d bytes", most)
+	}
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		c.problem(at, "must not contain control characters")
+	}
+	if strings.TrimSpace(s) != s {
+		c.problem(at, "must not start or end with a space")
+	}
+}
+
+func (c *checker) oneOf(at, s string, allowed ...string) {
+	if !slices.Contains(allowed, s) {
+		c.problem(at, "%q is not one of %s", s, strings.Join(allowed, ", "))
+	}
+}
+
+func (c *checker) dnsLabel(at, s string) {
+	for _, msg := range validation.IsDNS1123Label(s) {
+		c.problem(at, "%s", msg)
+	}
+}
+
+func (c *checker) dnsSubdomain(at, s string) {
+	for _, msg := range validation.IsDNS1123Subdomain(s) {
+		c.problem(at, "%s", msg)
+	}
+}
+
+func (c *checker) labels(at string, labels map[string]string) {
+	for _, k := range sortedKeys(labels) {
+		for _, msg := range validation.IsQualifiedName(k) {
+			c.problem(at+pointer(k), "label key: %s", msg)
+		}
+		for _, msg := range validation.IsValidLabelValue(labels[k]) {
+			c.problem(at+pointer(k), "label value: %s", msg)
+		}
+	}
+}
+
+func (c *checker) annotations(at string, annotations map[string]string) {
+	size := 0
+	for _, k := range sortedKeys(annotations) {
+		// Kubernetes compares the key's prefix in lower case only.
+		for _, msg := range validation.IsQualifiedName(strings.ToLower(k)) {
+			c.problem(at+pointer(k), "annotation key: %s", msg)
+		}
+		size += len(k) + len(annotations[k])
+	}
+	if size > maxAnnotationsBytes {
+		c.problem(at, "annotations are at most %d bytes in all", maxAnnotationsBytes)
+	}
+}
+
+// check is everything wrong with a document as it stands in a State.
+func check(s *State, d *Document) *checker {
+	c := &checker{next: s}
+	if kind, ok := kindOf(d.Kind); ok && !d.Deleted() {
+		kind.check(c, d)
+	}
+	return c
+}

@@ -1,0 +1,235 @@
+package fleet
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// How a cluster deploys a component.
+const (
+	typeHelm      = "helm"
+	typeKustomize = "kustomize"
+)
+
+const (
+	latest          = "latest" // a version or tag that is not pinned
+	maxReleaseName  = 53       // Helm's limit
+	maxPatchesBytes = 256 << 10
+)
+
+var componentKind = kindRules{
+	name:  KindComponent,
+	noun:  "platform component",
+	empty: func() any { return new(api.PlatformComponent) },
+	normalize: func(obj map[string]any) {
+		dropEmpty(obj, "component_version", "oci_tag", "release_name", "target_namespace", "type")
+		setDefault(obj, "component_version", latest)
+		setDefault(obj, "oci_tag", latest)
+		setDefault(obj, "cluster_env_enabled", false)
+		setDefault(obj, "depends_on", []any{})
+		setDefault(obj, "patches", map[string]any{})
+		setDefault(obj, "release_name", obj["id"])
+		setDefault(obj, "target_namespace", obj["id"])
+		setDefault(obj, "secret_ref", "")
+		kind := typeHelm
+		if u, _ := obj["oci_url"].(string); strings.HasPrefix(u, "oci://") {
+			kind = typeKustomize
+		}
+		setDefault(obj, "type", kind)
+	},
+	check: checkComponent,
+	bound: func(v any) int { return componentBound(v.(*api.PlatformComponent)) },
+}
+
+func checkComponent(c *checker, d *Document) {
+	p := d.component()
+	c.dnsLabel("/id", p.ID)
+	c.releaseName("/id", p.ID)
+	for _, other := range c.next.docs[KindComponent] {
+		if other.ID != p.ID && collapse(other.ID) == collapse(p.ID) {
+			c.problem("/id", "%q and %q would render objects of the same name on a cluster", p.ID, other.ID)
+		}
+	}
+	c.required("/component_path", p.ComponentPath)
+	c.text("/component_path", p.ComponentPath, 1024)
+	c.text("/component_version", p.ComponentVersion, 253)
+	c.text("/oci_tag", p.OCITag, 253)
+	c.text("/secret_ref", p.SecretRef, 253)
+	c.oneOf("/type", p.Type, typeHelm, typeKustomize)
+	checkSource(c, p)
+	c.releaseName("/release_name", p.ReleaseName)
+	c.dnsLabel("/target_namespace", p.TargetNamespace)
+	if p.SecretRef != "" {
+		c.dnsSubdomain("/secret_ref", p.SecretRef)
+	}
+	if n := encodedSize(p.Patches); n > maxPatchesBytes {
+		c.problem("/patches", "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
+	}
+	c.patches("/patches", p.Type, p.Patches)
+	checkDependencies(c, p)
+}
+
+func checkSource(c *checker, p *api.PlatformComponent) {
+	u, err := url.Parse(p.OCIURL)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "oci" && u.Scheme != "https" && u.Scheme != "http"):
+		c.problem("/oci_url", "must be an oci://, https:// or http:// URL")
+	case u.User != nil:
+		c.problem("/oci_url", "must not contain credentials; name a pull secret in secret_ref")
+	case u.RawQuery != "" || u.Fragment != "":
+		c.problem("/oci_url", "must have neither query nor fragment")
+	case p.Type == typeKustomize && u.Scheme != "oci":
+		c.problem("/type", "a kustomize component needs an oci:// URL")
+	}
+	c.text("/oci_url", p.OCIURL, 2048)
+}
+
+func checkDependencies(c *checker, p *api.PlatformComponent) {
+	seen := map[string]bool{}
+	for i, id := range p.DependsOn {
+		at := pointer("depends_on", i)
+		dep, ok := c.next.Get(KindComponent, id)
+		switch {
+		case seen[id]:
+			c.problem(at, "%q is listed twice", id)
+		case id == p.ID:
+			c.problem(at, "a component cannot depend on itself")
+		case !ok:
+			c.problem(at, "there is no platform component %q", id)
+		case dep.component().Type != p.Type:
+			c.warn("component %q (%s) depends on %q (%s): Flux waits only for dependencies of the same type", p.ID, p.Type, id, dep.component().Type)
+		}
+		seen[id] = true
+	}
+	if cycle := c.next.dependencyCycle(p.ID); cycle != nil {
+		c.problem("/depends_on", "the dependencies form a cycle: %s", strings.Join(cycle, " -> "))
+	}
+}
+
+// dependencyCycle is a cycle of depends_on through the given component, as the ids along it, or nil.
+func (s *State) dependencyCycle(start string) []string {
+	done := map[string]bool{}
+	var walk func(id string, trail []string) []string
+	walk = func(id string, trail []string) []string {
+		doc, ok := s.Get(KindComponent, id)
+		if !ok || done[id] {
+			return nil
+		}
+		done[id] = true
+		for _, dep := range doc.component().DependsOn {
+			if dep == start && len(trail) > 0 { // depending on oneself is reported as that
+				return append(trail, id, dep)
+			}
+			if cycle := walk(dep, append(trail, id)); cycle != nil {
+				return cycle
+			}
+		}
+		return nil
+	}
+	return walk(start, nil)
+}
+
+// collapse is what the ids of components have to differ in. Templates slugify them, which joins dashes.
+func collapse(id string) string {
+	for strings.Contains(id, "--") {
+		id = strings.ReplaceAll(id, "--", "-")
+	}
+	return id
+}
+
+// patches checks flat patches against the grammar of the component's type.
+func (c *checker) patches(at, kind string, patches api.PatchValues) {
+	var problems []Problem
+	if kind == typeKustomize {
+		_, problems = substitutions(patches)
+	} else {
+		_, problems = expand(patches)
+	}
+	for _, p := range problems {
+		c.problem(at+p.Pointer, "%s", p.Detail)
+	}
+	for _, path := range sortedKeys(patches) {
+		if secretLike(path) {
+			c.warn("the patch %q looks like a secret; patches are stored and served in clear: refer to a Secret on the cluster instead", path)
+		}
+	}
+}
+
+// secretLike guesses from the last name of a value path.
+func secretLike(path string) bool {
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	name = strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+	if strings.HasPrefix(name, "existing") {
+		return false
+	}
+	for _, word := range []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "privatekey", "secretkey", "accesskey", "credentials"} {
+		if strings.HasSuffix(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) releaseName(at, name string) {
+	if len(name) > maxReleaseName {
+		c.problem(at, "must be at most %d characters, as Helm release names are", maxReleaseName)
+	}
+	if at != "/id" {
+		c.dnsSubdomain(at, name)
+	}
+}
+
+// componentInput merges a catalog entry with one cluster's assignment and patches, as contract and docs/merge.md have
+// it. on tells which components are assigned and enabled on the cluster, with their type.
+func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches api.PatchValues, cluster api.FluxCluster, on map[string]string) (api.FluxPlatformComponent, error) {
+	in := api.FluxPlatformComponent{
+		ID: e.ID, Enabled: e.Enabled,
+		ComponentPath:     first(e.ComponentPath, p.ComponentPath),
+		ComponentVersion:  first(e.ComponentVersion, p.ComponentVersion),
+		Source:            api.FluxSource{OCIURL: p.OCIURL, OCITag: first(e.OCITag, p.OCITag)},
+		ClusterEnvEnabled: p.ClusterEnvEnabled,
+		DependsOn:         p.DependsOn,
+		Dependencies:      []api.FluxDependency{},
+		Type:              p.Type,
+		Patches:           overlayPatches(p.Patches, patches),
+		ReleaseName:       p.ReleaseName, TargetNamespace: p.TargetNamespace, SecretRef: p.SecretRef,
+		Cluster: cluster,
+	}
+	for _, id := range p.DependsOn {
+		if kind, ok := on[id]; ok {
+			in.Dependencies = append(in.Dependencies, api.FluxDependency{ID: id, Type: kind})
+		}
+	}
+	var problems []Problem
+	if p.Type == typeKustomize {
+		var vars map[string]string
+		vars, problems = substitutions(in.Patches)
+		in.Values = make(map[string]any, len(vars))
+		for name, s := range vars {
+			in.Values[name] = s
+			raw, err := canonical(s)
+			if err != nil {
+				return in, err
+			}
+			in.Patches[name] = raw
+		}
+	} else {
+		in.Values, problems = expand(in.Patches)
+	}
+	if len(problems) > 0 {
+		return in, fmt.Errorf("component %q: patches%s: %s", e.ID, problems[0].Pointer, problems[0].Detail)
+	}
+	return in, nil
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

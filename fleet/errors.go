@@ -1,0 +1,95 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Code is a stable machine-readable error code of the API.
+type Code string
+
+// The codes of the errors this package returns.
+const (
+	CodeInvalid       Code = "validation_error"     // the request is not valid; Problems says where
+	CodeNotFound      Code = "not_found"            // there is no such document
+	CodeConflict      Code = "conflict"             // it exists already
+	CodeInUse         Code = "in_use"               // other documents refer to it
+	CodeProtected     Code = "protected"            // deletion protection is on
+	CodeStale         Code = "stale"                // If-Match does not name the current version; ETag does
+	CodeLimitExceeded Code = "limit_exceeded"       // some cluster's answer would be larger than Flux accepts
+	CodeUnresolved    Code = "unresolved_reference" // stored data refers to a document that is not there
+)
+
+// Problem is one thing wrong with a document: where in it (a JSON pointer, RFC 6901) and what. Kind and ID name the
+// document where a commit changes several.
+type Problem struct {
+	Pointer string
+	Detail  string
+	Kind    Kind
+	ID      string
+}
+
+// Error is every error of the domain. Detail is written for the person who sent the request.
+type Error struct {
+	Code     Code
+	Detail   string
+	Problems []Problem
+	ETag     string // CodeStale: the current one
+}
+
+func (e *Error) Error() string { return e.Detail }
+
+func errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Invalid is the validation error that reports the given problems, or nil when there are none.
+func Invalid(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &Error{Code: CodeInvalid, Detail: summary(problems), Problems: problems}
+}
+
+func summary(problems []Problem) string {
+	first := problems[0].Detail
+	if p := problems[0].Pointer; p != "" {
+		first = p + ": " + first
+	}
+	if len(problems) == 1 {
+		return first
+	}
+	return fmt.Sprintf("%d problems; the first: %s", len(problems), first)
+}
+
+func notFound(kind Kind, id string) *Error {
+	return errorf(CodeNotFound, "there is no %s %q", nouns[kind], id)
+}
+
+// pointer builds a JSON pointer from its parts, which are strings or integers.
+func pointer(parts ...any) string {
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteByte('/')
+		b.WriteString(pointerEscape.Replace(fmt.Sprint(p)))
+	}
+	return b.String()
+}
+
+var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
+
+// list writes ids for a message: all of a few, the first of many.
+func list(ids []string) string {
+	const most = 10
+	if len(ids) <= most {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,321 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// settleTime is how long a changed deletion policy may take to reach every cluster: Flux decides about a namespace by
+// the policy it last applied.
+const settleTime = 15 * time.Minute
+
+// Finish validates the fleet as it would be after the edits and returns the commit that makes them, with c's id, time,
+// actor, reason and request id. Problems are reported all at once. A problem that was stored before and is no worse
+// now is a warning: an unrelated change must stay possible.
+func (tx *Tx) Finish(c Commit) (Result, error) {
+	edits, changes, err := tx.changes(c.At)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(changes) == 0 {
+		return Result{Commit: c, State: tx.base}, nil
+	}
+	c.Revision, c.Changes = tx.base.Revision()+1, changes
+	if err := tx.duplicateDNS(edits); err != nil {
+		return Result{}, err
+	}
+	next, err := tx.base.with(c, edits)
+	if err != nil {
+		return Result{}, err
+	}
+	v := &verdict{base: tx.base, next: next}
+	if err := v.inUse(tx, edits); err != nil {
+		return Result{}, err
+	}
+	for _, e := range edits {
+		v.document(e)
+	}
+	v.referers(edits)
+	v.policies(edits, c.At)
+	if err := v.err(); err != nil {
+		return Result{}, err
+	}
+	return Result{Commit: c, State: next, Warnings: v.warnings}, nil
+}
+
+// changes are the edits that really change something, sorted, and the same as the log's changes.
+func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
+	var edits []edit
+	for key, doc := range tx.edits {
+		before := tx.base.docs[key.kind][key.id]
+		if pendingTombstone(doc) {
+			tombstone, err := tombstone(doc, now)
+			if err != nil {
+				return nil, nil, err
+			}
+			doc = tombstone
+		}
+		if before == nil && doc == nil || before != nil && doc != nil && bytes.Equal(before.Body, doc.Body) {
+			continue
+		}
+		edits = append(edits, edit{key.kind, key.id, doc})
+	}
+	slices.SortFunc(edits, func(a, b edit) int {
+		return strings.Compare(string(a.kind)+"/"+a.id, string(b.kind)+"/"+b.id)
+	})
+	changes := make([]Change, len(edits))
+	for i, e := range edits {
+		changes[i] = Change{Kind: e.kind, ID: e.id}
+		if before := tx.base.docs[e.kind][e.id]; before != nil {
+			changes[i].Before = before.Body
+		}
+		if e.doc != nil {
+			changes[i].After = e.doc.Body
+		}
+	}
+	return edits, changes, nil
+}
+
+func tombstone(doc *Document, now time.Time) (*Document, error) {
+	body, err := canonical(decommissioned(doc.Cluster(), deletedAt(now)))
+	if err != nil {
+		return nil, err
+	}
+	return newDocument(Record{Kind: KindCluster, ID: doc.ID, Body: body})
+}
+
+// duplicateDNS reports clusters that would share a DNS name, before a State with such clusters is built.
+func (tx *Tx) duplicateDNS(edits []edit) error {
+	taken := map[string]string{}
+	var problems []Problem
+	for _, e := range edits {
+		if e.kind != KindCluster || e.doc == nil {
+			continue
+		}
+		dns := e.doc.Cluster().ClusterDNS
+		other, clash := taken[dns]
+		if holder, ok := tx.base.byDNS[dns]; ok && holder != e.id && !clash {
+			after, edited := editOf(edits, holder)
+			clash = !edited || after != nil && after.Cluster().ClusterDNS == dns
+			other = holder
+		}
+		if clash {
+			problems = append(problems, Problem{Pointer: "/cluster_dns", Detail: fmt.Sprintf("%q is the cluster_dns of cluster %q", dns, other), Kind: e.kind, ID: e.id})
+		}
+		taken[dns] = e.id
+	}
+	return Invalid(problems)
+}
+
+func editOf(edits []edit, cluster string) (*Document, bool) {
+	for _, e := range edits {
+		if e.kind == KindCluster && e.id == cluster {
+			return e.doc, true
+		}
+	}
+	return nil, false
+}
+
+// verdict is what validation of a whole commit found.
+type verdict struct {
+	base, next *State
+	problems   []Problem
+	limits     []Problem
+	warnings   []string
+}
+
+func (v *verdict) err() error {
+	if len(v.problems) > 0 {
+		return Invalid(append(v.problems, v.limits...))
+	}
+	if len(v.limits) > 0 {
+		return &Error{Code: CodeLimitExceeded, Detail: summary(v.limits), Problems: v.limits}
+	}
+	return nil
+}
+
+// add takes over what a check of the next State found, less what a check of the base had found already.
+func (v *verdict) add(now, before *checker) {
+	v.problems = append(v.problems, v.fresh(now.problems, before.problems)...)
+	v.limits = append(v.limits, v.fresh(now.limits, before.limits)...)
+	for _, w := range now.warnings {
+		if !slices.Contains(before.warnings, w) && !slices.Contains(v.warnings, w) {
+			v.warnings = append(v.warnings, w)
+		}
+	}
+}
+
+func (v *verdict) fresh(now, before []Problem) []Problem {
+	var out []Problem
+	for _, p := range now {
+		if slices.ContainsFunc(before, func(b Problem) bool { return b.Detail == p.Detail }) {
+			if w := "stored before and still wrong: " + p.Detail; !slices.Contains(v.warnings, w) {
+				v.warnings = append(v.warnings, w)
+			}
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// document checks one document that changes.
+func (v *verdict) document(e edit) {
+	if e.doc == nil {
+		return
+	}
+	doc := v.next.docs[e.kind][e.id]
+	now, was := check(v.next, doc), &checker{next: v.base}
+	before := v.base.docs[e.kind][e.id]
+	if before != nil {
+		was = check(v.base, before)
+	}
+	if e.kind == KindCluster && !doc.Deleted() {
+		checkSizes(now, doc, PlatformComponents, Namespaces, RoleBindings)
+		if before != nil && !before.Deleted() {
+			checkRename(now, before, doc)
+		}
+	}
+	for _, problems := range [][]Problem{now.problems, now.limits} {
+		for i := range problems {
+			problems[i].Kind, problems[i].ID = e.kind, e.id
+		}
+	}
+	v.add(now, was)
+}
+
+func checkRename(c *checker, before, after *Document) {
+	was, is := before.Cluster(), after.Cluster()
+	if was.ClusterDNS == is.ClusterDNS {
+		return
+	}
+	if was.DeletionProtection {
+		c.problem("/cluster_dns", "deletion_protection is on: clear it in a change of its own before giving the cluster another DNS name")
+		return
+	}
+	c.warn("cluster %q is now polled as %q; the old name %q answers 404 from now on, and what Flux installed under it stays as it is", is.ID, is.ClusterDNS, was.ClusterDNS)
+}
+
+// referers checks, in documents that do not change themselves, only what a changed definition can break: a catalog
+// entry used by 10,000 clusters must stay cheap to change.
+func (v *verdict) referers(edits []edit) {
+	changed := map[Kind]map[string]bool{}
+	edited := map[string]bool{}
+	for _, e := range edits {
+		if e.kind == KindCluster {
+			edited[e.id] = true
+			continue
+		}
+		if changed[e.kind] == nil {
+			changed[e.kind] = map[string]bool{}
+		}
+		changed[e.kind][e.id] = true
+	}
+	if len(changed) == 0 {
+		return
+	}
+	for _, doc := range v.next.All(KindCluster) {
+		if edited[doc.ID] {
+			continue
+		}
+		now, was := &checker{next: v.next}, &checker{next: v.base}
+		for r, a := range assignments {
+			if ids := changed[a.kind]; ids != nil && slices.ContainsFunc(a.ids(doc.Cluster()), func(id string) bool { return ids[id] }) {
+				checkSizes(now, doc, Resource(r))
+			}
+		}
+		for id := range changed[KindComponent] {
+			if len(doc.Cluster().Patches[id]) > 0 {
+				checkClusterPatches(now, doc.Cluster(), id)
+				checkClusterPatches(was, doc.Cluster(), id)
+			}
+		}
+		v.add(inCluster(now, doc.ID), inCluster(was, doc.ID))
+	}
+}
+
+// inCluster moves the problems of a cluster that the request does not contain to the request as a whole.
+func inCluster(c *checker, id string) *checker {
+	for i, p := range c.problems {
+		c.problems[i] = Problem{Pointer: "", Detail: fmt.Sprintf("cluster %q: %s: %s", id, strings.TrimPrefix(p.Pointer, "/"), p.Detail)}
+	}
+	for i, p := range c.limits {
+		c.limits[i].Pointer = ""
+		c.limits[i].Detail = p.Detail
+	}
+	return c
+}
+
+// inUse refuses to delete a definition that something would still refer to.
+func (v *verdict) inUse(tx *Tx, edits []edit) error {
+	for _, e := range edits {
+		if e.doc != nil || e.kind == KindCluster {
+			continue
+		}
+		users := tx.users(e.kind, e.id)
+		if len(users) == 0 {
+			continue
+		}
+		var clusters, components []string
+		for _, u := range users {
+			if u.Kind == KindCluster {
+				clusters = append(clusters, u.ID)
+			} else {
+				components = append(components, u.ID)
+			}
+		}
+		var by []string
+		if len(clusters) > 0 {
+			by = append(by, fmt.Sprintf("%s: %s", plural(len(clusters), "cluster"), list(clusters)))
+		}
+		if len(components) > 0 {
+			by = append(by, fmt.Sprintf("%s: %s", plural(len(components), "platform component"), list(components)))
+		}
+		return errorf(CodeInUse, "the %s %q is used by %s; unassign it first, or delete it with cascade=true", nouns[e.kind], e.id, strings.Join(by, ", and "))
+	}
+	return nil
+}
+
+// policies guards namespaces against being deleted on a cluster that was told to keep them: Flux goes by the policy it
+// applied last, so the policy has to arrive before the namespace leaves the list.
+func (v *verdict) policies(edits []edit, now time.Time) {
+	for _, e := range edits {
+		if e.kind != KindCluster {
+			continue
+		}
+		before, ok := v.base.Get(KindCluster, e.id)
+		if !ok {
+			continue
+		}
+		kept := map[string]bool{}
+		if after, ok := v.next.Get(KindCluster, e.id); ok {
+			for _, ref := range after.Cluster().Namespaces {
+				kept[ref.ID] = true
+			}
+		}
+		for _, ref := range before.Cluster().Namespaces {
+			if !kept[ref.ID] {
+				v.removed(e.id, ref.ID, now)
+			}
+		}
+	}
+}
+
+func (v *verdict) removed(cluster, namespace string, now time.Time) {
+	was, ok := v.base.Get(KindNamespace, namespace)
+	if !ok {
+		return
+	}
+	is, ok := v.next.Get(KindNamespace, namespace)
+	switch {
+	case was.namespace().DeletionPolicy == policyDelete && ok && is.namespace().DeletionPolicy == policyOrphan:
+		v.problems = append(v.problems, Problem{Pointer: "", Detail: fmt.Sprintf(
+			"namespace %q would be deleted on cluster %q: set deletion_policy to orphan first, and take it off the cluster once the cluster has polled", namespace, cluster)})
+	case was.namespace().DeletionPolicy == policyOrphan && now.Sub(was.UpdatedAt) < settleTime && was.UpdatedAt.After(was.CreatedAt):
+		v.warnings = append(v.warnings, fmt.Sprintf(
+			"namespace %q was changed %s ago: if cluster %q has not polled since its deletion_policy became orphan, the namespace is deleted there", namespace, now.Sub(was.UpdatedAt).Round(time.Second), cluster))
+	}
+}

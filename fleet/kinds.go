@@ -1,0 +1,97 @@
+package fleet
+
+import "github.com/flux-resourceset/flux-resourceset/gen/api"
+
+// kindRules is what the fleet knows about one kind of document. A new kind is one of these, in a file of its own.
+type kindRules struct {
+	name  Kind
+	noun  string     // as messages call it
+	empty func() any // pointer to the model to decode into
+	// normalize fills in defaults and brings values into the one form that is stored. It may meet values of any
+	// type, and leaves those that are wrong for check and the decoder to refuse.
+	normalize func(obj map[string]any)
+	// check reports what is wrong with a document in a State, and advice about it.
+	check func(c *checker, d *Document)
+	// bound is what the document adds at most to the encoded answer of a cluster; see sizes.go.
+	bound func(value any) int
+}
+
+// kinds lists every kind, definitions before the clusters that refer to them.
+var kinds = []kindRules{componentKind, namespaceKind, roleBindingKind, clusterKind}
+
+func kindOf(name Kind) (kindRules, bool) {
+	for _, k := range kinds {
+		if k.name == name {
+			return k, true
+		}
+	}
+	return kindRules{}, false
+}
+
+var nouns = map[Kind]string{
+	KindCluster: "cluster", KindComponent: "platform component", KindNamespace: "namespace", KindRoleBinding: "role binding",
+}
+
+// Kinds are the names of all kinds, definitions before the clusters that refer to them.
+func Kinds() []Kind {
+	names := make([]Kind, len(kinds))
+	for i, k := range kinds {
+		names[i] = k.name
+	}
+	return names
+}
+
+// assigned is one kind of definition that clusters are assigned: where its list is in a cluster's document.
+type assigned struct {
+	kind  Kind
+	field string
+	ids   func(c *api.Cluster) []string
+}
+
+var assignments = []assigned{
+	{KindComponent, "platform_components", func(c *api.Cluster) []string {
+		return idsOf(c.PlatformComponents, func(e api.ComponentAssignment) string { return e.ID })
+	}},
+	{KindNamespace, "namespaces", func(c *api.Cluster) []string {
+		return idsOf(c.Namespaces, func(e api.NamespaceRef) string { return e.ID })
+	}},
+	{KindRoleBinding, "rolebindings", func(c *api.Cluster) []string {
+		return idsOf(c.Rolebindings, func(e api.RoleBindingRef) string { return e.ID })
+	}},
+}
+
+func assignmentOf(kind Kind) (assigned, bool) {
+	for _, a := range assignments {
+		if a.kind == kind {
+			return a, true
+		}
+	}
+	return assigned{}, false
+}
+
+func idsOf[T any](entries []T, id func(T) string) []string {
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = id(e)
+	}
+	return ids
+}
+
+// readOnly are the fields the server fills in. In a request they are ignored, so that what a GET answered can be
+// sent back.
+var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners"}
+
+func setDefault(obj map[string]any, field string, value any) {
+	if obj[field] == nil {
+		obj[field] = value
+	}
+}
+
+// dropEmpty removes fields that are null, or empty strings or zero where that means the same as absent.
+func dropEmpty(obj map[string]any, fields ...string) {
+	for _, f := range fields {
+		if v, ok := obj[f]; ok && (v == nil || v == "") {
+			delete(obj, f)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of Helm's own path grammar (helm.sh/helm pkg/strvals).
+const (
+	maxPathDepth = 30
+	maxListIndex = 65536
+)
+
+// step is one step down a values tree: into a map by name, or into a list by index.
+type step struct {
+	name  string
+	index int // -1: a map step
+}
+
+func (s step) isIndex() bool { return s.index >= 0 }
+
+// parsePath reads a Helm value path, as in `helm --set PATH=...`: names separated by dots, list indices in brackets,
+// a backslash before a character that is meant literally (`nodeSelector.kubernetes\.io/os`). Stricter than Helm in
+// one point: an empty name is refused, because nobody means it.
+func parsePath(path string) ([]step, error) {
+	if path == "" {
+		return nil, errors.New("a value path must not be empty")
+	}
+	if !utf8.ValidString(path) {
+		return nil, errors.New("a value path must be valid UTF-8")
+	}
+	var steps []step
+	names := 0
+	for rest := path; ; {
+		name, stop, tail, err := scanName(rest)
+		if err != nil {
+			return nil, err
+		}
+		if name == "" {
+			return nil, errors.New("a name in a value path must not be empty")
+		}
+		if names++; names > maxPathDepth {
+			return nil, fmt.Errorf("a value path has at most %d names", maxPathDepth)
+		}
+		steps = append(steps, step{name: name, index: -1})
+		for stop == '[' {
+			var index int
+			if index, tail, err = scanIndex(tail); err != nil {
+				return nil, err
+			}
+			steps = append(steps, step{index: index})
+			if stop = 0; tail != "" {
+				stop, tail = rune(tail[0]), tail[1:]
+				if stop != '[' && stop != '.' {
+					return nil, fmt.Errorf("unexpected %q after a list index", stop)
+				}
+			}
+		}
+		if stop == 0 {
+			return steps, nil
+		}
+		rest = tail
+	}
+}
+
+// scanName reads up to the next unescaped `.` or `[`, which it returns (0 at the end) with what follows.
+func scanName(s string) (name string, stop rune, tail string, err error) {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		i += size
+		switch {
+		case r == '\\':
+			if i >= len(s) {
+				return "", 0, "", errors.New("a value path must not end with a backslash")
+			}
+			r, size = utf8.DecodeRuneInString(s[i:])
+			i += size
+			b.WriteRune(r)
+		case r == '.' || r == '[':
+			if r == '.' && i >= len(s) {
+				return "", 0, "", errors.New("a value path must not end with a dot")
+			}
+			return b.String(), r, s[i:], nil
+		case r == ',' || r == '=':
+			return "", 0, "", fmt.Errorf("%q in a value path needs a backslash before it", r)
+		case r < ' ':
+			return "", 0, "", errors.New("a value path must not contain control characters")
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String(), 0, "", nil
+}
+
+func scanIndex(s string) (index int, tail string, err error) {
+	digits, tail, closed := strings.Cut(s, "]")
+	if !closed {
+		return 0, "", errors.New("a list index needs a closing bracket")
+	}
+	index, err = strconv.Atoi(digits)
+	if err != nil || index < 0 || digits[0] == '+' || digits[0] == '-' {
+		return 0, "", fmt.Errorf("%q is not a list index", digits)
+	}
+	if index > maxListIndex {
+		return 0, "", fmt.Errorf("a list index is at most %d", maxListIndex)
+	}
+	return index, tail, nil
+}

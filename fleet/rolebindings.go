@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"strings"
+
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+var roleBindingKind = kindRules{
+	name:  KindRoleBinding,
+	noun:  "role binding",
+	empty: func() any { return new(api.RoleBinding) },
+	normalize: func(obj map[string]any) {
+		subjects, _ := obj["subjects"].([]any)
+		for _, s := range subjects {
+			subject, ok := s.(map[string]any)
+			if !ok {
+				continue
+			}
+			dropEmpty(subject, "namespace", "apiGroup")
+			setDefault(subject, "namespace", "")
+			group := rbacGroup
+			if subject["kind"] == "ServiceAccount" {
+				group = ""
+			}
+			setDefault(subject, "apiGroup", group)
+		}
+	},
+	check: func(c *checker, d *Document) {
+		b := d.roleBinding()
+		c.rbacName("/id", b.ID)
+		if reservedBinding(b.ID) {
+			c.problem("/id", "the name %q belongs to Kubernetes or Flux; choose another", b.ID)
+		}
+		c.rbacName("/role", b.Role)
+		for i, s := range b.Subjects {
+			checkSubject(c, pointer("subjects", i), s)
+		}
+	},
+	bound: func(v any) int { return encodedSize(roleBindingInput(v.(*api.RoleBinding), api.FluxCluster{})) },
+}
+
+// reservedBinding tells whether Kubernetes itself or Flux owns a ClusterRoleBinding of this name: applying ours over
+// it, and later removing it, would take the cluster's own permissions away.
+func reservedBinding(id string) bool {
+	for _, prefix := range []string{"system:", "kubeadm:", "flux-operator", "cluster-reconciler", "crd-controller"} {
+		if strings.HasPrefix(id, prefix) {
+			return true
+		}
+	}
+	return id == "cluster-admin"
+}
+
+func checkSubject(c *checker, at string, s api.Subject) {
+	if s.Name == "" {
+		c.problem(at+"/name", "must not be empty")
+	}
+	switch s.Kind {
+	case "ServiceAccount":
+		if s.Name != "" {
+			c.dnsSubdomain(at+"/name", s.Name)
+		}
+		if s.Namespace == "" {
+			c.problem(at+"/namespace", "a ServiceAccount needs a namespace")
+		} else {
+			c.dnsLabel(at+"/namespace", s.Namespace)
+		}
+		if s.APIGroup != "" {
+			c.problem(at+"/apiGroup", "must be empty for a ServiceAccount")
+		}
+	case "User", "Group":
+		if s.Namespace != "" {
+			c.problem(at+"/namespace", "only a ServiceAccount has a namespace")
+		}
+		if s.APIGroup != rbacGroup {
+			c.problem(at+"/apiGroup", "must be %q for a %s", rbacGroup, s.Kind)
+		}
+	default:
+		c.problem(at+"/kind", "must be User, Group or ServiceAccount")
+	}
+	c.text(at+"/name", s.Name, 1024)
+}
+
+func (c *checker) rbacName(at, name string) {
+	if name == "" {
+		c.problem(at, "must not be empty")
+		return
+	}
+	for _, msg := range pathvalidation.IsValidPathSegmentName(name) {
+		c.problem(at, "%s", msg)
+	}
+	c.text(at, name, 253)
+}
+
+func roleBindingInput(b *api.RoleBinding, cluster api.FluxCluster) api.FluxRoleBinding {
+	subjects := make([]api.FluxSubject, len(b.Subjects))
+	for i, s := range b.Subjects {
+		subjects[i] = api.FluxSubject{Kind: s.Kind, Name: s.Name, Namespace: s.Namespace, APIGroup: s.APIGroup}
+	}
+	return api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects, Cluster: cluster}
+}

@@ -1,0 +1,140 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Seed is a set of documents to start a fleet from, as a seed file or another program's database holds them.
+type Seed []SeedDocument
+
+// SeedDocument is one document of a seed; At is where it stands, for messages.
+type SeedDocument struct {
+	Kind Kind
+	ID   string
+	At   string
+	Body []byte
+}
+
+// seedLists are the top-level keys of a seed file.
+var seedLists = []struct {
+	key  string
+	kind Kind
+}{
+	{"platform_components", KindComponent},
+	{"components", KindComponent},
+	{"namespaces", KindNamespace},
+	{"rolebindings", KindRoleBinding},
+	{"clusters", KindCluster},
+}
+
+// ParseSeed reads a seed file: one JSON object with lists of documents under `clusters`, `platform_components`,
+// `namespaces` and `rolebindings`. `_id` is accepted as the key of a document, and null as an absent value, as the
+// reference's files have them.
+func ParseSeed(body []byte) (Seed, error) {
+	obj, err := ParseObject(body)
+	if err != nil {
+		return nil, err
+	}
+	var seed Seed
+	var problems []Problem
+	for _, list := range seedLists {
+		items, ok := obj[list.key].([]any)
+		if !ok && obj[list.key] != nil {
+			problems = append(problems, Problem{Pointer: pointer(list.key), Detail: "must be a list of documents"})
+		}
+		delete(obj, list.key)
+		for i, item := range items {
+			doc, err := NewSeedDocument(list.kind, pointer(list.key, i), item)
+			if err != nil {
+				problems = append(problems, Problem{Pointer: pointer(list.key, i), Detail: err.Error()})
+				continue
+			}
+			seed = append(seed, doc)
+		}
+	}
+	for _, key := range sortedKeys(obj) {
+		problems = append(problems, Problem{Pointer: pointer(key), Detail: "is not a list that a seed has; it has clusters, platform_components, namespaces and rolebindings"})
+	}
+	return seed, Invalid(problems)
+}
+
+// NewSeedDocument makes a seed's document of parsed JSON.
+func NewSeedDocument(kind Kind, at string, item any) (SeedDocument, error) {
+	obj, ok := item.(map[string]any)
+	if !ok {
+		return SeedDocument{}, errors.New("must be an object")
+	}
+	if key, ok := obj["_id"]; ok {
+		setDefault(obj, "id", key)
+		delete(obj, "_id")
+	}
+	dropNulls(obj)
+	id, _ := obj["id"].(string)
+	body, err := canonical(obj)
+	return SeedDocument{Kind: kind, ID: id, At: at, Body: body}, err
+}
+
+// dropNulls removes what the reference writes for an option that is not set, at any depth.
+func dropNulls(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			if inner == nil {
+				delete(v, key)
+				continue
+			}
+			dropNulls(inner)
+		}
+	case []any:
+		for _, inner := range v {
+			dropNulls(inner)
+		}
+	}
+}
+
+// Create adds every document of the seed to a Tx. Problems are reported together, each at its place in the seed.
+func (s Seed) Create(tx *Tx) error {
+	var problems []Problem
+	for _, doc := range s {
+		if _, err := tx.Create(doc.Kind, doc.Body); err != nil {
+			problems = append(problems, doc.problems(err)...)
+		}
+	}
+	return Invalid(problems)
+}
+
+// Locate gives the problems that Finish found in the seed's documents their place in the seed.
+func (s Seed) Locate(err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	located := *e
+	located.Problems = nil
+	for _, p := range e.Problems {
+		for _, doc := range s {
+			if doc.Kind == p.Kind && doc.ID == p.ID {
+				p.Pointer = doc.At + p.Pointer
+				break
+			}
+		}
+		located.Problems = append(located.Problems, p)
+	}
+	if len(located.Problems) > 0 {
+		located.Detail = summary(located.Problems)
+	}
+	return &located
+}
+
+func (d SeedDocument) problems(err error) []Problem {
+	var e *Error
+	if !errors.As(err, &e) || len(e.Problems) == 0 {
+		return []Problem{{Pointer: d.At, Detail: fmt.Sprint(err)}}
+	}
+	out := make([]Problem, len(e.Problems))
+	for i, p := range e.Problems {
+		out[i] = Problem{Pointer: d.At + p.Pointer, Detail: p.Detail}
+	}
+	return out
+}

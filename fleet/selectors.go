@@ -1,0 +1,45 @@
+package fleet
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// Selector selects clusters, in Kubernetes' label selector syntax over their labels plus `environment` and `id`.
+type Selector struct{ selector labels.Selector }
+
+// ParseSelector reads a selector. The empty one selects every cluster.
+func ParseSelector(s string) (Selector, error) {
+	sel, err := labels.Parse(s)
+	if err != nil {
+		return Selector{}, Invalid([]Problem{{Pointer: "", Detail: fmt.Sprintf("selector: %v", err)}})
+	}
+	return Selector{sel}, nil
+}
+
+// Matches tells whether the selector selects a cluster.
+func (s Selector) Matches(c *api.Cluster) bool { return s.selector.Matches(clusterLabels{c}) }
+
+// clusterLabels shows a cluster's labels, with its environment and id as labels of these names.
+type clusterLabels struct{ *api.Cluster }
+
+// Has tells whether the cluster has the label.
+func (c clusterLabels) Has(label string) bool { _, ok := c.Lookup(label); return ok }
+
+// Get is the label's value, or empty.
+func (c clusterLabels) Get(label string) string { v, _ := c.Lookup(label); return v }
+
+// Lookup is the label's value and whether there is one.
+func (c clusterLabels) Lookup(label string) (string, bool) {
+	switch label {
+	case "id":
+		return c.ID, true
+	case "environment":
+		return c.Environment, true
+	}
+	v, ok := c.Labels[label]
+	return v, ok
+}

@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// MaxAnswerBytes is the largest body Flux Operator reads from an ExternalService (900 KiB after decompression).
+const MaxAnswerBytes = 900 << 10
+
+// adviseAnswerBytes is where a warning starts.
+const adviseAnswerBytes = MaxAnswerBytes * 7 / 10
+
+// The guards must know how large 10,000 clusters' answers become when a catalog entry changes, without encoding them.
+// So every document keeps an upper bound of what it adds, and only an answer whose bounds add up to something near
+// the limit is encoded. A cluster's bound covers its overrides, patches, and its own block, which every input
+// repeats; a definition's bound covers an input made of it alone. Values of two sets of patches merged are never
+// larger than both apart, since merging only shares or replaces.
+
+const (
+	envelopeBytes   = len(`{"inputs":[]}` + "\n")
+	dependencyBytes = len(`{"id":"","type":"kustomize"},`)
+)
+
+func encodedSize(v any) int {
+	var n counter
+	enc := json.NewEncoder(&n)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return 0 // models always encode; raw values were parsed before they were stored
+	}
+	return int(n)
+}
+
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
+
+func componentBound(p *api.PlatformComponent) int {
+	in, err := componentInput(p, api.ComponentAssignment{}, nil, api.FluxCluster{}, nil)
+	if err != nil {
+		return 0 // unfit patches: the answer fails as a whole
+	}
+	n := encodedSize(in) + len(p.ID)
+	for _, id := range p.DependsOn {
+		n += dependencyBytes + len(id)
+	}
+	return n
+}
+
+// clusterBound is the sum over the overrides and patches of all assigned components.
+func clusterBound(c *api.Cluster) int {
+	n := 0
+	for _, e := range c.PlatformComponents {
+		n += encodedSize(e)
+	}
+	for _, patches := range c.Patches {
+		// As they are, and as substitutions, where numbers gain quotes.
+		n += 2*encodedSize(patches) + 4*len(patches)
+		if values, problems := expand(patches); problems == nil {
+			n += encodedSize(values)
+		}
+	}
+	return n
+}
+
+// bound is at least the size of a cluster's answer.
+func (s *State) bound(d *Document, r Resource) int {
+	c := d.Cluster()
+	block := encodedSize(fluxCluster(c))
+	a := assignments[r]
+	n := envelopeBytes
+	if r == PlatformComponents {
+		n += d.bound
+	}
+	for _, id := range a.ids(c) {
+		if def, ok := s.docs[a.kind][id]; ok {
+			n += def.bound + block
+		}
+	}
+	return n
+}
+
+// checkSizes holds the answers of a cluster against Flux's limit.
+func checkSizes(c *checker, d *Document, resources ...Resource) {
+	for _, r := range resources {
+		if c.next.bound(d, r) < adviseAnswerBytes {
+			continue
+		}
+		inputs, _, err := c.next.inputs(d, r)
+		if err != nil {
+			continue // reported as the reference or patch it is
+		}
+		var body bytes.Buffer
+		if err := encodeInputs(&body, inputs); err != nil {
+			c.problem("", "the %s of cluster %q cannot be encoded: %v", r, d.ID, err)
+			continue
+		}
+		switch n := body.Len(); {
+		case n > MaxAnswerBytes:
+			c.limit(pointer(assignments[r].field), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", r, d.ID, n, MaxAnswerBytes)
+		case n > adviseAnswerBytes:
+			c.warn("the %s of cluster %q are %d bytes, above 70 %% of the %d that Flux Operator accepts", r, d.ID, n, MaxAnswerBytes)
+		}
+	}
+}

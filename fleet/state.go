@@ -1,0 +1,277 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// Rules are the settings of a server that decide what is valid.
+type Rules struct {
+	// Environments are the allowed values of a cluster's environment, in promotion order. Empty allows any.
+	Environments []string
+}
+
+// State is every document of the fleet at one revision. It never changes, so any number of readers may use it.
+type State struct {
+	rules Rules
+	head  Head
+	at    time.Time
+	docs  map[Kind]map[string]*Document
+	byDNS map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
+	live  int               // clusters that are not decommissioned
+	token *stateToken
+}
+
+// stateToken identifies a State for as long as something remembers it, without keeping the State itself alive.
+type stateToken struct{ _ byte }
+
+// NewState builds a State from what a store holds. It fails on a record it cannot read: a State that lacks one
+// would answer clusters wrongly.
+func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, error) {
+	s := &State{rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, token: &stateToken{}}
+	for _, kind := range kinds {
+		s.docs[kind.name] = map[string]*Document{}
+	}
+	for _, rec := range records {
+		doc, err := newDocument(rec)
+		if err != nil {
+			return nil, err
+		}
+		s.docs[rec.Kind][rec.ID] = doc
+	}
+	if err := s.index(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *State) index() error {
+	s.byDNS, s.live = make(map[string]string, len(s.docs[KindCluster])), 0
+	for id, doc := range s.docs[KindCluster] {
+		dns := strings.ToLower(doc.Cluster().ClusterDNS)
+		if other, taken := s.byDNS[dns]; taken {
+			return fmt.Errorf("clusters %q and %q have the same cluster_dns %q", other, id, dns)
+		}
+		s.byDNS[dns] = id
+		if !doc.Deleted() {
+			s.live++
+		}
+	}
+	return nil
+}
+
+// Head is the point of history the State stands at.
+func (s *State) Head() Head { return s.head }
+
+// Revision is the number of commits the State is made of.
+func (s *State) Revision() Revision { return s.head.Revision }
+
+// At is when the last of those commits was made; zero for the empty history.
+func (s *State) At() time.Time { return s.at }
+
+// Clusters is the number of live clusters.
+func (s *State) Clusters() int { return s.live }
+
+// Get returns a document. A decommissioned cluster is not found.
+func (s *State) Get(kind Kind, id string) (*Document, bool) {
+	doc, ok := s.docs[kind][id]
+	if !ok || doc.Deleted() {
+		return nil, false
+	}
+	return doc, true
+}
+
+// Find is Get with the error a caller of the API sees.
+func (s *State) Find(kind Kind, id string) (*Document, error) {
+	doc, ok := s.Get(kind, id)
+	if !ok {
+		return nil, notFound(kind, id)
+	}
+	return doc, nil
+}
+
+// All returns the documents of a kind sorted by id, without decommissioned clusters.
+func (s *State) All(kind Kind) []*Document {
+	return s.sorted(kind, func(d *Document) bool { return !d.Deleted() })
+}
+
+// Decommissioned returns the clusters that were deleted and still answer empty lists, sorted by id.
+func (s *State) Decommissioned() []*Document {
+	return s.sorted(KindCluster, (*Document).Deleted)
+}
+
+func (s *State) sorted(kind Kind, keep func(*Document) bool) []*Document {
+	out := make([]*Document, 0, len(s.docs[kind]))
+	for _, doc := range s.docs[kind] {
+		if keep(doc) {
+			out = append(out, doc)
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
+	return out
+}
+
+// ByDNS finds a cluster, live or decommissioned, by its DNS name: in any case, with or without the final dot.
+func (s *State) ByDNS(dns string) (*Document, bool) {
+	id, ok := s.byDNS[strings.ToLower(strings.TrimSuffix(dns, "."))]
+	if !ok {
+		return nil, false
+	}
+	return s.docs[KindCluster][id], true
+}
+
+// Apply returns the State after one more commit of the log. The commit is trusted to be valid; it must be the next
+// one.
+func (s *State) Apply(c Commit) (*State, error) {
+	if c.Revision != s.head.Revision+1 {
+		return nil, fmt.Errorf("commit %d does not follow revision %d", c.Revision, s.head.Revision)
+	}
+	docs := make([]edit, 0, len(c.Changes))
+	for _, ch := range c.Changes {
+		e := edit{kind: ch.Kind, id: ch.ID}
+		if ch.After != nil {
+			rec := Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After}
+			doc, err := newDocument(rec)
+			if err != nil {
+				return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
+			}
+			e.doc = doc
+		}
+		docs = append(docs, e)
+	}
+	return s.with(c, docs)
+}
+
+// edit is one document of the next State; nil removes it.
+type edit struct {
+	kind Kind
+	id   string
+	doc  *Document
+}
+
+// with is the State after edits, stamped as the commit that makes them. Only the maps of the kinds that changed are
+// copied.
+func (s *State) with(c Commit, edits []edit) (*State, error) {
+	next := &State{rules: s.rules, head: c.Head(), at: c.At, docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, token: &stateToken{}}
+	copied := map[Kind]bool{}
+	reindex := false
+	for _, e := range edits {
+		if next.docs[e.kind] == nil {
+			return nil, fmt.Errorf("revision %d changes a document of kind %q, which this version does not know", c.Revision, e.kind)
+		}
+		if !copied[e.kind] {
+			next.docs[e.kind] = maps.Clone(s.docs[e.kind])
+			copied[e.kind] = true
+		}
+		before := s.docs[e.kind][e.id]
+		reindex = reindex || e.kind == KindCluster && indexedDiffers(before, e.doc)
+		if e.doc == nil {
+			delete(next.docs[e.kind], e.id)
+			continue
+		}
+		stamped := *e.doc
+		stamped.Revision, stamped.CommitID, stamped.UpdatedAt, stamped.CreatedAt = c.Revision, c.ID, c.At, c.At
+		if before != nil && (!before.Deleted() || stamped.Deleted()) {
+			stamped.CreatedAt = before.CreatedAt
+		}
+		next.docs[e.kind][e.id] = &stamped
+	}
+	if reindex {
+		if err := next.index(); err != nil {
+			return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
+		}
+	}
+	return next, nil
+}
+
+// indexedDiffers tells whether a cluster changed in what State.index looks at.
+func indexedDiffers(before, after *Document) bool {
+	return before == nil || after == nil || before.Deleted() != after.Deleted() ||
+		before.Cluster().ClusterDNS != after.Cluster().ClusterDNS
+}
+
+// Document is one document of a State with what is derived from it. It never changes.
+type Document struct {
+	Record
+	value   any // *api.Cluster, *api.PlatformComponent, *api.Namespace or *api.RoleBinding
+	bound   int // see sizes.go
+	answers *answers
+}
+
+func newDocument(rec Record) (*Document, error) {
+	kind, ok := kindOf(rec.Kind)
+	if !ok {
+		return nil, fmt.Errorf("the store holds a document of kind %q, which this version does not know", rec.Kind)
+	}
+	value := kind.empty()
+	if err := json.Unmarshal(rec.Body, value); err != nil {
+		return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, typeError(err))
+	}
+	doc := &Document{Record: rec, value: value}
+	doc.bound = kind.bound(value)
+	if rec.Kind == KindCluster {
+		doc.answers = &answers{}
+	}
+	return doc, nil
+}
+
+// ETag names this version of the document: `"<revision>-<8 hex digits of the commit id>"`.
+func (d *Document) ETag() string {
+	return fmt.Sprintf("\"%d-%x\"", d.Revision, d.CommitID[:4])
+}
+
+// Deleted tells whether this is a decommissioned cluster.
+func (d *Document) Deleted() bool {
+	c, ok := d.value.(*api.Cluster)
+	return ok && c.DeletedAt != nil
+}
+
+// Cluster is the document as a cluster; it must be one. The result must not be changed.
+func (d *Document) Cluster() *api.Cluster { return d.value.(*api.Cluster) }
+
+func (d *Document) component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
+func (d *Document) namespace() *api.Namespace         { return d.value.(*api.Namespace) }
+func (d *Document) roleBinding() *api.RoleBinding     { return d.value.(*api.RoleBinding) }
+
+// View is the document as the API shows it: a copy of the generated model with revision and times filled in.
+func (d *Document) View() any {
+	switch v := d.value.(type) {
+	case *api.Cluster:
+		c := *v
+		c.Revision, c.CreatedAt, c.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
+		return &c
+	case *api.PlatformComponent:
+		c := *v
+		c.Revision, c.CreatedAt, c.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
+		return &c
+	case *api.Namespace:
+		n := *v
+		n.Revision, n.CreatedAt, n.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
+		return &n
+	case *api.RoleBinding:
+		b := *v
+		b.Revision, b.CreatedAt, b.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
+		return &b
+	}
+	panic(fmt.Sprintf("a document holds a %T", d.value)) // newDocument makes no other
+}
+
+// decodeError is a value of the wrong type in a document.
+type decodeError struct{ pointer, detail string }
+
+func (e *decodeError) Error() string { return e.pointer + ": " + e.detail }
+
+func typeError(err error) error {
+	var t *json.UnmarshalTypeError
+	if !errors.As(err, &t) {
+		return err
+	}
+	return &decodeError{"/" + strings.ReplaceAll(t.Field, ".", "/"), fmt.Sprintf("must be a %s, not a %s", t.Type, t.Value)}
+}

@@ -1,0 +1,329 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// Tx collects edits to a State. It sees its own edits. Nothing outside it changes; Finish says what would.
+type Tx struct {
+	base  *State
+	edits map[docKey]*Document // nil: deleted
+}
+
+type docKey struct {
+	kind Kind
+	id   string
+}
+
+// DeleteOptions says how a document is deleted.
+type DeleteOptions struct {
+	// Cascade takes a definition off every document that refers to it.
+	Cascade bool
+	// Orphan forgets a cluster at once instead of answering its polls with empty lists: Flux keeps what is running.
+	Orphan bool
+}
+
+// Result is what a Tx amounts to.
+type Result struct {
+	Commit   Commit // with its revision and changes; no changes: there is nothing to commit
+	State    *State // after the commit
+	Warnings []string
+}
+
+// Begin starts a Tx on the State.
+func (s *State) Begin() *Tx { return &Tx{base: s, edits: map[docKey]*Document{}} }
+
+// Get returns a document as the Tx sees it.
+func (tx *Tx) Get(kind Kind, id string) (*Document, error) {
+	doc := tx.raw(kind, id)
+	if doc == nil || doc.Deleted() {
+		return nil, notFound(kind, id)
+	}
+	return doc, nil
+}
+
+func (tx *Tx) raw(kind Kind, id string) *Document {
+	if doc, edited := tx.edits[docKey{kind, id}]; edited {
+		return doc
+	}
+	return tx.base.docs[kind][id]
+}
+
+// Match fails with CodeStale unless ifMatch, the value of an If-Match header, names the document's version. An empty
+// ifMatch and a document that does not exist pass; the edit itself reports the latter.
+func (tx *Tx) Match(kind Kind, id, ifMatch string) error {
+	doc, ok := tx.base.Get(kind, id)
+	if ifMatch == "" || !ok || MatchETag(ifMatch, doc.ETag()) {
+		return nil
+	}
+	return &Error{Code: CodeStale, ETag: doc.ETag(), Detail: fmt.Sprintf("the %s %q has changed: its ETag is now %s", nouns[kind], id, doc.ETag())}
+}
+
+// MatchETag tells whether a list of ETags, as in If-Match and If-None-Match, names the given one. Weak ETags match,
+// since a proxy that compresses makes ours weak.
+func MatchETag(header, etag string) bool {
+	for _, candidate := range strings.Split(header, ",") {
+		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
+		if candidate == "*" || candidate == etag {
+			return true
+		}
+	}
+	return false
+}
+
+// Create adds a document. CodeConflict when it exists.
+func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
+	obj, err := ParseObject(body)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(obj, func(_ string, v any) bool { return v == nil })
+	id, _ := obj["id"].(string)
+	if id == "" {
+		return nil, Invalid([]Problem{{Pointer: "/id", Detail: "is required and must be a string that is not empty"}})
+	}
+	if existing := tx.raw(kind, id); existing != nil {
+		if !existing.Deleted() {
+			return nil, errorf(CodeConflict, "the %s %q exists already", nouns[kind], id)
+		}
+		if dns, _ := obj["cluster_dns"].(string); !strings.EqualFold(dns, existing.Cluster().ClusterDNS) {
+			return nil, errorf(CodeConflict, "the id %q belongs to a decommissioned cluster whose DNS name %q still answers empty lists; end that with DELETE /clusters/%s?mode=orphan, or choose another id",
+				id, existing.Cluster().ClusterDNS, id)
+		}
+	}
+	doc, err := tx.put(kind, id, nil, obj)
+	if err != nil {
+		return nil, err
+	}
+	if kind == KindCluster {
+		tx.endDecommission(doc.Cluster())
+	}
+	return doc, nil
+}
+
+// endDecommission forgets the decommissioned cluster whose DNS name a live one takes over.
+func (tx *Tx) endDecommission(c *api.Cluster) {
+	old, ok := tx.base.ByDNS(c.ClusterDNS)
+	if ok && old.Deleted() && old.ID != c.ID {
+		tx.edits[docKey{KindCluster, old.ID}] = nil
+	}
+}
+
+// Put replaces the fields that are present in the body and not null.
+func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
+	return tx.update(kind, id, body, func(stored, request map[string]any) map[string]any { return overlay(stored, request) })
+}
+
+// Patch applies an RFC 7396 merge patch.
+func (tx *Tx) Patch(kind Kind, id string, body []byte) (*Document, error) {
+	return tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
+		return mergePatch(stored, request).(map[string]any)
+	})
+}
+
+func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, request map[string]any) map[string]any) (*Document, error) {
+	before, err := tx.Get(kind, id)
+	if err != nil {
+		return nil, err
+	}
+	request, err := ParseObject(body)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range readOnly {
+		delete(request, f)
+	}
+	if v, ok := request["id"]; ok && v != id && v != nil {
+		return nil, Invalid([]Problem{{Pointer: "/id", Detail: fmt.Sprintf("the id never changes: it must be %q", id)}})
+	}
+	delete(request, "id")
+	return tx.edit(before, func(stored map[string]any) map[string]any { return change(stored, request) })
+}
+
+// edit changes a document through a function of what is stored.
+func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any) (*Document, error) {
+	stored, err := ParseObject(before.Body)
+	if err != nil {
+		return nil, fmt.Errorf("the stored %s %q cannot be read: %w", nouns[before.Kind], before.ID, err)
+	}
+	return tx.put(before.Kind, before.ID, before, change(stored))
+}
+
+// put stores an object as the document's new content.
+func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*Document, error) {
+	rules, _ := kindOf(kind)
+	for _, f := range readOnly {
+		delete(obj, f)
+	}
+	rules.normalize(obj)
+	if kind == KindCluster && before != nil {
+		if err := dropOrphanedPatches(before.Cluster(), obj); err != nil {
+			return nil, err
+		}
+	}
+	body, err := canonical(obj)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := newDocument(Record{Kind: kind, ID: id, Body: body})
+	if err != nil {
+		return nil, Invalid([]Problem{decodeProblem(err)})
+	}
+	tx.edits[docKey{kind, id}] = doc
+	return doc, nil
+}
+
+// Delete removes a document. Whether something still refers to it is decided by Finish, so that a Tx may first delete
+// and then unassign.
+func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error) {
+	doc := tx.raw(kind, id)
+	if doc == nil || doc.Deleted() && !opt.Orphan {
+		return nil, notFound(kind, id)
+	}
+	if kind != KindCluster {
+		tx.edits[docKey{kind, id}] = nil
+		if opt.Cascade {
+			return doc, tx.unassignEverywhere(kind, id)
+		}
+		return doc, nil
+	}
+	if doc.Cluster().DeletionProtection {
+		return nil, errorf(CodeProtected, "cluster %q has deletion_protection; clear it first: PATCH /clusters/%s {\"deletion_protection\": false}", id, id)
+	}
+	if opt.Orphan {
+		tx.edits[docKey{kind, id}] = nil
+		return doc, nil
+	}
+	tx.edits[docKey{kind, id}] = &Document{Record: Record{Kind: kind, ID: id}, value: doc.value} // completed by Finish, which knows the time
+	return doc, nil
+}
+
+// pendingTombstone tells whether an edit is a cluster that Finish is to decommission.
+func pendingTombstone(d *Document) bool { return d != nil && d.Body == nil }
+
+// unassignEverywhere takes a definition off every cluster, and out of the dependencies of other components.
+func (tx *Tx) unassignEverywhere(kind Kind, id string) error {
+	for _, user := range tx.users(kind, id) {
+		var err error
+		if user.Kind == KindCluster {
+			_, err = tx.Unassign(user.ID, kind, id)
+		} else {
+			_, err = tx.edit(user, func(obj map[string]any) map[string]any {
+				deps, _ := obj["depends_on"].([]any)
+				obj["depends_on"] = slices.DeleteFunc(deps, func(v any) bool { return v == id })
+				return obj
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// users are the documents that refer to a definition, as the Tx sees them, sorted by kind and id.
+func (tx *Tx) users(kind Kind, id string) []*Document {
+	a, assignable := assignmentOf(kind)
+	var out []*Document
+	tx.each(func(d *Document) {
+		switch {
+		case d.Kind == KindCluster && assignable && !d.Deleted() && slices.Contains(a.ids(d.Cluster()), id),
+			d.Kind == KindComponent && kind == KindComponent && slices.Contains(d.component().DependsOn, id):
+			out = append(out, d)
+		}
+	})
+	sortDocuments(out)
+	return out
+}
+
+// each visits clusters and components as the Tx sees them.
+func (tx *Tx) each(visit func(*Document)) {
+	for _, kind := range []Kind{KindCluster, KindComponent} {
+		for id, doc := range tx.base.docs[kind] {
+			if _, edited := tx.edits[docKey{kind, id}]; !edited {
+				visit(doc)
+			}
+		}
+	}
+	for key, doc := range tx.edits {
+		if doc != nil && !pendingTombstone(doc) && (key.kind == KindCluster || key.kind == KindComponent) {
+			visit(doc)
+		}
+	}
+}
+
+func sortDocuments(docs []*Document) {
+	sort.Slice(docs, func(i, j int) bool {
+		if docs[i].Kind != docs[j].Kind {
+			return docs[i].Kind < docs[j].Kind
+		}
+		return docs[i].ID < docs[j].ID
+	})
+}
+
+// Assign adds a definition to a cluster's list, or updates the assignment. settings is the body of the request: for a
+// component its enabled flag and overrides (absent: unchanged, null: no override), nil for the other kinds.
+func (tx *Tx) Assign(cluster string, kind Kind, id string, settings []byte) (*Document, error) {
+	doc, err := tx.Get(KindCluster, cluster)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.Get(kind, id); err != nil {
+		return nil, err
+	}
+	request := map[string]any{}
+	if len(bytes.TrimSpace(settings)) > 0 {
+		if request, err = ParseObject(settings); err != nil {
+			return nil, err
+		}
+	}
+	a, _ := assignmentOf(kind)
+	return tx.edit(doc, func(obj map[string]any) map[string]any {
+		entries, _ := obj[a.field].([]any)
+		at := slices.IndexFunc(entries, func(e any) bool { _, have, _ := entryID(e); return have == id })
+		if at < 0 {
+			at = len(entries)
+			entries = append(entries, map[string]any{"id": id})
+		}
+		entry, _, _ := entryID(entries[at])
+		maps.Copy(entry, request)
+		obj[a.field] = entries
+		return obj
+	})
+}
+
+// Unassign removes a definition from a cluster's list, and a component's patches with it. Nothing happens when it is
+// not on the list.
+func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) {
+	doc, err := tx.Get(KindCluster, cluster)
+	if err != nil {
+		return nil, err
+	}
+	a, _ := assignmentOf(kind)
+	return tx.edit(doc, func(obj map[string]any) map[string]any {
+		entries, _ := obj[a.field].([]any)
+		obj[a.field] = slices.DeleteFunc(entries, func(e any) bool { _, have, _ := entryID(e); return have == id })
+		return obj
+	})
+}
+
+// decodeProblem is a typed decoder's error as a problem of the request.
+func decodeProblem(err error) Problem {
+	var e *decodeError
+	if errors.As(err, &e) {
+		return Problem{Pointer: e.pointer, Detail: e.detail}
+	}
+	return Problem{Pointer: "", Detail: err.Error()}
+}
+
+// deletedAt is how the time of a decommissioning is stored.
+func deletedAt(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
