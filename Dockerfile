@@ -1,5 +1,3 @@
-# syntax=docker/dockerfile:1
-
 # The server and the CLI, static, in an image with no shell and no package manager.
 #
 # The build stage runs on the machine's own platform and cross-compiles, so a multi-arch image needs
@@ -19,11 +17,14 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOTOOLCHAIN=local \
     go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/...
 
-# Where SQLite's file goes when nothing else is mounted there. OpenShift and others run an image under
-# a uid of their own in group 0, so that group may write too.
-RUN mkdir -p /data-dir/data && chmod 0770 /data-dir/data
+# The final image's directories, in two trees because COPY gives each one owner. /data holds SQLite's file
+# when no volume is mounted there; OpenShift and others run an image under a uid of their own in group 0,
+# so that group may write too.
+RUN mkdir -p /root-fs/tmp /root-fs/etc/ssl/certs /data-fs/data \
+    && chmod 1777 /root-fs/tmp && chmod 0770 /data-fs/data \
+    && cp /etc/ssl/certs/ca-certificates.crt /root-fs/etc/ssl/certs/
 
-FROM gcr.io/distroless/static-debian12:nonroot
+FROM scratch
 
 ARG VERSION=dev
 ARG REVISION=unknown
@@ -34,11 +35,13 @@ LABEL org.opencontainers.image.title="flux-resourceset" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
 
-COPY --from=build /out/flux-resourceset /out/flux-resourceset-cli* /
-COPY --from=build --chown=65532:0 /data-dir/ /
+COPY --from=build /root-fs/ /
+COPY --from=build --chown=65532:0 /data-fs/ /
+COPY --from=build /out/ /
 
 # The default DATABASE_URL is relative: data/ below this directory.
 WORKDIR /
+# A number, so that Kubernetes' runAsNonRoot can tell; any other uid works as well.
 USER 65532:65532
 EXPOSE 8080
 ENTRYPOINT ["/flux-resourceset"]

@@ -24,6 +24,10 @@ build: ## build the server and the CLI into bin/
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
+.PHONY: dist
+dist: ## build release archives for every platform into dist/
+	VERSION='$(VERSION)' scripts/dist
+
 .PHONY: generate
 generate: ## write gen/ from openapi/openapi.yaml
 	scripts/generate
