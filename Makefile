@@ -38,11 +38,16 @@ verify: ## check that generated code, modules, formatting and the spec are curre
 
 .PHONY: lint
 lint: ## run the linters of .golangci.yml
-	for module in $(MODULES); do (cd $$module && $(CURDIR)/scripts/tool golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	@for module in $(MODULES); do (cd $$module && $(CURDIR)/scripts/tool golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: fmt
 fmt: ## format the Go files
 	scripts/go-files | xargs -r scripts/tool gofumpt -w
+
+.PHONY: fix
+fix: ## let the linters correct what they can, then format
+	for module in $(MODULES); do (cd $$module && $(CURDIR)/scripts/tool golangci-lint run --config $(CURDIR)/.golangci.yml --fix ./...) || true; done
+	$(MAKE) fmt
 
 .PHONY: test
 test: ## run the tests, with real databases; no cluster is needed
