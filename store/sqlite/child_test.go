@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// The tests start this binary again as a process of its own, to have locks between processes and something to kill.
+const (
+	childRole = "SQLITE_TEST_CHILD"
+	childPath = "SQLITE_TEST_PATH"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(childRole); role != "" {
+		if err := child(context.Background(), role, os.Getenv(childPath)); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// child is what a process started by a test does. Each line it prints is something it acknowledges.
+func child(ctx context.Context, role, path string) error {
+	switch role {
+	case "migrate":
+		return Migrate(ctx, path)
+	case "migrate up and down":
+		fmt.Println("started")
+		for {
+			if err := Migrate(ctx, path); err != nil {
+				return err
+			}
+			if err := MigrateDown(ctx, path, 1); err != nil {
+				return err
+			}
+		}
+	case "open":
+		s, err := Open(ctx, Config{Path: path, ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	case "write":
+		s, err := Open(ctx, Config{Path: path})
+		if err != nil {
+			return err
+		}
+		return writeForEver(ctx, s)
+	}
+	return errors.New("no such role: " + role)
+}
+
+// writeForEver adds two documents with every commit and prints each acknowledged revision.
+func writeForEver(ctx context.Context, s *Store) error {
+	head, err := s.Head(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		rev := head.Revision + 1
+		c := fleet.Commit{Revision: rev, ID: uuid.New(), Actor: "child"}
+		for _, kind := range []fleet.Kind{fleet.KindCluster, fleet.KindNamespace} {
+			c.Changes = append(c.Changes, fleet.Change{Kind: kind, ID: fmt.Sprintf("n%d", rev), After: json.RawMessage(`{}`)})
+		}
+		switch err := s.Commit(ctx, head, c); {
+		case errors.Is(err, store.ErrStale):
+			if head, err = s.Head(ctx); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		default:
+			head = c.Head()
+			fmt.Println(head.Revision, head.ID)
+		}
+	}
+}
+
+func command(t *testing.T, role, path string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), childRole+"="+role, childPath+"="+path)
+	return cmd
+}
+
+// killAfter starts a process, kills it with SIGKILL when it has printed so many lines, and returns all of them.
+func killAfter(t *testing.T, cmd *exec.Cmd, lines int) []string {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var got []string
+	for scanner := bufio.NewScanner(out); scanner.Scan(); {
+		got = append(got, strings.TrimSpace(scanner.Text()))
+		if len(got) == lines {
+			require.NoError(t, cmd.Process.Kill())
+		}
+	}
+	require.Error(t, cmd.Wait(), "it was killed")
+	require.GreaterOrEqual(t, len(got), lines, "it ended by itself: %v", got)
+	return got
+}

@@ -1,0 +1,251 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/migrations"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+func TestTenProcessesMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "new", "fleet.db")
+	var wg sync.WaitGroup
+	failed := make([]string, 10)
+	for i := range failed {
+		cmd := command(t, "migrate", path)
+		wg.Go(func() {
+			if out, err := cmd.CombinedOutput(); err != nil {
+				failed[i] = fmt.Sprintf("%v: %s", err, out)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, make([]string, 10), failed)
+	openStore(t, Config{Path: path})
+}
+
+func TestKilledMigratorIsRepaired(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	for range 10 {
+		killAfter(t, command(t, "migrate up and down", path), 1)
+		require.NoError(t, Migrate(t.Context(), path))
+		s, err := Open(t.Context(), Config{Path: path})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	}
+}
+
+// Every state in which a migrator can die, made by hand.
+func TestInterruptedMigration(t *testing.T) {
+	t.Parallel()
+	up, down := sqlFile(t, "0001_log.up.sql"), sqlFile(t, "0001_log.down.sql")
+	mark := func(version int) string {
+		return fmt.Sprintf(`DELETE FROM schema_migrations; INSERT INTO schema_migrations VALUES (%d, true);`, version)
+	}
+	for name, tc := range map[string]struct {
+		sql string
+	}{
+		"up, before the migration":   {down + mark(1)},
+		"up, after the migration":    {mark(1)},
+		"down, before the migration": {mark(-1)},
+		"down, after the migration":  {down + mark(-1)},
+		"nothing noted at all":       {down + `DROP TABLE schema_migrations;`},
+		"only the table of versions": {down + `DELETE FROM schema_migrations;`},
+		"down and up again by hand":  {down + up},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := newFile(t)
+			execFile(t, path, tc.sql)
+			if strings.Contains(tc.sql, mark(1)) || strings.Contains(tc.sql, mark(-1)) {
+				status, err := Status(t.Context(), path)
+				require.NoError(t, err)
+				require.True(t, status.Dirty)
+				_, err = Open(t.Context(), Config{Path: path})
+				require.ErrorIs(t, err, store.ErrSchema)
+				require.ErrorContains(t, err, "flux-resourceset migrate up")
+			}
+			require.NoError(t, Migrate(t.Context(), path))
+			openStore(t, Config{Path: path})
+			status, err := Status(t.Context(), path)
+			require.NoError(t, err)
+			require.Equal(t, SchemaStatus{Current: newestVersion(), Newest: newestVersion()}, status)
+		})
+	}
+
+	t.Run("nobody can tell", func(t *testing.T) {
+		t.Parallel()
+		path := newFile(t)
+		execFile(t, path, mark(1)+`PRAGMA user_version = 7`)
+		err := Migrate(t.Context(), path)
+		require.ErrorIs(t, err, store.ErrSchema)
+		require.ErrorContains(t, err, "flux-resourceset migrate up")
+		require.ErrorContains(t, err, "7")
+	})
+}
+
+func sqlFile(t *testing.T, name string) string {
+	t.Helper()
+	sql, err := fs.ReadFile(migrations.SQLite, "sqlite/"+name)
+	require.NoError(t, err)
+	return string(sql)
+}
+
+// repair relies on it: see package migrations.
+func TestMigrationsNoteTheirVersionInTheFile(t *testing.T) {
+	t.Parallel()
+	files, err := fs.ReadDir(migrations.SQLite, "sqlite")
+	require.NoError(t, err)
+	name := regexp.MustCompile(`^(\d{4})_[a-z0-9_]+\.(up|down)\.sql$`)
+	seen := map[string]int{}
+	for _, f := range files {
+		m := name.FindStringSubmatch(f.Name())
+		require.NotNil(t, m, f.Name())
+		var version int
+		_, err := fmt.Sscan(strings.TrimLeft(m[1], "0"), &version)
+		require.NoError(t, err)
+		if m[2] == "down" {
+			version--
+		}
+		require.Contains(t, sqlFile(t, f.Name()), fmt.Sprintf("\nPRAGMA user_version = %d;\n", version), f.Name())
+		seen[m[1]]++
+	}
+	for number, n := range seen {
+		require.Equal(t, 2, n, "%s goes up and down", number)
+	}
+	require.Len(t, seen, newestVersion(), "numbers have no gaps")
+}
+
+func TestMigrateDownAndUp(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	require.Error(t, MigrateDown(t.Context(), path, 0))
+	require.Error(t, MigrateDown(t.Context(), path, newestVersion()+1))
+	openStore(t, Config{Path: path})
+	require.NoError(t, MigrateDown(t.Context(), path, newestVersion()))
+	found, err := inspect(t.Context(), path)
+	require.NoError(t, err)
+	require.Equal(t, []string{versionTable}, found.tables)
+	require.Zero(t, found.version)
+	_, err = Open(t.Context(), Config{Path: path})
+	require.ErrorIs(t, err, store.ErrNotInitialised)
+	require.NoError(t, Migrate(t.Context(), path))
+	openStore(t, Config{Path: path})
+}
+
+func TestOtherSchemaVersions(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		version  int
+		migrates bool
+	}{
+		"newer": {version: newestVersion() + 41},
+		"older": {version: newestVersion() - 1, migrates: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := newFile(t)
+			if tc.version == 0 {
+				t.Skip("there is no older version yet")
+			}
+			running := openStore(t, Config{Path: path, ReadOnly: true})
+			execFile(t, path, fmt.Sprintf(`UPDATE schema_migrations SET version = %d`, tc.version))
+			both := func(err error) {
+				require.ErrorIs(t, err, store.ErrSchema)
+				require.ErrorContains(t, err, fmt.Sprint(tc.version))
+				require.ErrorContains(t, err, fmt.Sprint(newestVersion()))
+			}
+			_, err := Open(t.Context(), Config{Path: path})
+			both(err)
+			_, err = Open(t.Context(), Config{Path: path, ReadOnly: true})
+			both(err)
+			// A process that was running when another one migrated stops reading what it may misread.
+			_, err = running.Load(t.Context())
+			both(err)
+			if !tc.migrates {
+				both(Migrate(t.Context(), path))
+				both(MigrateDown(t.Context(), path, 1))
+			}
+		})
+	}
+}
+
+func TestStatusChangesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	status, err := Status(t.Context(), filepath.Join(dir, "fleet.db"))
+	require.NoError(t, err)
+	require.Equal(t, SchemaStatus{Newest: newestVersion()}, status)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestMigrationLockIsHeld(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	l := flock.New(path + ".lock")
+	require.NoError(t, l.Lock())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := Migrate(ctx, path)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, path+".lock")
+	require.NoFileExists(t, path)
+	require.NoError(t, l.Unlock())
+	require.NoError(t, Migrate(t.Context(), path))
+}
+
+func TestMigrateRefusesOtherPrograms(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "other.db")
+	db, err := connect(path, accessMigrate, 1)
+	require.NoError(t, err)
+	_, err = db.Exec(`CREATE TABLE invoices (id TEXT)`)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	require.ErrorContains(t, Migrate(t.Context(), path), "invoices")
+	found, err := inspect(t.Context(), path)
+	require.NoError(t, err)
+	require.Equal(t, []string{"invoices"}, found.tables)
+}
+
+// The log of a database that was deleted must not be taken for that of the one created in its place.
+func TestLeftoversOfADeletedDatabase(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	old := openStore(t, Config{Path: path}) // open, so that its log stays
+	require.FileExists(t, path+"-wal")
+	before, err := os.Stat(path + "-wal")
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, Migrate(t.Context(), path))
+	s := openStore(t, Config{Path: path})
+	after, err := os.Stat(path + "-wal")
+	require.NoError(t, err)
+	require.False(t, os.SameFile(before, after))
+	head, err := s.Head(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, head)
+	// The one that had the deleted file open goes over to the new one.
+	head, err = old.Head(t.Context())
+	if err != nil { // told once that the file was replaced
+		head, err = old.Head(t.Context())
+	}
+	require.NoError(t, err)
+	require.Zero(t, head)
+}
