@@ -70,7 +70,7 @@ e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API 
 
 .PHONY: docker-build
 docker-build: ## build the container image (needs a container engine)
-	docker build --build-arg VERSION='$(VERSION)' -t '$(IMAGE)' .
+	DOCKER_BUILDKIT=1 docker build --build-arg VERSION='$(VERSION)' -t '$(IMAGE)' .
 
 .PHONY: clean
 clean: ## remove binaries and built tools; data/ stays
