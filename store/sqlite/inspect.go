@@ -39,6 +39,8 @@ var newestVersion = sync.OnceValue(func() int {
 	return newest
 })
 
+var errNoHead = fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
+
 // contents is what a database file holds, as far as it matters for deciding what to do with it. The zero value is a
 // file that does not exist.
 type contents struct {
@@ -140,7 +142,11 @@ func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 		c.version = max(c.version, 0) // golang-migrate writes -1 while it takes the first migration back
 	}
 	if c.has("head") && c.version > 0 {
-		if err := tx.QueryRowContext(ctx, `SELECT revision FROM head`).Scan(&c.revision); err != nil {
+		err := tx.QueryRowContext(ctx, `SELECT revision FROM head`).Scan(&c.revision)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = errNoHead
+		}
+		if err != nil {
 			return c, err
 		}
 	}

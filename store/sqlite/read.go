@@ -40,7 +40,7 @@ func readHead(ctx context.Context, q querier) (head, error) {
 		Scan(&h.Revision, &h.ID, &h.at, &h.documents, &version, &dirty)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return h, fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
+		return h, errNoHead
 	case hasCode(err, sqlite3.SQLITE_ERROR):
 		return h, fmt.Errorf("%w: %w", store.ErrSchema, err) // a table of ours is missing
 	case err != nil:

@@ -10,6 +10,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"sync"
@@ -27,7 +28,7 @@ type Store struct {
 	reopening chan struct{} // holds a token while somebody opens the file again
 	mu        sync.Mutex
 	open      *handles // nil after the file was lost
-	lostWAL   os.FileInfo
+	lostWAL   *os.File // the log of the file that was lost
 	closed    bool
 
 	// commit ends the transaction of a connection. Tests replace it, to lose the answer.
@@ -41,7 +42,7 @@ type handles struct {
 	writer *sql.DB // one connection; nil when read-only
 	reader *sql.DB
 	file   os.FileInfo // nil in memory
-	wal    os.FileInfo // its log; nil when there was none
+	wal    *os.File    // its log, open so that no other file can have its number; nil when there was none
 }
 
 // Open opens a database that [Migrate] has prepared; one in memory it prepares itself.
@@ -136,13 +137,18 @@ func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
 		return nil, translate(ctx, doing, err)
 	}
 	// The log exists from the first read on, and as long as we have the database open.
-	h.wal, _ = os.Stat(cfg.Path + "-wal")
+	if h.wal, err = os.Open(cfg.Path + "-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
 	return h, h.unmoved(cfg.Path) // what was opened by name is what was looked at
 }
 
 // close closes the readers first: the last connection to a database folds its log into it, which a reader cannot do.
 func (h *handles) close() error {
 	var errs []error
+	if h.wal != nil {
+		errs = append(errs, h.wal.Close())
+	}
 	if h.reader != nil {
 		errs = append(errs, h.reader.Close())
 	}
@@ -204,14 +210,14 @@ func (s *Store) current() (*handles, error) {
 	// Let go at once: as long as we hold the old file's -shm, a process that opens the new one could take it for its
 	// own. Queries under way fail.
 	lost := s.open
-	s.open, s.lostWAL = nil, lost.wal
+	s.open, s.lostWAL, lost.wal = nil, lost.wal, nil
 	return nil, errors.Join(err, lost.close())
 }
 
 func (s *Store) reopen(ctx context.Context) (*handles, error) {
 	// SQLite pairs a database with the -wal file beside it by name only, and would mix the old log into the new
 	// database (https://www.sqlite.org/howtocorrupt.html, "Unlinking or renaming a database file while in use").
-	if wal, err := os.Stat(s.cfg.Path + "-wal"); err == nil && s.lostWAL != nil && os.SameFile(wal, s.lostWAL) {
+	if s.besideLostWAL() {
 		return nil, fmt.Errorf("%w: %[2]s is not the file it was and %[2]s-wal belongs to the old one: "+
 			"stop every process that uses it, and remove %[2]s-wal and %[2]s-shm", store.ErrUnavailable, s.cfg.Path)
 	}
@@ -224,8 +230,23 @@ func (s *Store) reopen(ctx context.Context) (*handles, error) {
 	if s.closed {
 		return nil, errors.Join(fmt.Errorf("%w: it was closed", store.ErrUnavailable), h.close())
 	}
+	if s.lostWAL != nil {
+		_ = s.lostWAL.Close() // only read
+	}
 	s.open, s.lostWAL = h, nil
 	return h, nil
+}
+
+// besideLostWAL tells whether the log of the file we lost still lies where the next file's would be.
+func (s *Store) besideLostWAL() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lostWAL == nil {
+		return false
+	}
+	lost, err := s.lostWAL.Stat()
+	now, errNow := os.Stat(s.cfg.Path + "-wal")
+	return err == nil && errNow == nil && os.SameFile(lost, now)
 }
 
 // Close closes every connection. Calls under way fail, calls after it return ErrUnavailable.
@@ -239,6 +260,9 @@ func (s *Store) Close() error {
 	var errs []error
 	if s.open != nil {
 		errs = append(errs, s.open.close())
+	}
+	if s.lostWAL != nil {
+		errs = append(errs, s.lostWAL.Close())
 	}
 	if s.keeper != nil {
 		errs = append(errs, s.keeper.Close())
