@@ -118,12 +118,12 @@ func componentInputs(c *api.Cluster, deps []*Document, block api.FluxCluster) ([
 	on := make(map[string]string, len(deps))
 	for i, e := range c.PlatformComponents {
 		if e.Enabled {
-			on[e.ID] = deps[i].component().Type
+			on[e.ID] = deps[i].Component().Type
 		}
 	}
 	inputs := make([]api.FluxPlatformComponent, 0, len(deps))
 	for i, e := range c.PlatformComponents {
-		in, err := componentInput(deps[i].component(), e, c.Patches[e.ID], block, on)
+		in, err := componentInput(deps[i].Component(), e, c.Patches[e.ID], block, on)
 		if err != nil {
 			return nil, errorf(CodeUnresolved, "cluster %q: %v", c.ID, err)
 		}

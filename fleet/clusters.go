@@ -129,7 +129,7 @@ func checkClusterPatches(c *checker, cl *api.Cluster, id string) {
 	if !ok {
 		return // reported where it is assigned
 	}
-	p := doc.component()
+	p := doc.Component()
 	before := len(c.problems)
 	c.patches(at, p.Type, cl.Patches[id])
 	if len(c.problems) == before && len(p.Patches) > 0 {
@@ -149,7 +149,7 @@ func adviseCluster(c *checker, cl *api.Cluster) {
 		if !ok {
 			continue
 		}
-		p := doc.component()
+		p := doc.Component()
 		for _, dep := range p.DependsOn {
 			if !assigned[dep] {
 				c.warn("component %q depends on %q, which is not assigned to cluster %q", e.ID, dep, cl.ID)

@@ -45,7 +45,7 @@ var componentKind = kindRules{
 }
 
 func checkComponent(c *checker, d *Document) {
-	p := d.component()
+	p := d.Component()
 	c.dnsLabel("/id", p.ID)
 	c.releaseName("/id", p.ID)
 	for _, other := range c.next.docs[KindComponent] {
@@ -99,8 +99,8 @@ func checkDependencies(c *checker, p *api.PlatformComponent) {
 			c.problem(at, "a component cannot depend on itself")
 		case !ok:
 			c.problem(at, "there is no platform component %q", id)
-		case dep.component().Type != p.Type:
-			c.warn("component %q (%s) depends on %q (%s): Flux waits only for dependencies of the same type", p.ID, p.Type, id, dep.component().Type)
+		case dep.Component().Type != p.Type:
+			c.warn("component %q (%s) depends on %q (%s): Flux waits only for dependencies of the same type", p.ID, p.Type, id, dep.Component().Type)
 		}
 		seen[id] = true
 	}
@@ -119,7 +119,7 @@ func (s *State) dependencyCycle(start string) []string {
 			return nil
 		}
 		done[id] = true
-		for _, dep := range doc.component().DependsOn {
+		for _, dep := range doc.Component().DependsOn {
 			if dep == start && len(trail) > 0 { // depending on oneself is reported as that
 				return append(trail, id, dep)
 			}

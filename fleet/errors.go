@@ -66,7 +66,16 @@ func notFound(kind Kind, id string) *Error {
 	return errorf(CodeNotFound, "there is no %s %q", nouns[kind], id)
 }
 
-// pointer builds a JSON pointer from its parts, which are strings or integers.
+// Pointer is the JSON pointer (RFC 6901) to a field, given the keys on the way to it.
+func Pointer(keys ...string) string {
+	parts := make([]any, len(keys))
+	for i, k := range keys {
+		parts[i] = k
+	}
+	return pointer(parts...)
+}
+
+// pointer is Pointer for keys that are strings or integers.
 func pointer(parts ...any) string {
 	var b strings.Builder
 	for _, p := range parts {

@@ -68,7 +68,9 @@ type jsonParser struct {
 	problems []Problem
 }
 
-func (p *jsonParser) problem(at, detail string) { p.problems = append(p.problems, Problem{Pointer: at, Detail: detail}) }
+func (p *jsonParser) problem(at, detail string) {
+	p.problems = append(p.problems, Problem{Pointer: at, Detail: detail})
+}
 
 func (p *jsonParser) value(at string, depth int) (any, error) {
 	if depth > maxDepth {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // Seed is a set of documents to start a fleet from, as a seed file or another program's database holds them.
@@ -75,20 +76,17 @@ func NewSeedDocument(kind Kind, at string, item any) (SeedDocument, error) {
 	return SeedDocument{Kind: kind, ID: id, At: at, Body: body}, err
 }
 
-// dropNulls removes what the reference writes for an option that is not set, at any depth.
-func dropNulls(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, inner := range v {
-			if inner == nil {
-				delete(v, key)
-				continue
-			}
-			dropNulls(inner)
+// dropNulls removes what the reference writes for an option that is not set: in the document itself and in the entries
+// of its lists. Elsewhere null is left for validation to refuse.
+func dropNulls(obj map[string]any) {
+	for field, v := range obj {
+		if v == nil {
+			delete(obj, field)
 		}
-	case []any:
-		for _, inner := range v {
-			dropNulls(inner)
+		items, _ := v.([]any)
+		for _, item := range items {
+			entry, _ := item.(map[string]any)
+			maps.DeleteFunc(entry, func(_ string, v any) bool { return v == nil })
 		}
 	}
 }

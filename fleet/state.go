@@ -79,6 +79,12 @@ func (s *State) At() time.Time { return s.at }
 // Clusters is the number of live clusters.
 func (s *State) Clusters() int { return s.live }
 
+// Count is the number of documents of a kind, decommissioned clusters included.
+func (s *State) Count(kind Kind) int { return len(s.docs[kind]) }
+
+// Has tells whether there is such a document, a decommissioned cluster included.
+func (s *State) Has(kind Kind, id string) bool { return s.docs[kind][id] != nil }
+
 // Get returns a document. A decommissioned cluster is not found.
 func (s *State) Get(kind Kind, id string) (*Document, bool) {
 	doc, ok := s.docs[kind][id]
@@ -236,9 +242,11 @@ func (d *Document) Deleted() bool {
 // Cluster is the document as a cluster; it must be one. The result must not be changed.
 func (d *Document) Cluster() *api.Cluster { return d.value.(*api.Cluster) }
 
-func (d *Document) component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
-func (d *Document) namespace() *api.Namespace         { return d.value.(*api.Namespace) }
-func (d *Document) roleBinding() *api.RoleBinding     { return d.value.(*api.RoleBinding) }
+// Component is the document as a catalog entry; it must be one. The result must not be changed.
+func (d *Document) Component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
+
+func (d *Document) namespace() *api.Namespace     { return d.value.(*api.Namespace) }
+func (d *Document) roleBinding() *api.RoleBinding { return d.value.(*api.RoleBinding) }
 
 // View is the document as the API shows it: a copy of the generated model with revision and times filled in.
 func (d *Document) View() any {

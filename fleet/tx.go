@@ -42,6 +42,9 @@ type Result struct {
 // Begin starts a Tx on the State.
 func (s *State) Begin() *Tx { return &Tx{base: s, edits: map[docKey]*Document{}} }
 
+// Base is the State the Tx was begun on.
+func (tx *Tx) Base() *State { return tx.base }
+
 // Get returns a document as the Tx sees it.
 func (tx *Tx) Get(kind Kind, id string) (*Document, error) {
 	doc := tx.raw(kind, id)
@@ -237,7 +240,7 @@ func (tx *Tx) users(kind Kind, id string) []*Document {
 	tx.each(func(d *Document) {
 		switch {
 		case d.Kind == KindCluster && assignable && !d.Deleted() && slices.Contains(a.ids(d.Cluster()), id),
-			d.Kind == KindComponent && kind == KindComponent && slices.Contains(d.component().DependsOn, id):
+			d.Kind == KindComponent && kind == KindComponent && slices.Contains(d.Component().DependsOn, id):
 			out = append(out, d)
 		}
 	})

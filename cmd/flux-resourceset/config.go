@@ -1,0 +1,234 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
+)
+
+// Backends of the store.
+const (
+	backendSQLite   = "sqlite"
+	backendMemory   = "memory"
+	backendPostgres = "postgres"
+)
+
+const defaultDatabaseURL = "sqlite://data/flux-resourceset.db?mode=rwc"
+
+// config is everything the server is told, checked as a whole.
+type config struct {
+	mode         string
+	backend      string
+	sqlite       sqlite.Config
+	tokens       server.Tokens
+	fallback     bool // the write token is the read token
+	seedFile     string
+	openapiFile  string
+	listen       string
+	logLevel     slog.Level
+	logFormat    string
+	environments []string
+	tls          server.TLSFiles
+}
+
+// configError is everything wrong with the configuration.
+type configError struct{ problems []string }
+
+func (e *configError) Error() string {
+	if len(e.problems) == 1 {
+		return e.problems[0] + "\nRun flux-resourceset --help for all settings."
+	}
+	return "the configuration is not valid:\n  - " + strings.Join(e.problems, "\n  - ") + "\nRun flux-resourceset --help for all settings."
+}
+
+func flags() []cli.Flag {
+	text := func(name, env, value, usage string) cli.Flag {
+		return &cli.StringFlag{Name: name, EnvVars: []string{env}, Value: value, Usage: usage}
+	}
+	// A token given as a flag can be seen in the process list; the default text must not show one from the environment.
+	secret := func(name, env, usage string) cli.Flag {
+		return &cli.StringFlag{Name: name, EnvVars: []string{env}, Usage: usage, DefaultText: "none"}
+	}
+	return []cli.Flag{
+		text("api-mode", "API_MODE", server.ModeReadOnly, "`MODE`: read-only (Flux polls only) or crud (everything)"),
+		text("store-backend", "STORE_BACKEND", "", "`BACKEND`: sqlite or memory; taken from the database URL when not set"),
+		text("database-url", "DATABASE_URL", defaultDatabaseURL, "`URL` of the store: sqlite://relative/path, sqlite:///absolute/path or sqlite::memory:"),
+		secret("auth-token", "AUTH_TOKEN", "bearer `TOKEN` for reads (required)"),
+		secret("auth-token-previous", "AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for reads while it is rotated"),
+		secret("crud-auth-token", "CRUD_AUTH_TOKEN", "bearer `TOKEN` for writes and reads; the read token when not set"),
+		secret("crud-auth-token-previous", "CRUD_AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for writes while it is rotated"),
+		text("seed-file", "SEED_FILE", "", "JSON `FILE` loaded into a store that has never held a commit"),
+		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
+		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
+		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
+		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
+		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
+		text("tls-cert-file", "TLS_CERT_FILE", "", "PEM `FILE` with the server's certificate chain; reloaded when it changes"),
+		text("tls-key-file", "TLS_KEY_FILE", "", "PEM `FILE` with the certificate's key"),
+		text("tls-client-ca-file", "TLS_CLIENT_CA_FILE", "", "PEM `FILE` of CAs: a client certificate of theirs with a cluster's DNS name may poll for that cluster"),
+	}
+}
+
+// readConfig reads the settings and reports everything wrong with them at once.
+func readConfig(c *cli.Context) (config, error) {
+	cfg := config{
+		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), listen: c.String("listen-addr"),
+		tokens: server.Tokens{
+			Read: c.String("auth-token"), ReadPrevious: c.String("auth-token-previous"),
+			Write: c.String("crud-auth-token"), WritePrevious: c.String("crud-auth-token-previous"),
+		},
+		tls: server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
+	}
+	var problems []string
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+
+	if c.NArg() > 0 {
+		problem("%q is not a command; use serve or migrate", c.Args().First())
+	}
+	switch strings.ToLower(c.String("api-mode")) {
+	case "read-only", "readonly", "read_only":
+		cfg.mode = server.ModeReadOnly
+	case "crud":
+		cfg.mode = server.ModeCRUD
+	default:
+		problem("API_MODE is %q: it must be read-only or crud", c.String("api-mode"))
+	}
+	if cfg.tokens.Read == "" {
+		problem("AUTH_TOKEN is required: the bearer token that clusters send")
+	}
+	for name, token := range map[string]string{"AUTH_TOKEN": cfg.tokens.Read, "CRUD_AUTH_TOKEN": cfg.tokens.Write,
+		"AUTH_TOKEN_PREVIOUS": cfg.tokens.ReadPrevious, "CRUD_AUTH_TOKEN_PREVIOUS": cfg.tokens.WritePrevious} {
+		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			problem("%s must be visible ASCII characters without spaces: no other token can be sent in a header", name)
+		}
+	}
+	if cfg.tokens.Write == "" {
+		cfg.tokens.Write, cfg.fallback = cfg.tokens.Read, true
+	}
+	problems = append(problems, cfg.readDatabase(c)...)
+	problems = append(problems, cfg.readLogging(c)...)
+	for _, env := range strings.Split(c.String("environments"), ",") {
+		if env = strings.TrimSpace(env); env == "" || slices.Contains(cfg.environments, env) {
+			problem("ENVIRONMENTS is %q: it must be a comma-separated list of different names", c.String("environments"))
+			break
+		}
+		cfg.environments = append(cfg.environments, env)
+	}
+	if _, err := net.ResolveTCPAddr("tcp", cfg.listen); err != nil {
+		problem("LISTEN_ADDR is %q: it must be HOST:PORT", cfg.listen)
+	}
+	if (cfg.tls.Cert == "") != (cfg.tls.Key == "") {
+		problem("TLS_CERT_FILE and TLS_KEY_FILE belong together: set both or neither")
+	}
+	if cfg.tls.ClientCA != "" && cfg.tls.Cert == "" {
+		problem("TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE")
+	}
+	for name, path := range map[string]string{"SEED_FILE": cfg.seedFile, "TLS_CERT_FILE": cfg.tls.Cert, "TLS_KEY_FILE": cfg.tls.Key, "TLS_CLIENT_CA_FILE": cfg.tls.ClientCA} {
+		if err := readable(path); err != nil {
+			problem("%s: %v", name, err)
+		}
+	}
+	if len(problems) > 0 {
+		slices.Sort(problems)
+		return cfg, &configError{problems}
+	}
+	return cfg, nil
+}
+
+func readable(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// readDatabase settles the backend from STORE_BACKEND and DATABASE_URL.
+func (cfg *config) readDatabase(c *cli.Context) []string {
+	raw := c.String("database-url")
+	scheme, _, _ := strings.Cut(raw, ":")
+	fromURL := map[string]string{"sqlite": backendSQLite, "postgres": backendPostgres, "postgresql": backendPostgres}[strings.ToLower(scheme)]
+	switch backend := strings.ToLower(c.String("store-backend")); backend {
+	case "":
+		cfg.backend = fromURL
+	case "memory", "in-memory", "in_memory":
+		cfg.backend = backendMemory
+	case backendSQLite, backendPostgres:
+		cfg.backend = backend
+		if fromURL != "" && fromURL != backend {
+			return []string{fmt.Sprintf("STORE_BACKEND is %s but DATABASE_URL is of %s", backend, fromURL)}
+		}
+	default:
+		return []string{fmt.Sprintf("STORE_BACKEND is %q: it must be sqlite or memory", backend)}
+	}
+	switch cfg.backend {
+	case backendMemory:
+		cfg.sqlite = sqlite.Config{Memory: true}
+	case backendPostgres:
+		return []string{"DATABASE_URL: this version has no Postgres store yet; use sqlite"}
+	case backendSQLite:
+		parsed, err := sqlite.ParseURL(raw)
+		if err != nil {
+			return []string{fmt.Sprintf("DATABASE_URL: %v", err)}
+		}
+		cfg.sqlite = parsed
+		if parsed.Memory {
+			cfg.backend = backendMemory
+		}
+	default:
+		return []string{fmt.Sprintf("DATABASE_URL is %q: it must start with sqlite:", redact(raw))}
+	}
+	return nil
+}
+
+// redact takes the password out of a URL before it is shown.
+func redact(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "not a URL"
+	}
+	return u.Redacted()
+}
+
+func (cfg *config) readLogging(c *cli.Context) (problems []string) {
+	level := c.String("log-level")
+	if level == "" {
+		level = rustLevel(os.Getenv("RUST_LOG"))
+	}
+	if err := cfg.logLevel.UnmarshalText([]byte(level)); err != nil {
+		problems = append(problems, fmt.Sprintf("LOG_LEVEL is %q: it must be debug, info, warn or error", level))
+	}
+	switch format := c.String("log-format"); format {
+	case "", "text", "json":
+		cfg.logFormat = format
+	default:
+		problems = append(problems, fmt.Sprintf("LOG_FORMAT is %q: it must be text or json", format))
+	}
+	return problems
+}
+
+// rustLevel is the level of the reference's RUST_LOG: the directive that is a bare level. Others are about Rust
+// modules.
+func rustLevel(directives string) string {
+	for _, d := range strings.Split(directives, ",") {
+		switch d = strings.ToLower(strings.TrimSpace(d)); d {
+		case "trace":
+			return "debug"
+		case "debug", "info", "warn", "error":
+			return d
+		}
+	}
+	return "info"
+}

@@ -1,0 +1,89 @@
+// Command flux-resourceset serves the desired state of a fleet of clusters to their Flux Operators.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	code := run(ctx, os.Args, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the program; it returns its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := app(stdout, stderr).RunContext(ctx, args)
+	var config *configError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &config):
+		fmt.Fprintf(stderr, "flux-resourceset: %s\n", config)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "flux-resourceset: %v\n", err)
+	return exitError
+}
+
+func app(stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
+		Name:    "flux-resourceset",
+		Usage:   "serve the desired state of a fleet of clusters to their Flux Operators",
+		Version: version,
+		Description: "Every setting is an environment variable and a flag; the flag wins. Without a command, serve is run.\n" +
+			"Exit codes: 0 done, 1 failed, 2 the configuration or the command line is not valid.",
+		Writer: stdout, ErrWriter: stderr,
+		HideHelpCommand: true,
+		Flags:           flags(),
+		Action:          serve,
+		OnUsageError:    usageError,
+		ExitErrHandler:  func(*cli.Context, error) {}, // run decides how to exit
+		Commands: []*cli.Command{
+			{Name: "serve", Usage: "answer polls, and changes in mode crud (the default)", Action: serve, OnUsageError: usageError},
+			{
+				Name: "migrate", Usage: "manage the store's schema", OnUsageError: usageError,
+				Action: func(c *cli.Context) error { return unknownCommand(c, "up, down or status") },
+				Subcommands: []*cli.Command{
+					{Name: "up", Usage: "bring the schema to this version's", Action: migrateUp, OnUsageError: usageError},
+					{
+						Name: "down", Usage: "take back the newest steps of the schema; data in the tables they drop is lost", Action: migrateDown, OnUsageError: usageError,
+						Flags: []cli.Flag{
+							&cli.IntFlag{Name: "steps", Value: 1, Usage: "how many"},
+							&cli.BoolFlag{Name: "yes", Usage: "really do it"},
+						},
+					},
+					{Name: "status", Usage: "show the schema's version", Action: migrateStatus, OnUsageError: usageError},
+				},
+			},
+		},
+	}
+}
+
+func usageError(_ *cli.Context, err error, _ bool) error {
+	return &configError{problems: []string{err.Error()}}
+}
+
+func unknownCommand(c *cli.Context, want string) error {
+	return &configError{problems: []string{fmt.Sprintf("%q is not a command here; use %s", strings.Join(c.Args().Slice(), " "), want)}}
+}

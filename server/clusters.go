@@ -1,0 +1,69 @@
+package server
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// modeOrphan is the mode of DELETE that forgets a cluster without uninstalling it.
+const modeOrphan = "orphan"
+
+// ListClusters implements the operation of that name.
+func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
+	st, err := s.state(c, p.XFleetMinRevision)
+	if err != nil {
+		return err
+	}
+	docs := st.All(fleet.KindCluster)
+	if value(p.Deleted) {
+		docs = st.Decommissioned()
+	}
+	if docs, err = selectClusters(docs, p.Environment, p.Selector); err != nil {
+		return err
+	}
+	if p.ClusterDNS != nil {
+		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return !strings.EqualFold(d.Cluster().ClusterDNS, *p.ClusterDNS) })
+	}
+	return listDocuments(c, docs, p.Limit, p.Offset)
+}
+
+// selectClusters keeps the clusters of an environment that match a selector; nil does not filter.
+func selectClusters(docs []*fleet.Document, environment, selector *string) ([]*fleet.Document, error) {
+	sel, err := fleet.ParseSelector(value(selector))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(docs, func(d *fleet.Document) bool {
+		return environment != nil && d.Cluster().Environment != *environment || !sel.Matches(d.Cluster())
+	}), nil
+}
+
+// CreateCluster implements the operation of that name.
+func (s *Server) CreateCluster(c echo.Context, p api.CreateClusterParams) error {
+	return s.createDocument(c, fleet.KindCluster, writeParams{nil, p.DryRun, p.XChangeReason})
+}
+
+// GetCluster implements the operation of that name.
+func (s *Server) GetCluster(c echo.Context, id string, p api.GetClusterParams) error {
+	return s.getDocument(c, fleet.KindCluster, id, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+}
+
+// UpdateCluster implements the operation of that name.
+func (s *Server) UpdateCluster(c echo.Context, id string, p api.UpdateClusterParams) error {
+	return s.putDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+}
+
+// PatchCluster implements the operation of that name.
+func (s *Server) PatchCluster(c echo.Context, id string, p api.PatchClusterParams) error {
+	return s.patchDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+}
+
+// DeleteCluster implements the operation of that name.
+func (s *Server) DeleteCluster(c echo.Context, id string, p api.DeleteClusterParams) error {
+	return s.deleteDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason}, fleet.DeleteOptions{Orphan: value(p.Mode) == modeOrphan})
+}

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// ListPlatformComponents implements the operation of that name.
+func (s *Server) ListPlatformComponents(c echo.Context, p api.ListPlatformComponentsParams) error {
+	st, err := s.state(c, p.XFleetMinRevision)
+	if err != nil {
+		return err
+	}
+	docs := st.All(fleet.KindComponent)
+	if p.ComponentVersion != nil {
+		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return d.Component().ComponentVersion != *p.ComponentVersion })
+	}
+	return listDocuments(c, docs, p.Limit, p.Offset)
+}
+
+// CreatePlatformComponent implements the operation of that name.
+func (s *Server) CreatePlatformComponent(c echo.Context, p api.CreatePlatformComponentParams) error {
+	return s.createDocument(c, fleet.KindComponent, writeParams{nil, p.DryRun, p.XChangeReason})
+}
+
+// GetPlatformComponent implements the operation of that name.
+func (s *Server) GetPlatformComponent(c echo.Context, id string, p api.GetPlatformComponentParams) error {
+	return s.getDocument(c, fleet.KindComponent, id, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+}
+
+// UpdatePlatformComponent implements the operation of that name.
+func (s *Server) UpdatePlatformComponent(c echo.Context, id string, p api.UpdatePlatformComponentParams) error {
+	return s.putDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+}
+
+// PatchPlatformComponent implements the operation of that name.
+func (s *Server) PatchPlatformComponent(c echo.Context, id string, p api.PatchPlatformComponentParams) error {
+	return s.patchDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+}
+
+// DeletePlatformComponent implements the operation of that name.
+func (s *Server) DeletePlatformComponent(c echo.Context, id string, p api.DeletePlatformComponentParams) error {
+	return s.deleteDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason}, fleet.DeleteOptions{Cascade: value(p.Cascade)})
+}
+
+// AssignPlatformComponent implements the operation of that name.
+func (s *Server) AssignPlatformComponent(c echo.Context, id, componentID string, p api.AssignPlatformComponentParams) error {
+	return s.assign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+}
+
+// UnassignPlatformComponent implements the operation of that name.
+func (s *Server) UnassignPlatformComponent(c echo.Context, id, componentID string, p api.UnassignPlatformComponentParams) error {
+	return s.unassign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// The operations that every kind of document has in common. The handlers of a kind only say which kind it is.
+
+// paths are the collections of the kinds.
+var paths = map[fleet.Kind]string{
+	fleet.KindCluster: "/clusters", fleet.KindComponent: "/platform_components",
+	fleet.KindNamespace: "/namespaces", fleet.KindRoleBinding: "/rolebindings",
+}
+
+func listDocuments(c echo.Context, docs []*fleet.Document, limit, offset *int) error {
+	docs = page(c, docs, limit, offset)
+	views := make([]any, len(docs))
+	for i, d := range docs {
+		views[i] = d.View()
+	}
+	return writeJSON(c, http.StatusOK, views)
+}
+
+func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readParams) error {
+	st, err := s.state(c, p.minRevision)
+	if err != nil {
+		return err
+	}
+	doc, err := st.Find(kind, id)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(headerETag, doc.ETag())
+	if p.ifNoneMatch != nil && fleet.MatchETag(*p.ifNoneMatch, doc.ETag()) {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return writeJSON(c, http.StatusOK, doc.View())
+}
+
+// readParams are the parameters that reads of a document share.
+type readParams struct {
+	ifNoneMatch *string
+	minRevision *int64
+}
+
+// writeParams are the parameters that writes share.
+type writeParams struct {
+	ifMatch *string
+	dryRun  *bool
+	reason  *string
+}
+
+// update runs a change of one document and answers with what the change makes of it.
+func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) error {
+	res, err := s.commit(c, kind, id, p, change)
+	if err != nil {
+		return err
+	}
+	doc, err := res.State.Find(kind, id)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(headerETag, doc.ETag())
+	return writeJSON(c, http.StatusOK, doc.View())
+}
+
+// commit runs a change under If-Match and sets the headers that every write answers with.
+func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) (fleet.Result, error) {
+	meta := store.Meta{Actor: actor(c), RequestID: requestID(c), Reason: value(p.reason), DryRun: value(p.dryRun)}
+	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
+		if err := tx.Match(kind, id, value(p.ifMatch)); err != nil {
+			return err
+		}
+		return change(tx)
+	})
+	if err != nil {
+		return res, err
+	}
+	revision := res.State.Revision()
+	if meta.DryRun && len(res.Commit.Changes) > 0 {
+		revision-- // the fleet still stands where it stood
+	}
+	c.Response().Header().Set(headerRevision, formatRevision(revision))
+	warn(c, res.Warnings)
+	return res, nil
+}
+
+func (s *Server) createDocument(c echo.Context, kind fleet.Kind, p writeParams) error {
+	var id string
+	res, err := s.commit(c, kind, "", p, func(tx *fleet.Tx) error {
+		doc, err := tx.Create(kind, requestBody(c))
+		if err == nil {
+			id = doc.ID
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	doc, err := res.State.Find(kind, id)
+	if err != nil {
+		return err
+	}
+	if value(p.dryRun) {
+		return writeJSON(c, http.StatusOK, doc.View())
+	}
+	c.Response().Header().Set(headerETag, doc.ETag())
+	c.Response().Header().Set(echo.HeaderLocation, paths[kind]+"/"+id)
+	return writeJSON(c, http.StatusCreated, doc.View())
+}
+
+func (s *Server) putDocument(c echo.Context, kind fleet.Kind, id string, p writeParams) error {
+	return s.update(c, kind, id, p, func(tx *fleet.Tx) error {
+		_, err := tx.Put(kind, id, requestBody(c))
+		return err
+	})
+}
+
+func (s *Server) patchDocument(c echo.Context, kind fleet.Kind, id string, p writeParams) error {
+	return s.update(c, kind, id, p, func(tx *fleet.Tx) error {
+		_, err := tx.Patch(kind, id, requestBody(c))
+		return err
+	})
+}
+
+func (s *Server) deleteDocument(c echo.Context, kind fleet.Kind, id string, p writeParams, opt fleet.DeleteOptions) error {
+	var deleted *fleet.Document
+	_, err := s.commit(c, kind, id, p, func(tx *fleet.Tx) error {
+		var err error
+		deleted, err = tx.Delete(kind, id, opt)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, deleted.View())
+}
+
+// assign and unassign change one entry of one of a cluster's lists.
+func (s *Server) assign(c echo.Context, cluster string, kind fleet.Kind, id string, p writeParams) error {
+	return s.update(c, fleet.KindCluster, cluster, p, func(tx *fleet.Tx) error {
+		_, err := tx.Assign(cluster, kind, id, requestBody(c))
+		return err
+	})
+}
+
+func (s *Server) unassign(c echo.Context, cluster string, kind fleet.Kind, id string, p writeParams) error {
+	return s.update(c, fleet.KindCluster, cluster, p, func(tx *fleet.Tx) error {
+		_, err := tx.Unassign(cluster, kind, id)
+		return err
+	})
+}
+
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// publicError is an error of the HTTP layer itself, written for the caller.
+type publicError struct {
+	status   int
+	code     string
+	detail   string
+	problems []fleet.Problem
+	headers  map[string]string
+}
+
+func (e *publicError) Error() string { return e.detail }
+
+// domainStatus maps the domain's codes to statuses.
+var domainStatus = map[fleet.Code]int{
+	fleet.CodeInvalid:       http.StatusBadRequest,
+	fleet.CodeNotFound:      http.StatusNotFound,
+	fleet.CodeConflict:      http.StatusConflict,
+	fleet.CodeInUse:         http.StatusConflict,
+	fleet.CodeProtected:     http.StatusConflict,
+	fleet.CodeStale:         http.StatusPreconditionFailed,
+	fleet.CodeLimitExceeded: http.StatusUnprocessableEntity,
+	fleet.CodeUnresolved:    http.StatusInternalServerError,
+}
+
+// httpCodes maps the statuses that the router and net/http themselves answer with to codes.
+var httpCodes = map[int]string{
+	http.StatusBadRequest:            "validation_error",
+	http.StatusUnauthorized:          "unauthorized",
+	http.StatusNotFound:              "not_found",
+	http.StatusMethodNotAllowed:      "method_not_allowed",
+	http.StatusRequestEntityTooLarge: "too_large",
+	http.StatusUnsupportedMediaType:  "unsupported_media_type",
+}
+
+// toPublic is the one place where errors become HTTP.
+func toPublic(c echo.Context, err error) *publicError {
+	var (
+		public  *publicError
+		domain  *fleet.Error
+		router  *echo.HTTPError
+		unclear *store.OutcomeError
+		large   *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &public):
+		return public
+	case errors.As(err, &domain):
+		p := &publicError{status: domainStatus[domain.Code], code: string(domain.Code), detail: domain.Detail, problems: domain.Problems}
+		if domain.ETag != "" {
+			p.headers = map[string]string{"ETag": domain.ETag}
+		}
+		return p
+	case errors.As(err, &unclear):
+		return &publicError{status: http.StatusServiceUnavailable, code: "outcome_unknown",
+			detail: fmt.Sprintf("the store did not say whether the change was committed: look for commit %s among the revisions before sending it again", unclear.Commit.ID)}
+	case errors.Is(err, store.ErrReadOnly):
+		return toPublic(c, errReadOnly(true))
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return &publicError{status: http.StatusServiceUnavailable, code: "store_unavailable",
+			detail: "the store cannot answer at the moment; try again", headers: map[string]string{"Retry-After": "1"}}
+	case errors.As(err, &large):
+		return tooLarge()
+	case errors.As(err, &router):
+		code, ok := httpCodes[router.Code]
+		if !ok {
+			break
+		}
+		return &publicError{status: router.Code, code: code, detail: routerDetail(c, router.Code)}
+	}
+	return &publicError{status: http.StatusInternalServerError, code: "internal_error",
+		detail: fmt.Sprintf("something went wrong here; the log has the cause under request id %s", requestID(c))}
+}
+
+func tooLarge() *publicError {
+	return &publicError{status: http.StatusRequestEntityTooLarge, code: "too_large", detail: fmt.Sprintf("the body is larger than %d bytes", maxBody)}
+}
+
+func routerDetail(c echo.Context, status int) string {
+	switch status {
+	case http.StatusNotFound:
+		return fmt.Sprintf("there is nothing at %s; the API is described at /openapi.yaml and /docs/", c.Request().URL.Path)
+	case http.StatusMethodNotAllowed:
+		return fmt.Sprintf("%s is not a method of this path", c.Request().Method)
+	}
+	return http.StatusText(status)
+}
+
+// handleError writes an error as problem+json. The cause of what is our fault goes to the log, never to the caller.
+func (s *Server) handleError(err error, c echo.Context) {
+	if c.Response().Committed || isClientGone(c, err) {
+		return
+	}
+	p := toPublic(c, err)
+	if p.status >= http.StatusInternalServerError {
+		s.cfg.Logger.LogAttrs(c.Request().Context(), slog.LevelError, "request failed",
+			slog.String("request_id", requestID(c)), slog.String("method", c.Request().Method),
+			slog.String("route", c.Path()), slog.String("code", p.code), slog.Any("error", err))
+		if p.code == string(fleet.CodeUnresolved) {
+			s.metrics.unresolved.Inc()
+		}
+	}
+	h := c.Response().Header()
+	for k, v := range p.headers {
+		h.Set(k, v)
+	}
+	if p.status == http.StatusMethodNotAllowed && h.Get(echo.HeaderAllow) == "" {
+		h.Set(echo.HeaderAllow, s.operations.allow(s.cfg.Mode, c.Path()))
+	}
+	body := api.Problem{
+		Type: "about:blank", Title: http.StatusText(p.status), Status: p.status, Detail: p.detail,
+		Instance: c.Request().URL.EscapedPath(), Error: p.code, Message: p.detail,
+	}
+	for _, problem := range p.problems {
+		body.Errors = append(body.Errors, api.FieldProblem{Pointer: problem.Pointer, Detail: problem.Detail})
+	}
+	h.Set(echo.HeaderContentType, "application/problem+json")
+	if c.Request().Method == http.MethodHead {
+		c.Response().WriteHeader(p.status)
+		return
+	}
+	if err := writeJSON(c, p.status, body); err != nil {
+		s.cfg.Logger.LogAttrs(c.Request().Context(), slog.LevelDebug, "the error could not be sent", slog.Any("error", err))
+	}
+}

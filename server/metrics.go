@@ -1,0 +1,146 @@
+package server
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+const namespace = "flux_resourceset"
+
+// metrics are a Server's own, in a registry of its own.
+type metrics struct {
+	registry   *prometheus.Registry
+	requests   *prometheus.CounterVec
+	durations  *prometheus.HistogramVec
+	unresolved prometheus.Counter
+	panics     prometheus.Counter
+	series     sync.Map // seriesKey -> *series: what the vectors give for it, looked up once
+	lastPoll   sync.Map // cluster id -> *atomic.Int64, Unix milliseconds
+}
+
+type seriesKey struct {
+	route, method string
+	status        int
+}
+
+type series struct {
+	count prometheus.Counter
+	took  prometheus.Observer
+}
+
+func newMetrics(s *Server) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "http_requests_total",
+			Help: "Requests by route template, method and status."}, []string{"route", "method", "status"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "http_request_duration_seconds",
+			Help: "Time to answer by route template and method.", Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}}, []string{"route", "method"}),
+		unresolved: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "unresolved_references_total",
+			Help: "Polls refused because stored data refers to something that is not there."}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "panics_total", Help: "Requests that ended in a panic."}),
+	}
+	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, &fleetCollector{s},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) request(route, method string, status int, took time.Duration) {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
+	default:
+		method = "other" // a method is free text from outside
+	}
+	key := seriesKey{route, method, status}
+	known, ok := m.series.Load(key)
+	if !ok {
+		known, _ = m.series.LoadOrStore(key, &series{
+			count: m.requests.WithLabelValues(route, method, strconv.Itoa(status)),
+			took:  m.durations.WithLabelValues(route, method),
+		})
+	}
+	s := known.(*series)
+	s.count.Inc()
+	s.took.Observe(took.Seconds())
+}
+
+// polled notes that a cluster asked.
+func (m *metrics) polled(cluster string, at time.Time) {
+	last, ok := m.lastPoll.Load(cluster)
+	if !ok {
+		last, _ = m.lastPoll.LoadOrStore(cluster, new(atomic.Int64))
+	}
+	last.(*atomic.Int64).Store(at.UnixMilli())
+}
+
+// fleetCollector reports what is known about the fleet when it is asked.
+type fleetCollector struct{ server *Server }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
+}
+
+var (
+	descRevision = desc("fleet_revision", "Revision of the fleet that is served.")
+	descContact  = desc("store_last_contact_timestamp_seconds", "When the store last answered.")
+	descAge      = desc("fleet_state_age_seconds", "Seconds since the served fleet was last known to be current.")
+	descClusters = desc("clusters", "Clusters by state.", "state")
+	descDocs     = desc("documents", "Documents by kind.", "kind")
+	descRefused  = desc("store_content_refused", "1 while the store's content is not served because too much of it is gone.")
+	descReloads  = desc("store_reloads_total", "Times the store's history was not the one known here, so that everything was loaded again.")
+	descStale    = desc("store_stale_commits_total", "Commits that another process's commit forestalled.")
+	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster last polled this process.", "cluster")
+)
+
+// Describe implements prometheus.Collector.
+func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descRevision, descContact, descAge, descClusters, descDocs, descRefused, descReloads, descStale, descLastPoll} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
+	s := f.server
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	status := s.cfg.Replica.Status()
+	ch <- prometheus.MustNewConstMetric(descReloads, prometheus.CounterValue, float64(status.Reloads))
+	ch <- prometheus.MustNewConstMetric(descStale, prometheus.CounterValue, float64(status.Stale))
+	refused := 0.0
+	if status.Refused != "" {
+		refused = 1
+	}
+	gauge(descRefused, refused)
+	if !status.LastContact.IsZero() {
+		gauge(descContact, float64(status.LastContact.UnixMilli())/1000)
+		gauge(descAge, max(0, s.cfg.Now().Sub(status.LastContact).Seconds()))
+	}
+	st := s.cfg.Replica.State()
+	if st == nil {
+		return
+	}
+	gauge(descRevision, float64(st.Revision()))
+	gauge(descClusters, float64(st.Clusters()), "live")
+	gauge(descClusters, float64(st.Count(fleet.KindCluster)-st.Clusters()), "decommissioned")
+	for _, kind := range fleet.Kinds() {
+		if kind != fleet.KindCluster {
+			gauge(descDocs, float64(st.Count(kind)), string(kind))
+		}
+	}
+	s.metrics.lastPoll.Range(func(id, at any) bool {
+		if !st.Has(fleet.KindCluster, id.(string)) {
+			s.metrics.lastPoll.Delete(id)
+			return true
+		}
+		gauge(descLastPoll, float64(at.(*atomic.Int64).Load())/1000, id.(string))
+		return true
+	})
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+)
+
+const requestIDKey = "request_id"
+
+// requestID names the request in the log, in the revision it makes, and in the answer. Polls, which are many and all
+// alike, get none unless something goes wrong.
+func requestID(c echo.Context) string {
+	if id, ok := c.Get(requestIDKey).(string); ok {
+		return id
+	}
+	id := c.Request().Header.Get(echo.HeaderXRequestID)
+	if !plainID(id) {
+		id = uuid.NewString()
+	}
+	c.Set(requestIDKey, id)
+	c.Response().Header().Set(echo.HeaderXRequestID, id)
+	return id
+}
+
+// plainID tells whether an id from outside is fit for a log line.
+func plainID(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for _, r := range id {
+		if r <= ' ' || r > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// observe counts, times and logs every request, and turns a panic into a 500.
+func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		start := time.Now()
+		op := s.operations.find(c.Request().Method, c.Path())
+		poll := op != nil && op.poll
+		if !poll {
+			requestID(c)
+			hardenHeaders(c)
+		}
+		if err := s.recovered(c, next); err != nil {
+			requestID(c)
+			c.Error(err)
+		}
+		took := time.Since(start)
+		route := "unmatched"
+		if op != nil {
+			route = c.Path()
+		}
+		s.metrics.request(route, c.Request().Method, c.Response().Status, took)
+		s.logRequest(c, poll, took)
+		return nil
+	}
+}
+
+func (s *Server) recovered(c echo.Context, next echo.HandlerFunc) (err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if e, ok := p.(error); ok && errors.Is(e, http.ErrAbortHandler) {
+			panic(p) // net/http's own way to drop a connection
+		}
+		s.metrics.panics.Inc()
+		err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}()
+	return next(c)
+}
+
+func hardenHeaders(c echo.Context) {
+	h := c.Response().Header()
+	h.Set(echo.HeaderXContentTypeOptions, "nosniff")
+	h.Set(echo.HeaderCacheControl, "no-store")
+}
+
+// logRequest writes one line for each request: polls at debug, since they are the bulk and say nothing new.
+func (s *Server) logRequest(c echo.Context, poll bool, took time.Duration) {
+	level := slog.LevelInfo
+	if poll || c.Path() == "/health" || c.Path() == "/ready" || c.Path() == "/metrics" {
+		level = slog.LevelDebug
+	}
+	ctx := c.Request().Context()
+	if !s.cfg.Logger.Enabled(ctx, level) {
+		return
+	}
+	s.cfg.Logger.LogAttrs(ctx, level, "request",
+		slog.String("request_id", requestID(c)), slog.String("method", c.Request().Method),
+		slog.String("path", c.Request().URL.Path), slog.Int("status", c.Response().Status),
+		slog.Duration("took", took), slog.String("actor", actor(c)), slog.String("remote", c.Request().RemoteAddr),
+		slog.String("user_agent", c.Request().UserAgent()))
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// PollPlatformComponents implements the operation of that name.
+func (s *Server) PollPlatformComponents(c echo.Context, dns string, p api.PollPlatformComponentsParams) error {
+	return s.poll(c, fleet.PlatformComponents, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+}
+
+// PollNamespaces implements the operation of that name.
+func (s *Server) PollNamespaces(c echo.Context, dns string, p api.PollNamespacesParams) error {
+	return s.poll(c, fleet.Namespaces, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+}
+
+// PollRoleBindings implements the operation of that name.
+func (s *Server) PollRoleBindings(c echo.Context, dns string, p api.PollRoleBindingsParams) error {
+	return s.poll(c, fleet.RoleBindings, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+}
+
+func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams) error {
+	st, err := s.state(c, p.minRevision)
+	if err != nil {
+		return err
+	}
+	cluster, ok := st.ByDNS(dns)
+	if !ok {
+		return &fleet.Error{Code: fleet.CodeNotFound, Detail: "there is no cluster with the DNS name " + strconv.Quote(dns)}
+	}
+	answer, err := st.Answer(cluster, r)
+	if err != nil {
+		return err
+	}
+	s.metrics.polled(cluster.ID, s.cfg.Now())
+	return writeAnswer(c, answer, p.ifNoneMatch)
+}
+
+// PollClusters implements the operation of that name.
+func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
+	st, err := s.state(c, p.XFleetMinRevision)
+	if err != nil {
+		return err
+	}
+	docs, err := selectClusters(st.All(fleet.KindCluster), p.Environment, p.Selector)
+	if err != nil {
+		return err
+	}
+	answer, err := fleet.ClustersAnswer(docs)
+	if err != nil {
+		return err
+	}
+	return writeAnswer(c, answer, p.IfNoneMatch)
+}
+
+// writeAnswer puts an answer's bytes on the wire, compressed for everyone who accepts that.
+func writeAnswer(c echo.Context, a *fleet.Answer, ifNoneMatch *string) error {
+	h := c.Response().Header()
+	h[headerETag] = []string{a.ETag}
+	h[echo.HeaderVary] = varyEncoding
+	if ifNoneMatch != nil && fleet.MatchETag(*ifNoneMatch, a.ETag) {
+		return c.NoContent(http.StatusNotModified)
+	}
+	h[echo.HeaderContentType] = contentJSON
+	body := a.Gzip
+	if acceptsGzip(c.Request()) {
+		h[echo.HeaderContentEncoding] = contentGzip
+	} else {
+		var err error
+		if body, err = a.Body(); err != nil {
+			return err
+		}
+	}
+	h[echo.HeaderContentLength] = []string{strconv.Itoa(len(body))}
+	c.Response().WriteHeader(http.StatusOK)
+	_, err := c.Response().Write(body)
+	return err
+}
+
+// Header values shared by all answers; net/http only reads them.
+var (
+	varyEncoding = []string{"Accept-Encoding"}
+	contentJSON  = []string{"application/json"}
+	contentGzip  = []string{"gzip"}
+)
+
+func acceptsGzip(r *http.Request) bool {
+	for _, line := range r.Header["Accept-Encoding"] {
+		if line == "gzip" {
+			return true
+		}
+		for _, part := range strings.Split(line, ",") {
+			coding, params, _ := strings.Cut(strings.TrimSpace(part), ";")
+			if strings.EqualFold(strings.TrimSpace(coding), "gzip") && !zeroQuality(params) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func zeroQuality(params string) bool {
+	q, ok := strings.CutPrefix(strings.ReplaceAll(params, " ", ""), "q=")
+	if !ok {
+		return false
+	}
+	f, err := strconv.ParseFloat(q, 64)
+	return err == nil && f == 0
+}

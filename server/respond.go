@@ -1,0 +1,68 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Headers of this API.
+const (
+	headerRevision     = "X-Fleet-Revision"
+	headerTotalCount   = "X-Total-Count"
+	headerChangeReason = "X-Change-Reason"
+	headerETag         = "ETag"
+	headerIfNoneMatch  = "If-None-Match"
+)
+
+func writeJSON(c echo.Context, status int, v any) error {
+	h := c.Response().Header()
+	if h.Get(echo.HeaderContentType) == "" {
+		h.Set(echo.HeaderContentType, "application/json")
+	}
+	c.Response().WriteHeader(status)
+	enc := json.NewEncoder(c.Response())
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// page cuts a list and says where the rest is.
+func page[T any](c echo.Context, items []T, limit, offset *int) []T {
+	total, from := len(items), 0
+	c.Response().Header().Set(headerTotalCount, strconv.Itoa(total))
+	if offset != nil {
+		from = min(*offset, total)
+	}
+	to := total
+	if limit != nil && *limit < total-from {
+		to = from + *limit
+		linkNext(c, url.Values{"limit": {strconv.Itoa(*limit)}, "offset": {strconv.Itoa(to)}})
+	}
+	return items[from:to]
+}
+
+// linkNext points to the next page: this request with some query parameters changed.
+func linkNext(c echo.Context, change url.Values) {
+	query := c.Request().URL.Query()
+	for k, v := range change {
+		query[k] = v
+	}
+	c.Response().Header().Set("Link", fmt.Sprintf("<%s?%s>; rel=\"next\"", c.Request().URL.EscapedPath(), query.Encode()))
+}
+
+// warn adds advice to a response, as the Kubernetes API does.
+func warn(c echo.Context, warnings []string) {
+	for _, w := range warnings {
+		w = strings.Map(func(r rune) rune {
+			if r < ' ' || r > '~' {
+				return '?'
+			}
+			return r
+		}, w)
+		c.Response().Header().Add("Warning", "299 - "+strconv.Quote(w))
+	}
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+const (
+	defaultRevisions = 100
+	summaryChanges   = 20
+)
+
+// ListRevisions implements the operation of that name.
+func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error {
+	if _, err := s.state(c, nil); err != nil {
+		return err
+	}
+	q := store.HistoryQuery{
+		Kind: fleet.Kind(value(p.Kind)), ID: value(p.ID), Actor: value(p.Actor),
+		Since: value(p.Since), Until: value(p.Until), Limit: defaultRevisions,
+	}
+	if p.Limit != nil {
+		q.Limit = *p.Limit
+	}
+	if q.ID != "" && q.Kind == "" {
+		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter id: needs kind beside it"}})
+	}
+	if p.Cursor != nil {
+		before, err := strconv.ParseInt(*p.Cursor, 10, 64)
+		if err != nil || before < 1 {
+			return fleet.Invalid([]fleet.Problem{{Detail: "query parameter cursor: is not one that a Link of this API carries"}})
+		}
+		q.Before = fleet.Revision(before)
+	}
+	commits, err := s.cfg.History.History(c.Request().Context(), q)
+	if err != nil {
+		return err
+	}
+	if len(commits) == q.Limit {
+		linkNext(c, url.Values{"cursor": {formatRevision(commits[len(commits)-1].Revision)}})
+	}
+	out := make([]api.RevisionSummary, len(commits))
+	for i, commit := range commits {
+		out[i] = revisionSummary(commit)
+	}
+	return writeJSON(c, http.StatusOK, out)
+}
+
+// GetRevision implements the operation of that name.
+func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionParams) error {
+	if _, err := s.state(c, nil); err != nil {
+		return err
+	}
+	commits, err := s.cfg.History.History(c.Request().Context(), store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(commits) == 0 || commits[0].Revision != fleet.Revision(revision) {
+		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d", revision)}
+	}
+	commit := commits[0]
+	sum := revisionSummary(commit)
+	out := api.RevisionDetail{
+		Revision: sum.Revision, CommitID: sum.CommitID, At: sum.At, Actor: sum.Actor, Reason: sum.Reason,
+		RequestID: sum.RequestID, ChangeCount: sum.ChangeCount, Changes: []api.RevisionChange{},
+	}
+	for _, ch := range page(c, commit.Changes, p.Limit, p.Offset) {
+		out.Changes = append(out.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: action(ch), Before: ch.Before, After: ch.After})
+	}
+	return writeJSON(c, http.StatusOK, out)
+}
+
+func revisionSummary(commit fleet.Commit) api.RevisionSummary {
+	sum := api.RevisionSummary{
+		Revision: int64(commit.Revision), CommitID: uuid.UUID(commit.ID), At: commit.At, Actor: commit.Actor, Reason: commit.Reason,
+		RequestID: commit.RequestID, ChangeCount: len(commit.Changes), Changes: []api.ChangeRef{},
+	}
+	for _, ch := range commit.Changes[:min(len(commit.Changes), summaryChanges)] {
+		sum.Changes = append(sum.Changes, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: action(ch)})
+	}
+	return sum
+}
+
+func action(ch fleet.Change) string {
+	switch {
+	case ch.Before == nil:
+		return "create"
+	case ch.After == nil:
+		return "delete"
+	}
+	return "update"
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// createSchemas are the contract's schemas of the documents of each kind, as POST takes them.
+var createSchemas = map[fleet.Kind]string{
+	fleet.KindCluster: "ClusterCreate", fleet.KindComponent: "PlatformComponentCreate",
+	fleet.KindNamespace: "NamespaceCreate", fleet.KindRoleBinding: "RoleBindingCreate",
+}
+
+// errNotEmpty: the store has held a commit before.
+var errNotEmpty = errors.New("the store is not empty")
+
+// LoadSeed commits a seed as revision 1 of a store that has never held a commit; on any other it does nothing and
+// reports false. Every problem is reported at its place in the seed, and then nothing is written.
+func LoadSeed(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta store.Meta) (loaded bool, err error) {
+	if err := checkSchemas(seed); err != nil {
+		return false, err
+	}
+	_, err = replica.Update(ctx, meta, func(tx *fleet.Tx) error {
+		// Another process may seed at the same time: the edit runs again on what that one committed.
+		if tx.Base().Revision() != 0 {
+			return errNotEmpty
+		}
+		return seed.Create(tx)
+	})
+	if errors.Is(err, errNotEmpty) {
+		return false, nil
+	}
+	return err == nil, seed.Locate(err)
+}
+
+// CheckSeed tells what LoadSeed would refuse, without a store.
+func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
+	if err := checkSchemas(seed); err != nil {
+		return err
+	}
+	empty, err := fleet.NewState(rules, fleet.Head{}, time.Time{}, nil)
+	if err != nil {
+		return err
+	}
+	tx := empty.Begin()
+	if err := seed.Create(tx); err != nil {
+		return err
+	}
+	_, err = tx.Finish(fleet.Commit{})
+	return seed.Locate(err)
+}
+
+// checkSchemas holds every document against the contract, as a POST of it would be.
+func checkSchemas(seed fleet.Seed) error {
+	doc, err := apiserver.GetSpec()
+	if err != nil {
+		return fmt.Errorf("the embedded contract: %w", err)
+	}
+	var problems []fleet.Problem
+	for _, d := range seed {
+		schema := doc.Components.Schemas[createSchemas[d.Kind]].Value
+		for _, p := range checkSchema(schema, d.Body) {
+			p.Pointer = d.At + p.Pointer
+			problems = append(problems, p)
+		}
+	}
+	return fleet.Invalid(problems)
+}

@@ -1,0 +1,142 @@
+// Package server answers the API: polls and reads from the State in memory, changes through the store's Replica.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// Modes of a server.
+const (
+	// ModeReadOnly serves Flux polls and the service endpoints.
+	ModeReadOnly = "read-only"
+	// ModeCRUD serves everything.
+	ModeCRUD = "crud"
+)
+
+// Config is what a Server is made of. All fields but Spec, Logger and Now are required.
+type Config struct {
+	Mode    string
+	Replica *store.Replica
+	// History reads the log; only mode crud needs it.
+	History History
+	Tokens  Tokens
+	// Version and StoreName are shown at /version.
+	Version   string
+	StoreName string
+	// Spec replaces the embedded document served at /openapi.yaml.
+	Spec   []byte
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// History is the part of a store that reads the log.
+type History interface {
+	History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error)
+}
+
+// Server implements the generated ServerInterface.
+type Server struct {
+	cfg        Config
+	operations operations
+	metrics    *metrics
+	echo       *echo.Echo
+}
+
+var _ apiserver.ServerInterface = (*Server)(nil)
+
+// New wires a Server. It fails when the embedded contract cannot be used.
+func New(cfg Config) (*Server, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	ops, err := loadOperations(cfg.Mode)
+	if err != nil {
+		return nil, fmt.Errorf("the embedded contract: %w", err)
+	}
+	s := &Server{cfg: cfg, operations: ops, echo: echo.New()}
+	s.metrics = newMetrics(s)
+	s.echo.HideBanner, s.echo.HidePort = true, true
+	s.echo.HTTPErrorHandler = s.handleError
+	s.echo.Use(s.observe, s.guard)
+	apiserver.RegisterHandlers(s.echo, s)
+	s.mountDocs()
+	return s, nil
+}
+
+// Handler is the Server as an http.Handler.
+func (s *Server) Handler() http.Handler { return s.echo }
+
+// errNotLoaded: there is no State to answer from.
+var errNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", store.ErrUnavailable)
+
+// minRevisionWait is how long a read waits for the revision that X-Fleet-Min-Revision asks for.
+const minRevisionWait = 2 * time.Second
+
+// state is the State to answer a read from: not older than the request asks for.
+func (s *Server) state(c echo.Context, minRevision *int64) (*fleet.State, error) {
+	if minRevision != nil {
+		ctx, cancel := context.WithTimeout(c.Request().Context(), minRevisionWait)
+		defer cancel()
+		if err := s.cfg.Replica.WaitFor(ctx, fleet.Revision(*minRevision)); err != nil {
+			return nil, fmt.Errorf("%w: revision %d has not arrived here yet", store.ErrUnavailable, *minRevision)
+		}
+	}
+	st := s.cfg.Replica.State()
+	if st == nil {
+		return nil, errNotLoaded
+	}
+	c.Response().Header().Set(headerRevision, formatRevision(st.Revision()))
+	return st, nil
+}
+
+// guard decides whether a request may reach its handler: the mode, the token, and for everything but polls whether
+// the request is one that the contract describes.
+func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		op := s.operations.find(c.Request().Method, c.Path())
+		if op == nil {
+			return next(c) // the documentation, or a path that is not there
+		}
+		if op.crudOnly && s.cfg.Mode != ModeCRUD {
+			return errReadOnly(op.write)
+		}
+		if err := s.authenticate(c, op); err != nil {
+			return err
+		}
+		if op.poll {
+			return next(c)
+		}
+		if err := op.validate(c); err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+func errReadOnly(write bool) error {
+	if write {
+		return &publicError{status: http.StatusMethodNotAllowed, code: "method_not_allowed",
+			detail: "this server is read-only: send changes to one that runs with API_MODE=crud"}
+	}
+	return &publicError{status: http.StatusNotFound, code: "not_found",
+		detail: "this server is read-only and serves Flux polls: ask one that runs with API_MODE=crud"}
+}
+
+// isClientGone tells whether the request ended because its client went away.
+func isClientGone(c echo.Context, err error) bool {
+	return errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil
+}

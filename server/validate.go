@@ -1,0 +1,224 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// maxBody is the largest request body.
+const maxBody = 4 << 20
+
+// bodyKey is where validate leaves the body for the handler, as raw bytes.
+const bodyKey = "body"
+
+// validate holds a request against the contract and reports everything wrong with its parameters and the shape of
+// its body. Rules that need the fleet are checked by package fleet.
+func (op *operation) validate(c echo.Context) error {
+	if op.spec == nil {
+		return nil // mode read-only: nothing here takes parameters
+	}
+	problems := op.checkParameters(c)
+	body, err := op.readBody(c)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		c.Set(bodyKey, body)
+		schema := op.bodySchema(c.Request().Header.Get(echo.HeaderContentType))
+		problems = append(problems, checkSchema(schema, body)...)
+	}
+	return fleet.Invalid(problems)
+}
+
+// requestBody is the body that validate read.
+func requestBody(c echo.Context) []byte {
+	body, _ := c.Get(bodyKey).([]byte)
+	return body
+}
+
+func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
+	input := &openapi3filter.RequestValidationInput{
+		Request: c.Request(), PathParams: map[string]string{}, QueryParams: c.QueryParams(),
+		Route:   &routers.Route{Operation: op.spec, PathItem: op.route},
+		Options: &openapi3filter.Options{MultiError: true},
+	}
+	for i, name := range c.ParamNames() {
+		input.PathParams[name] = c.ParamValues()[i]
+	}
+	var problems []fleet.Problem
+	known := map[string]bool{}
+	for _, ref := range op.spec.Parameters {
+		p := ref.Value
+		if p.In == openapi3.ParameterInQuery {
+			known[p.Name] = true
+		}
+		if err := openapi3filter.ValidateParameter(context.WithoutCancel(c.Request().Context()), input, p); err != nil {
+			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("%s parameter %s: %s", p.In, p.Name, parameterReason(err))})
+		}
+		if n := len(c.QueryParams()[p.Name]); p.In == openapi3.ParameterInQuery && n > 1 {
+			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter %s: given %d times", p.Name, n)})
+		}
+	}
+	// A misspelt dry_run must not become a change.
+	for name := range c.QueryParams() {
+		if !known[name] {
+			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter %s: there is none of this name here", name)})
+		}
+	}
+	slices.SortFunc(problems, func(a, b fleet.Problem) int { return strings.Compare(a.Detail, b.Detail) })
+	return problems
+}
+
+func parameterReason(err error) string {
+	var schema *openapi3.SchemaError
+	if errors.As(err, &schema) {
+		return schema.Reason
+	}
+	var parse *openapi3filter.ParseError
+	if errors.As(err, &parse) {
+		return parse.Reason
+	}
+	return "is not valid"
+}
+
+// readBody reads the body, nil where the operation takes none or allows to leave it out.
+func (op *operation) readBody(c echo.Context) ([]byte, error) {
+	req := c.Request()
+	want := op.spec.RequestBody
+	if want == nil {
+		return nil, nil
+	}
+	if enc := req.Header.Get(echo.HeaderContentEncoding); enc != "" && enc != "identity" {
+		return nil, unsupportedType("send the body uncompressed")
+	}
+	if req.ContentLength > maxBody {
+		return nil, tooLarge()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), req.Body, maxBody))
+	if err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return nil, err
+		}
+		return nil, &publicError{status: http.StatusBadRequest, code: "validation_error", detail: "the body could not be read to its end"}
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		if want.Value.Required {
+			return nil, fleet.Invalid([]fleet.Problem{{Detail: "a JSON body is required"}})
+		}
+		return nil, nil
+	}
+	if op.bodySchema(req.Header.Get(echo.HeaderContentType)) == nil {
+		types := make([]string, 0, len(want.Value.Content))
+		for name := range want.Value.Content {
+			types = append(types, name)
+		}
+		slices.Sort(types)
+		p := unsupportedType("send " + strings.Join(types, " or "))
+		if req.Method == http.MethodPatch {
+			p.headers = map[string]string{"Accept-Patch": strings.Join(types, ", ")}
+		}
+		return nil, p
+	}
+	return body, nil
+}
+
+func unsupportedType(detail string) *publicError {
+	return &publicError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", detail: detail}
+}
+
+// bodySchema is the schema for a body of the given type, nil when the operation does not take that type.
+func (op *operation) bodySchema(contentType string) *openapi3.Schema {
+	name, params, err := mime.ParseMediaType(contentType)
+	if err != nil || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+		return nil
+	}
+	media := op.spec.RequestBody.Value.Content[name]
+	if media == nil {
+		return nil
+	}
+	return media.Schema.Value
+}
+
+// checkSchema holds a body against a schema: types, required and unknown fields.
+func checkSchema(schema *openapi3.Schema, body []byte) []fleet.Problem {
+	value, err := fleet.ParseJSON(body)
+	if err != nil {
+		var invalid *fleet.Error
+		if errors.As(err, &invalid) {
+			return invalid.Problems
+		}
+		return []fleet.Problem{{Detail: err.Error()}}
+	}
+	err = schema.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest(), openapi3.DisableReadOnlyValidation())
+	return schemaProblems(err)
+}
+
+// schemaProblems flattens the validator's errors.
+func schemaProblems(err error) []fleet.Problem {
+	if err == nil {
+		return nil
+	}
+	var many openapi3.MultiError
+	if errors.As(err, &many) {
+		var out []fleet.Problem
+		for _, e := range many {
+			out = append(out, schemaProblems(e)...)
+		}
+		slices.SortStableFunc(out, func(a, b fleet.Problem) int { return strings.Compare(a.Pointer, b.Pointer) })
+		return out
+	}
+	var schema *openapi3.SchemaError
+	if !errors.As(err, &schema) {
+		return []fleet.Problem{{Detail: "the body is not what the contract describes"}}
+	}
+	parts := schema.JSONPointer()
+	if m := unknownProperty.FindStringSubmatch(schema.Reason); m != nil {
+		// The validator points to the object, and names the field in its message.
+		if name, err := strconv.Unquote(m[1]); err == nil {
+			parts = append(parts, name)
+		}
+	}
+	return []fleet.Problem{{Pointer: fleet.Pointer(parts...), Detail: schemaReason(schema)}}
+}
+
+var unknownProperty = regexp.MustCompile(`^property (".*") is unsupported$`)
+
+// schemaReason says what is wrong in the words of this API where the validator's own would puzzle.
+func schemaReason(e *openapi3.SchemaError) string {
+	switch {
+	case strings.HasSuffix(e.Reason, "is unsupported"):
+		return "unknown field"
+	case strings.HasSuffix(e.Reason, "is missing"):
+		return "is required"
+	case e.SchemaField == "nullable":
+		return "must not be null"
+	case e.SchemaField == "enum":
+		values := make([]string, 0, len(e.Schema.Enum))
+		for _, v := range e.Schema.Enum {
+			if v != nil {
+				values = append(values, fmt.Sprint(v))
+			}
+		}
+		return "must be one of " + strings.Join(values, ", ")
+	}
+	return e.Reason
+}
+
+func formatRevision(r fleet.Revision) string { return strconv.FormatInt(int64(r), 10) }
