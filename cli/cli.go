@@ -1,0 +1,126 @@
+// Package cli is the command line of flux-resourceset: a thin layer of urfave/cli commands over the Go client. Every
+// rule (validation, merge, conflicts) lives in the server; here are only arguments, output and advice.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Exit codes of [Run].
+const (
+	exitOK    = 0
+	exitError = 1 // the server refused, could not be reached, or something else failed
+	exitUsage = 2 // the command line is wrong; nothing was sent
+)
+
+const programName = "flux-resourceset-cli"
+
+// Env is the world a command runs in.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Which of the three are terminals: tables instead of JSON, questions instead of refusals, colours.
+	StdinTerminal, StdoutTerminal, StderrTerminal bool
+	// Getenv looks up an environment variable; empty when it is not set.
+	Getenv func(name string) string
+	// Version of the program.
+	Version string
+}
+
+// Run executes one command line, args[0] being the program's name, and answers the exit code: 0 done, 1 failed, 2 the
+// command line is wrong.
+func Run(ctx context.Context, args []string, env Env) int {
+	s := &session{env: env, warned: map[string]bool{}}
+	app := s.app()
+	line, err := arrange(app, args[1:])
+	switch {
+	case err != nil:
+	case line.help:
+		printUsage(env.Stdout, app, line.path)
+		return exitOK
+	default:
+		err = app.RunContext(ctx, append([]string{programName}, line.args...))
+	}
+	if err == nil {
+		return exitOK
+	}
+	s.reportError(err)
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitError
+}
+
+// app is the whole command tree. It holds no state of its own: s does.
+func (s *session) app() *cli.App {
+	app := &cli.App{
+		Name:     programName,
+		HelpName: programName,
+		Usage:    "Look at and change a fleet of clusters through the flux-resourceset API",
+		Version:  s.env.Version,
+		Flags:    globalFlags(),
+		Commands: []*cli.Command{
+			s.clusterCommand(), s.namespaceCommand(), s.componentCommand(), s.roleBindingCommand(),
+			s.revisionCommand(), s.inputsCommand(), s.statusCommand(), s.demoCommand(),
+			s.configCommand(), s.completionCommand(), s.versionCommand(), s.completeCommand(), s.docsCommand(),
+		},
+		Reader: s.env.Stdin, Writer: s.env.Stdout, ErrWriter: s.env.Stderr,
+		// A comma is data in `--set key=a,b`.
+		DisableSliceFlagSeparator: true,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		Action: func(c *cli.Context) error {
+			if c.Bool("version") {
+				return s.printVersion(c)
+			}
+			printUsage(s.env.Stdout, c.App, nil)
+			return nil
+		},
+	}
+	// Help is printed by printUsage: urfave's would take `help` and `h` as subcommands of every command, so that
+	// nothing could have these names.
+	app.HideHelp, app.HideHelpCommand, app.HideVersion = true, true, true
+	app.OnUsageError = badFlag
+	app.Setup() // names the commands; before finish, which names the ones below them
+	for _, cmd := range app.Commands {
+		finish(cmd)
+	}
+	s.root = app
+	return app
+}
+
+// finish sets what is the same for every command.
+func finish(cmd *cli.Command) {
+	cmd.HideHelp, cmd.HideHelpCommand = true, true
+	cmd.OnUsageError = badFlag
+	if len(cmd.Subcommands) > 0 {
+		cmd.Action = needsVerb
+	}
+	for _, sub := range cmd.Subcommands {
+		sub.HelpName = cmd.HelpName + " " + sub.Name
+		finish(sub)
+	}
+}
+
+func needsVerb(c *cli.Context) error {
+	return usageErrorf("%s needs a command: %s", c.Command.HelpName, listOf(visible(c.Command.Subcommands)))
+}
+
+// badFlag turns what the flag parser says into a usage error, without urfave's help on standard output.
+func badFlag(_ *cli.Context, err error, _ bool) error {
+	return usageError{err}
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usageErrorf(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}

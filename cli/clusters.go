@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+var clusters = noun{
+	name: "cluster", plural: "clusters", title: "cluster",
+	fields: []field{
+		textField("dns", "cluster_dns", "DNS `NAME` under which the cluster polls"),
+		textField("environment", "environment", "`TIER`: dev, qa, uat, prod, or what the server is configured with"),
+		textField("name", "cluster_name", "display `NAME` (default: the id)"),
+		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; the labels given replace all"),
+		referencesField("component", "platform_components", "assign this component, by `ID`; repeat for more; replaces all"),
+		referencesField("namespace", "namespaces", "assign this namespace, by `ID`; repeat for more; replaces all"),
+		referencesField("rolebinding", "rolebindings", "assign this role binding, by `ID`; repeat for more; replaces all"),
+		boolField("deletion-protection", "deletion_protection", "refuse to delete the cluster or change its DNS name"),
+		numberField("node-count", "node_count", "number of nodes, for your information"),
+		textField("vm-image", "vm_image", "`IMAGE` of the nodes, for your information"),
+		textField("k0s-version", "k0s_version", "`VERSION` of k0s, for your information"),
+	},
+	view: view{
+		header: []string{"ID", "ENVIRONMENT", "DNS", "COMPONENTS", "NAMESPACES", "ROLEBINDINGS", "REVISION", "NAME", "PROTECTED", "LABELS", "UPDATED"},
+		narrow: 7,
+		row: rowOf(func(d api.Cluster) []string {
+			return []string{
+				d.ID, d.Environment, d.ClusterDNS, strconv.Itoa(len(d.PlatformComponents)), strconv.Itoa(len(d.Namespaces)),
+				strconv.Itoa(len(d.Rolebindings)), strconv.FormatInt(d.Revision, 10), d.ClusterName,
+				strconv.FormatBool(d.DeletionProtection), pairs(d.Labels), when(d.UpdatedAt),
+			}
+		}),
+	},
+	api: calls{
+		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
+			return c.ListClusters(ctx, nil, e...)
+		},
+		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.GetCluster(ctx, id, nil, e...)
+		},
+		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
+			return c.CreateClusterWithBody(ctx, nil, contentJSON, jsonBody(body), e...)
+		},
+		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
+			return c.UpdateClusterWithBody(ctx, id, nil, contentJSON, jsonBody(body), e...)
+		},
+		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
+			return c.PatchClusterWithBody(ctx, id, nil, contentMergePatch, jsonBody(body), e...)
+		},
+		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.DeleteCluster(ctx, id, nil, e...)
+		},
+	},
+}
+
+// clusterFilters are those of lists of clusters.
+func clusterFilters() []filter {
+	return []filter{
+		{&cli.StringFlag{Name: "environment", Aliases: []string{"e"}, Usage: "only clusters of this `TIER`"}, "environment"},
+		{&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only clusters that match this label `SELECTOR`, such as 'region in (eu),team=web'"}, "selector"},
+		{&cli.StringFlag{Name: "dns", Usage: "only the cluster with this DNS `NAME`"}, "cluster_dns"},
+		{&cli.BoolFlag{Name: "deleted", Usage: "only deleted clusters that Flux is still told to empty"}, "deleted"},
+	}
+}
+
+func (s *session) clusterCommand() *cli.Command {
+	return &cli.Command{
+		Name: "cluster", Aliases: []string{"clusters"}, Usage: "Clusters: what runs on each",
+		Subcommands: []*cli.Command{
+			s.listCommand(clusters, clusterFilters()...),
+			s.getCommand(clusters),
+			s.createClusterCommand(),
+			s.updateCommand(clusters),
+			s.patchDocumentCommand(clusters),
+			s.labelCommand(),
+			s.protectCommand(),
+			s.deleteClusterCommand(),
+		},
+	}
+}
+
+func (s *session) createClusterCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "create",
+		Usage:     "Create a cluster, or change the fields given when it exists",
+		ArgsUsage: "NAME",
+		Flags:     slices.Concat(flagsOf(clusters.fields), []cli.Flag{fileFlag("the document"), dryRunFlag()}),
+		Action: func(c *cli.Context) error {
+			id, doc, err := s.documentFrom(c, clusters)
+			if err != nil {
+				return err
+			}
+			return s.change(c, clusters, func(api client) (answer, error) {
+				a, _, err := s.upsert(c, clusters, api, id, doc)
+				return a, err
+			})
+		},
+	}
+}
+
+func (s *session) labelCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "label",
+		Usage:     "Set and remove labels of a cluster; the others stay",
+		ArgsUsage: "NAME KEY=VALUE... KEY-...",
+		Flags: append(writeFlags(),
+			&cli.BoolFlag{Name: "overwrite", Hidden: true, Usage: "accepted because kubectl wants it; labels are always overwritten"}),
+		Action: func(c *cli.Context) error {
+			args := c.Args().Slice()
+			if len(args) < 2 {
+				return usageErrorf("%s takes NAME and at least one KEY=VALUE or KEY-", c.Command.HelpName)
+			}
+			if err := checkID("NAME", args[0]); err != nil {
+				return err
+			}
+			labels := map[string]any{}
+			for _, arg := range args[1:] {
+				key, value, isSet := strings.Cut(arg, "=")
+				gone, isGone := strings.CutSuffix(arg, "-")
+				switch {
+				case isSet && key != "":
+					labels[key] = value
+				case isGone && !isSet && gone != "":
+					labels[gone] = nil
+				default:
+					return usageErrorf("%q is neither KEY=VALUE nor KEY-", arg)
+				}
+			}
+			return s.mergeCluster(c, args[0], map[string]any{"labels": labels})
+		},
+	}
+}
+
+func (s *session) protectCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "protect",
+		Usage:     "Protect a cluster from being deleted or given another DNS name",
+		ArgsUsage: "NAME",
+		Flags:     append(writeFlags(), &cli.BoolFlag{Name: "off", Usage: "lift the protection"}),
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			return s.mergeCluster(c, args[0], map[string]any{"deletion_protection": !c.Bool("off")})
+		},
+	}
+}
+
+func (s *session) mergeCluster(c *cli.Context, id string, patch map[string]any) error {
+	body, err := encode(patch)
+	if err != nil {
+		return err
+	}
+	return s.change(c, clusters, func(api client) (answer, error) {
+		return receive(clusters.api.patch(c.Context, api, id, body, writeEdits(c)...))
+	})
+}
+
+func (s *session) deleteClusterCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "delete",
+		Usage:     "Delete a cluster: Flux on it removes everything that came from here",
+		ArgsUsage: "NAME",
+		Flags: slices.Concat([]cli.Flag{
+			&cli.StringFlag{Name: "mode", Value: "uninstall", Usage: "`MODE`: uninstall tells Flux to remove everything; orphan forgets the cluster and Flux keeps what runs"},
+			yesFlag(),
+		}, writeFlags()),
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			mode, what := c.String("mode"), fmt.Sprintf("delete the cluster %q; Flux removes everything on it that came from here", args[0])
+			switch mode {
+			case "uninstall":
+			case "orphan":
+				what = fmt.Sprintf("forget the cluster %q; Flux keeps what is running on it", args[0])
+			default:
+				return usageErrorf("--mode is uninstall or orphan, not %q", mode)
+			}
+			if err := s.confirm(c, what, false); err != nil {
+				return err
+			}
+			return s.change(c, clusters, func(api client) (answer, error) {
+				return receive(clusters.api.delete(c.Context, api, args[0], append(writeEdits(c), query(url.Values{"mode": {mode}}))...))
+			})
+		},
+	}
+}
+
+// patchesOf are a cluster document's patches of one component, {} when there are none.
+func patchesOf(cluster json.RawMessage, component string) (map[string]json.RawMessage, error) {
+	var doc struct {
+		Patches map[string]map[string]json.RawMessage `json:"patches"`
+	}
+	if err := json.Unmarshal(cluster, &doc); err != nil {
+		return nil, errors.New("the server's answer is not a cluster")
+	}
+	if values := doc.Patches[component]; values != nil {
+		return values, nil
+	}
+	return map[string]json.RawMessage{}, nil
+}
+
+// pairs writes a map as KEY=VALUE, sorted.
+func pairs(m map[string]string) string {
+	out := make([]string, 0, len(m))
+	for k, v := range m {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ",")
+}
+
+// when is a time to the second, in UTC, so that output can be compared.
+func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,293 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+)
+
+func (s *session) configCommand() *cli.Command {
+	return &cli.Command{
+		Name: "config", Usage: "Contexts: the servers you work with, by name",
+		Subcommands: []*cli.Command{
+			s.setContextCommand(),
+			{
+				Name: "use-context", Usage: "Make a context the current one", ArgsUsage: "NAME",
+				Action: func(c *cli.Context) error { return s.useContext(c) },
+			},
+			{
+				Name: "get-contexts", Usage: "List the contexts",
+				Action: func(c *cli.Context) error { return s.getContexts(c) },
+			},
+			{
+				Name: "delete-context", Usage: "Delete a context from the configuration file", ArgsUsage: "NAME",
+				Action: func(c *cli.Context) error { return s.deleteContext(c) },
+			},
+			{
+				Name: "view", Usage: "Show the configuration and what is in use, tokens masked",
+				Action: func(c *cli.Context) error { return s.viewConfig(c) },
+			},
+		},
+	}
+}
+
+// tokenFlags are the places a context can take a token from; the token itself is a global flag.
+func tokenFlags() []cli.Flag {
+	var flags []cli.Flag
+	for _, token := range []string{"api-token", "write-token"} {
+		flags = append(flags,
+			&cli.StringFlag{Name: token + "-env", Usage: "take the " + token + " from this environment `VARIABLE`"},
+			&cli.StringFlag{Name: token + "-file", Usage: "take the " + token + " from this `FILE`"},
+			&cli.StringFlag{Name: token + "-command", Usage: "take the " + token + " from what this `COMMAND` prints, such as a password manager's"},
+		)
+	}
+	return flags
+}
+
+func (s *session) setContextCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "set-context",
+		Usage:     "Create a context, or change what is given of it; the first one becomes the current one",
+		ArgsUsage: "NAME",
+		Description: "Stores --api-url, --ca-file, --client-cert, --client-key, --timeout and where the tokens come from.\n" +
+			"A token given with --api-token or --write-token is written to the file, which only you can read.",
+		Flags: tokenFlags(),
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			file, err := s.loadConfig(c)
+			if err != nil {
+				return err
+			}
+			ctx := file.find(args[0])
+			if ctx == nil {
+				file.Contexts = append(file.Contexts, fileContext{Name: args[0]})
+				ctx = file.find(args[0])
+			}
+			if err := ctx.set(c); err != nil {
+				return err
+			}
+			if file.CurrentContext == "" {
+				file.CurrentContext = args[0]
+			}
+			if err := s.saveConfig(c, file); err != nil {
+				return err
+			}
+			s.note("Context %q is stored.", args[0])
+			return nil
+		},
+	}
+}
+
+// set takes over the flags that are on the command line.
+func (f *fileContext) set(c *cli.Context) error {
+	for flag, field := range map[string]*string{"api-url": &f.APIURL, "timeout": &f.Timeout} {
+		if c.IsSet(flag) {
+			*field = fmt.Sprint(c.Value(flag))
+		}
+	}
+	for flag, field := range map[string]*string{"ca-file": &f.CAFile, "client-cert": &f.ClientCert, "client-key": &f.ClientKey} {
+		if !c.IsSet(flag) {
+			continue
+		}
+		path, err := absolute(c.String(flag))
+		if err != nil {
+			return err
+		}
+		*field = path
+	}
+	for flag, source := range map[string]*tokenSource{"api-token": &f.Token, "write-token": &f.WriteToken} {
+		var given []tokenSource
+		if c.IsSet(flag) {
+			given = append(given, tokenSource{Value: c.String(flag)})
+		}
+		if c.IsSet(flag + "-env") {
+			given = append(given, tokenSource{Env: c.String(flag + "-env")})
+		}
+		if c.IsSet(flag + "-file") {
+			path, err := absolute(c.String(flag + "-file"))
+			if err != nil {
+				return err
+			}
+			given = append(given, tokenSource{File: path})
+		}
+		if c.IsSet(flag + "-command") {
+			given = append(given, tokenSource{Command: c.String(flag + "-command")})
+		}
+		switch len(given) {
+		case 0:
+		case 1:
+			*source = given[0]
+		default:
+			return usageErrorf("a token comes from one place: give one of --%s, --%s-env, --%s-file and --%s-command", flag, flag, flag, flag)
+		}
+	}
+	return nil
+}
+
+// absolute makes a path independent of where the program is started. Empty stays empty: it clears the field.
+func absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	return filepath.Abs(path)
+}
+
+func (s *session) useContext(c *cli.Context) error {
+	args, err := arguments(c, "NAME")
+	if err != nil {
+		return err
+	}
+	file, err := s.loadConfig(c)
+	if err != nil {
+		return err
+	}
+	if file.find(args[0]) == nil {
+		return unknownContext(args[0])
+	}
+	file.CurrentContext = args[0]
+	if err := s.saveConfig(c, file); err != nil {
+		return err
+	}
+	s.note("Context %q is the current one.", args[0])
+	return nil
+}
+
+func unknownContext(name string) error {
+	return hintedError{fmt.Errorf("there is no context %q", name), "config get-contexts lists them."}
+}
+
+func (s *session) deleteContext(c *cli.Context) error {
+	args, err := arguments(c, "NAME")
+	if err != nil {
+		return err
+	}
+	file, err := s.loadConfig(c)
+	if err != nil {
+		return err
+	}
+	if file.find(args[0]) == nil {
+		return unknownContext(args[0])
+	}
+	file.Contexts = slices.DeleteFunc(file.Contexts, func(f fileContext) bool { return f.Name == args[0] })
+	if file.CurrentContext == args[0] {
+		file.CurrentContext = ""
+		s.note("There is no current context any more; choose one with: config use-context NAME")
+	}
+	if err := s.saveConfig(c, file); err != nil {
+		return err
+	}
+	s.note("Context %q is deleted.", args[0])
+	return nil
+}
+
+func (s *session) getContexts(c *cli.Context) error {
+	if _, err := arguments(c); err != nil {
+		return err
+	}
+	if err := s.checkOutput(c); err != nil {
+		return err
+	}
+	file, err := s.loadConfig(c)
+	if err != nil {
+		return err
+	}
+	type shown struct {
+		Name    string `json:"name"`
+		Current bool   `json:"current"`
+		APIURL  string `json:"api-url"`
+	}
+	list := []shown{}
+	for _, f := range file.Contexts {
+		list = append(list, shown{f.Name, f.Name == file.CurrentContext, f.APIURL})
+	}
+	document, err := encode(list)
+	if err != nil {
+		return err
+	}
+	return s.print(c, output{
+		document: document,
+		tables: func() ([]table, error) {
+			t := table{header: []string{"CURRENT", "NAME", "API URL"}}
+			for _, f := range list {
+				mark := " "
+				if f.Current {
+					mark = "*"
+				}
+				t.rows = append(t.rows, []string{mark, f.Name, f.APIURL})
+			}
+			return []table{t}, nil
+		},
+		names: func() ([]string, error) {
+			names := make([]string, len(list))
+			for i, f := range list {
+				names[i] = "context/" + f.Name
+			}
+			return names, nil
+		},
+	})
+}
+
+// viewConfig prints the file's contexts and the settings this command line would use. For a person it is
+// YAML, as the file is.
+func (s *session) viewConfig(c *cli.Context) error {
+	if _, err := arguments(c); err != nil {
+		return err
+	}
+	if err := s.checkOutput(c); err != nil {
+		return err
+	}
+	file, err := s.loadConfig(c)
+	if err != nil {
+		return err
+	}
+	path, err := s.configPath(c)
+	if err != nil {
+		return err
+	}
+	set, err := s.resolve(c)
+	if err != nil {
+		return err
+	}
+	for i := range file.Contexts {
+		file.Contexts[i].Token, file.Contexts[i].WriteToken = file.Contexts[i].Token.masked(), file.Contexts[i].WriteToken.masked()
+	}
+	view := struct {
+		File string `json:"file"`
+		configFile
+		InUse fileContext `json:"in-use"`
+	}{path, *file, fileContext{
+		Name: set.context, APIURL: set.url, Token: set.token.masked(), WriteToken: set.writeToken.masked(),
+		CAFile: set.caFile, ClientCert: set.clientCert, ClientKey: set.clientKey,
+	}}
+	if set.timeout > 0 {
+		view.InUse.Timeout = set.timeout.String()
+	}
+	if view.Contexts == nil {
+		view.Contexts = []fileContext{}
+	}
+	document, err := encode(view)
+	if err != nil {
+		return err
+	}
+	format, err := s.format(c)
+	if err != nil {
+		return err
+	}
+	if format == "table" || format == "wide" { // it has no rows
+		format = "yaml"
+	}
+	return s.printAs(c, format, output{document: document, names: func() ([]string, error) { return []string{path}, nil }})
+}
+
+// masked hides the token and keeps where it comes from.
+func (t tokenSource) masked() tokenSource {
+	if t.Value != "" {
+		t.Value = "***"
+	}
+	return t
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/urfave/cli/v2"
+)
+
+// demoCommand holds the short forms the demo uses.
+func (s *session) demoCommand() *cli.Command {
+	return &cli.Command{
+		Name: "demo", Usage: "Short forms of what the demo does",
+		Subcommands: []*cli.Command{
+			{
+				Name:      "add-namespace",
+				Usage:     "Create a namespace, or change it, and assign it to a cluster; as namespace create --cluster",
+				ArgsUsage: "CLUSTER NAMESPACE",
+				Flags:     append(flagsOf(namespaces.fields), dryRunFlag()),
+				Action: func(c *cli.Context) error {
+					args, err := arguments(c, "CLUSTER", "NAMESPACE")
+					if err != nil {
+						return err
+					}
+					doc := map[string]any{"id": args[1]}
+					if err := collect(c, namespaces.fields, doc); err != nil {
+						return err
+					}
+					return s.createAndAssign(c, namespaces, args[1], doc, nil, args[0])
+				},
+			},
+			{
+				Name:      "patch-component",
+				Usage:     "Set and remove Helm values of a component on a cluster; as component patch",
+				ArgsUsage: "CLUSTER COMPONENT",
+				Flags:     slices.Concat(valueFlags(), writeFlags()),
+				Action: func(c *cli.Context) error {
+					args, err := arguments(c, "CLUSTER", "COMPONENT")
+					if err != nil {
+						return err
+					}
+					return s.patchValues(c, args[0], args[1])
+				},
+			},
+			{
+				Name:      "flux-namespaces",
+				Usage:     "Show the namespaces as a cluster's Flux receives them; as inputs --type namespaces",
+				ArgsUsage: "CLUSTER_DNS",
+				Action: func(c *cli.Context) error {
+					args, err := arguments(c, "CLUSTER_DNS")
+					if err != nil {
+						return err
+					}
+					return s.printInputs(c, args[0], inputTypes[1])
+				},
+			},
+		},
+	}
+}

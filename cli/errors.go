@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+)
+
+// reportError prints an error as one block: what is wrong, every single problem, what to do about it.
+func (s *session) reportError(err error) {
+	var b strings.Builder
+	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(red, "Error:"), errorText(err))
+	var problem *apiclient.Error
+	if errors.As(err, &problem) {
+		for _, field := range problem.Problem.Errors {
+			where := field.Pointer
+			if where == "" {
+				where = "(the whole document)"
+			}
+			_, _ = fmt.Fprintf(&b, "  %s: %s\n", where, field.Detail)
+		}
+		if problem.Lost {
+			b.WriteString("  An earlier attempt was sent and its answer was lost: it may have been carried out.\n")
+		}
+	}
+	if hint := s.hint(err); hint != "" {
+		_, _ = fmt.Fprintf(&b, "Hint: %s\n", hint)
+	}
+	_, _ = s.env.Stderr.Write([]byte(b.String()))
+}
+
+// errorText is the first line: the server's words without method and path, which the user never typed.
+func errorText(err error) string {
+	var problem *apiclient.Error
+	if !errors.As(err, &problem) {
+		return err.Error()
+	}
+	text := strings.ReplaceAll(err.Error(), problem.Error(), problemText(problem))
+	return text
+}
+
+func problemText(e *apiclient.Error) string {
+	if e.Problem.Error == "" {
+		detail := first(e.Problem.Detail, "this does not look like an answer of flux-resourceset")
+		return fmt.Sprintf("%s %s was answered with status %d: %s", e.Method, e.Path, e.StatusCode, detail)
+	}
+	return fmt.Sprintf("%s (%d %s)", e.Problem.Detail, e.StatusCode, e.Problem.Error)
+}
+
+// hint is what to do about an error; empty when the error says it all.
+func (s *session) hint(err error) string {
+	var withHint hintedError
+	if errors.As(err, &withHint) {
+		return withHint.hint
+	}
+	var problem *apiclient.Error
+	if errors.As(err, &problem) {
+		return hints[first(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
+	}
+	var (
+		op         *net.OpError
+		dns        *net.DNSError
+		authority  x509.UnknownAuthorityError
+		usage      usageError
+		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.settings.url)
+	)
+	switch {
+	case errors.As(err, &usage):
+		return ""
+	case errors.As(err, &authority):
+		return "name the authority that signed the server's certificate with --ca-file."
+	case errors.As(err, &dns), errors.As(err, &op):
+		return serverHint
+	case errors.Is(err, context.DeadlineExceeded):
+		return serverHint + " --timeout gives it longer."
+	}
+	return ""
+}
+
+// hints by the server's error code, or by the status where there is none.
+var hints = map[string]string{
+	"unauthorized":          "reads take FLUX_API_TOKEN (--api-token), changes FLUX_API_WRITE_TOKEN (--write-token), or the context's tokens; config view shows which are set.",
+	"forbidden":             "this token may not do that; use one with a higher role.",
+	"method_not_allowed":    "a server in read-only mode takes no changes: point FLUX_API_URL at the one in crud mode.",
+	"in_use":                "unassign it from these clusters first, or delete it with --cascade, which does both at once.",
+	"protected":             "lift the protection with: cluster protect ID --off",
+	"stale":                 "somebody changed it in the meantime: look at it again, then repeat the change.",
+	"too_large":             "a request holds at most 4 MiB.",
+	"store_unavailable":     "nothing was changed; try again in a moment.",
+	"outcome_unknown":       "the change may or may not have been made: look before you repeat it, with: revision list --limit 5",
+	"field_conflict":        "somebody else manages this value; talk to them before you overwrite it.",
+	"confirmation_required": "look at the effect with --dry-run, then make the change in smaller steps.",
+	"internal_error":        "the server's log has the cause, under the request id.",
+	"unresolved_reference":  "the stored data names something that does not exist; the server's log says what.",
+	"401":                   "something in front of the server wants other credentials.",
+	"502":                   "a proxy answers, but the server behind it does not.",
+	"503":                   "the server is not ready; try again in a moment, or see: status",
+	"404":                   "the address reaches a server, but not this service; check its path in FLUX_API_URL.",
+}
+
+// hintedError is an error whose advice depends on the command.
+type hintedError struct {
+	error
+	hint string
+}
+
+func (e hintedError) Unwrap() error { return e.error }

@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"sigs.k8s.io/yaml"
+)
+
+// field is a field of a document that a flag sets.
+type field struct {
+	name string          // in the document
+	flag string          // on the command line
+	make func() cli.Flag // flags hold what was parsed, so every command tree has its own
+	read func(c *cli.Context, flag string) (any, error)
+}
+
+func textField(flag, name, usage string) field {
+	return field{
+		name: name, flag: flag,
+		make: func() cli.Flag { return &cli.StringFlag{Name: flag, Usage: usage, Category: settingCategory} },
+		read: func(c *cli.Context, flag string) (any, error) { return c.String(flag), nil },
+	}
+}
+
+// clearableField is a text whose empty value means null: no override.
+func clearableField(flag, name, usage string) field {
+	f := textField(flag, name, usage)
+	f.read = func(c *cli.Context, flag string) (any, error) {
+		if c.String(flag) == "" {
+			return nil, nil
+		}
+		return c.String(flag), nil
+	}
+	return f
+}
+
+func numberField(flag, name, usage string) field {
+	return field{
+		name: name, flag: flag,
+		make: func() cli.Flag { return &cli.IntFlag{Name: flag, Usage: usage, Category: settingCategory} },
+		read: func(c *cli.Context, flag string) (any, error) { return c.Int(flag), nil },
+	}
+}
+
+func boolField(flag, name, usage string) field {
+	return field{
+		name: name, flag: flag,
+		make: func() cli.Flag { return &cli.BoolFlag{Name: flag, Usage: usage, Category: settingCategory} },
+		read: func(c *cli.Context, flag string) (any, error) { return c.Bool(flag), nil },
+	}
+}
+
+func listField(flag, name, usage string) field {
+	return field{
+		name: name, flag: flag,
+		make: func() cli.Flag { return &cli.StringSliceFlag{Name: flag, Usage: usage, Category: settingCategory} },
+		read: func(c *cli.Context, flag string) (any, error) { return texts(c, flag), nil },
+	}
+}
+
+// referencesField is a list of ids, sent as [{"id": …}].
+func referencesField(flag, name, usage string) field {
+	f := listField(flag, name, usage)
+	f.read = func(c *cli.Context, flag string) (any, error) {
+		refs := []map[string]string{}
+		for _, id := range texts(c, flag) {
+			refs = append(refs, map[string]string{"id": id})
+		}
+		return refs, nil
+	}
+	return f
+}
+
+// mapField is key=value pairs.
+func mapField(flag, name, usage string) field {
+	f := listField(flag, name, usage)
+	f.read = func(c *cli.Context, flag string) (any, error) {
+		pairs := map[string]string{}
+		for _, pair := range texts(c, flag) {
+			key, value, ok := strings.Cut(pair, "=")
+			if !ok || key == "" {
+				return nil, usageErrorf("--%s %q is not KEY=VALUE", flag, pair)
+			}
+			pairs[key] = value
+		}
+		return pairs, nil
+	}
+	return f
+}
+
+// texts are the values of a flag that may be repeated. One empty value means none: it clears the list.
+func texts(c *cli.Context, flag string) []string {
+	values := c.StringSlice(flag)
+	if len(values) == 1 && values[0] == "" {
+		return []string{}
+	}
+	return values
+}
+
+func flagsOf(fields []field) []cli.Flag {
+	flags := make([]cli.Flag, len(fields))
+	for i, f := range fields {
+		flags[i] = f.make()
+	}
+	return flags
+}
+
+// collect reads the fields whose flags are on the command line into doc.
+func collect(c *cli.Context, fields []field, doc map[string]any) error {
+	for _, f := range fields {
+		if !c.IsSet(f.flag) {
+			continue
+		}
+		value, err := f.read(c, f.flag)
+		if err != nil {
+			return err
+		}
+		doc[f.name] = value
+	}
+	return nil
+}
+
+func fileFlag(of string) cli.Flag {
+	return &cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: of + ", from a YAML or JSON `FILE` (-: standard input)"}
+}
+
+func yesFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"}
+}
+
+func dryRunFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "dry-run", Usage: "let the server check everything and show the result, but change nothing"}
+}
+
+// writeFlags are those of every change to a document.
+func writeFlags() []cli.Flag {
+	return []cli.Flag{
+		dryRunFlag(),
+		&cli.StringFlag{Name: "if-match", Usage: "only if the document still has this `ETAG` (-v shows it)"},
+	}
+}
+
+// documentFrom is the document of a create or update: the file's fields, and those of the flags over them. Its id is
+// the argument's, or else the file's.
+func (s *session) documentFrom(c *cli.Context, n noun) (id string, doc map[string]any, err error) {
+	doc = map[string]any{}
+	if name := c.String("file"); name != "" {
+		data, err := s.fileOrStdin(name)
+		if err != nil {
+			return "", nil, err
+		}
+		object, err := objectOf(data, name)
+		if err != nil {
+			return "", nil, err
+		}
+		// Fields stay as they are written: a number is not rounded on its way through.
+		fields := map[string]json.RawMessage{}
+		if err := json.Unmarshal(object, &fields); err != nil {
+			return "", nil, err
+		}
+		for field, value := range fields {
+			doc[field] = value
+		}
+		if raw, ok := fields["id"]; ok {
+			if err := json.Unmarshal(raw, &id); err != nil {
+				return "", nil, fmt.Errorf("%s: the id must be a string", name)
+			}
+		}
+	}
+	if c.NArg() > 0 || id == "" {
+		args, err := arguments(c, "NAME")
+		if err != nil {
+			return "", nil, err
+		}
+		if id != "" && id != args[0] {
+			return "", nil, usageErrorf("%s is about %q, not %q", c.String("file"), id, args[0])
+		}
+		id = args[0]
+	}
+	if err := checkID("NAME", id); err != nil {
+		return "", nil, err
+	}
+	doc["id"] = id
+	return id, doc, collect(c, n.fields, doc)
+}
+
+// objectOf reads YAML or JSON that holds one object, as JSON.
+func objectOf(data []byte, source string) (json.RawMessage, error) {
+	if json.Valid(data) { // YAML would lose the precision of large numbers
+		return object(data, source)
+	}
+	converted, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, usageErrorf("%s is neither JSON nor YAML: %w", source, err)
+	}
+	return object(converted, source)
+}
+
+func object(data []byte, source string) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
+		return nil, usageErrorf("%s must hold one object of fields", source)
+	}
+	return data, nil
+}
+
+// arguments are the positional ones, which must be as many as are named.
+func arguments(c *cli.Context, names ...string) ([]string, error) {
+	args := c.Args().Slice()
+	if len(args) != len(names) {
+		return nil, usageErrorf("%s takes %s, not %s", c.Command.HelpName, counted(names), counted(args))
+	}
+	return args, checkIDs(names, args)
+}
+
+// severalArguments are one or more of the same sort.
+func severalArguments(c *cli.Context, name string) ([]string, error) {
+	args := c.Args().Slice()
+	if len(args) == 0 {
+		return nil, usageErrorf("%s takes %s, not nothing", c.Command.HelpName, name)
+	}
+	for _, arg := range args {
+		if err := checkID(name, arg); err != nil {
+			return nil, err
+		}
+	}
+	return args, nil
+}
+
+func counted(words []string) string {
+	if len(words) == 0 {
+		return "no arguments"
+	}
+	return strings.Join(words, " ")
+}
+
+func checkIDs(names, args []string) error {
+	for i, arg := range args {
+		if err := checkID(names[i], arg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkID refuses what would make the path of the request another one: nothing, or a step up.
+func checkID(name, id string) error {
+	if id == "" || id == "." || id == ".." {
+		return usageErrorf("%q cannot be a %s", id, name)
+	}
+	return nil
+}
+
+// required is the value of a flag that must be there.
+func required(c *cli.Context, flag string) (string, error) {
+	value := c.String(flag)
+	if value == "" {
+		return "", usageErrorf("%s needs --%s", c.Command.HelpName, flag)
+	}
+	return value, checkID("--"+flag, value)
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+var namespaces = noun{
+	name: "namespace", plural: "namespaces", title: "namespace",
+	fields: []field{
+		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; the labels given replace all"),
+		mapField("annotation", "annotations", "annotation `KEY=VALUE`; repeat for more; the annotations given replace all"),
+		textField("deletion-policy", "deletion_policy", "`POLICY` when it is taken off a cluster: delete it with everything in it, or orphan it"),
+	},
+	view: view{
+		header: []string{"ID", "DELETION", "LABELS", "REVISION", "ANNOTATIONS", "UPDATED"},
+		narrow: 4,
+		row: rowOf(func(d api.Namespace) []string {
+			return []string{d.ID, d.DeletionPolicy, pairs(d.Labels), strconv.FormatInt(d.Revision, 10), pairs(d.Annotations), when(d.UpdatedAt)}
+		}),
+	},
+	api: calls{
+		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
+			return c.ListNamespaces(ctx, nil, e...)
+		},
+		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.GetNamespace(ctx, id, nil, e...)
+		},
+		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
+			return c.CreateNamespaceWithBody(ctx, nil, contentJSON, jsonBody(body), e...)
+		},
+		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
+			return c.UpdateNamespaceWithBody(ctx, id, nil, contentJSON, jsonBody(body), e...)
+		},
+		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
+			return c.PatchNamespaceWithBody(ctx, id, nil, contentMergePatch, jsonBody(body), e...)
+		},
+		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.DeleteNamespace(ctx, id, nil, e...)
+		},
+		assign: func(ctx context.Context, c client, cluster, id string, _ []byte, e ...edit) (*http.Response, error) {
+			return c.AssignNamespace(ctx, cluster, id, nil, e...)
+		},
+		unassign: func(ctx context.Context, c client, cluster, id string, e ...edit) (*http.Response, error) {
+			return c.UnassignNamespace(ctx, cluster, id, nil, e...)
+		},
+	},
+}
+
+func (s *session) namespaceCommand() *cli.Command {
+	return &cli.Command{
+		Name: "namespace", Aliases: []string{"namespaces", "ns"}, Usage: "Namespaces that clusters are given",
+		Subcommands: []*cli.Command{
+			s.listCommand(namespaces),
+			s.getCommand(namespaces),
+			s.createCommand(namespaces),
+			s.updateCommand(namespaces),
+			s.patchDocumentCommand(namespaces),
+			s.assignCommand(namespaces),
+			s.unassignCommand(namespaces, "the namespace with everything in it, unless its deletion policy is orphan", true),
+			s.deleteCommand(namespaces, true),
+		},
+	}
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// revisionView shows revisions, single ones and those of a list.
+var revisionView = view{
+	header: []string{"REVISION", "AT", "ACTOR", "CHANGES", "WHAT", "REASON", "COMMIT", "REQUEST"},
+	narrow: 6,
+	row: rowOf(func(d api.RevisionSummary) []string {
+		what := make([]string, len(d.Changes))
+		for i, change := range d.Changes {
+			what[i] = change.Action + " " + change.Kind + "/" + change.ID
+		}
+		const shown = 3
+		if len(what) > shown {
+			what = append(what[:shown], "…")
+		}
+		return []string{
+			strconv.FormatInt(d.Revision, 10), when(d.At), d.Actor, strconv.Itoa(d.ChangeCount), strings.Join(what, ", "),
+			d.Reason, d.CommitID.String(), d.RequestID,
+		}
+	}),
+}
+
+func (s *session) revisionCommand() *cli.Command {
+	return &cli.Command{
+		Name: "revision", Aliases: []string{"revisions"}, Usage: "History: who changed what, when and why",
+		Subcommands: []*cli.Command{s.listRevisionsCommand(), s.getRevisionCommand()},
+	}
+}
+
+func (s *session) listRevisionsCommand() *cli.Command {
+	filters := []filter{
+		{&cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: cluster, platform_component, namespace or rolebinding"}, "kind"},
+		{&cli.StringFlag{Name: "id", Usage: "only changes of the document with this `ID`; needs --kind"}, "id"},
+		{&cli.StringFlag{Name: "actor", Usage: "only changes by this `ACTOR`"}, "actor"},
+		{&cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z"}, "since"},
+		{&cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`"}, "until"},
+	}
+	return s.listCommand(noun{
+		name: "revision", plural: "revisions, newest first", view: revisionView,
+		api: calls{list: listRevisions}, page: 1000,
+	}, filters...)
+}
+
+func (s *session) getRevisionCommand() *cli.Command {
+	revisions := noun{name: "revision", plural: "revisions", title: "revision with its changes, before and after", view: revisionView}
+	cmd := s.getCommand(revisions)
+	cmd.ArgsUsage = "REVISION..."
+	cmd.Action = func(c *cli.Context) error {
+		args, err := severalArguments(c, "REVISION")
+		if err != nil {
+			return err
+		}
+		for _, arg := range args {
+			if n, err := strconv.ParseInt(arg, 10, 64); err != nil || n < 1 {
+				return usageErrorf("%q is not the number of a revision", arg)
+			}
+		}
+		conn, err := s.ready(c)
+		if err != nil {
+			return err
+		}
+		return s.getSeveral(c, revisions, args, func(arg string) (answer, error) {
+			n, err := strconv.ParseInt(arg, 10, 64)
+			if err != nil {
+				return answer{}, err
+			}
+			return wholeRevision(func(e ...edit) (*http.Response, error) {
+				return conn.GetRevision(c.Context, n, nil, e...)
+			})
+		})
+	}
+	return cmd
+}
+
+func listRevisions(ctx context.Context, c client, e ...edit) (*http.Response, error) {
+	return c.ListRevisions(ctx, nil, e...)
+}
+
+// wholeRevision reads a revision with all pages of its changes.
+func wholeRevision(page func(e ...edit) (*http.Response, error)) (answer, error) {
+	whole, err := receive(page())
+	if err != nil || whole.next == nil {
+		return whole, err
+	}
+	var doc api.RevisionDetail
+	if err := whole.decode(&doc); err != nil {
+		return answer{}, err
+	}
+	for next := whole.next; next != nil; {
+		a, err := receive(page(query(next)))
+		if err != nil {
+			return answer{}, err
+		}
+		var more api.RevisionDetail
+		if err := a.decode(&more); err != nil {
+			return answer{}, err
+		}
+		if len(more.Changes) == 0 {
+			break
+		}
+		doc.Changes, next = append(doc.Changes, more.Changes...), a.next
+	}
+	whole.body, err = encode(doc)
+	return whole, err
+}

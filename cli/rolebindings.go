@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+var roleBindings = noun{
+	name: "rolebinding", plural: "role bindings", title: "role binding",
+	fields: []field{
+		textField("role", "role", "`NAME` of the ClusterRole"),
+		subjectField("user", "subject: a `USER`; repeat for more; the subjects given replace all"),
+		subjectField("group", "subject: a `GROUP`; repeat for more"),
+		subjectField("serviceaccount", "subject: a service account, `NAMESPACE:NAME`; repeat for more"),
+	},
+	view: view{
+		header: []string{"ID", "ROLE", "SUBJECTS", "REVISION", "UPDATED"},
+		narrow: 4,
+		row: rowOf(func(d api.RoleBinding) []string {
+			subjects := make([]string, len(d.Subjects))
+			for i, subject := range d.Subjects {
+				subjects[i] = subject.Kind + ":" + strings.TrimPrefix(subject.Namespace+":"+subject.Name, ":")
+			}
+			return []string{d.ID, d.Role, strings.Join(subjects, ","), strconv.FormatInt(d.Revision, 10), when(d.UpdatedAt)}
+		}),
+	},
+	api: calls{
+		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
+			return c.ListRoleBindings(ctx, nil, e...)
+		},
+		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.GetRoleBinding(ctx, id, nil, e...)
+		},
+		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
+			return c.CreateRoleBindingWithBody(ctx, nil, contentJSON, jsonBody(body), e...)
+		},
+		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
+			return c.UpdateRoleBindingWithBody(ctx, id, nil, contentJSON, jsonBody(body), e...)
+		},
+		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
+			return c.PatchRoleBindingWithBody(ctx, id, nil, contentMergePatch, jsonBody(body), e...)
+		},
+		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.DeleteRoleBinding(ctx, id, nil, e...)
+		},
+		assign: func(ctx context.Context, c client, cluster, id string, _ []byte, e ...edit) (*http.Response, error) {
+			return c.AssignRoleBinding(ctx, cluster, id, nil, e...)
+		},
+		unassign: func(ctx context.Context, c client, cluster, id string, e ...edit) (*http.Response, error) {
+			return c.UnassignRoleBinding(ctx, cluster, id, nil, e...)
+		},
+	},
+}
+
+func (s *session) roleBindingCommand() *cli.Command {
+	return &cli.Command{
+		Name: "rolebinding", Aliases: []string{"rolebindings", "rb"}, Usage: "Role bindings that clusters are given",
+		Subcommands: []*cli.Command{
+			s.listCommand(roleBindings),
+			s.getCommand(roleBindings),
+			s.createCommand(roleBindings),
+			s.updateCommand(roleBindings),
+			s.patchDocumentCommand(roleBindings),
+			s.assignCommand(roleBindings),
+			s.unassignCommand(roleBindings, "the rights it gives", false),
+			s.deleteCommand(roleBindings, false),
+		},
+	}
+}
+
+// subjectField is one of the flags that name subjects, as in `kubectl create clusterrolebinding`. Together they are
+// the list of subjects, so each of them reads all three.
+func subjectField(flag, usage string) field {
+	f := listField(flag, "subjects", usage)
+	f.read = func(c *cli.Context, _ string) (any, error) { return subjects(c) }
+	return f
+}
+
+func subjects(c *cli.Context) ([]map[string]string, error) {
+	list := []map[string]string{}
+	for _, name := range texts(c, "user") {
+		list = append(list, map[string]string{"kind": "User", "name": name})
+	}
+	for _, name := range texts(c, "group") {
+		list = append(list, map[string]string{"kind": "Group", "name": name})
+	}
+	for _, account := range texts(c, "serviceaccount") {
+		namespace, name, ok := strings.Cut(account, ":")
+		if !ok || namespace == "" || name == "" {
+			return nil, usageErrorf("--serviceaccount %q is not NAMESPACE:NAME", account)
+		}
+		list = append(list, map[string]string{"kind": "ServiceAccount", "name": name, "namespace": namespace})
+	}
+	return list, nil
+}

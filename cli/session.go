@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+	"github.com/urfave/cli/v2"
+)
+
+// client is the API as the commands use it: the answers come as they are, so that they are printed as they are, with
+// fields this program does not know.
+type client = apiclient.ClientInterface
+
+// edit adds to a request.
+type edit = apiclient.RequestEditorFn
+
+// session is one run of the program.
+type session struct {
+	env  Env
+	root *cli.App
+
+	settings          settings
+	client_           client
+	token, writeToken string
+	quiet             bool
+
+	mu     sync.Mutex // guards what the client's callbacks use
+	warned map[string]bool
+}
+
+// client connects as the command line, the environment and the context say. Nothing is sent yet.
+func (s *session) client(c *cli.Context) (client, error) {
+	if s.client_ != nil {
+		return s.client_, nil
+	}
+	set, err := s.resolve(c)
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig, err := set.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	cfg := apiclient.Config{
+		URL:       set.url,
+		UserAgent: programName + "/" + s.env.Version,
+		Timeout:   set.timeout,
+		TLS:       tlsConfig,
+		Warn:      s.warn,
+	}
+	if c.Bool("verbose") {
+		cfg.Trace = s.trace
+	}
+	api, err := apiclient.New(cfg)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	s.settings, s.quiet = set, c.Bool("quiet")
+	inner, ok := api.ClientInterface.(*apiclient.Client)
+	if !ok {
+		return nil, errors.New("the client is not of the expected kind")
+	}
+	inner.RequestEditors = append(inner.RequestEditors, s.authorize)
+	s.client_ = inner
+	return inner, nil
+}
+
+// warn prints the server's advice, each piece once.
+func (s *session) warn(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quiet || s.warned[text] {
+		return
+	}
+	s.warned[text] = true
+	_, _ = fmt.Fprintf(s.env.Stderr, "%s %s\n", s.colour(yellow, "Warning:"), text)
+}
+
+// note tells the user something about the output. Unlike a warning it is not the server's.
+func (s *session) note(format string, args ...any) {
+	if !s.quiet {
+		_, _ = fmt.Fprintf(s.env.Stderr, format+"\n", args...)
+	}
+}
+
+// trace prints one attempt of a request.
+func (s *session) trace(req *http.Request, rsp *http.Response, took time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	_, _ = fmt.Fprintf(&b, "> %s %s\n", req.Method, req.URL.Redacted())
+	for _, name := range []string{"Authorization", "Content-Type", "If-Match", "X-Change-Reason", "X-Fleet-Min-Revision"} {
+		if value := req.Header.Get(name); value != "" {
+			if name == "Authorization" {
+				value = "Bearer ***"
+			}
+			_, _ = fmt.Fprintf(&b, "> %s: %s\n", name, value)
+		}
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(&b, "< %v (%s)\n", err, took.Round(time.Millisecond))
+	} else {
+		_, _ = fmt.Fprintf(&b, "< %s (%s)\n", rsp.Status, took.Round(time.Millisecond))
+		for _, name := range []string{"ETag", "X-Fleet-Revision", "X-Request-Id", "Retry-After"} {
+			if value := rsp.Header.Get(name); value != "" {
+				_, _ = fmt.Fprintf(&b, "< %s: %s\n", name, value)
+			}
+		}
+	}
+	_, _ = io.WriteString(s.env.Stderr, b.String())
+}
+
+// answer is a successful answer of the API.
+type answer struct {
+	body     json.RawMessage
+	etag     string
+	revision string
+	total    int        // X-Total-Count; -1 when absent
+	next     url.Values // the query of the next page; nil when there is none
+}
+
+// decode reads the body into v.
+func (a answer) decode(v any) error {
+	if err := json.Unmarshal(a.body, v); err != nil {
+		return fmt.Errorf("the server's answer is not as expected: %w", err)
+	}
+	return nil
+}
+
+// receive reads an answer. It takes the results of a client's method.
+func receive(rsp *http.Response, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = rsp.Body.Close() }()
+	body, err := io.ReadAll(rsp.Body)
+	if err != nil {
+		return answer{}, err
+	}
+	body = bytes.TrimSpace(body)
+	if !json.Valid(body) {
+		return answer{}, fmt.Errorf("what answers at %s is not this service: its answer is not JSON", rsp.Request.URL.Redacted())
+	}
+	a := answer{body: body, etag: rsp.Header.Get("ETag"), revision: rsp.Header.Get("X-Fleet-Revision"), total: -1}
+	if n, err := strconv.Atoi(rsp.Header.Get("X-Total-Count")); err == nil {
+		a.total = n
+	}
+	a.next = nextPage(rsp.Header)
+	return a, nil
+}
+
+// nextPage is the query of a `Link: <…>; rel="next"` header.
+func nextPage(h http.Header) url.Values {
+	for _, link := range strings.Split(strings.Join(h.Values("Link"), ","), ",") {
+		target, params, ok := strings.Cut(link, ";")
+		if !ok || !strings.Contains(params, `rel="next"`) {
+			continue
+		}
+		u, err := url.Parse(strings.Trim(strings.TrimSpace(target), "<>"))
+		if err == nil {
+			return u.Query()
+		}
+	}
+	return nil
+}
+
+// query adds to a request's query, replacing what has the same name.
+func query(values url.Values) edit {
+	return func(_ context.Context, req *http.Request) error {
+		q := req.URL.Query()
+		for name, v := range values {
+			q[name] = v
+		}
+		req.URL.RawQuery = q.Encode()
+		return nil
+	}
+}
+
+func header(name, value string) edit {
+	return func(_ context.Context, req *http.Request) error {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+		return nil
+	}
+}
+
+// writeEdits are what the flags of a command add to its changes.
+func writeEdits(c *cli.Context) []edit {
+	var edits []edit
+	if c.Bool("dry-run") {
+		edits = append(edits, query(url.Values{"dry_run": {"true"}}))
+	}
+	if tag := c.String("if-match"); tag != "" {
+		edits = append(edits, header("If-Match", tag))
+	}
+	if reason := c.String("reason"); reason != "" {
+		edits = append(edits, header("X-Change-Reason", reason))
+	}
+	return edits
+}
+
+// confirm makes sure that something destructive is meant: --yes says so, a person at a terminal is asked. Without
+// either the command is refused, unless it is one that scripts have always been able to run.
+func (s *session) confirm(c *cli.Context, what string, scriptsMay bool) error {
+	if c.Bool("yes") || c.Bool("dry-run") {
+		return nil
+	}
+	if !s.env.StdinTerminal || !s.env.StderrTerminal {
+		if scriptsMay {
+			return nil
+		}
+		return usageErrorf("%s: nobody is at a terminal to confirm it; add --yes", what)
+	}
+	_, _ = fmt.Fprintf(s.env.Stderr, "%s? [y/N] ", what)
+	reply, err := bufio.NewReader(s.env.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(reply)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("not confirmed; nothing was changed")
+}
+
+const (
+	red    = "31"
+	yellow = "33"
+)
+
+// colour marks text for a terminal. NO_COLOR (no-color.org) switches it off.
+func (s *session) colour(code, text string) string {
+	if !s.env.StderrTerminal || s.env.Getenv("NO_COLOR") != "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}

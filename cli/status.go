@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+	"github.com/urfave/cli/v2"
+)
+
+// status is what the status command prints.
+type status struct {
+	URL      string            `json:"url"`
+	Context  string            `json:"context"`
+	Version  string            `json:"version"`
+	Mode     string            `json:"mode"`
+	Store    string            `json:"store"`
+	Ready    bool              `json:"ready"`
+	Checks   map[string]string `json:"checks"`
+	Revision *int64            `json:"revision"` // null: not known, because the server is not ready or the token is not accepted
+}
+
+func (s *session) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "status",
+		Usage: "Show the server's version, readiness and revision; fails when it is not ready",
+		Action: func(c *cli.Context) error {
+			if _, err := arguments(c); err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			st, problem := s.status(c, conn)
+			if st.Version == "" {
+				return problem
+			}
+			if err := s.printStatus(c, st); err != nil {
+				return err
+			}
+			return problem
+		},
+	}
+}
+
+// status asks the server. An error beside a status that has a version says what is not well.
+func (s *session) status(c *cli.Context, conn client) (status, error) {
+	st := status{URL: s.settings.url, Context: s.settings.context, Checks: map[string]string{}}
+	a, err := receive(conn.GetVersion(c.Context))
+	if err != nil {
+		return st, err
+	}
+	var version api.Version
+	if err := a.decode(&version); err != nil {
+		return st, err
+	}
+	st.Version, st.Mode, st.Store = version.Version, version.Mode, version.Store
+
+	readiness, err := readiness(receive(conn.GetReady(c.Context)))
+	if err != nil {
+		return st, err
+	}
+	st.Ready, st.Checks = readiness.Status == "ok", readiness.Checks
+	if !st.Ready {
+		return st, errors.New("the server is not ready")
+	}
+	// Every answer of the Flux endpoints names its revision, in both modes; a filter that matches nothing keeps it small.
+	a, err = receive(conn.PollClusters(c.Context, nil, query(url.Values{"selector": {"id=-"}})))
+	if err != nil {
+		return st, err
+	}
+	if n, err := strconv.ParseInt(a.revision, 10, 64); err == nil {
+		st.Revision = &n
+	}
+	return st, nil
+}
+
+// readiness reads an answer whose 503 has the same body as its 200.
+func readiness(a answer, err error) (api.Readiness, error) {
+	var problem *apiclient.Error
+	if errors.As(err, &problem) && problem.StatusCode == http.StatusServiceUnavailable {
+		a.body, err = problem.Body, nil
+	}
+	if err != nil {
+		return api.Readiness{}, err
+	}
+	var r api.Readiness
+	return r, a.decode(&r)
+}
+
+func (s *session) printStatus(c *cli.Context, st status) error {
+	document, err := encode(st)
+	if err != nil {
+		return err
+	}
+	return s.print(c, output{
+		document: document,
+		tables: func() ([]table, error) {
+			revision := "unknown"
+			if st.Revision != nil {
+				revision = strconv.FormatInt(*st.Revision, 10)
+			}
+			t := table{header: []string{"URL", "VERSION", "MODE", "STORE", "READY", "REVISION", "CONTEXT", "CHECKS"}, narrow: 6}
+			var checks []string
+			for name, result := range st.Checks {
+				checks = append(checks, name+": "+result)
+			}
+			slices.Sort(checks)
+			t.rows = [][]string{{
+				st.URL, st.Version, st.Mode, st.Store, strconv.FormatBool(st.Ready), revision, st.Context, strings.Join(checks, ", "),
+			}}
+			return []table{t}, nil
+		},
+		names: func() ([]string, error) { return []string{"server/" + st.URL}, nil },
+	})
+}
+
+func (s *session) versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "version",
+		Usage: "Show the version of this program; status shows the server's",
+		Action: func(c *cli.Context) error {
+			if _, err := arguments(c); err != nil {
+				return err
+			}
+			return s.printVersion(c)
+		},
+	}
+}
+
+func (s *session) printVersion(c *cli.Context) error {
+	if err := s.checkOutput(c); err != nil {
+		return err
+	}
+	document, err := encode(struct {
+		Version   string `json:"version"`
+		GoVersion string `json:"go_version"`
+		Platform  string `json:"platform"`
+	}{s.env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
+	if err != nil {
+		return err
+	}
+	return s.print(c, output{
+		document: json.RawMessage(document),
+		tables: func() ([]table, error) {
+			return []table{{
+				header: []string{"VERSION", "GO", "PLATFORM"},
+				rows:   [][]string{{s.env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}},
+			}}, nil
+		},
+		names: func() ([]string, error) { return []string{fmt.Sprintf("%s/%s", programName, s.env.Version)}, nil },
+	})
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// printUsage writes the help of a command, or of the program when the path is empty.
+func printUsage(w io.Writer, app *cli.App, path []*cli.Command) {
+	var b strings.Builder
+	if len(path) == 0 {
+		_, _ = fmt.Fprintf(&b, "%s\n\nUsage: %s COMMAND [flags] [arguments]\n", app.Usage, app.Name)
+		usageCommands(&b, app.Commands)
+		usageFlags(&b, app.Flags)
+		_, _ = fmt.Fprintf(&b, "\nFlags may stand anywhere. %s COMMAND --help tells more about a command.\n", app.Name)
+		_, _ = io.WriteString(w, b.String())
+		return
+	}
+	cmd := path[len(path)-1]
+	_, _ = fmt.Fprintf(&b, "%s\n\nUsage: %s\n", cmd.Usage, synopsis(cmd))
+	if cmd.Description != "" {
+		_, _ = fmt.Fprintf(&b, "\n%s\n", cmd.Description)
+	}
+	usageCommands(&b, cmd.Subcommands)
+	usageFlags(&b, cmd.Flags)
+	_, _ = fmt.Fprintf(&b, "\n%s --help lists the flags that every command has.\n", app.Name)
+	_, _ = io.WriteString(w, b.String())
+}
+
+// synopsis is how a command is written.
+func synopsis(cmd *cli.Command) string {
+	words := []string{cmd.HelpName}
+	if len(cmd.Subcommands) > 0 {
+		words = append(words, "COMMAND")
+	}
+	if cmd.ArgsUsage != "" {
+		words = append(words, cmd.ArgsUsage)
+	}
+	for _, f := range cmd.Flags {
+		if name, usage := describe(f); strings.Contains(usage, "(required)") {
+			words = append(words, name)
+		}
+	}
+	if len(cmd.Subcommands) == 0 && len(cmd.Flags) > 0 {
+		words = append(words, "[flags]")
+	}
+	return strings.Join(words, " ")
+}
+
+func usageCommands(b *strings.Builder, commands []*cli.Command) {
+	var rows [][2]string
+	for _, cmd := range commands {
+		if !cmd.Hidden {
+			rows = append(rows, [2]string{strings.Join(cmd.Names(), ", "), cmd.Usage})
+		}
+	}
+	usageRows(b, "Commands", rows)
+}
+
+// usageFlags lists flags by category, in the order of their first appearance.
+func usageFlags(b *strings.Builder, flags []cli.Flag) {
+	var order []string
+	rows := map[string][][2]string{}
+	for _, f := range visibleFlags(flags) {
+		category := "Flags"
+		if f, ok := f.(cli.CategorizableFlag); ok && f.GetCategory() != "" {
+			category = f.GetCategory()
+		}
+		if rows[category] == nil {
+			order = append(order, category)
+		}
+		name, usage := describe(f)
+		rows[category] = append(rows[category], [2]string{name, usage})
+	}
+	for _, category := range order {
+		usageRows(b, category, rows[category])
+	}
+}
+
+func usageRows(b *strings.Builder, title string, rows [][2]string) {
+	if len(rows) == 0 {
+		return
+	}
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row[0]))
+	}
+	_, _ = fmt.Fprintf(b, "\n%s:\n", title)
+	for _, row := range rows {
+		_, _ = fmt.Fprintf(b, "  %-*s  %s\n", width, row[0], row[1])
+	}
+}
+
+func visibleFlags(flags []cli.Flag) []cli.Flag {
+	var out []cli.Flag
+	for _, f := range flags {
+		if v, ok := f.(cli.VisibleFlag); !ok || v.IsVisible() {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// describe is a flag's names with the placeholder of its value, and what it does. The placeholder is the word in
+// backquotes, as usual; else it says what sort of value is meant.
+func describe(f cli.Flag) (names, usage string) {
+	words := make([]string, 0, 2)
+	for _, name := range f.Names() {
+		dashes := "--"
+		if len(name) == 1 {
+			dashes = "-"
+		}
+		words = append(words, dashes+name)
+	}
+	if d, ok := f.(cli.DocGenerationFlag); ok {
+		usage = d.GetUsage()
+	}
+	placeholder := ""
+	if before, rest, ok := strings.Cut(usage, "`"); ok {
+		if word, after, closed := strings.Cut(rest, "`"); closed {
+			placeholder, usage = word, before+word+after
+		}
+	}
+	switch f := f.(type) {
+	case *cli.BoolFlag:
+		return strings.Join(words, ", "), usage
+	case *cli.StringFlag:
+		if f.Value != "" {
+			usage += " (default: " + f.Value + ")"
+		}
+	case *cli.IntFlag:
+		placeholder = first(placeholder, "N")
+	case *cli.DurationFlag:
+		placeholder = first(placeholder, "DURATION")
+	}
+	return strings.Join(words, ", ") + " " + first(placeholder, "VALUE"), usage
+}

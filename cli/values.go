@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"sigs.k8s.io/yaml"
+)
+
+// valueFlags say which Helm values to set and remove, as helm's flags of these names do.
+func valueFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "set", Usage: "set a value, `PATH=VALUE`, typed as helm --set does (3 is a number); a comma is part of the value; repeat for more"},
+		&cli.StringSliceFlag{Name: "set-string", Usage: "set a value that stays a string, `PATH=VALUE`"},
+		&cli.StringSliceFlag{Name: "set-json", Usage: "set a value given as JSON, `PATH=JSON`"},
+		&cli.StringSliceFlag{Name: "set-file", Usage: "set a value to what a file holds, as a string, `PATH=FILE`"},
+		&cli.StringSliceFlag{Name: "values", Aliases: []string{"f"}, Usage: "set every value of a YAML `FILE` (-: standard input); flags win over files"},
+		&cli.StringSliceFlag{Name: "unset", Usage: "remove the value at `PATH`, so that the catalog's or the chart's counts; repeat for more"},
+	}
+}
+
+// valuesFrom reads the flags of valueFlags: by path, null to remove. Later ones win, in helm's order: files, JSON,
+// typed values, strings, files' contents.
+func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
+	values := map[string]any{}
+	for _, name := range c.StringSlice("values") {
+		data, err := s.fileOrStdin(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := flatten(values, data, name); err != nil {
+			return nil, err
+		}
+	}
+	for _, kind := range []struct {
+		flag string
+		read func(value string) (any, error)
+	}{
+		{"set-json", jsonValue},
+		{"set", func(v string) (any, error) { return v, nil }},
+		{"set-string", func(v string) (any, error) { return literal(v), nil }},
+		{"set-file", func(v string) (any, error) {
+			data, err := s.fileOrStdin(v)
+			return literal(string(data)), err
+		}},
+	} {
+		for _, pair := range c.StringSlice(kind.flag) {
+			path, text, ok := cutPath(pair)
+			if !ok {
+				return nil, usageErrorf("--%s %q is not PATH=VALUE", kind.flag, pair)
+			}
+			value, err := kind.read(text)
+			if err != nil {
+				return nil, usageErrorf("--%s %s: %w", kind.flag, path, err)
+			}
+			values[path] = value
+		}
+	}
+	for _, path := range c.StringSlice("unset") {
+		if _, isSet := values[path]; isSet {
+			return nil, usageErrorf("%q is both set and unset", path)
+		}
+		if path == "" {
+			return nil, usageErrorf("--unset needs a path")
+		}
+		values[path] = nil
+	}
+	if len(values) == 0 {
+		return nil, usageErrorf("nothing to change: give at least one --set, --set-string, --set-json, --set-file, -f or --unset")
+	}
+	return values, nil
+}
+
+// cutPath splits at the first equals sign that is not escaped.
+func cutPath(pair string) (path, value string, ok bool) {
+	for i := 0; i < len(pair); i++ {
+		switch pair[i] {
+		case '\\':
+			i++
+		case '=':
+			return pair[:i], pair[i+1:], i > 0
+		}
+	}
+	return "", "", false
+}
+
+func jsonValue(text string) (any, error) {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil || dec.More() {
+		return nil, usageErrorf("%q is not JSON", text)
+	}
+	if v == nil {
+		return nil, usageErrorf("null is not a value; use --unset")
+	}
+	return stringsLiteral(v), nil
+}
+
+// stringsLiteral keeps a JSON or YAML string at the top a string. Those inside lists and objects are never typed.
+func stringsLiteral(v any) any {
+	if text, ok := v.(string); ok {
+		return literal(text)
+	}
+	return v
+}
+
+// literal is a value that arrives in the chart as this very string. The server types a string as helm --set does,
+// unless it is wrapped in quotes; it is wrapped whenever typing could change it.
+func literal(text string) string {
+	switch {
+	case text == "":
+		return text
+	case strings.ContainsAny(text[:1], "0123456789+-'\""),
+		strings.EqualFold(text, "true"), strings.EqualFold(text, "false"), strings.EqualFold(text, "null"):
+		return `"` + text + `"`
+	}
+	return text
+}
+
+// flatten adds a YAML file's leaves to values, by path.
+func flatten(values map[string]any, data []byte, source string) error {
+	converted, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return usageErrorf("%s is not YAML: %w", source, err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(converted))
+	dec.UseNumber()
+	var root any
+	if err := dec.Decode(&root); err != nil {
+		return usageErrorf("%s: %w", source, err)
+	}
+	tree, ok := root.(map[string]any)
+	if !ok {
+		return usageErrorf("%s must hold one object of values", source)
+	}
+	return flattenInto(values, "", tree, source)
+}
+
+func flattenInto(values map[string]any, path string, v any, source string) error {
+	switch v := v.(type) {
+	case nil:
+		return usageErrorf("%s: %s is null, which is not a value; use --unset", source, path)
+	case map[string]any:
+		if len(v) == 0 {
+			break
+		}
+		for name, child := range v {
+			at := escape(name)
+			if path != "" {
+				at = path + "." + at
+			}
+			if err := flattenInto(values, at, child, source); err != nil {
+				return err
+			}
+		}
+		return nil
+	case []any:
+		if len(v) == 0 {
+			break
+		}
+		for i, child := range v {
+			if err := flattenInto(values, path+"["+strconv.Itoa(i)+"]", child, source); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if path != "" { // an empty file sets nothing
+		values[path] = stringsLiteral(v)
+	}
+	return nil
+}
+
+// escape writes a name so that a value path means it as it is.
+func escape(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `,`, `\,`, `=`, `\=`).Replace(name)
+}

@@ -1,0 +1,192 @@
+package apiclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+var _ HttpRequestDoer = (*caller)(nil)
+
+// caller sends the requests of a client made by New: token, time-out, size limit, retries, errors.
+type caller struct {
+	cfg    Config
+	client *http.Client
+	// written is the revision of the last change made through this client; reads ask for at least that one.
+	written atomic.Int64
+}
+
+// Do sends a request and reads the whole answer. See [New] for what it answers with.
+func (c *caller) Do(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(req.Context(), c.cfg.Timeout)
+	defer cancel()
+	req = req.WithContext(ctx)
+	c.setHeaders(req)
+
+	lost := false
+	for attempt := 0; ; attempt++ {
+		if attempt > 0 && req.GetBody != nil {
+			body, err := req.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			req.Body = body
+		}
+		rsp, err := c.attempt(req)
+		if err == nil {
+			return rsp, nil
+		}
+		wait, again := c.retry(req, err, attempt)
+		if again {
+			lost = lost || maybeReceived(err)
+			again = sleep(ctx, wait) == nil
+		}
+		if again {
+			continue
+		}
+		var problem *Error
+		if errors.As(err, &problem) {
+			problem.Lost = lost
+			return nil, err
+		}
+		if ctx.Err() != nil && req.Context().Err() == context.DeadlineExceeded {
+			return nil, fmt.Errorf("%s %s: no answer within %s: %w", req.Method, req.URL.Redacted(), c.cfg.Timeout, err)
+		}
+		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Redacted(), err)
+	}
+}
+
+func (c *caller) setHeaders(req *http.Request) {
+	token := c.cfg.WriteToken
+	if isRead(req.Method) {
+		token = c.cfg.Token
+		if written := c.written.Load(); written > 0 && req.Header.Get("X-Fleet-Min-Revision") == "" {
+			req.Header.Set("X-Fleet-Min-Revision", strconv.FormatInt(written, 10))
+		}
+	}
+	if token != "" && req.Header.Get("Authorization") == "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", c.cfg.UserAgent)
+	}
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "application/json, application/problem+json, */*;q=0.5")
+	}
+}
+
+// attempt sends the request once. An answer that is no success is an *Error.
+func (c *caller) attempt(req *http.Request) (*http.Response, error) {
+	start := time.Now()
+	rsp, err := c.client.Do(req)
+	if c.cfg.Trace != nil {
+		c.cfg.Trace(req, rsp, time.Since(start), err)
+	}
+	if err != nil {
+		return nil, rootCause(err)
+	}
+	body, err := io.ReadAll(io.LimitReader(rsp.Body, c.cfg.MaxResponse+1))
+	_ = rsp.Body.Close()
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	if int64(len(body)) > c.cfg.MaxResponse {
+		return nil, fmt.Errorf("%w: more than %d bytes", errTooLarge, c.cfg.MaxResponse)
+	}
+	if c.cfg.Warn != nil {
+		for _, text := range warnings(rsp.Header) {
+			c.cfg.Warn(text)
+		}
+	}
+	if rsp.StatusCode/100 != 2 && rsp.StatusCode != http.StatusNotModified {
+		return nil, newError(req, rsp, body)
+	}
+	c.remember(req, rsp)
+	rsp.Body = io.NopCloser(bytes.NewReader(body))
+	return rsp, nil
+}
+
+var errTooLarge = errors.New("the answer is too large")
+
+// remember keeps the revision of a change, for later reads.
+func (c *caller) remember(req *http.Request, rsp *http.Response) {
+	revision, err := strconv.ParseInt(rsp.Header.Get("X-Fleet-Revision"), 10, 64)
+	if err != nil || isRead(req.Method) {
+		return
+	}
+	for {
+		old := c.written.Load()
+		if revision <= old || c.written.CompareAndSwap(old, revision) {
+			return
+		}
+	}
+}
+
+// retry says whether the call may be repeated after err, and when. A repeated call must do no harm: reads always can
+// be; PUT and DELETE can, except that a conditional one which was received has changed what its condition is about; a
+// POST or PATCH only if it was never sent.
+func (c *caller) retry(req *http.Request, err error, attempt int) (wait time.Duration, again bool) {
+	if attempt >= c.cfg.Retries || req.Context().Err() != nil || errors.Is(err, errTooLarge) ||
+		(req.Body != nil && req.GetBody == nil) {
+		return 0, false
+	}
+	wait = c.cfg.RetryWait << attempt
+	idempotent := isRead(req.Method) || req.Method == http.MethodPut || req.Method == http.MethodDelete
+	var problem *Error
+	if errors.As(err, &problem) {
+		// outcome_unknown: the change may have been made, and only a person can say what to do about it.
+		again = idempotent && problem.StatusCode == http.StatusServiceUnavailable && problem.Problem.Error != "outcome_unknown"
+		return max(wait, problem.RetryAfter), again
+	}
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &untrusted):
+		return 0, false
+	case !maybeReceived(err):
+		return wait, true
+	}
+	return wait, idempotent && (isRead(req.Method) || req.Header.Get("If-Match") == "")
+}
+
+// maybeReceived is false when the connection was never made, or the server said that it did nothing.
+func maybeReceived(err error) bool {
+	var problem *Error
+	if errors.As(err, &problem) {
+		return false
+	}
+	var op *net.OpError
+	return !errors.As(err, &op) || op.Op != "dial"
+}
+
+// rootCause takes off the *url.Error, which repeats the method and the URL.
+func rootCause(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	return err
+}
+
+func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// sleep waits, unless the context would end first.
+func sleep(ctx context.Context, d time.Duration) error {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return context.DeadlineExceeded
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

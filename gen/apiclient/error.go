@@ -1,0 +1,116 @@
+package apiclient
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// Error is an answer that is neither a success nor 304. Every method of a client made by [New] returns one for such an
+// answer; find it with errors.As:
+//
+//	var problem *apiclient.Error
+//	if errors.As(err, &problem) && problem.Problem.Error == "stale" { … }
+type Error struct {
+	// Method and Path of the call.
+	Method, Path string
+	// StatusCode of the answer, such as 409.
+	StatusCode int
+	// Problem is the server's description. Its Error is the stable code ("validation_error", "not_found", "conflict",
+	// "in_use", "protected", "stale", …; empty when something other than this service answered), its Detail is for
+	// people, and its Errors list every problem with a JSON pointer into the request.
+	Problem api.Problem
+	// Header and Body of the answer. Of note: ETag on 412, WWW-Authenticate on 401, Allow on 405.
+	Header http.Header
+	Body   []byte
+	// RetryAfter is when the server expects to be able to answer; 0: it did not say.
+	RetryAfter time.Duration
+	// Lost is true when an earlier attempt of the same call was sent and its answer never came: it may have been
+	// carried out, and this answer may be its consequence (404 to a DELETE that is repeated).
+	Lost bool
+}
+
+// Error describes the answer in one line, without the single problems.
+func (e *Error) Error() string {
+	text := e.Problem.Detail
+	if text == "" {
+		text = http.StatusText(e.StatusCode)
+	}
+	return fmt.Sprintf("%s %s: %d: %s", e.Method, e.Path, e.StatusCode, text)
+}
+
+// ErrorCode is the stable code of an error's [Error] ("not_found", "conflict", …), or empty when it has none.
+func ErrorCode(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Problem.Error
+	}
+	return ""
+}
+
+// newError reads an answer that is not a success.
+func newError(req *http.Request, rsp *http.Response, body []byte) *Error {
+	e := &Error{
+		Method: req.Method, Path: req.URL.Path, StatusCode: rsp.StatusCode,
+		Header: rsp.Header, Body: body, RetryAfter: retryAfter(rsp.Header),
+	}
+	if strings.Contains(rsp.Header.Get("Content-Type"), "json") {
+		if err := json.Unmarshal(body, &e.Problem); err != nil {
+			e.Problem = api.Problem{}
+		}
+	}
+	if location := rsp.Header.Get("Location"); e.Problem.Detail == "" && rsp.StatusCode/100 == 3 {
+		e.Problem.Detail = "the server redirects to " + location + "; use that address"
+	}
+	return e
+}
+
+// retryAfter reads the header's number of seconds. Dates are not used by this service, and are ignored.
+func retryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
+	if err != nil || seconds < 0 || seconds > 24*60*60 {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// warnings are the texts of the answer's `Warning: 299 - "text"` headers.
+func warnings(h http.Header) []string {
+	var texts []string
+	for _, value := range h.Values("Warning") {
+		rest, ok := strings.CutPrefix(value, "299 ")
+		if !ok {
+			continue
+		}
+		_, quoted, ok := strings.Cut(rest, " ") // after the agent
+		quoted = strings.TrimSpace(quoted)
+		if !ok || len(quoted) < 2 || quoted[0] != '"' {
+			continue
+		}
+		texts = append(texts, unquote(quoted[1:]))
+	}
+	return texts
+}
+
+// unquote reads an HTTP quoted-string after its opening quote, up to the closing one.
+func unquote(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+			b.WriteByte(s[i])
+		case s[i] == '"':
+			return b.String()
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}
