@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 
@@ -14,15 +15,18 @@ import (
 // reportError prints an error as one block: what is wrong, every single problem, what to do about it.
 func (s *session) reportError(err error) {
 	var b strings.Builder
-	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(red, "Error:"), errorText(err))
+	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(red, "Error:"), printable(errorText(err)))
 	var problem *apiclient.Error
 	if errors.As(err, &problem) {
 		for _, field := range problem.Problem.Errors {
+			if field.Pointer == "" && strings.Contains(problem.Problem.Detail, field.Detail) {
+				continue // it is the first line again
+			}
 			where := field.Pointer
 			if where == "" {
 				where = "(the whole document)"
 			}
-			_, _ = fmt.Fprintf(&b, "  %s: %s\n", where, field.Detail)
+			_, _ = fmt.Fprintf(&b, "  %s: %s\n", printable(where), printable(field.Detail))
 		}
 		if problem.Lost {
 			b.WriteString("  An earlier attempt was sent and its answer was lost: it may have been carried out.\n")
@@ -31,7 +35,7 @@ func (s *session) reportError(err error) {
 	if hint := s.hint(err); hint != "" {
 		_, _ = fmt.Fprintf(&b, "Hint: %s\n", hint)
 	}
-	_, _ = s.env.Stderr.Write([]byte(b.String()))
+	_, _ = io.WriteString(s.env.Stderr, b.String())
 }
 
 // errorText is the first line: the server's words without method and path, which the user never typed.
@@ -87,7 +91,7 @@ var hints = map[string]string{
 	"unauthorized":          "reads take FLUX_API_TOKEN (--api-token), changes FLUX_API_WRITE_TOKEN (--write-token), or the context's tokens; config view shows which are set.",
 	"forbidden":             "this token may not do that; use one with a higher role.",
 	"method_not_allowed":    "a server in read-only mode takes no changes: point FLUX_API_URL at the one in crud mode.",
-	"in_use":                "unassign it from these clusters first, or delete it with --cascade, which does both at once.",
+	"in_use":                "take it off what uses it first; --cascade takes it off every cluster in the same change.",
 	"protected":             "lift the protection with: cluster protect ID --off",
 	"stale":                 "somebody changed it in the meantime: look at it again, then repeat the change.",
 	"too_large":             "a request holds at most 4 MiB.",

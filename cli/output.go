@@ -144,12 +144,17 @@ func clean(cell string) string {
 	if cell == "" {
 		return "-"
 	}
+	return strings.ReplaceAll(printable(cell), "\n", "?")
+}
+
+// printable takes control characters out of what the server says, so that it cannot steer the terminal.
+func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || (r >= 0x7f && r < 0xa0) {
+		if r != '\n' && (r < ' ' || (r >= 0x7f && r < 0xa0)) {
 			return '?'
 		}
 		return r
-	}, cell)
+	}, text)
 }
 
 // encode writes a JSON value without escaping what only matters inside HTML.

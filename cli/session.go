@@ -85,7 +85,7 @@ func (s *session) warn(text string) {
 		return
 	}
 	s.warned[text] = true
-	_, _ = fmt.Fprintf(s.env.Stderr, "%s %s\n", s.colour(yellow, "Warning:"), text)
+	_, _ = fmt.Fprintf(s.env.Stderr, "%s %s\n", s.colour(yellow, "Warning:"), printable(text))
 }
 
 // note tells the user something about the output. Unlike a warning it is not the server's.

@@ -73,8 +73,9 @@ func (s *session) status(c *cli.Context, conn client) (status, error) {
 	if !st.Ready {
 		return st, errors.New("the server is not ready")
 	}
-	// Every answer of the Flux endpoints names its revision, in both modes; a filter that matches nothing keeps it small.
-	a, err = receive(conn.PollClusters(c.Context, nil, query(url.Values{"selector": {"id=-"}})))
+	// The Flux endpoints name their revision in both modes. Ids are lower case, so this filter matches nothing and the
+	// answer stays small.
+	a, err = receive(conn.PollClusters(c.Context, nil, query(url.Values{"selector": {"id=NONE"}})))
 	if err != nil {
 		return st, err
 	}

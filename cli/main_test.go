@@ -1,0 +1,232 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// programs builds the server and the CLI as they are shipped, once, and answers the directory they are in.
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "flux-resourceset-*")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v0.0.0-test", "-o", dir,
+		"../cmd/flux-resourceset", "../cmd/flux-resourceset-cli")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("building the programs: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, _ := programs(); dir != "" {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// TestScripts runs the programs as people do; each script has servers of its own.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := filepath.Abs("../examples/demo/seed.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "xdg"))
+			env.Setenv("SEED", seed)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"server":  startServer,
+			"exits":   exits,
+			"mask":    mask,
+			"jsonlen": jsonLength,
+		},
+		Condition: func(cond string) (bool, error) {
+			if name, ok := strings.CutPrefix(cond, "shell:"); ok {
+				return haveShell(name)
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
+
+// haveShell looks for a shell. bash must be there; where CI promises the others (it sets REQUIRE_SHELLS), they must too.
+func haveShell(name string) (bool, error) {
+	_, err := exec.LookPath(name)
+	if err != nil && (name == "bash" || os.Getenv("REQUIRE_SHELLS") != "") {
+		return false, fmt.Errorf("%s is not installed: apt-get install -y %s", name, name)
+	}
+	return err == nil, nil
+}
+
+// startServer is `server [NAME=VALUE...]`: it starts the server on a memory store with the demo fleet and points the
+// environment at it. It is stopped when the script ends.
+func startServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("server cannot be negated")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	cmd := exec.CommandContext(ctx, "flux-resourceset")
+	bin, err := programs()
+	ts.Check(err)
+	cmd.Path, cmd.Err = filepath.Join(bin, "flux-resourceset"), nil
+	cmd.Dir = ts.Getenv("WORK")
+	cmd.Env = append([]string{
+		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("WORK"), "API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token",
+		"SEED_FILE=" + ts.Getenv("SEED"), "DATABASE_URL=sqlite::memory:", "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json",
+	}, args...)
+	log, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	stopped := make(chan struct{})
+	ts.Defer(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-stopped
+		cancel()
+	})
+	listening := make(chan string, 1)
+	go func() {
+		defer close(stopped)
+		readLog(log, listening)
+		_ = cmd.Wait()
+	}()
+	addr, ok := <-listening
+	if !ok {
+		ts.Fatalf("the server stopped before it listened")
+	}
+	ts.Setenv("FLUX_API_URL", "http://"+addr)
+	ts.Setenv("FLUX_API_TOKEN", "read-token")
+	ts.Setenv("FLUX_API_WRITE_TOKEN", "write-token")
+	ts.Check(waitReady(ctx, "http://"+addr))
+}
+
+// readLog passes on the address of the line that names it, and reads the rest.
+func readLog(r io.Reader, listening chan<- string) {
+	defer close(listening)
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var line struct{ Msg, Addr string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
+			listening <- line.Addr
+		}
+	}
+}
+
+func waitReady(ctx context.Context, url string) error {
+	client := &http.Client{Timeout: 5 * time.Second}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/ready", nil)
+		if err != nil {
+			return err
+		}
+		rsp, err := client.Do(req)
+		if err == nil {
+			_ = rsp.Body.Close()
+			if rsp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// exits is `exits CODE PROGRAM [ARGS...]`: the program must end with this code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARGS...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	switch {
+	case err == nil && want != 0:
+		ts.Fatalf("exit code 0, want %d", want)
+	case err != nil && !errors.As(err, &exit):
+		ts.Check(err)
+	case err != nil && exit.ExitCode() != want:
+		ts.Fatalf("exit code %d, want %d", exit.ExitCode(), want)
+	}
+}
+
+var volatile = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UUID"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "SERVER"},
+	{regexp.MustCompile(`"(\d+)-[0-9a-f]{8}"`), `"$1-ETAG"`},
+	{regexp.MustCompile(`go1\.[0-9.]+`), "GO"},
+	{regexp.MustCompile(`(linux|darwin|windows)/[a-z0-9]+`), "PLATFORM"},
+	{regexp.MustCompile(`\(\d+ms\)|\(\d+(\.\d+)?µ?s\)`), "(TOOK)"},
+}
+
+// mask is `mask stdout|stderr`: it writes the output of the last program to "got", with TIME and the like for what
+// differs between runs.
+func mask(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: mask stdout|stderr")
+	}
+	text := ts.ReadFile(args[0])
+	for _, v := range volatile {
+		text = v.pattern.ReplaceAllString(text, v.with)
+	}
+	text = strings.ReplaceAll(text, ts.Getenv("WORK"), "WORK")
+	ts.Check(os.WriteFile(ts.MkAbs("got"), []byte(text), 0o600))
+}
+
+// jsonLength is `jsonlen N`: standard output is one JSON list with N entries.
+func jsonLength(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: jsonlen N")
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &list); err != nil {
+		ts.Fatalf("standard output is not one JSON list: %v", err)
+	}
+	if strconv.Itoa(len(list)) != args[0] {
+		ts.Fatalf("the list has %d entries, want %s", len(list), args[0])
+	}
+}
