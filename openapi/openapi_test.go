@@ -1,0 +1,191 @@
+package openapi_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/openapi"
+)
+
+func setup(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(openapi.YAML)
+	require.NoError(t, err)
+	return doc
+}
+
+// operation is one operation of the contract with what it inherits.
+type operation struct {
+	*openapi3.Operation
+	method, path string
+	security     openapi3.SecurityRequirements
+}
+
+func operations(doc *openapi3.T) []operation {
+	var out []operation
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			security := doc.Security
+			if op.Security != nil {
+				security = *op.Security
+			}
+			out = append(out, operation{op, method, path, security})
+		}
+	}
+	return out
+}
+
+func (o operation) name() string { return o.method + " " + o.path }
+
+func (o operation) has(status string) bool { return o.Responses.Value(status) != nil }
+
+func (o operation) takes(in, name string) bool {
+	return slices.ContainsFunc(o.Parameters, func(p *openapi3.ParameterRef) bool { return p.Value.In == in && p.Value.Name == name })
+}
+
+func (o operation) write() bool {
+	return slices.ContainsFunc(o.security, func(r openapi3.SecurityRequirement) bool { _, ok := r["writeToken"]; return ok })
+}
+
+func TestDocumentIsValid(t *testing.T) {
+	t.Parallel()
+	doc := setup(t)
+	require.NoError(t, doc.Validate(t.Context(), openapi3.EnableExamplesValidation(), openapi3.EnableSchemaDefaultsValidation(),
+		openapi3.EnableSchemaFormatValidation()))
+	require.Equal(t, "3.0.3", doc.OpenAPI)
+}
+
+func TestEveryOperationIsDescribed(t *testing.T) {
+	t.Parallel()
+	doc := setup(t)
+	ids := map[string]bool{}
+	for _, op := range operations(doc) {
+		require.NotEmpty(t, op.OperationID, op.name())
+		require.False(t, ids[op.OperationID], "%s is used twice", op.OperationID)
+		ids[op.OperationID] = true
+		require.NotEmpty(t, op.Summary, op.name())
+		require.Len(t, op.Tags, 1, op.name())
+		require.NotNil(t, doc.Tags.Get(op.Tags[0]), op.name())
+		if op.RequestBody != nil {
+			requireExamples(t, op.name()+" request", op.RequestBody.Value.Content)
+		}
+		for status, res := range op.Responses.Map() {
+			require.NotEmpty(t, *res.Value.Description, "%s %s", op.name(), status)
+			if status != "304" {
+				require.NotEmpty(t, res.Value.Content, "%s %s", op.name(), status)
+			}
+			requireExamples(t, op.name()+" "+status, res.Value.Content)
+		}
+		for _, p := range op.Parameters {
+			require.NotEmpty(t, p.Value.Description, "%s %s", op.name(), p.Value.Name)
+			require.NotNil(t, p.Value.Example, "%s %s", op.name(), p.Value.Name)
+		}
+	}
+}
+
+func requireExamples(t *testing.T, where string, content openapi3.Content) {
+	t.Helper()
+	for media, c := range content {
+		require.NotNil(t, c.Schema, "%s %s", where, media)
+		require.True(t, c.Example != nil || len(c.Examples) > 0, "%s %s has no example", where, media)
+	}
+}
+
+// Every operation lists every error that its kind of operation can give.
+func TestEveryErrorIsDescribed(t *testing.T) {
+	t.Parallel()
+	for _, op := range operations(setup(t)) {
+		var want []string
+		service := len(op.security) == 0
+		_, id := op.pathParameters()
+		switch {
+		case service && op.path == "/ready":
+			want = []string{"200", "503"}
+		case service:
+			want = []string{"200", "500"}
+		case op.write():
+			want = []string{"200", "400", "401", "404", "405", "409", "422", "500", "503"}
+			if op.RequestBody != nil {
+				want = append(want, "413", "415")
+			}
+			if op.method == "POST" {
+				want = append(want, "201")
+			}
+			if id {
+				want = append(want, "412")
+			}
+		default:
+			want = []string{"200", "400", "401", "500", "503"}
+			if op.Tags[0] == "flux" {
+				want = append(want, "422")
+			}
+			if id || op.Tags[0] != "flux" { // in mode read-only everything but polls is 404
+				want = append(want, "404")
+			}
+			if op.takes("header", "If-None-Match") {
+				want = append(want, "304")
+			}
+		}
+		for _, status := range want {
+			require.True(t, op.has(status), "%s does not describe %s", op.name(), status)
+		}
+		for status, res := range op.Responses.Map() {
+			if status >= "400" && op.path != "/ready" {
+				require.NotNil(t, res.Value.Content["application/problem+json"], "%s %s", op.name(), status)
+			}
+		}
+	}
+}
+
+// pathParameters returns the names in the path and whether there are any.
+func (o operation) pathParameters() (names []string, some bool) {
+	for part := range strings.SplitSeq(o.path, "/") {
+		if strings.HasPrefix(part, "{") {
+			names = append(names, strings.Trim(part, "{}"))
+		}
+	}
+	return names, len(names) > 0
+}
+
+func TestEveryOperationTakesWhatItsKindTakes(t *testing.T) {
+	t.Parallel()
+	for _, op := range operations(setup(t)) {
+		names, id := op.pathParameters()
+		for _, name := range names {
+			require.True(t, op.takes("path", name), "%s: %s", op.name(), name)
+		}
+		if op.write() {
+			require.True(t, op.takes("query", "dry_run"), op.name())
+			require.True(t, op.takes("header", "X-Change-Reason"), op.name())
+			require.Equal(t, id, op.takes("header", "If-Match"), op.name())
+			require.NotNil(t, op.Responses.Value("200").Value.Headers["Warning"], op.name())
+		}
+		if op.method == "PATCH" {
+			require.NotNil(t, op.RequestBody.Value.Content["application/merge-patch+json"], op.name())
+			require.NotNil(t, op.RequestBody.Value.Content["application/json"], op.name())
+		}
+		if len(op.security) > 0 {
+			require.NotNil(t, op.Responses.Value("200").Value.Headers["X-Fleet-Revision"], op.name())
+			require.NotNil(t, op.Responses.Value("401").Value.Headers["WWW-Authenticate"], op.name())
+		}
+	}
+}
+
+// What is stored has plain fields: nothing optional that is not marked so, nothing nullable.
+func TestStoredSchemasArePlain(t *testing.T) {
+	t.Parallel()
+	doc := setup(t)
+	for _, name := range []string{"Cluster", "PlatformComponent", "Namespace", "RoleBinding", "FluxPlatformComponent", "FluxNamespace", "FluxRoleBinding", "FluxClusterEntry"} {
+		schema := doc.Components.Schemas[name].Value
+		for field, p := range schema.Properties {
+			require.False(t, p.Value.Nullable, "%s.%s", name, field)
+			if strings.HasPrefix(name, "Flux") {
+				require.Contains(t, schema.Required, field, "%s: every field of an input is always present", name)
+			}
+		}
+	}
+}

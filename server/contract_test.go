@@ -1,0 +1,203 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/labstack/echo/v4"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
+	"github.com/flux-resourceset/flux-resourceset/openapi"
+	"github.com/flux-resourceset/flux-resourceset/server"
+)
+
+// contract is openapi.yaml as a router, loaded once.
+var contract = sync.OnceValues(func() (routers.Router, error) {
+	loader := openapi3.NewLoader()
+	doc, err := loader.LoadFromData(openapi.YAML)
+	if err != nil {
+		return nil, err
+	}
+	return legacy.NewRouter(doc)
+})
+
+// contractTransport holds every exchange against the contract: what an operation answers must be described there, and
+// a request that is carried out must be one that the contract allows.
+type contractTransport struct {
+	t    *testing.T
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *contractTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	var sent []byte
+	if req.Body != nil && req.ContentLength > 0 {
+		var err error
+		if sent, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+		req.Body = io.NopCloser(bytes.NewReader(sent))
+	}
+	res, err := c.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := res.Body.Close(); err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	if err := conforms(req, sent, res, body); err != nil {
+		c.t.Errorf("%s %s answered %d: %v\n%.500s", req.Method, req.URL.RequestURI(), res.StatusCode, err, body)
+	}
+	return res, nil
+}
+
+func conforms(req *http.Request, sent []byte, res *http.Response, body []byte) error {
+	if res.StatusCode >= http.StatusBadRequest {
+		if err := wellFormedProblem(req, res, body); err != nil {
+			return err
+		}
+	}
+	router, err := contract()
+	if err != nil {
+		return err
+	}
+	find := req.Clone(req.Context())
+	find.URL = &url.URL{Path: req.URL.Path, RawQuery: req.URL.RawQuery}
+	find.Body = io.NopCloser(bytes.NewReader(sent))
+	if find.Method == http.MethodHead {
+		find.Method = http.MethodGet
+	}
+	route, params, err := router.FindRoute(find)
+	if err != nil {
+		if res.StatusCode < 300 && !strings.HasPrefix(req.URL.Path, "/docs") {
+			return fmt.Errorf("the contract has no such operation: %w", err)
+		}
+		return nil
+	}
+	// readOnly fields may be sent back; the server ignores them.
+	input := &openapi3filter.RequestValidationInput{Request: find, Route: route, PathParams: params, Options: &openapi3filter.Options{
+		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true, IncludeResponseStatus: true,
+		ExcludeReadOnlyValidations: true, SkipSettingDefaults: true,
+	}}
+	if res.StatusCode < 300 {
+		if err := openapi3filter.ValidateRequest(req.Context(), input); err != nil {
+			return fmt.Errorf("the request is not one that the contract allows: %w", err)
+		}
+	}
+	if req.Method == http.MethodHead {
+		return nil
+	}
+	if res.StatusCode == http.StatusNotModified {
+		if len(body) > 0 {
+			return fmt.Errorf("a 304 has no body")
+		}
+		return nil
+	}
+	// The validator would parse YAML; the contract means the text.
+	input.Options.ExcludeResponseBody = req.URL.Path == "/openapi.yaml"
+	if err := openapi3filter.ValidateResponse(req.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: res.StatusCode, Header: res.Header, Body: io.NopCloser(bytes.NewReader(body)), Options: input.Options,
+	}); err != nil {
+		return err
+	}
+	for name := range route.Operation.Responses.Status(res.StatusCode).Value.Headers {
+		if res.Header.Get(name) == "" && !slices.Contains([]string{"Warning", "Link", "Retry-After"}, name) {
+			return fmt.Errorf("the header %s is missing", name)
+		}
+	}
+	return nil
+}
+
+// wellFormedProblem requires an error to be what RFC 9457 and the reference's clients expect.
+func wellFormedProblem(req *http.Request, res *http.Response, body []byte) error {
+	if req.URL.Path == "/ready" || req.Method == http.MethodHead {
+		return nil
+	}
+	if got := res.Header.Get("Content-Type"); got != "application/problem+json" {
+		return fmt.Errorf("an error of type %q", got)
+	}
+	var p struct {
+		Type, Title, Detail, Instance, Error, Message string
+		Status                                        int
+		Errors                                        []struct{ Pointer, Detail string }
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		return err
+	}
+	if p.Status != res.StatusCode || p.Type == "" || p.Title == "" || p.Detail == "" || p.Error == "" || p.Message != p.Detail || p.Instance != req.URL.EscapedPath() {
+		return fmt.Errorf("an incomplete problem: %+v", p)
+	}
+	if res.Header.Get("X-Request-Id") == "" {
+		return fmt.Errorf("an error without a request id")
+	}
+	for _, e := range p.Errors {
+		if e.Detail == "" || e.Pointer != "" && !strings.HasPrefix(e.Pointer, "/") {
+			return fmt.Errorf("an incomplete entry of errors: %+v", e)
+		}
+	}
+	return nil
+}
+
+func TestEveryRouteIsInTheContract(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	handler, ok := w.http.Config.Handler.(*echo.Echo)
+	require.True(t, ok)
+	doc, err := apiserver.GetSpec()
+	require.NoError(t, err)
+	want := []string{"GET /docs", "GET /docs/*"} // a page for people, no operation
+	for path, item := range doc.Paths.Map() {
+		path = strings.NewReplacer("{", ":", "}", "").Replace(path)
+		for method := range item.Operations() {
+			want = append(want, method+" "+path)
+		}
+	}
+	var got []string
+	for _, r := range handler.Routes() {
+		if r.Method != echo.RouteNotFound {
+			got = append(got, r.Method+" "+r.Path)
+		}
+	}
+	require.ElementsMatch(t, want, got)
+}
+
+func TestTheContractIsServed(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
+		w := setupWith(t, options{mode: mode})
+		yaml := w.get("/openapi.yaml", "Authorization", "").want(200)
+		require.Equal(t, "application/yaml", yaml.header.Get("Content-Type"))
+		require.Equal(t, string(openapi.YAML), string(yaml.body))
+		json := w.get("/openapi.json", "Authorization", "").want(200)
+		fromYAML, err := openapi3.NewLoader().LoadFromData(yaml.body)
+		require.NoError(t, err)
+		fromJSON, err := openapi3.NewLoader().LoadFromData(json.body)
+		require.NoError(t, err)
+		a, err := fromYAML.MarshalJSON()
+		require.NoError(t, err)
+		b, err := fromJSON.MarshalJSON()
+		require.NoError(t, err)
+		require.JSONEq(t, string(a), string(b))
+	}
+	w := setupWith(t, options{configure: func(c *server.Config) { c.Spec = []byte("openapi: 3.0.3\ninfo: {title: other}\n") }})
+	require.Equal(t, "openapi: 3.0.3\ninfo: {title: other}\n", string(w.get("/openapi.yaml").want(200).body))
+	require.JSONEq(t, `{"openapi":"3.0.3","info":{"title":"other"}}`, string(w.get("/openapi.json").want(200).body))
+}
