@@ -1,0 +1,160 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+)
+
+// world is a fleet under test. Its clock only moves when a test moves it.
+type world struct {
+	t     *testing.T
+	state *State
+	now   time.Time
+}
+
+var testRules = Rules{Environments: []string{"dev", "qa", "uat", "prod"}}
+
+func newWorld(t *testing.T, docs ...string) *world {
+	t.Helper()
+	empty, err := NewState(testRules, Head{}, time.Time{}, nil)
+	require.NoError(t, err)
+	w := &world{t: t, state: empty, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	if len(docs) == 0 {
+		return w
+	}
+	w.must(func(tx *Tx) error {
+		for i := 0; i < len(docs); i += 2 {
+			if _, err := tx.Create(Kind(docs[i]), []byte(docs[i+1])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return w
+}
+
+// demo is the fleet of examples/demo.
+func demo(t *testing.T) *world {
+	t.Helper()
+	body, err := os.ReadFile("../examples/demo/seed.json")
+	require.NoError(t, err)
+	seed, err := ParseSeed(body)
+	require.NoError(t, err)
+	w := newWorld(t)
+	w.must(seed.Create)
+	return w
+}
+
+// try runs an edit against the fleet without keeping it.
+func (w *world) try(edit func(*Tx) error) (Result, error) {
+	tx := w.state.Begin()
+	if err := edit(tx); err != nil {
+		return Result{}, err
+	}
+	return tx.Finish(Commit{ID: uuid.New(), At: w.now, Actor: "test"})
+}
+
+// must runs an edit and keeps it. It holds the State that Finish made against the one a replica makes of the log.
+func (w *world) must(edit func(*Tx) error) Result {
+	w.t.Helper()
+	res, err := w.try(edit)
+	require.NoError(w.t, err)
+	if len(res.Commit.Changes) > 0 {
+		followed, err := w.state.Apply(res.Commit)
+		require.NoError(w.t, err)
+		require.Equal(w.t, polls(w.t, res.State), polls(w.t, followed))
+	}
+	w.state = res.State
+	return res
+}
+
+// refused runs an edit that must fail with a code, and returns the error.
+func (w *world) refused(code Code, edit func(*Tx) error) *Error {
+	w.t.Helper()
+	before := w.state.Revision()
+	_, err := w.try(edit)
+	var e *Error
+	require.True(w.t, errors.As(err, &e), "%v", err)
+	require.Equal(w.t, code, e.Code, "%v", e)
+	require.Equal(w.t, before, w.state.Revision())
+	return e
+}
+
+func create(kind Kind, body string) func(*Tx) error {
+	return func(tx *Tx) error { _, err := tx.Create(kind, []byte(body)); return err }
+}
+
+func put(kind Kind, id, body string) func(*Tx) error {
+	return func(tx *Tx) error { _, err := tx.Put(kind, id, []byte(body)); return err }
+}
+
+func patch(kind Kind, id, body string) func(*Tx) error {
+	return func(tx *Tx) error { _, err := tx.Patch(kind, id, []byte(body)); return err }
+}
+
+func remove(kind Kind, id string, opt DeleteOptions) func(*Tx) error {
+	return func(tx *Tx) error { _, err := tx.Delete(kind, id, opt); return err }
+}
+
+func assign(cluster string, kind Kind, id, settings string) func(*Tx) error {
+	return func(tx *Tx) error { _, err := tx.Assign(cluster, kind, id, []byte(settings)); return err }
+}
+
+func both(edits ...func(*Tx) error) func(*Tx) error {
+	return func(tx *Tx) error {
+		for _, edit := range edits {
+			if err := edit(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// poll is the decoded answer of a cluster.
+func poll(t require.TestingT, s *State, dns string, r Resource) string {
+	cluster, ok := s.ByDNS(dns)
+	require.True(t, ok, "no cluster %s", dns)
+	answer, err := s.Answer(cluster, r)
+	require.NoError(t, err)
+	body, err := answer.Body()
+	require.NoError(t, err)
+	require.Len(t, body, answer.Size)
+	return string(body)
+}
+
+// polls are all answers of a fleet.
+func polls(t require.TestingT, s *State) map[string]string {
+	out := map[string]string{}
+	for dns := range s.byDNS {
+		for r := range resourceCount {
+			out[dns+"/"+r.String()] = poll(t, s, dns, r)
+		}
+	}
+	return out
+}
+
+func inputsOf(t require.TestingT, s *State, dns string, r Resource) []map[string]any {
+	var body struct {
+		Inputs []map[string]any `json:"inputs"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(poll(t, s, dns, r)), &body))
+	require.NotNil(t, body.Inputs)
+	return body.Inputs
+}
+
+func ids(inputs []map[string]any) []string {
+	out := []string{}
+	for _, in := range inputs {
+		out = append(out, in["id"].(string))
+	}
+	return out
+}
+
+const demoDNS = "demo-cluster-01.k8s.example.com"

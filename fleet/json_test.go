@@ -1,0 +1,84 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseJSONRefuses(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1)
+	for body, want := range map[string]Problem{
+		``:                           {Detail: "the body is not valid JSON: it ends too early"},
+		`{`:                          {Detail: "the body is not valid JSON: it ends too early"},
+		`{} {}`:                      {Detail: "the body is not valid JSON: there is something after the JSON document"},
+		"{\"a\":\"\xff\"}":           {Detail: "the body is not valid UTF-8"},
+		deep:                         {Detail: "the body is not valid JSON: it is nested deeper than 64"},
+		`{"a":{"b":1,"b":2}}`:        {Pointer: "/a/b", Detail: "the key appears twice"},
+		`{"a":["x\u0000"]}`:          {Pointer: "/a/0", Detail: `must not contain \u0000`},
+		`{"a/~":9007199254740993}`:   {Pointer: "/a~1~0", Detail: "an integer above 2^53 would arrive rounded; send it as a string"},
+		`{"a":-9007199254740993}`:    {Pointer: "/a", Detail: "an integer above 2^53 would arrive rounded; send it as a string"},
+		`{"a":1e999}`:                {Pointer: "/a", Detail: "the number is too large"},
+		`{"a":99999999999999999999}`: {Pointer: "/a", Detail: "an integer above 2^53 would arrive rounded; send it as a string"},
+	} {
+		_, err := ParseJSON([]byte(body))
+		var invalid *Error
+		require.True(t, errors.As(err, &invalid), body)
+		require.Equal(t, []Problem{want}, invalid.Problems, body)
+	}
+}
+
+func TestParseJSONKeepsNumbers(t *testing.T) {
+	t.Parallel()
+	const body = `{"a":9007199254740992,"b":1.10,"c":1e3,"d":-0}`
+	v, err := ParseJSON([]byte(body))
+	require.NoError(t, err)
+	out, err := canonical(v)
+	require.NoError(t, err)
+	require.Equal(t, body, string(out))
+}
+
+// TestMergePatch runs the test cases of RFC 7396, appendix A.
+func TestMergePatch(t *testing.T) {
+	t.Parallel()
+	for _, tc := range [][3]string{
+		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
+		{`{"a":"b"}`, `{"a":null}`, `{}`},
+		{`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
+		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
+		{`{"a":{"b":"c"}}`, `{"a":{"b":"d","c":null}}`, `{"a":{"b":"d"}}`},
+		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
+		{`["a","b"]`, `["c","d"]`, `["c","d"]`},
+		{`{"a":"b"}`, `["c"]`, `["c"]`},
+		{`{"a":"foo"}`, `null`, `null`},
+		{`{"e":null}`, `{"a":1}`, `{"e":null,"a":1}`},
+		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
+		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
+	} {
+		var target, patch any
+		require.NoError(t, json.Unmarshal([]byte(tc[0]), &target))
+		require.NoError(t, json.Unmarshal([]byte(tc[1]), &patch))
+		got, err := canonical(mergePatch(target, patch))
+		require.NoError(t, err)
+		require.JSONEq(t, tc[2], string(got), "%s with %s", tc[0], tc[1])
+	}
+}
+
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	parse := func(s string) map[string]any {
+		obj, err := ParseObject([]byte(s))
+		require.NoError(t, err)
+		return obj
+	}
+	stored := `{"a":1,"m":{"x":1,"y":2},"l":[{"id":"p","tag":"v1","ours":true},{"id":"q"}],"future":{"z":1}}`
+	got, err := canonical(overlay(parse(stored), parse(`{"a":null,"m":{"y":3},"l":[{"id":"r"},{"id":"p","tag":null}]}`)))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"a":1,"m":{"y":3},"l":[{"id":"r"},{"id":"p","tag":null,"ours":true}],"future":{"z":1}}`, string(got))
+}
