@@ -47,10 +47,11 @@ type History interface {
 
 // Server implements the generated ServerInterface.
 type Server struct {
-	cfg        Config
-	operations operations
-	metrics    *metrics
-	echo       *echo.Echo
+	cfg         Config
+	credentials []credential
+	operations  operations
+	metrics     *metrics
+	echo        *echo.Echo
 }
 
 var _ apiserver.ServerInterface = (*Server)(nil)
@@ -67,14 +68,23 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the embedded contract: %w", err)
 	}
-	s := &Server{cfg: cfg, operations: ops, echo: echo.New()}
+	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New()}
 	s.metrics = newMetrics(s)
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.handleError
 	s.echo.Use(s.observe, s.guard)
-	apiserver.RegisterHandlers(s.echo, s)
+	apiserver.RegisterHandlers(withHead{s.echo}, s)
 	s.mountDocs()
 	return s, nil
+}
+
+// withHead registers HEAD beside every GET; net/http leaves the body out.
+type withHead struct{ *echo.Echo }
+
+// GET implements apiserver.EchoRouter.
+func (e withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	e.HEAD(path, h, m...)
+	return e.Echo.GET(path, h, m...)
 }
 
 // Handler is the Server as an http.Handler.

@@ -105,6 +105,7 @@ func (s *Server) mountDocs() {
 		ui.ServeHTTP(c.Response(), c.Request())
 		return nil
 	}
-	s.echo.GET("/docs/*", handler)
-	s.echo.GET("/docs", func(c echo.Context) error { return c.Redirect(http.StatusMovedPermanently, "/docs/") })
+	router := withHead{s.echo}
+	router.GET("/docs/*", handler)
+	router.GET("/docs", func(c echo.Context) error { return c.Redirect(http.StatusMovedPermanently, "/docs/") })
 }
