@@ -72,7 +72,7 @@ func checkCluster(c *checker, d *Document) {
 	if other, ok := c.next.ByDNS(cl.ClusterDNS); ok && other.ID != cl.ID {
 		c.problem("/cluster_dns", "%q is the cluster_dns of cluster %q", cl.ClusterDNS, other.ID)
 	}
-	if envs := c.next.rules.Environments; len(envs) > 0 && !slices.Contains(envs, cl.Environment) {
+	if envs := c.next.rules.Environments; cl.Environment != "" && len(envs) > 0 && !slices.Contains(envs, cl.Environment) {
 		c.problem("/environment", "%q is not an environment here; use one of %s", cl.Environment, strings.Join(envs, ", "))
 	}
 	c.required("/environment", cl.Environment)
