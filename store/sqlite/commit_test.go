@@ -137,6 +137,32 @@ func TestCommitWaitsForTheLock(t *testing.T) {
 
 	done := make(chan error, 1)
 	go func() { done <- s.Commit(t.Context(), fleet.Head{}, namespace(fleet.Head{}, "a")) }()
+	select { // longer than SQLite itself would wait
+	case err := <-done:
+		require.Fail(t, "it did not wait", "%v", err)
+	case <-time.After(3 * writerBusy):
+	}
 	require.NoError(t, tx.Rollback())
 	require.NoError(t, <-done)
+}
+
+// A file that goes away while a commit waits for its turn is not written to, and the caller knows.
+func TestFileGoesAwayBeforeCommit(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	s := openStore(t, Config{Path: path})
+	other, err := connect(path, accessWrite, 1)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	tx, err := other.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	writer := s.open.writer
+	done := make(chan error, 1)
+	go func() { done <- s.Commit(t.Context(), fleet.Head{}, namespace(fleet.Head{}, "a")) }()
+	require.Eventually(t, func() bool { return writer.Stats().InUse == 1 }, 30*time.Second, time.Millisecond)
+	require.NoError(t, os.Rename(path, path+".away"))
+	require.NoError(t, tx.Rollback())
+	err = <-done
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, store.ErrUnknown)
 }

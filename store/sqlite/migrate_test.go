@@ -15,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -229,23 +230,36 @@ func TestLeftoversOfADeletedDatabase(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
 	old := openStore(t, Config{Path: path}) // open, so that its log stays
-	require.FileExists(t, path+"-wal")
-	before, err := os.Stat(path + "-wal")
-	require.NoError(t, err)
-	require.NoError(t, os.Remove(path))
-	require.NoError(t, Migrate(t.Context(), path))
-	s := openStore(t, Config{Path: path})
-	after, err := os.Stat(path + "-wal")
-	require.NoError(t, err)
-	require.False(t, os.SameFile(before, after))
-	head, err := s.Head(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, head)
-	// The one that had the deleted file open goes over to the new one.
-	head, err = old.Head(t.Context())
-	if err != nil { // told once that the file was replaced
-		head, err = old.Head(t.Context())
+	before := map[string]os.FileInfo{}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		info, err := os.Stat(path + suffix)
+		require.NoError(t, err)
+		before[suffix] = info
 	}
-	require.NoError(t, err)
-	require.Zero(t, head)
+	last := fleet.Head{}
+	for i := range 20 { // which are in the log only
+		c := namespace(last, fmt.Sprint(i))
+		require.NoError(t, old.Commit(t.Context(), last, c))
+		last = c.Head()
+	}
+	require.NoError(t, os.Remove(path))
+	out, err := command(t, "migrate", path).CombinedOutput() // another process: locks do not hold against one's own
+	require.NoError(t, err, string(out))
+	s := openStore(t, Config{Path: path})
+	for suffix, info := range before {
+		after, err := os.Stat(path + suffix)
+		require.NoError(t, err)
+		require.False(t, os.SameFile(info, after), suffix)
+	}
+	c := namespace(fleet.Head{}, "a")
+	require.NoError(t, s.Commit(t.Context(), fleet.Head{}, c))
+
+	// The one that had the deleted file open is told once, and goes over to the new one without harming it.
+	_, err = old.Head(t.Context())
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	for _, each := range []*Store{old, s} {
+		head, err := each.Head(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, c.Head(), head)
+	}
 }
