@@ -423,3 +423,8 @@ func (f *faultyStore) History(ctx context.Context, q store.HistoryQuery) ([]flee
 	}
 	return f.Store.History(ctx, q)
 }
+
+// containsUnquoted tells whether a Warning header says something.
+func containsUnquoted(header, text string) bool {
+	return strings.Contains(strings.ReplaceAll(header, `\"`, `"`), text)
+}

@@ -1,0 +1,181 @@
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAssignComponent(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/platform_components", `{"id":"grafana","component_path":"grafana","oci_url":"https://charts.example.com","depends_on":["traefik"]}`)
+	at4 := func(a *answer) any { return at(a.want(200).json(), "platform_components", 3) }
+	path := demoCluster + "/platform_components/grafana"
+
+	require.Equal(t, map[string]any{"id": "grafana", "enabled": true}, at4(w.put(path, "")), "no body: assigned with the catalog's values")
+	w.unchanged(func() {
+		again := w.put(path, "")
+		at4(again)
+		require.Equal(t, w.get(demoCluster).etag(), again.etag())
+		at4(w.put(path, `{}`))
+		at4(w.put(path, `{"enabled":true}`))
+	})
+	require.Equal(t, map[string]any{"id": "grafana", "enabled": true, "oci_tag": "v1", "component_version": "9.0.0"},
+		at4(w.put(path, `{"oci_tag":"v1","component_version":"9.0.0"}`)))
+	require.Equal(t, map[string]any{"id": "grafana", "enabled": false, "oci_tag": "v1", "component_version": "9.0.0"},
+		at4(w.put(path, `{"enabled":false}`)), "what is absent stays")
+	require.Equal(t, map[string]any{"id": "grafana", "enabled": false, "component_version": "9.0.0"},
+		at4(w.put(path, `{"oci_tag":null,"component_path":""}`)), "null clears")
+	require.Equal(t, "9.0.0", at(w.poll(demoPolls+"/platform-components").json(), "inputs", 3, "component_version"))
+
+	w.unchanged(func() {
+		w.put(demoCluster+"/platform_components/nobody", "").problem(404, "not_found")
+		w.put("/clusters/nobody/platform_components/grafana", "").problem(404, "not_found")
+		require.Equal(t, []string{"/id"}, w.put(path, `{"id":"grafana"}`).problem(400, "validation_error").pointers())
+		require.Equal(t, []string{"/enabled"}, w.put(path, `{"enabled":"yes"}`).problem(400, "validation_error").pointers())
+		require.Equal(t, []string{"/enabled"}, w.put(path, `{"enabled":null}`).problem(400, "validation_error").pointers())
+		w.put(path, `[]`).problem(400, "validation_error")
+		w.put(path+"?dry_run=true", `{"enabled":true}`).want(200)
+		w.put(path, `{"enabled":true}`, "If-Match", `"1-00000000"`).problem(412, "stale")
+	})
+}
+
+func TestUnassignComponentDropsPatches(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	path := demoCluster + "/platform_components/podinfo"
+	w.unchanged(func() { w.delete(path + "?dry_run=true").want(200) })
+	after := w.delete(path, "If-Match", w.get(demoCluster).etag()).want(200)
+	require.Nil(t, at(after.json(), "patches", "podinfo"))
+	require.NotNil(t, at(after.json(), "patches", "traefik"))
+	require.Equal(t, 2, w.revision(), "in the same commit")
+	w.unchanged(func() {
+		require.Equal(t, after.etag(), w.delete(path).want(200).etag(), "idempotent")
+		w.delete("/clusters/nobody/platform_components/podinfo").problem(404, "not_found")
+	})
+	again := w.put(path, "").want(200).json()
+	require.Nil(t, at(again, "patches", "podinfo"), "assigned again, it starts afresh")
+	require.Equal(t, map[string]any{}, at(w.poll(demoPolls+"/platform-components").json(), "inputs", 2, "patches"))
+}
+
+func TestAssignReference(t *testing.T) {
+	t.Parallel()
+	for kind, create := range map[string]string{
+		"namespaces":   `{"id":"extra"}`,
+		"rolebindings": `{"id":"extra","role":"view","subjects":[{"kind":"User","name":"ann"}]}`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.create("/"+kind, create)
+			path := demoCluster + "/" + kind + "/extra"
+			before := w.poll(demoPolls + "/" + kind).ids()
+
+			assigned := w.put(path, "").want(200)
+			require.Equal(t, append(before, "extra"), w.poll(demoPolls+"/"+kind).ids())
+			w.unchanged(func() {
+				require.Equal(t, assigned.etag(), w.put(path, "").want(200).etag())
+				w.put(demoCluster+"/"+kind+"/nobody", "").problem(404, "not_found")
+				w.put("/clusters/nobody/"+kind+"/extra", "").problem(404, "not_found")
+				w.delete(path, "If-Match", `"1-00000000"`).problem(412, "stale")
+			})
+			removed := w.delete(path).want(200)
+			require.Equal(t, before, w.poll(demoPolls+"/"+kind).ids())
+			w.unchanged(func() {
+				require.Equal(t, removed.etag(), w.delete(path).want(200).etag())
+				w.delete(demoCluster + "/" + kind + "/nobody").want(200)
+			})
+		})
+	}
+}
+
+func TestDeleteInUse(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/clusters", `{"id":"second","cluster_dns":"second.example.com","environment":"dev","namespaces":[{"id":"podinfo"}]}`)
+	w.unchanged(func() {
+		for path, users := range map[string][]string{
+			"/namespaces/podinfo":               {"2 clusters", "demo-cluster-01", "second"},
+			"/rolebindings/dev-readers":         {"1 cluster", "demo-cluster-01"},
+			"/platform_components/podinfo":      {"1 cluster", "demo-cluster-01"},
+			"/platform_components/cert-manager": {"1 cluster", "demo-cluster-01", "1 platform component", "traefik"},
+		} {
+			detail := w.delete(path).problem(409, "in_use").json()["detail"]
+			for _, u := range users {
+				require.Contains(t, detail, u, path)
+			}
+			w.delete(path+"?dry_run=true").problem(409, "in_use")
+			w.delete(path+"?cascade=false").problem(409, "in_use")
+			w.delete(path + "?cascade=true&dry_run=true").want(200)
+		}
+	})
+}
+
+func TestDeleteCascade(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/clusters", `{"id":"second","cluster_dns":"second.example.com","environment":"dev","namespaces":[{"id":"podinfo"},{"id":"traefik"}]}`)
+	revision := w.revision()
+	w.delete("/namespaces/podinfo?cascade=true").want(200)
+	require.Equal(t, revision+1, w.revision(), "one commit")
+	require.Equal(t, []string{"cert-manager", "traefik"}, w.poll(demoPolls+"/namespaces").ids())
+	require.Equal(t, []string{"traefik"}, w.poll("/api/v2/flux/clusters/second.example.com/namespaces").ids())
+	require.EqualValues(t, 3, w.get("/revisions?limit=1").list()[0]["change_count"])
+
+	w.delete("/platform_components/traefik?cascade=true").want(200)
+	require.Equal(t, []string{"cert-manager", "podinfo"}, w.poll(demoPolls+"/platform-components").ids())
+	require.Empty(t, w.get("/platform_components/podinfo").json()["depends_on"])
+	require.Nil(t, at(w.get(demoCluster).json(), "patches", "traefik"))
+	w.delete("/rolebindings/platform-admins?cascade=true").want(200)
+	require.Equal(t, []string{"dev-readers"}, w.poll(demoPolls+"/rolebindings").ids())
+}
+
+// Advice comes with an answer that succeeds, and is text that a header can carry.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for name, tc := range map[string]struct{ method, path, body, want string }{
+		"a missing dependency": {"PUT", demoCluster, `{"platform_components":[{"id":"podinfo"}]}`, `component "podinfo" depends on "traefik"`},
+		"latest in prod":       {"PUT", demoCluster, `{"environment":"prod"}`, `follows "latest"`},
+		"a secret in a patch":  {"PATCH", demoCluster, `{"patches":{"podinfo":{"auth.adminPassword":"x"}}}`, `looks like a secret`},
+		"text beyond ASCII":    {"PATCH", demoCluster, `{"patches":{"podinfo":{"grüße.token":"x"}}}`, `gr??e.token`},
+		"one Helm release twice": {"POST", "/clusters", `{"id":"x","cluster_dns":"x.example.com","environment":"dev","platform_components":[{"id":"podinfo"},{"id":"twin"}]}`,
+			`same Helm release podinfo/podinfo`},
+		"a dependency of another type": {"PATCH", "/platform_components/podinfo", `{"depends_on":["kust"]}`, `same type`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.create("/platform_components", `{"id":"twin","component_path":"p","oci_url":"https://c.example.com","release_name":"podinfo","target_namespace":"podinfo"}`)
+			w.create("/platform_components", `{"id":"kust","component_path":"p","oci_url":"oci://c.example.com/x"}`)
+			for _, dry := range []string{"?dry_run=true", ""} {
+				got := w.do(tc.method, tc.path+dry, tc.body, "Content-Type", "application/json")
+				require.Less(t, got.status, 300, "%s", got.body)
+				warnings := got.header.Values("Warning")
+				require.NotEmpty(t, warnings)
+				found := false
+				for _, text := range warnings {
+					require.Regexp(t, `^299 - "([^"\\]|\\.)*"$`, text)
+					found = found || containsUnquoted(text, tc.want)
+				}
+				require.True(t, found, "%q", warnings)
+			}
+		})
+	}
+	require.Empty(t, w.patch(demoCluster, `{"labels":{"a":"b"}}`).want(200).header.Values("Warning"))
+	require.Empty(t, w.get(demoCluster).header.Values("Warning"))
+}
+
+// A namespace that was told to stay may only leave the list once clusters have heard of it.
+func TestNamespacePolicySettles(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clock.advance(time.Hour)
+	w.patch("/namespaces/podinfo", `{"deletion_policy":"orphan"}`).want(200)
+	path := demoCluster + "/namespaces/podinfo"
+	require.Contains(t, w.delete(path+"?dry_run=true").want(200).header.Get("Warning"), "has not polled since")
+	w.clock.advance(16 * time.Minute)
+	require.Empty(t, w.delete(path).want(200).header.Values("Warning"))
+}
