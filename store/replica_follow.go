@@ -154,6 +154,10 @@ func (r *Replica) reload(ctx context.Context, from *view, cause error) error {
 	if err != nil {
 		return fmt.Errorf("loading everything again: %w, because: %w", err, cause)
 	}
+	if next.Head() == from.state.Head() {
+		r.accept() // the store came back to our history while we loaded
+		return nil
+	}
 	if why := shrunken(from.state, next); why != "" {
 		r.refuseState(next, why)
 		log.ErrorContext(ctx, "the store's new content is refused; a restart accepts it",
