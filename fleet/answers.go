@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -55,7 +56,7 @@ type answers [resourceCount]atomic.Pointer[Answer]
 // CodeUnresolved when stored data refers to a document that is not there: no answer then, never a shorter one.
 func (s *State) Answer(d *Document, r Resource) (*Answer, error) {
 	slot := &d.answers[r]
-	if a := slot.Load(); a != nil && (a.current.Load() == s.token || s.stillMadeOf(d, r, a)) {
+	if a := slot.Load(); a != nil && (a.current.Load() == s.token || s.stillMadeOf(r, a)) {
 		a.current.Store(s.token)
 		return a, nil
 	}
@@ -73,7 +74,7 @@ func (s *State) Answer(d *Document, r Resource) (*Answer, error) {
 	return a, nil
 }
 
-func (s *State) stillMadeOf(d *Document, r Resource, a *Answer) bool {
+func (s *State) stillMadeOf(r Resource, a *Answer) bool {
 	kind := assignments[r].kind
 	for _, dep := range a.deps {
 		if s.docs[kind][dep.ID] != dep {
@@ -169,9 +170,14 @@ func encodeInputs(w io.Writer, inputs any) error {
 	}{inputs})
 }
 
+// gzipWriters are kept for reuse: a new one takes 800 KiB.
+var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
+
 func encodeAnswer(inputs any) (*Answer, error) {
 	var zipped bytes.Buffer
-	zw := gzip.NewWriter(&zipped)
+	zw, _ := gzipWriters.Get().(*gzip.Writer)
+	defer gzipWriters.Put(zw)
+	zw.Reset(&zipped)
 	hash := sha256.New()
 	var size counter
 	if err := encodeInputs(io.MultiWriter(zw, hash, &size), inputs); err != nil {

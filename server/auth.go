@@ -37,17 +37,16 @@ func (s *Server) authenticate(c echo.Context, op *operation) error {
 		return nil
 	}
 	if token, ok := bearer(c.Request()); ok {
-		name := s.cfg.Tokens.actor(token)
+		name := s.actorOf(token)
 		switch {
 		case name == "" || op.write && name != actorWrite:
 			return unauthorized(op)
-		default:
+		case !op.poll: // nobody asks who polled, and polls are many
 			c.Set(actorKey, name)
-			return nil
 		}
+		return nil
 	}
 	if op.poll && certifiedFor(c.Request(), c.Param("cluster_dns")) {
-		c.Set(actorKey, "certificate")
 		return nil
 	}
 	return unauthorized(op)
@@ -67,17 +66,33 @@ func bearer(r *http.Request) (string, bool) {
 	return token, ok && strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// actor is whose token it is, empty for nobody's. Every configured token is compared, in constant time, whatever
-// matched before.
-func (t Tokens) actor(token string) string {
-	name := ""
-	got := sha256.Sum256([]byte(token))
+// credential is a configured token, as it is compared.
+type credential struct {
+	sum   [sha256.Size]byte
+	actor string
+}
+
+// credentials are the tokens that are set. The write token comes last: where both are the same, it counts.
+func (t Tokens) credentials() []credential {
+	var out []credential
 	for _, known := range []struct{ token, actor string }{
-		{t.Read, actorRead}, {t.ReadPrevious, actorRead}, {t.Write, actorWrite}, {t.WritePrevious, actorWrite},
+		{t.ReadPrevious, actorRead}, {t.Read, actorRead}, {t.WritePrevious, actorWrite}, {t.Write, actorWrite},
 	} {
-		want := sha256.Sum256([]byte(known.token))
-		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 && known.token != "" {
-			name = known.actor
+		if known.token != "" {
+			out = append(out, credential{sha256.Sum256([]byte(known.token)), known.actor})
+		}
+	}
+	return out
+}
+
+// actorOf is whose token it is, empty for nobody's. Every credential is compared, in constant time, whatever matched
+// before.
+func (s *Server) actorOf(token string) string {
+	name := ""
+	sum := sha256.Sum256([]byte(token))
+	for i := range s.credentials {
+		if subtle.ConstantTimeCompare(sum[:], s.credentials[i].sum[:]) == 1 {
+			name = s.credentials[i].actor
 		}
 	}
 	return name

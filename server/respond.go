@@ -15,7 +15,7 @@ const (
 	headerRevision     = "X-Fleet-Revision"
 	headerTotalCount   = "X-Total-Count"
 	headerChangeReason = "X-Change-Reason"
-	headerETag         = "ETag"
+	headerETag         = "Etag" // as net/http spells it
 	headerIfNoneMatch  = "If-None-Match"
 )
 

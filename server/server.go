@@ -109,7 +109,7 @@ func (s *Server) state(c echo.Context, minRevision *int64) (*fleet.State, error)
 	if st == nil {
 		return nil, errNotLoaded
 	}
-	c.Response().Header().Set(headerRevision, formatRevision(st.Revision()))
+	c.Response().Header()[headerRevision] = []string{formatRevision(st.Revision())}
 	return st, nil
 }
 

@@ -1089,8 +1089,6 @@ type RevisionChange struct {
 	Before json.RawMessage `json:"before,omitempty"`
 
 	// After Absent when the document was deleted.
-	//
-	// Example: {"id":"team-sandbox"}
 	After json.RawMessage `json:"after,omitempty"`
 }
 
