@@ -80,7 +80,7 @@ func toPublic(c echo.Context, err error) *publicError {
 		if !ok {
 			break
 		}
-		return &publicError{status: router.Code, code: code, detail: routerDetail(c, router.Code)}
+		return &publicError{status: router.Code, code: code, detail: routerDetail(c, router)}
 	}
 	return &publicError{status: http.StatusInternalServerError, code: "internal_error",
 		detail: fmt.Sprintf("something went wrong here; the log has the cause under request id %s", requestID(c))}
@@ -90,14 +90,16 @@ func tooLarge() *publicError {
 	return &publicError{status: http.StatusRequestEntityTooLarge, code: "too_large", detail: fmt.Sprintf("the body is larger than %d bytes", maxBody)}
 }
 
-func routerDetail(c echo.Context, status int) string {
-	switch status {
+func routerDetail(c echo.Context, err *echo.HTTPError) string {
+	switch err.Code {
+	case http.StatusBadRequest: // a poll's parameter that the generated handler could not bind
+		return fmt.Sprint(err.Message)
 	case http.StatusNotFound:
 		return fmt.Sprintf("there is nothing at %s; the API is described at /openapi.yaml and /docs/", c.Request().URL.Path)
 	case http.StatusMethodNotAllowed:
 		return fmt.Sprintf("%s is not a method of this path", c.Request().Method)
 	}
-	return http.StatusText(status)
+	return http.StatusText(err.Code)
 }
 
 // handleError writes an error as problem+json. The cause of what is our fault goes to the log, never to the caller.
