@@ -1,0 +1,115 @@
+package server_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/server"
+)
+
+// metric is the value of one series, -1 when there is none.
+func (w *world) metric(series string) float64 {
+	w.t.Helper()
+	body := string(w.get("/metrics", "Authorization", "").want(200).body)
+	for line := range strings.Lines(body) {
+		name, value, ok := cutLast(strings.TrimSpace(line), " ")
+		if ok && name == series {
+			f, err := strconv.ParseFloat(value, 64)
+			require.NoError(w.t, err)
+			return f
+		}
+	}
+	return -1
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const requests = "flux_resourceset_http_requests_total"
+	poll := requests + `{method="GET",route="/api/v2/flux/clusters/:cluster_dns/namespaces",status="200"}`
+	require.Equal(t, -1.0, w.metric(poll))
+	w.poll(demoPolls + "/namespaces").want(200)
+	w.poll(demoPolls + "/namespaces").want(200)
+	w.poll("/api/v2/flux/clusters/nobody.example.com/namespaces").want(404)
+	require.Equal(t, 2.0, w.metric(poll))
+	require.Equal(t, 1.0, w.metric(requests+`{method="GET",route="/api/v2/flux/clusters/:cluster_dns/namespaces",status="404"}`))
+	require.Equal(t, 3.0, w.metric(`flux_resourceset_http_request_duration_seconds_count{method="GET",route="/api/v2/flux/clusters/:cluster_dns/namespaces"}`))
+
+	require.Equal(t, 1.0, w.metric("flux_resourceset_fleet_revision"))
+	require.Equal(t, 1.0, w.metric(`flux_resourceset_clusters{state="live"}`))
+	require.Equal(t, 0.0, w.metric(`flux_resourceset_clusters{state="decommissioned"}`))
+	require.Equal(t, 3.0, w.metric(`flux_resourceset_documents{kind="platform_component"}`))
+	require.Equal(t, 3.0, w.metric(`flux_resourceset_documents{kind="namespace"}`))
+	require.Equal(t, 2.0, w.metric(`flux_resourceset_documents{kind="rolebinding"}`))
+	require.Equal(t, 0.0, w.metric("flux_resourceset_unresolved_references_total"))
+	require.Equal(t, 0.0, w.metric("flux_resourceset_panics_total"))
+	require.Equal(t, 0.0, w.metric("flux_resourceset_store_content_refused"))
+	require.Equal(t, 0.0, w.metric("flux_resourceset_store_reloads_total"))
+	require.Equal(t, 0.0, w.metric("flux_resourceset_store_stale_commits_total"))
+
+	const last = `flux_resourceset_cluster_last_poll_timestamp_seconds{cluster="demo-cluster-01"}`
+	require.InDelta(t, float64(start.UnixMilli())/1000, w.metric(last), 0.001)
+	w.clock.advance(time.Minute)
+	w.poll(demoPolls + "/rolebindings").want(200)
+	require.InDelta(t, float64(start.UnixMilli())/1000+60, w.metric(last), 0.001)
+
+	w.put(demoCluster, `{"environment":"qa"}`).want(200)
+	require.Equal(t, 1.0, w.metric(requests+`{method="PUT",route="/clusters/:id",status="200"}`))
+	require.Equal(t, 2.0, w.metric("flux_resourceset_fleet_revision"))
+	w.delete(demoCluster).want(200)
+	require.Equal(t, 0.0, w.metric(`flux_resourceset_clusters{state="live"}`))
+	require.Equal(t, 1.0, w.metric(`flux_resourceset_clusters{state="decommissioned"}`))
+	require.NotEqual(t, -1.0, w.metric(last), "a decommissioned cluster still polls")
+	w.delete(demoCluster + "?mode=orphan").want(200)
+	require.Equal(t, -1.0, w.metric(last), "a cluster that is gone has no series")
+}
+
+// What comes from outside must not make new series.
+func TestMetricsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, path := range []string{"/a", "/b", "/clusters/x/y/z/w"} {
+		w.get(path).want(404)
+	}
+	for _, method := range []string{"FOO", "BAR", "PURGE"} {
+		w.do(method, "/clusters", "").want(405)
+	}
+	for _, dns := range []string{"a", "b", "c"} {
+		w.poll("/api/v2/flux/clusters/" + dns + "/namespaces").want(404)
+	}
+	require.Equal(t, 3.0, w.metric(`flux_resourceset_http_requests_total{method="GET",route="unmatched",status="404"}`))
+	require.Equal(t, 3.0, w.metric(`flux_resourceset_http_requests_total{method="other",route="unmatched",status="405"}`))
+	body := string(w.get("/metrics").body)
+	for _, never := range []string{"FOO", "PURGE", `"/a"`, `cluster="a"`} {
+		require.NotContains(t, body, never)
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
+		w := setupWith(t, options{mode: mode, unloaded: true})
+		notReady := w.get("/ready", "Authorization", "").want(503).json()
+		require.Equal(t, "unavailable", notReady["status"])
+		require.Equal(t, "not loaded yet", at(notReady, "checks", "state"))
+		w.get("/health", "Authorization", "").want(200)
+		w.get("/metrics", "Authorization", "").want(200)
+		w.poll(demoPolls+"/namespaces").problem(503, "store_unavailable")
+		w.poll("/api/v2/flux/clusters").problem(503, "store_unavailable")
+		require.NoError(t, w.replica.Load(t.Context()))
+		w.get("/ready", "Authorization", "").want(200)
+		w.poll(demoPolls+"/namespaces").problem(404, "not_found")
+	}
+}
