@@ -179,7 +179,7 @@ func visible(commands []*cli.Command) []string {
 
 // closest is the candidate that a typing error would most easily turn into word, or empty if none is near.
 func closest(word string, candidates []string) string {
-	best, limit := "", 1+len(word)/4
+	best, limit := "", (len(word)+1)/3
 	for _, c := range candidates {
 		if d := distance(word, c); d <= limit {
 			best, limit = c, d-1

@@ -87,11 +87,18 @@ func (s *session) candidates(c *cli.Context, words []string) []string {
 			flags = append(append([]cli.Flag{}, cmd.Flags...), flags...)
 		default:
 			flag := findFlag(flags, flagName(w))
-			if flag == nil || !takesValue(flag) || strings.Contains(w, "=") {
+			if flag == nil || !takesValue(flag) {
 				continue
 			}
-			if i++; i == len(before) { // word is its value
-				return matching(word, "", s.flagValues(c, flag, path))
+			_, value, joined := strings.Cut(w, "=")
+			if !joined {
+				if i++; i == len(before) { // word is its value
+					return matching(word, "", s.flagValues(c, flag, path))
+				}
+				value = before[i]
+			}
+			if findFlag(s.root.Flags, flagName(w)) == flag { // it may say which server to ask
+				_ = c.Set(flag.Names()[0], value)
 			}
 		}
 	}

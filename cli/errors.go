@@ -19,8 +19,8 @@ func (s *session) reportError(err error) {
 	var problem *apiclient.Error
 	if errors.As(err, &problem) {
 		for _, field := range problem.Problem.Errors {
-			if field.Pointer == "" && strings.Contains(problem.Problem.Detail, field.Detail) {
-				continue // it is the first line again
+			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) {
+				break // it is the first line again
 			}
 			where := field.Pointer
 			if where == "" {

@@ -396,7 +396,8 @@ func (s *session) deleteCommand(n noun, scriptsMay bool) *cli.Command {
 const maxRaces = 5
 
 // upsert creates a document or, when it exists, changes the fields given. The change is tied to the version that was
-// found, so that a document deleted and created anew in between is not mistaken for it.
+// found, so that a document deleted and created anew in between is not mistaken for it. A validation error may only
+// mean that the fields given are too few for a new document, so that, too, asks whether there is one.
 func (s *session) upsert(c *cli.Context, n noun, api client, id string, doc map[string]any) (a answer, existed bool, err error) {
 	body, err := encode(doc)
 	if err != nil {
@@ -405,13 +406,13 @@ func (s *session) upsert(c *cli.Context, n noun, api client, id string, doc map[
 	edits := writeEdits(c)
 	for range maxRaces {
 		a, err = receive(n.api.create(c.Context, api, body, edits...))
-		if apiclient.ErrorCode(err) != "conflict" {
+		if code := apiclient.ErrorCode(err); code != "conflict" && code != "validation_error" {
 			return a, false, err
 		}
-		conflict := err
+		refusal := err
 		found, err := receive(n.api.get(c.Context, api, id))
 		if apiclient.ErrorCode(err) == "not_found" {
-			return answer{}, false, conflict // it is something else that is taken, such as a cluster's DNS name
+			return answer{}, false, refusal // of something else, such as a DNS name that is taken
 		}
 		if err != nil {
 			return answer{}, false, err
