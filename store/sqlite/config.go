@@ -70,7 +70,7 @@ func parsePath(rest string) (Config, error) {
 	}
 	path, ok := strings.CutPrefix(rest, "//")
 	if !ok {
-		return Config{}, errors.New(`an SQLite URL is sqlite://relative/path, sqlite:///absolute/path or sqlite::memory:`)
+		return Config{}, errors.New("an SQLite URL is sqlite::memory:, sqlite://relative/path or sqlite:///absolute/path")
 	}
 	path, err := url.PathUnescape(path)
 	switch {

@@ -99,7 +99,7 @@ func TestUnreadableFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of a user who may not read the file")
 	}
-	dir, err := os.MkdirTemp("", "unreadable") // t.TempDir is below a directory only root may enter
+	dir, err := os.MkdirTemp("", "unreadable") //nolint:usetesting // t.TempDir is below a directory only root may enter
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o777))
