@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// invoke runs the program in this process, for what needs no server.
+func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"flux-resourceset"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestConfigurationErrorsAreReportedTogether(t *testing.T) {
+	t.Parallel()
+	p := start(t, "AUTH_TOKEN=", "API_MODE=wild", "DATABASE_URL=mysql://u:hunter2@h/db", "LISTEN_ADDR=nowhere", "LOG_LEVEL=loud", "LOG_FORMAT=xml",
+		"ENVIRONMENTS=dev,,prod", "TLS_CERT_FILE=/nope.pem", "SEED_FILE=/nope.json")
+	require.Equal(t, 2, p.exit())
+	for _, name := range []string{"AUTH_TOKEN is required", "API_MODE", "DATABASE_URL", "LISTEN_ADDR", "LOG_LEVEL", "LOG_FORMAT", "ENVIRONMENTS", "TLS_KEY_FILE", "TLS_CERT_FILE: open", "SEED_FILE: open"} {
+		require.Contains(t, p.logged(), name)
+	}
+	require.NotContains(t, p.logged(), "hunter2")
+}
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	code, stdout, _ := invoke(t, "--version")
+	require.Zero(t, code)
+	require.Equal(t, "flux-resourceset version dev\n", stdout)
+
+	code, stdout, _ = invoke(t, "--help")
+	require.Zero(t, code)
+	for _, want := range []string{"AUTH_TOKEN", "DATABASE_URL", "migrate", "serve", "Exit codes"} {
+		require.Contains(t, stdout, want)
+	}
+	for _, args := range [][]string{{"--nope"}, {"swim"}, {"migrate"}, {"migrate", "sideways"}, {"serve", "--nope"}, {"migrate", "up", "--nope"}} {
+		code, _, stderr := invoke(t, append([]string{"--auth-token=x"}, args...)...)
+		require.Equal(t, 2, code, "%v: %s", args, stderr)
+		require.NotEmpty(t, stderr)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	url := "--database-url=sqlite://" + filepath.Join(t.TempDir(), "sub", "fleet.db")
+	code, stdout, stderr := invoke(t, url, "migrate", "status")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "schema version 0 of ")
+	code, stdout, stderr = invoke(t, url, "migrate", "up")
+	require.Zero(t, code, stderr)
+	up := stdout
+	code, stdout, _ = invoke(t, url, "migrate", "status")
+	require.Zero(t, code)
+	require.Equal(t, up, stdout)
+	code, _, stderr = invoke(t, url, "migrate", "down")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "--yes")
+	code, stdout, stderr = invoke(t, url, "migrate", "down", "--yes")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "schema version 0 of ")
+}
+
+func TestServeUntilTerminated(t *testing.T) {
+	t.Parallel()
+	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed)
+	require.Contains(t, p.get(demoPolls+"namespaces"), `"id":"podinfo"`)
+	require.JSONEq(t, `{"status":"ok","checks":{"state":"ok","store":"ok"}}`, p.get("/ready"))
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.Zero(t, p.exit(), p.logged())
+	require.Contains(t, p.logged(), `"stopped"`)
+	require.NotContains(t, p.logged(), writeToken)
+}
+
+func TestModesAndBackendsByTheirOtherNames(t *testing.T) {
+	t.Parallel()
+	for _, backend := range []string{"memory", "in-memory", "in_memory"} {
+		for _, mode := range []string{"read-only", "readonly", "read_only"} {
+			p := start(t, "API_MODE="+mode, "STORE_BACKEND="+backend, "SEED_FILE="+demoSeed, "OPENAPI_FILE=/nope.yaml", "RUST_LOG=hyper=warn,debug")
+			require.Contains(t, p.get("/version"), `"mode":"read-only","store":"memory"`)
+			require.Contains(t, p.get(demoPolls+"rolebindings"), `"id":"dev-readers"`)
+			require.Equal(t, 405, p.send("POST", "/namespaces", `{"id":"x"}`).status)
+			require.Contains(t, p.logged(), "OPENAPI_FILE does not exist")
+		}
+	}
+}
+
+func TestWriteTokenFallsBackToTheReadToken(t *testing.T) {
+	t.Parallel()
+	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "CRUD_AUTH_TOKEN=")
+	require.Contains(t, p.logged(), "the read token can write")
+	require.Equal(t, 201, p.send("POST", "/namespaces", `{"id":"x"}`, "Authorization", "Bearer "+readToken).status)
+}
+
+func TestAddressInUse(t *testing.T) {
+	t.Parallel()
+	first := start(t, "DATABASE_URL=sqlite::memory:")
+	second := start(t, "DATABASE_URL=sqlite::memory:", "LISTEN_ADDR="+strings.TrimPrefix(first.base, "http://"))
+	require.Equal(t, 1, second.exit())
+	require.Contains(t, second.logged(), "address already in use")
+}
+
+func TestDatabaseThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text.db")
+	require.NoError(t, os.WriteFile(text, []byte(strings.Repeat("not a database ", 100)), 0o600))
+	for _, mode := range []string{"crud", "read-only"} {
+		p := start(t, "API_MODE="+mode, "DATABASE_URL=sqlite://"+text)
+		require.Equal(t, 1, p.exit(), p.logged())
+		require.Contains(t, p.logged(), text)
+	}
+	body, err := os.ReadFile(text)
+	require.NoError(t, err)
+	require.Len(t, body, 1500, "untouched")
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// runAsProgram makes the test binary be the program itself, for tests that need a process to kill.
+const runAsProgram = "FLUX_RESOURCESET_TEST_RUN_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runAsProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	readToken  = "test-read"
+	writeToken = "test-write"
+	demoSeed   = "../../examples/demo/seed.json"
+	demoPolls  = "/api/v2/flux/clusters/demo-cluster-01.k8s.example.com/"
+)
+
+// program is a running server process.
+type program struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	base   string
+	exited chan struct{}
+	err    error
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+// start runs the real program with settings as environment variables and waits until it listens, or has ended.
+func start(t *testing.T, settings ...string) *program {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	p := &program{t: t, cmd: exec.Command(self), exited: make(chan struct{})}
+	p.cmd.Env = append([]string{
+		runAsProgram + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json",
+		"AUTH_TOKEN=" + readToken, "CRUD_AUTH_TOKEN=" + writeToken,
+	}, settings...)
+	stderr, err := p.cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	listening := make(chan string, 1)
+	go p.follow(stderr, listening)
+	t.Cleanup(p.kill)
+	select {
+	case addr := <-listening:
+		p.base = "http://" + addr
+	case <-p.exited:
+	case <-time.After(time.Minute):
+		t.Fatalf("neither listening nor ended:\n%s", p.logged())
+	}
+	return p
+}
+
+func (p *program) follow(stderr io.Reader, listening chan<- string) {
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		p.mu.Lock()
+		p.log.WriteString(lines.Text() + "\n")
+		p.mu.Unlock()
+		var line struct{ Msg, Addr string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
+			listening <- line.Addr
+		}
+	}
+	p.err = p.cmd.Wait()
+	close(p.exited)
+}
+
+func (p *program) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+func (p *program) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// exit waits for the end of the program and returns its exit code.
+func (p *program) exit() int {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(time.Minute):
+		p.t.Fatalf("still running:\n%s", p.logged())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send makes a request; a failed connection is the zero answer.
+func (p *program) send(method, path, body string, headers ...string) answer {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, p.base+path, strings.NewReader(body))
+	require.NoError(p.t, err)
+	req.Header.Set("Authorization", "Bearer "+writeToken)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return answer{}
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{}
+	}
+	return answer{resp.StatusCode, resp.Header, string(got)}
+}
+
+// get must succeed.
+func (p *program) get(path string, headers ...string) string {
+	p.t.Helper()
+	a := p.send(http.MethodGet, path, "", headers...)
+	require.Equal(p.t, http.StatusOK, a.status, "%s: %s\n%s", path, a.body, p.logged())
+	return a.body
+}
+
+func (p *program) eventually(path string, status int) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool { return p.send(http.MethodGet, path, "").status == status }, time.Minute, 10*time.Millisecond, "%s: %d", path, status)
+}
