@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -172,9 +173,7 @@ func mergePatch(target, patch any) any {
 		t = map[string]any{}
 	}
 	out := make(map[string]any, len(t)+len(p))
-	for k, v := range t {
-		out[k] = v
-	}
+	maps.Copy(out, t)
 	for k, v := range p {
 		if v == nil {
 			delete(out, k)
@@ -189,9 +188,7 @@ func mergePatch(target, patch any) any {
 // id keep the fields which the request does not mention, so that a client which knows less than we do loses nothing.
 func overlay(stored, request map[string]any) map[string]any {
 	out := make(map[string]any, len(stored)+len(request))
-	for k, v := range stored {
-		out[k] = v
-	}
+	maps.Copy(out, stored)
 	for k, v := range request {
 		if v == nil {
 			continue
@@ -220,12 +217,8 @@ func overlayEntries(stored any, items []any) []any {
 			continue
 		}
 		merged := make(map[string]any, len(entry))
-		for k, v := range before[id] {
-			merged[k] = v
-		}
-		for k, v := range entry {
-			merged[k] = v
-		}
+		maps.Copy(merged, before[id])
+		maps.Copy(merged, entry)
 		out[i] = merged
 	}
 	return out

@@ -3,7 +3,7 @@ package fleet
 import (
 	"strings"
 
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -90,7 +90,7 @@ func (c *checker) rbacName(at, name string) {
 		c.problem(at, "must not be empty")
 		return
 	}
-	for _, msg := range pathvalidation.IsValidPathSegmentName(name) {
+	for _, msg := range content.IsPathSegmentName(name) {
 		c.problem(at, "%s", msg)
 	}
 	c.text(at, name, 253)
@@ -99,7 +99,7 @@ func (c *checker) rbacName(at, name string) {
 func roleBindingInput(b *api.RoleBinding, cluster api.FluxCluster) api.FluxRoleBinding {
 	subjects := make([]api.FluxSubject, len(b.Subjects))
 	for i, s := range b.Subjects {
-		subjects[i] = api.FluxSubject{Kind: s.Kind, Name: s.Name, Namespace: s.Namespace, APIGroup: s.APIGroup}
+		subjects[i] = api.FluxSubject(s)
 	}
 	return api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects, Cluster: cluster}
 }

@@ -74,7 +74,7 @@ func (tx *Tx) Match(kind Kind, id, ifMatch string) error {
 // MatchETag tells whether a list of ETags, as in If-Match and If-None-Match, names the given one. Weak ETags match,
 // since a proxy that compresses makes ours weak.
 func MatchETag(header, etag string) bool {
-	for _, candidate := range strings.Split(header, ",") {
+	for candidate := range strings.SplitSeq(header, ",") {
 		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
 		if candidate == "*" || candidate == etag {
 			return true
@@ -321,8 +321,7 @@ func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) 
 
 // decodeProblem is a typed decoder's error as a problem of the request.
 func decodeProblem(err error) Problem {
-	var e *decodeError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*decodeError](err); ok {
 		return Problem{Pointer: e.pointer, Detail: e.detail}
 	}
 	return Problem{Pointer: "", Detail: err.Error()}

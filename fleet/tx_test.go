@@ -41,8 +41,10 @@ func TestDocumentSentBackChangesNothing(t *testing.T) {
 func TestUnknownStoredFieldsSurvive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	next, err := w.state.Apply(Commit{Revision: 1, Changes: []Change{{Kind: KindNamespace, ID: "n",
-		After: []byte(`{"annotations":{},"deletion_policy":"delete","from_the_future":{"a":[1]},"id":"n","labels":{}}`)}}})
+	next, err := w.state.Apply(Commit{Revision: 1, Changes: []Change{{
+		Kind: KindNamespace, ID: "n",
+		After: []byte(`{"annotations":{},"deletion_policy":"delete","from_the_future":{"a":[1]},"id":"n","labels":{}}`),
+	}}})
 	require.NoError(t, err)
 	w.state = next
 	w.must(put(KindNamespace, "n", `{"labels":{"a":"b"}}`))

@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"sort"
 	"strconv"
@@ -17,12 +18,8 @@ const maxSafeInteger = 1 << 53
 // overlayPatches is the cluster's patches of a component over those of the catalog: per path, the cluster's win.
 func overlayPatches(catalog, cluster api.PatchValues) api.PatchValues {
 	merged := make(api.PatchValues, len(catalog)+len(cluster))
-	for path, v := range catalog {
-		merged[path] = v
-	}
-	for path, v := range cluster {
-		merged[path] = v
-	}
+	maps.Copy(merged, catalog)
+	maps.Copy(merged, cluster)
 	return merged
 }
 

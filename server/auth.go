@@ -57,8 +57,10 @@ func unauthorized(op *operation) error {
 	if op.write {
 		detail = "the write token is required: send Authorization: Bearer, with the write token"
 	}
-	return &publicError{status: http.StatusUnauthorized, code: "unauthorized", detail: detail,
-		headers: map[string]string{echo.HeaderWWWAuthenticate: `Bearer realm="flux-resourceset"`}}
+	return &publicError{
+		status: http.StatusUnauthorized, code: "unauthorized", detail: detail,
+		headers: map[string]string{echo.HeaderWWWAuthenticate: `Bearer realm="flux-resourceset"`},
+	}
 }
 
 func bearer(r *http.Request) (string, bool) {

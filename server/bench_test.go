@@ -5,8 +5,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -45,7 +45,7 @@ func fleetOf(b *testing.B, clusters, components int) (http.Handler, *store.Repli
 	require.NoError(b, err)
 	srv, err := server.New(server.Config{
 		Mode: server.ModeCRUD, Replica: replica, History: st, Tokens: server.Tokens{Read: benchToken, Write: "bench-write"},
-		Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), // the default level, as in production
+		Logger: slog.New(slog.NewJSONHandler(&discard{}, nil)), // at the default level, as in production
 	})
 	require.NoError(b, err)
 	return srv.Handler(), replica
@@ -76,9 +76,9 @@ func pollPath(cluster int) string {
 }
 
 // pollRequest is what Flux Operator sends.
-func pollRequest(path string, close bool) []byte {
+func pollRequest(path string, closing bool) []byte {
 	connection := ""
-	if close {
+	if closing {
 		connection = "Connection: close\r\n"
 	}
 	return []byte("GET " + path + " HTTP/1.1\r\nHost: flux-api\r\nUser-Agent: flux-operator/v0.58.1\r\nAccept: application/json\r\n" +
@@ -97,9 +97,7 @@ func bare(b *testing.B, handler http.Handler, path string) http.Handler {
 	body := rec.Body.Bytes()
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
-		for name, values := range rec.Header() {
-			h[name] = values
-		}
+		maps.Copy(h, rec.Header())
 		w.WriteHeader(http.StatusOK)
 		_, _ = w.Write(body)
 	})

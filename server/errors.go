@@ -66,13 +66,17 @@ func toPublic(c echo.Context, err error) *publicError {
 		}
 		return p
 	case errors.As(err, &unclear):
-		return &publicError{status: http.StatusServiceUnavailable, code: "outcome_unknown",
-			detail: fmt.Sprintf("the store did not say whether the change was committed: look for commit %s among the revisions before sending it again", unclear.Commit.ID)}
+		return &publicError{
+			status: http.StatusServiceUnavailable, code: "outcome_unknown",
+			detail: fmt.Sprintf("the store did not say whether the change was committed: look for commit %s among the revisions before sending it again", unclear.Commit.ID),
+		}
 	case errors.Is(err, store.ErrReadOnly):
 		return toPublic(c, errReadOnly(true))
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		return &publicError{status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the store cannot answer at the moment; try again", headers: map[string]string{"Retry-After": "1"}}
+		return &publicError{
+			status: http.StatusServiceUnavailable, code: "store_unavailable",
+			detail: "the store cannot answer at the moment; try again", headers: map[string]string{"Retry-After": "1"},
+		}
 	case errors.As(err, &large):
 		return tooLarge()
 	case errors.As(err, &router):
@@ -82,8 +86,10 @@ func toPublic(c echo.Context, err error) *publicError {
 		}
 		return &publicError{status: router.Code, code: code, detail: routerDetail(c, router)}
 	}
-	return &publicError{status: http.StatusInternalServerError, code: "internal_error",
-		detail: fmt.Sprintf("something went wrong here; the log has the cause under request id %s", requestID(c))}
+	return &publicError{
+		status: http.StatusInternalServerError, code: "internal_error",
+		detail: fmt.Sprintf("something went wrong here; the log has the cause under request id %s", requestID(c)),
+	}
 }
 
 func tooLarge() *publicError {

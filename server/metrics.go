@@ -38,12 +38,18 @@ type series struct {
 func newMetrics(s *Server) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "http_requests_total",
-			Help: "Requests by route template, method and status."}, []string{"route", "method", "status"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "http_request_duration_seconds",
-			Help: "Time to answer by route template and method.", Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}}, []string{"route", "method"}),
-		unresolved: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "unresolved_references_total",
-			Help: "Polls refused because stored data refers to something that is not there."}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "http_requests_total",
+			Help: "Requests by route template, method and status.",
+		}, []string{"route", "method", "status"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "http_request_duration_seconds",
+			Help: "Time to answer by route template and method.", Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"route", "method"}),
+		unresolved: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: namespace, Name: "unresolved_references_total",
+			Help: "Polls refused because stored data refers to something that is not there.",
+		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "panics_total", Help: "Requests that ended in a panic."}),
 	}
 	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, &fleetCollector{s},

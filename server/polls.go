@@ -96,7 +96,7 @@ func acceptsGzip(r *http.Request) bool {
 		if line == "gzip" {
 			return true
 		}
-		for _, part := range strings.Split(line, ",") {
+		for part := range strings.SplitSeq(line, ",") {
 			coding, params, _ := strings.Cut(strings.TrimSpace(part), ";")
 			if strings.EqualFold(strings.TrimSpace(coding), "gzip") && !zeroQuality(params) {
 				return true

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -48,9 +49,7 @@ func page[T any](c echo.Context, items []T, limit, offset *int) []T {
 // linkNext points to the next page: this request with some query parameters changed.
 func linkNext(c echo.Context, change url.Values) {
 	query := c.Request().URL.Query()
-	for k, v := range change {
-		query[k] = v
-	}
+	maps.Copy(query, change)
 	c.Response().Header().Set("Link", fmt.Sprintf("<%s?%s>; rel=\"next\"", c.Request().URL.EscapedPath(), query.Encode()))
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -81,7 +80,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 
 func revisionSummary(commit fleet.Commit) api.RevisionSummary {
 	sum := api.RevisionSummary{
-		Revision: int64(commit.Revision), CommitID: uuid.UUID(commit.ID), At: commit.At, Actor: commit.Actor, Reason: commit.Reason,
+		Revision: int64(commit.Revision), CommitID: commit.ID, At: commit.At, Actor: commit.Actor, Reason: commit.Reason,
 		RequestID: commit.RequestID, ChangeCount: len(commit.Changes), Changes: []api.ChangeRef{},
 	}
 	for _, ch := range commit.Changes[:min(len(commit.Changes), summaryChanges)] {

@@ -139,11 +139,15 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 
 func errReadOnly(write bool) error {
 	if write {
-		return &publicError{status: http.StatusMethodNotAllowed, code: "method_not_allowed",
-			detail: "this server is read-only: send changes to one that runs with API_MODE=crud"}
+		return &publicError{
+			status: http.StatusMethodNotAllowed, code: "method_not_allowed",
+			detail: "this server is read-only: send changes to one that runs with API_MODE=crud",
+		}
 	}
-	return &publicError{status: http.StatusNotFound, code: "not_found",
-		detail: "this server is read-only and serves Flux polls: ask one that runs with API_MODE=crud"}
+	return &publicError{
+		status: http.StatusNotFound, code: "not_found",
+		detail: "this server is read-only and serves Flux polls: ask one that runs with API_MODE=crud",
+	}
 }
 
 // isClientGone tells whether the request ended because its client went away.

@@ -86,12 +86,10 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 }
 
 func parameterReason(err error) string {
-	var schema *openapi3.SchemaError
-	if errors.As(err, &schema) {
+	if schema, ok := errors.AsType[*openapi3.SchemaError](err); ok {
 		return schema.Reason
 	}
-	var parse *openapi3filter.ParseError
-	if errors.As(err, &parse) {
+	if parse, ok := errors.AsType[*openapi3filter.ParseError](err); ok {
 		return parse.Reason
 	}
 	return "is not valid"
@@ -112,8 +110,7 @@ func (op *operation) readBody(c echo.Context) ([]byte, error) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), req.Body, maxBody))
 	if err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, err
 		}
 		return nil, &publicError{status: http.StatusBadRequest, code: "validation_error", detail: "the body could not be read to its end"}
@@ -160,8 +157,7 @@ func (op *operation) bodySchema(contentType string) *openapi3.Schema {
 func checkSchema(schema *openapi3.Schema, body []byte) []fleet.Problem {
 	value, err := fleet.ParseJSON(body)
 	if err != nil {
-		var invalid *fleet.Error
-		if errors.As(err, &invalid) {
+		if invalid, ok := errors.AsType[*fleet.Error](err); ok {
 			return invalid.Problems
 		}
 		return []fleet.Problem{{Detail: err.Error()}}
@@ -175,8 +171,7 @@ func schemaProblems(err error) []fleet.Problem {
 	if err == nil {
 		return nil
 	}
-	var many openapi3.MultiError
-	if errors.As(err, &many) {
+	if many, ok := errors.AsType[openapi3.MultiError](err); ok {
 		var out []fleet.Problem
 		for _, e := range many {
 			out = append(out, schemaProblems(e)...)

@@ -105,8 +105,10 @@ func readConfig(c *cli.Context) (config, error) {
 	if cfg.tokens.Read == "" {
 		problem("AUTH_TOKEN is required: the bearer token that clusters send")
 	}
-	for name, token := range map[string]string{"AUTH_TOKEN": cfg.tokens.Read, "CRUD_AUTH_TOKEN": cfg.tokens.Write,
-		"AUTH_TOKEN_PREVIOUS": cfg.tokens.ReadPrevious, "CRUD_AUTH_TOKEN_PREVIOUS": cfg.tokens.WritePrevious} {
+	for name, token := range map[string]string{
+		"AUTH_TOKEN": cfg.tokens.Read, "CRUD_AUTH_TOKEN": cfg.tokens.Write,
+		"AUTH_TOKEN_PREVIOUS": cfg.tokens.ReadPrevious, "CRUD_AUTH_TOKEN_PREVIOUS": cfg.tokens.WritePrevious,
+	} {
 		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			problem("%s must be visible ASCII characters without spaces: no other token can be sent in a header", name)
 		}
@@ -116,7 +118,7 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	problems = append(problems, cfg.readDatabase(c)...)
 	problems = append(problems, cfg.readLogging(c)...)
-	for _, env := range strings.Split(c.String("environments"), ",") {
+	for env := range strings.SplitSeq(c.String("environments"), ",") {
 		if env = strings.TrimSpace(env); env == "" || slices.Contains(cfg.environments, env) {
 			problem("ENVIRONMENTS is %q: it must be a comma-separated list of different names", c.String("environments"))
 			break
@@ -222,7 +224,7 @@ func (cfg *config) readLogging(c *cli.Context) (problems []string) {
 // rustLevel is the level of the reference's RUST_LOG: the directive that is a bare level. Others are about Rust
 // modules.
 func rustLevel(directives string) string {
-	for _, d := range strings.Split(directives, ",") {
+	for d := range strings.SplitSeq(directives, ",") {
 		switch d = strings.ToLower(strings.TrimSpace(d)); d {
 		case "trace":
 			return "debug"

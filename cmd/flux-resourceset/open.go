@@ -92,7 +92,7 @@ func seedStore(ctx context.Context, st store.Store, rules fleet.Rules, seed flee
 		return explain(err)
 	}
 	if loaded {
-		logger.InfoContext(ctx, reason, "documents", len(seed))
+		logger.InfoContext(ctx, "the store was empty and has been filled", "reason", reason, "documents", len(seed))
 	}
 	return nil
 }

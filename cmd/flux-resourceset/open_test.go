@@ -93,8 +93,10 @@ func TestSeedWithProblemsStopsTheStart(t *testing.T) {
 		"unknown list":  {`{"cluster":[]}`, []string{"/cluster: is not a list that a seed has"}},
 		"unknown field": {`{"namespaces":[{"id":"a","label":{}}]}`, []string{"/namespaces/0/label: unknown field"}},
 		"duplicate":     {`{"namespaces":[{"id":"a"},{"id":"a"}]}`, []string{"/namespaces/1: the namespace \"a\" exists already"}},
-		"several problems": {`{"clusters":[{"_id":"c","cluster_dns":"c.example.com","environment":"moon","namespaces":[{"id":"gone"}]}],"namespaces":[{"id":"a","labels":{"x":"not ok!"}}]}`,
-			[]string{"/clusters/0/environment: \"moon\"", "/clusters/0/namespaces/0/id: there is no namespace \"gone\"", "/namespaces/0/labels/x: label value"}},
+		"several problems": {
+			`{"clusters":[{"_id":"c","cluster_dns":"c.example.com","environment":"moon","namespaces":[{"id":"gone"}]}],"namespaces":[{"id":"a","labels":{"x":"not ok!"}}]}`,
+			[]string{"/clusters/0/environment: \"moon\"", "/clusters/0/namespaces/0/id: there is no namespace \"gone\"", "/namespaces/0/labels/x: label value"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

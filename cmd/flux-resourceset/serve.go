@@ -109,7 +109,7 @@ func newLogger(w io.Writer, cfg config) *slog.Logger {
 	if cfg.logFormat == "json" || cfg.logFormat == "" && !terminal {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: cfg.logLevel}))
 	}
-	return slog.New(tint.NewHandler(w, &tint.Options{Level: cfg.logLevel, TimeFormat: time.TimeOnly, NoColor: !terminal || os.Getenv("NO_COLOR") != ""}))
+	return slog.New(tint.NewTextHandler(w, &tint.Options{Level: cfg.logLevel, TimeFormat: time.TimeOnly, NoColor: !terminal || os.Getenv("NO_COLOR") != ""}))
 }
 
 func isTerminal(w io.Writer) bool {
