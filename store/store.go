@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -33,6 +34,8 @@ var (
 	ErrReadOnly = errors.New("the store was opened read-only")
 	// ErrCorrupt: what the store holds contradicts itself. Nothing of it may be served.
 	ErrCorrupt = errors.New("the store's content contradicts itself")
+	// ErrNotEmpty: an import was tried into a store that has held a commit before.
+	ErrNotEmpty = errors.New("the store is not empty")
 )
 
 // Snapshot is every document at one head.
@@ -60,7 +63,8 @@ type Store interface {
 	// Load returns every document at one head, from one consistent read, sorted by kind and id. ErrCorrupt when
 	// the documents are not the ones the head counts.
 	Load(ctx context.Context) (Snapshot, error)
-	// Commit appends c to the log and applies its changes, all or nothing. c.Revision must be base.Revision+1.
+	// Commit appends c to the log and applies its changes, all or nothing. c.Revision must be base.Revision+1, and c
+	// must not change a document more than once.
 	// ErrStale when head is not base. When the connection dies while committing the outcome is looked up by c.ID;
 	// ErrUnknown when even that fails.
 	Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error
@@ -72,4 +76,14 @@ type Store interface {
 	// Ping tells whether the store answers.
 	Ping(ctx context.Context) error
 	Close() error
+}
+
+// Importer is a Store that can take over the content of another one with its whole history: see [Copy].
+type Importer interface {
+	Store
+	// Import fills a store that has never held a commit with the documents of snap and the log that leads there, all or
+	// nothing: whoever asks meanwhile sees an empty store. log yields every commit from the first to snap.Head, in
+	// order; an error that it yields is returned. That the documents are what the log adds up to is not checked.
+	// ErrNotEmpty when the store holds anything, ErrReadOnly as for Commit, ErrUnknown likewise.
+	Import(ctx context.Context, snap Snapshot, log iter.Seq2[fleet.Commit, error]) error
 }

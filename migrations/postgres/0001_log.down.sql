@@ -1,0 +1,4 @@
+DROP TABLE changes;
+DROP TABLE commits;
+DROP TABLE documents;
+DROP TABLE head;

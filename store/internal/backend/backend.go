@@ -1,0 +1,141 @@
+// Package backend is what the backends of the store have in common and no database can tell: which commits and
+// questions are well-formed, and what it means that a schema or a log is not as it should be.
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// CheckCommit refuses a commit that cannot follow base, whatever the store holds.
+func CheckCommit(base fleet.Head, c fleet.Commit) error {
+	if c.Revision != base.Revision+1 {
+		return fmt.Errorf("commit: revision %d cannot follow %d", c.Revision, base.Revision)
+	}
+	type document struct {
+		kind fleet.Kind
+		id   string
+	}
+	seen := make(map[document]struct{}, len(c.Changes))
+	for _, ch := range c.Changes {
+		if ch.Before == nil && ch.After == nil {
+			return fmt.Errorf("commit: the change of %s %q has neither before nor after", ch.Kind, ch.ID)
+		}
+		seen[document{ch.Kind, ch.ID}] = struct{}{}
+	}
+	if len(seen) != len(c.Changes) {
+		return fmt.Errorf("commit: revision %d changes a document more than once", c.Revision)
+	}
+	return nil
+}
+
+// CheckHistory refuses a query that History does not answer.
+func CheckHistory(q store.HistoryQuery) error {
+	if q.Limit < 1 || q.Limit > 1000 {
+		return fmt.Errorf("history: the limit is %d, and must be from 1 to 1000", q.Limit)
+	}
+	if q.ID != "" && q.Kind == "" {
+		return errors.New("history: an id needs a kind")
+	}
+	return nil
+}
+
+// CheckLog returns ErrCorrupt unless the commits follow after one by one, up to the head or the limit.
+func CheckLog(commits []fleet.Commit, after, head fleet.Head, limit int) error {
+	last := after
+	for _, c := range commits {
+		if c.Revision != last.Revision+1 {
+			return fmt.Errorf("%w: revision %d follows %d in the log", store.ErrCorrupt, c.Revision, last.Revision)
+		}
+		last = c.Head()
+	}
+	if len(commits) < limit && last != head {
+		return fmt.Errorf("%w: the head is revision %d, the log ends with %d", store.ErrCorrupt, head.Revision, last.Revision)
+	}
+	return nil
+}
+
+// CheckSnapshot returns ErrCorrupt unless the records are as many as the head counts, and none is newer than it.
+func CheckSnapshot(snap store.Snapshot, documents int64) error {
+	if int64(len(snap.Records)) != documents {
+		return fmt.Errorf("%w: it holds %d documents and counts %d", store.ErrCorrupt, len(snap.Records), documents)
+	}
+	for _, r := range snap.Records {
+		if r.Revision > snap.Head.Revision {
+			return fmt.Errorf("%w: %s %q is of revision %d and the head of %d",
+				store.ErrCorrupt, r.Kind, r.ID, r.Revision, snap.Head.Revision)
+		}
+	}
+	return nil
+}
+
+// Schema is the version of the schema that a database has; 0: none.
+type Schema struct {
+	Version int
+	Dirty   bool // a migration was interrupted
+}
+
+// Fits tells whether the schema is the one that this binary works with, and returns ErrNotInitialised, or ErrSchema
+// naming both versions, when it is not. The database is called by its name.
+func (s Schema) Fits(newest int, name string) error {
+	switch {
+	case s.Dirty:
+		return fmt.Errorf("%w: a migration of %s was interrupted on its way to version %d, and this binary needs version %d: "+
+			"run `flux-resourceset migrate up`", store.ErrSchema, name, s.Version, newest)
+	case s.Version <= 0:
+		return fmt.Errorf("%w: %s has no schema", store.ErrNotInitialised, name)
+	case s.Version > newest:
+		return fmt.Errorf("%w: %s has version %d, this binary knows only versions up to %d: use a newer binary",
+			store.ErrSchema, name, s.Version, newest)
+	case s.Version < newest:
+		return fmt.Errorf("%w: %s has version %d, this binary needs version %d: run `flux-resourceset migrate up`",
+			store.ErrSchema, name, s.Version, newest)
+	}
+	return nil
+}
+
+// NewestVersion is the highest number among the migrations in a directory of embedded files. It panics when one has no
+// number: only a broken build gets there.
+func NewestVersion(files fs.ReadDirFS, dir string) int {
+	entries, err := files.ReadDir(dir)
+	if err != nil {
+		panic(err)
+	}
+	newest := 0
+	for _, f := range entries {
+		number, _, _ := strings.Cut(f.Name(), "_")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			panic(fmt.Errorf("migration %s: %w", f.Name(), err))
+		}
+		newest = max(newest, n)
+	}
+	return newest
+}
+
+// WholeLog yields the commits of a log, and an error when they are not every commit from the first to head, each well-
+// formed.
+func WholeLog(log iter.Seq2[fleet.Commit, error], head fleet.Head) iter.Seq2[fleet.Commit, error] {
+	return func(yield func(fleet.Commit, error) bool) {
+		var last fleet.Head
+		for c, err := range log {
+			if err == nil {
+				err = CheckCommit(last, c)
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+			last = c.Head()
+		}
+		if last != head {
+			yield(fleet.Commit{}, fmt.Errorf("the log ends with revision %d, and the documents are of revision %d", last.Revision, head.Revision))
+		}
+	}
+}

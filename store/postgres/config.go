@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Config says which database to open.
+type Config struct {
+	// URL of the database, as libpq reads it: postgres://user:password@host:port/database?sslmode=verify-full. It may
+	// name several hosts, with target_session_attrs. Of pgxpool's parameters pool_max_conns is of use.
+	URL string
+	// ReadOnly never writes to the database: a role that may only SELECT, or a standby, is enough.
+	ReadOnly bool
+}
+
+// Every question to the server ends by itself, here and in the server, so that one that hangs is a failure and not
+// silence. These are the only time-outs of this backend.
+const (
+	// questionTimeout is for what takes moments on a server that works: taking a connection, BEGIN, reading the head.
+	// Every operation starts with such a question, so a server that hangs is found out within this time.
+	questionTimeout = 1500 * time.Millisecond
+	// connectTimeout is for one attempt to connect. It goes on when the question it was made for has ended, and
+	// serves the next one. The URL's connect_timeout replaces it.
+	connectTimeout = 5 * time.Second
+	// readTimeout is for reading documents or the log, whose size nobody knows beforehand.
+	readTimeout = 60 * time.Second
+	// writeTimeout is for everything of a commit before COMMIT.
+	writeTimeout = 10 * time.Second
+	// importTimeout is for a whole history at once.
+	importTimeout = 30 * time.Minute
+	// lockTimeout is how long a commit waits for the commit of another process.
+	lockTimeout = 5 * time.Second
+	// idleTimeout ends a transaction whose client says nothing more, because its process was stopped or its network
+	// was cut: until then it may hold up the commits of all others.
+	idleTimeout = 5 * time.Second
+	// outcomeTimeout is for COMMIT and its answer.
+	outcomeTimeout = 5 * time.Second
+	// settleTimeout is how long we try to find out what became of a commit whose answer was lost.
+	settleTimeout = 2 * time.Second
+	// retryEvery is the pause between two such attempts.
+	retryEvery = 50 * time.Millisecond
+	// closeTimeout is how long Close waits for connections that the server does not let go of.
+	closeTimeout = 2 * time.Second
+
+	migrateLockTimeout = 30 * time.Second
+	migrateTimeout     = 10 * time.Minute
+)
+
+// The pool's size. A process follows the log with one connection and commits with another; the rest is for people who
+// read history. The URL's pool_max_conns replaces it.
+const maxConns = 4
+
+// ParseURL reads a DATABASE_URL of this backend and reports what is wrong with it. Errors do not show the password.
+func ParseURL(databaseURL string) (Config, error) {
+	cfg := Config{URL: databaseURL}
+	_, err := cfg.pool()
+	return cfg, err
+}
+
+// pool is the configuration of the connections.
+func (cfg Config) pool() (*pgxpool.Config, error) {
+	scheme, _, _ := strings.Cut(cfg.URL, "://")
+	if s := strings.ToLower(scheme); s != "postgres" && s != "postgresql" {
+		return nil, errors.New(`a Postgres URL starts with "postgres://"`)
+	}
+	p, err := pgxpool.ParseConfig(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(cfg.URL, "pool_max_conns=") {
+		p.MaxConns = maxConns
+	}
+	p.MaxConnLifetime, p.MaxConnLifetimeJitter = 30*time.Minute, 5*time.Minute
+	p.MaxConnIdleTime = 5 * time.Minute
+	p.HealthCheckPeriod = 30 * time.Second
+	p.PingTimeout = questionTimeout
+	c := p.ConnConfig
+	if !strings.Contains(cfg.URL, "connect_timeout=") {
+		c.ConnectTimeout = connectTimeout
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "flux-resourceset"
+	}
+	// No prepared statements and no descriptions kept from an earlier question: behind pgbouncer the next transaction
+	// may run on another server connection, and after a migration the same tables may look different. It also takes
+	// one round trip instead of two on a new connection. Time-outs are set in each transaction and not as parameters of
+	// the connection, because pgbouncer refuses to open one that has any it does not know.
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0
+	return p, nil
+}
+
+// name is what messages call the database.
+func name(c *pgx.ConnConfig) string {
+	return fmt.Sprintf("database %q on %s", c.Database, net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))))
+}
+
+// begin is the statement that starts a transaction with its time-outs.
+func begin(mode string, limit time.Duration) string {
+	ms := time.Duration.Milliseconds
+	return fmt.Sprintf("BEGIN %s; SET LOCAL statement_timeout = %d; SET LOCAL lock_timeout = %d; SET LOCAL idle_in_transaction_session_timeout = %d",
+		mode, ms(limit), ms(min(limit, lockTimeout)), ms(idleTimeout))
+}
+
+// The kinds of transactions. A write does not say READ WRITE: managed servers make sessions read-only when the disk is
+// nearly full, and that has to win.
+const (
+	snapshot = "ISOLATION LEVEL REPEATABLE READ READ ONLY" // everything is of one moment; standbys can do it
+	writing  = "ISOLATION LEVEL READ COMMITTED"            // every statement sees what was committed before it
+)

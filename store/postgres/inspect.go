@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/flux-resourceset/flux-resourceset/migrations"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+// versionTable is golang-migrate's. It exists in every database a migrator of ours has touched.
+const versionTable = "schema_migrations"
+
+// oldestServer is the oldest PostgreSQL that is tested, as server_version_num has it.
+const oldestServer = 140000
+
+// newestVersion is the schema this binary works with: the highest number among the embedded migrations.
+var newestVersion = sync.OnceValue(func() int { return backend.NewestVersion(migrations.Postgres, "postgres") })
+
+// querier is a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// contents is what a database holds, as far as it matters for deciding what to do with it.
+type contents struct {
+	backend.Schema
+	server   int
+	encoding string
+	versions bool // there is a table of versions
+	head     bool // there is a table called head
+}
+
+// ours tells whether the database has our schema, and ErrNotInitialised or ErrSchema when it has not or has another one.
+func (c contents) ours(name string) error {
+	if err := c.usable(name); err != nil {
+		return err
+	}
+	return c.Fits(newestVersion(), name)
+}
+
+// usable refuses a database whatever its schema is.
+func (c contents) usable(name string) error {
+	switch {
+	case c.server < oldestServer:
+		return fmt.Errorf("%s is PostgreSQL %d: version 14 or newer is needed", name, c.server/10000)
+	case c.encoding != "UTF8":
+		return fmt.Errorf("%s has the encoding %s: it must be UTF8, or it cannot hold every text", name, c.encoding)
+	case c.Version > 0 && !c.head:
+		return fmt.Errorf("%w: %s says it has version %d and has none of its tables: it was damaged, or the table %s belongs to "+
+			"another program; this binary needs version %d", store.ErrSchema, name, c.Version, versionTable, newestVersion())
+	}
+	return nil
+}
+
+// inspect looks into a database without changing it.
+func inspect(ctx context.Context, q querier) (contents, error) {
+	var c contents
+	err := q.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+		to_regclass('`+versionTable+`') IS NOT NULL, to_regclass('head') IS NOT NULL`).
+		Scan(&c.server, &c.encoding, &c.versions, &c.head)
+	if err != nil || !c.versions {
+		return c, err
+	}
+	err = q.QueryRow(ctx, `SELECT version, dirty FROM `+versionTable+` LIMIT 1`).Scan(&c.Version, &c.Dirty)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	return c, err
+}
+
+// collect reads all rows and closes them. A scan that dies half-way is an error, never a shorter result.
+func collect[T any](rows pgx.Rows, scan func(pgx.Rows, *T) error) ([]T, error) {
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		var item T
+		if err := scan(rows, &item); err != nil {
+			return nil, err
+		}
+		all = append(all, item)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return all, nil
+}

@@ -1,0 +1,216 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/flux-resourceset/flux-resourceset/migrations"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// SchemaStatus compares a database's schema with this binary's.
+type SchemaStatus struct {
+	Current int  // 0: the database has no schema
+	Newest  int  // what this binary works with
+	Dirty   bool // a migration was interrupted, which only other tools than Migrate do
+}
+
+// Status tells which schema version the database has. It changes nothing.
+func Status(ctx context.Context, url string) (SchemaStatus, error) {
+	var status SchemaStatus
+	err := withConn(ctx, url, "reading the schema of", func(conn *pgx.Conn, _ string) error {
+		c, err := inspect(ctx, conn)
+		if err == nil {
+			status = SchemaStatus{Current: c.Version, Newest: newestVersion(), Dirty: c.Dirty}
+		}
+		return err
+	})
+	return status, err
+}
+
+// Migrate brings the database to the schema of this binary. Any number of processes may do so at once; one that is
+// killed leaves the schema as it was. The role needs CREATE on the schema and will own the tables.
+//
+// ErrSchema: the database's schema is newer than this binary's, or was left half-way by another tool. ErrUnavailable:
+// the server does not answer, or another process holds the migration lock or the tables for too long.
+func Migrate(ctx context.Context, url string) error {
+	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, _ contents) error { return m.Up() })
+}
+
+// MigrateDown takes the last steps migrations back, and with the first one every document and the whole log. ErrSchema
+// when the database's schema is newer than this binary's, which then does not know how.
+func MigrateDown(ctx context.Context, url string, steps int) error {
+	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, found contents) error {
+		if steps < 1 || steps > found.Version {
+			return fmt.Errorf("cannot take %d migrations back: the database has version %d", steps, found.Version)
+		}
+		return m.Steps(-steps)
+	})
+}
+
+// withConn runs do on one connection. It translates the error, and says what was being done to which database.
+func withConn(ctx context.Context, url, doing string, do func(conn *pgx.Conn, name string) error) error {
+	cfg, err := Config{URL: url}.pool()
+	if err != nil {
+		return err
+	}
+	name := name(cfg.ConnConfig)
+	doing += " " + name
+	conn, err := pgx.ConnectConfig(ctx, cfg.ConnConfig)
+	if err != nil {
+		return translate(doing, fmt.Errorf("%w: %w", errLost, err))
+	}
+	err = do(conn, name)
+	if err != nil && conn.IsClosed() {
+		err = fmt.Errorf("%w: %w", errLost, err)
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = conn.Close(closing) // the transaction's end is what counts
+	return translate(doing, err)
+}
+
+// migrationLock is the key of the advisory lock that migrators of one database share: "flux-res" in ASCII.
+const migrationLock = 0x666c75782d726573
+
+// migrateWithin runs do in one transaction that holds the migration lock. The schema and its version change together
+// or not at all, and the lock goes away with the transaction, also behind pgbouncer.
+func migrateWithin(ctx context.Context, url string, patience time.Duration, do func(*migrate.Migrate, contents) error) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	return withConn(ctx, url, "migrating", func(conn *pgx.Conn, name string) error {
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin(writing, migrateTimeout)})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(ctx) }() // says nothing new after a commit
+		if err := lock(ctx, tx, patience); err != nil {
+			return err
+		}
+		found, err := inspect(ctx, tx)
+		if err == nil {
+			err = found.migratable(name)
+		}
+		if err == nil {
+			err = runMigrations(ctx, tx, found, do)
+		}
+		switch {
+		case errors.Is(err, migrate.ErrNoChange):
+			return nil
+		case err != nil:
+			return err
+		}
+		return tx.Commit(ctx)
+	})
+}
+
+// lock takes the migration lock. It is ours because golang-migrate's for Postgres waits for ever.
+func lock(ctx context.Context, tx pgx.Tx, patience time.Duration) error {
+	b := &pgx.Batch{}
+	b.Queue(fmt.Sprintf(`SET LOCAL lock_timeout = %d`, patience.Milliseconds()))
+	b.Queue(`SELECT pg_advisory_xact_lock($1)`, int64(migrationLock))
+	err := tx.SendBatch(ctx, b).Close()
+	if hasCode(err, codeLockTimeout) {
+		return fmt.Errorf("another process holds the migration lock, advisory lock %d, for more than %s: %w",
+			int64(migrationLock), patience, err)
+	}
+	return err
+}
+
+// migratable refuses a database whose version is not one that a migration of ours starts from.
+func (c contents) migratable(name string) error {
+	if err := c.usable(name); err != nil {
+		return err
+	}
+	if c.Dirty {
+		return fmt.Errorf("%w: another tool left %s half-way at version %d, and this binary needs version %d: bring the tables to the "+
+			"state of one version by hand, or restore a backup, and note it in %s", store.ErrSchema, name, c.Version, newestVersion(), versionTable)
+	}
+	if c.Version == 0 && c.head {
+		return fmt.Errorf("%s belongs to another program: it has a table called head and no version of ours", name)
+	}
+	if c.Version > newestVersion() {
+		return c.Fits(newestVersion(), name)
+	}
+	return nil
+}
+
+func runMigrations(ctx context.Context, tx pgx.Tx, found contents, do func(*migrate.Migrate, contents) error) (err error) {
+	source, err := iofs.New(migrations.Postgres, "postgres")
+	if err != nil {
+		return err
+	}
+	m, err := migrate.NewWithInstance("iofs", source, "postgres", &target{ctx: ctx, tx: tx, head: found.head})
+	if err != nil {
+		return errors.Join(err, source.Close())
+	}
+	defer func() {
+		source, database := m.Close()
+		err = errors.Join(err, source, database)
+	}()
+	if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+versionTable+` (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)`); err != nil {
+		return err
+	}
+	return do(m, found)
+}
+
+// target is golang-migrate's view of our transaction: it decides which migrations to run, and we lock and commit.
+type target struct {
+	ctx  context.Context //nolint:containedctx // golang-migrate hands none on
+	tx   pgx.Tx
+	head bool // there is a table head, and with it processes that may be writing
+}
+
+var _ database.Driver = (*target)(nil)
+
+// Run implements database.Driver. Nobody reads or writes the old tables from here on: whoever comes in between sees the
+// new version, and is told so by readHead or finds that its commit moved no head.
+func (t *target) Run(migration io.Reader) error {
+	statements, err := io.ReadAll(migration)
+	if err != nil {
+		return err
+	}
+	if t.head {
+		if _, err := t.tx.Exec(t.ctx, `LOCK TABLE head IN ACCESS EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		t.head = false
+	}
+	_, err = t.tx.Exec(t.ctx, string(statements))
+	return err
+}
+
+// SetVersion implements database.Driver.
+func (t *target) SetVersion(version int, dirty bool) error {
+	if _, err := t.tx.Exec(t.ctx, `DELETE FROM `+versionTable); err != nil || version < 1 {
+		return err
+	}
+	_, err := t.tx.Exec(t.ctx, `INSERT INTO `+versionTable+` (version, dirty) VALUES ($1, $2)`, version, dirty)
+	return err
+}
+
+// Version implements database.Driver.
+func (t *target) Version() (version int, dirty bool, err error) {
+	err = t.tx.QueryRow(t.ctx, `SELECT version, dirty FROM `+versionTable).Scan(&version, &dirty)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return database.NilVersion, false, nil
+	}
+	return version, dirty, err
+}
+
+// Lock, Unlock and Close implement database.Driver: the transaction is somebody else's.
+func (*target) Lock() error   { return nil }
+func (*target) Unlock() error { return nil }
+func (*target) Close() error  { return nil }
+
+// Open and Drop implement database.Driver, and are not used.
+func (*target) Open(string) (database.Driver, error) { return nil, errors.ErrUnsupported }
+func (*target) Drop() error                          { return errors.ErrUnsupported }

@@ -1,0 +1,261 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+// head is the row every commit moves.
+type head struct {
+	fleet.Head
+	at        int64
+	documents int64
+	standby   bool // it was read on a server that follows another one
+}
+
+// readHead reads the head, and refuses when the schema is no longer the one this binary knows: another process may
+// have migrated the database since we opened it.
+func readHead(ctx context.Context, q querier, name string) (head, error) {
+	var h head
+	var version sql.NullInt64
+	var dirty sql.NullBool
+	err := q.QueryRow(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, v.version, v.dirty, pg_is_in_recovery()
+		FROM head h LEFT JOIN `+versionTable+` v ON true`).
+		Scan(&h.Revision, &h.ID, &h.at, &h.documents, &version, &dirty, &h.standby)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return h, fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
+	case err != nil:
+		return h, err
+	}
+	return h, backend.Schema{Version: int(version.Int64), Dirty: dirty.Bool}.Fits(newestVersion(), name)
+}
+
+func microtime(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// read runs f in one read transaction: everything f sees is of one moment.
+func (s *Store) read(ctx context.Context, doing string, f func(context.Context, pgx.Tx, head) error) error {
+	inner, cancel := s.within(ctx, readTimeout)
+	defer cancel()
+	c, err := s.begin(inner, snapshot, readTimeout)
+	if err != nil {
+		return s.translate(ctx, doing, err)
+	}
+	return s.translate(ctx, doing, c.end(f(inner, c.tx, c.head)))
+}
+
+// Load implements [store.Store].
+func (s *Store) Load(ctx context.Context) (store.Snapshot, error) {
+	var snap store.Snapshot
+	err := s.read(ctx, "loading the fleet", func(ctx context.Context, tx pgx.Tx, h head) error {
+		if err := inLog(ctx, tx, h.Head); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx,
+			`SELECT kind, id, revision, commit_id, created_at, updated_at, body FROM documents ORDER BY kind, id`)
+		if err != nil {
+			return err
+		}
+		found := store.Snapshot{Head: h.Head}
+		if found.Records, err = collect(rows, scanRecord); err != nil {
+			return err
+		}
+		if err := backend.CheckSnapshot(found, h.documents); err != nil {
+			return err
+		}
+		if h.Revision > 0 {
+			found.At = microtime(h.at)
+		}
+		snap = found
+		return nil
+	})
+	return snap, err
+}
+
+func scanRecord(rows pgx.Rows, r *fleet.Record) error {
+	var created, updated int64
+	if err := rows.Scan(&r.Kind, &r.ID, &r.Revision, &r.CommitID, &created, &updated, (*[]byte)(&r.Body)); err != nil {
+		return err
+	}
+	r.CreatedAt, r.UpdatedAt = microtime(created), microtime(updated)
+	return nil
+}
+
+// inLog returns ErrCorrupt when the log does not end with the commit that the head names.
+func inLog(ctx context.Context, q querier, h fleet.Head) error {
+	var last fleet.Head
+	err := q.QueryRow(ctx, `SELECT revision, id FROM commits ORDER BY revision DESC LIMIT 1`).Scan(&last.Revision, &last.ID)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	if last != h {
+		return fmt.Errorf("%w: the head is revision %d, the log ends with %d", store.ErrCorrupt, h.Revision, last.Revision)
+	}
+	return nil
+}
+
+// Since implements [store.Store]. This backend never compacts its log; ErrCompacted is for a log somebody shortened.
+func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error) {
+	if limit < 1 {
+		return nil, fmt.Errorf("commits since revision %d: the limit is %d", after.Revision, limit)
+	}
+	var commits []fleet.Commit
+	err := s.read(ctx, "reading the log", func(ctx context.Context, tx pgx.Tx, h head) error {
+		if after == h.Head {
+			return nil
+		}
+		if err := known(ctx, tx, after, h); err != nil {
+			return err
+		}
+		found, err := queryCommits(ctx, tx,
+			`SELECT revision, id, at, actor, reason, request_id FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`,
+			int64(after.Revision), limit)
+		if err == nil {
+			err = backend.CheckLog(found, after, h.Head, limit)
+		}
+		if err == nil {
+			commits = found
+		}
+		return err
+	})
+	return commits, err
+}
+
+// known tells whether the log contains the commit that after names: ErrDiverged or ErrCompacted when it does not.
+func known(ctx context.Context, q querier, after fleet.Head, h head) error {
+	if after.Revision > h.Revision && h.standby {
+		// One standby may be behind another, and every standby behind its primary. That is no other history, and
+		// taking it for one would turn this process's State back.
+		return fmt.Errorf("%w: this standby has reached revision %d and not yet %d", store.ErrUnavailable, h.Revision, after.Revision)
+	}
+	if after.Revision >= h.Revision {
+		return fmt.Errorf("%w: revision %d is not a past of the head, revision %d", store.ErrDiverged, after.Revision, h.Revision)
+	}
+	var first sql.NullInt64
+	if err := q.QueryRow(ctx, `SELECT min(revision) FROM commits`).Scan(&first); err != nil {
+		return err
+	}
+	if after == (fleet.Head{}) {
+		if first.Int64 != 1 {
+			return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, first.Int64)
+		}
+		return nil
+	}
+	var id uuid.UUID
+	err := q.QueryRow(ctx, `SELECT id FROM commits WHERE revision = $1`, int64(after.Revision)).Scan(&id)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows) && int64(after.Revision) < first.Int64 && after.Revision > 0:
+		return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, first.Int64)
+	case errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("%w: it has no revision %d", store.ErrDiverged, after.Revision)
+	case err != nil:
+		return err
+	case id != after.ID:
+		return fmt.Errorf("%w: revision %d is commit %s there and %s here", store.ErrDiverged, after.Revision, id, after.ID)
+	}
+	return nil
+}
+
+// History implements [store.Store].
+func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
+	if err := backend.CheckHistory(q); err != nil {
+		return nil, err
+	}
+	var where []string
+	var args []any
+	arg := func(value any) string {
+		args = append(args, value)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	add := func(condition string) { where = append(where, condition) }
+	switch {
+	case q.ID != "":
+		add(`revision IN (SELECT revision FROM changes WHERE kind = ` + arg(string(q.Kind)) + ` AND id = ` + arg(q.ID) + `)`)
+	case q.Kind != "":
+		add(`EXISTS (SELECT FROM changes WHERE changes.revision = commits.revision AND kind = ` + arg(string(q.Kind)) + `)`)
+	}
+	if q.Actor != "" {
+		add(`actor = ` + arg(q.Actor))
+	}
+	if !q.Since.IsZero() {
+		add(`at >= ` + arg(q.Since.UnixMicro()))
+	}
+	if !q.Until.IsZero() {
+		add(`at < ` + arg(q.Until.UnixMicro()))
+	}
+	if q.Before != 0 {
+		add(`revision < ` + arg(int64(q.Before)))
+	}
+	query := `SELECT revision, id, at, actor, reason, request_id FROM commits`
+	if len(where) > 0 {
+		query += ` WHERE ` + strings.Join(where, ` AND `)
+	}
+	query += ` ORDER BY revision DESC LIMIT ` + arg(q.Limit)
+	var commits []fleet.Commit
+	err := s.read(ctx, "reading the history", func(ctx context.Context, tx pgx.Tx, _ head) (err error) {
+		commits, err = queryCommits(ctx, tx, query, args...)
+		return err
+	})
+	return commits, err
+}
+
+// queryCommits runs a query for rows of the table commits and adds their changes.
+func queryCommits(ctx context.Context, q querier, query string, args ...any) ([]fleet.Commit, error) {
+	rows, err := q.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	commits, err := collect(rows, func(rows pgx.Rows, c *fleet.Commit) error {
+		var at int64
+		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Reason, &c.RequestID)
+		c.At = microtime(at)
+		return err
+	})
+	if err != nil || len(commits) == 0 {
+		return nil, err
+	}
+	index := make(map[fleet.Revision]*fleet.Commit, len(commits))
+	revisions := make([]int64, len(commits))
+	for i := range commits {
+		index[commits[i].Revision] = &commits[i]
+		revisions[i] = int64(commits[i].Revision)
+	}
+	if err := addChanges(ctx, q, revisions, index); err != nil {
+		return nil, err
+	}
+	return commits, nil
+}
+
+func addChanges(ctx context.Context, q querier, revisions []int64, to map[fleet.Revision]*fleet.Commit) error {
+	rows, err := q.Query(ctx, `SELECT revision, kind, id, before, after FROM changes
+		WHERE revision = ANY ($1::bigint[]) ORDER BY revision, seq`, revisions)
+	if err != nil {
+		return err
+	}
+	type row struct {
+		revision fleet.Revision
+		change   fleet.Change
+	}
+	changes, err := collect(rows, func(rows pgx.Rows, r *row) error {
+		return rows.Scan(&r.revision, &r.change.Kind, &r.change.ID, (*[]byte)(&r.change.Before), (*[]byte)(&r.change.After))
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range changes {
+		c := to[r.revision]
+		c.Changes = append(c.Changes, r.change)
+	}
+	return nil
+}

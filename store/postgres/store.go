@@ -1,0 +1,223 @@
+// Package postgres keeps a fleet in a PostgreSQL database, version 14 or newer: the store for any number of processes on
+// any number of machines.
+//
+// It needs nothing of a connection that outlives a transaction, so it works behind pgbouncer in transaction mode, and
+// read-only processes work on a standby.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// Store is a [store.Store] on one Postgres database.
+type Store struct {
+	cfg   Config
+	name  string
+	pool  *pgxpool.Pool
+	turns chan struct{} // a token for each connection in use, so that waiting for one is not taken for a server that hangs
+
+	closing   context.Context //nolint:containedctx // it is the store's life, and ends what is under way
+	close     context.CancelFunc
+	closeOnce sync.Once
+	closed    chan struct{} // closed when the last connection is
+
+	// durability is what a commit adds to its transaction. Tests replace it, to see acknowledged commits being lost.
+	durability string
+}
+
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Importer = (*Store)(nil)
+)
+
+// durable makes COMMIT wait for the disk where the server, the database or the role was configured not to. Anything
+// stronger stays, and so does the operator's choice how to wait for standbys.
+const durable = `SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`
+
+// Open opens a database that [Migrate] has prepared.
+//
+// ErrNotInitialised when it has no schema, ErrSchema when the schema is another one than this binary's, ErrUnavailable
+// when the server does not answer or does not let us in.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	p, err := cfg.pool()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		cfg: cfg, name: name(p.ConnConfig), turns: make(chan struct{}, p.MaxConns), closed: make(chan struct{}),
+		durability: durable,
+	}
+	if s.pool, err = pgxpool.NewWithConfig(ctx, p); err != nil {
+		return nil, err
+	}
+	s.closing, s.close = context.WithCancel(context.Background()) //nolint:gosec // Close calls it
+	if err := s.check(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// check refuses a database that is not ours to use, and one whose head cannot be read.
+func (s *Store) check(ctx context.Context) error {
+	doing := "opening " + s.name
+	var found contents
+	err := s.connected(ctx, func(ctx context.Context, c *session) (err error) {
+		found, err = inspect(ctx, c.conn)
+		return err
+	})
+	if err != nil {
+		return s.translate(ctx, doing, err)
+	}
+	if err := found.ours(s.name); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	if _, err = s.Head(ctx); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+// session is one connection while an operation has it, and its transaction when there is one.
+type session struct {
+	store *Store
+	conn  *pgxpool.Conn
+	tx    pgx.Tx
+	head  head
+}
+
+// within gives an operation its time-out, and ends it with the store.
+func (s *Store) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	stop := context.AfterFunc(s.closing, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// start takes a connection and puts a first question to it. One that turns out to be lost is replaced once, because a
+// server that was restarted leaves dead connections in the pool, and nothing was done on them yet.
+func (s *Store) start(ctx context.Context, question func(context.Context, *session) error) (*session, error) {
+	if err := s.takeTurn(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.within(ctx, questionTimeout)
+	defer cancel()
+	for again := false; ; again = true {
+		c := &session{store: s}
+		var err error
+		if c.conn, err = s.pool.Acquire(ctx); err != nil {
+			<-s.turns
+			return nil, fmt.Errorf("%w: %w", errLost, err)
+		}
+		if err = question(ctx, c); err == nil {
+			return c, nil
+		}
+		if err = c.release(err); again || !errors.Is(err, errLost) || ctx.Err() != nil {
+			<-s.turns
+			return nil, err
+		}
+	}
+}
+
+func (s *Store) takeTurn(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closing.Done():
+		return s.closing.Err()
+	case s.turns <- struct{}{}:
+		return nil
+	}
+}
+
+// release gives the connection back after err, which it marks when the connection was lost by it.
+func (c *session) release(err error) error {
+	if c.tx != nil && !c.conn.Conn().IsClosed() {
+		ctx, cancel := context.WithTimeout(context.Background(), questionTimeout)
+		_ = c.tx.Rollback(ctx) // when it fails the connection is closed, and the transaction with it
+		cancel()
+	}
+	if err != nil && c.conn.Conn().IsClosed() {
+		err = fmt.Errorf("%w: %w", errLost, err)
+		c.store.pool.Reset() // what took this connection has probably taken the others
+	}
+	c.conn.Release()
+	return err
+}
+
+// end is release, and lets the next operation have its turn.
+func (c *session) end(err error) error {
+	err = c.release(err)
+	<-c.store.turns
+	return err
+}
+
+// connected runs one short question on a connection.
+func (s *Store) connected(ctx context.Context, question func(context.Context, *session) error) error {
+	c, err := s.start(ctx, question)
+	if err != nil {
+		return err
+	}
+	return c.end(nil)
+}
+
+// begin starts a transaction and reads the head in it.
+func (s *Store) begin(ctx context.Context, mode string, limit time.Duration) (*session, error) {
+	return s.start(ctx, func(ctx context.Context, c *session) (err error) {
+		if c.tx, err = c.conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin(mode, limit)}); err != nil {
+			c.tx = nil
+			return err
+		}
+		c.head, err = readHead(ctx, c.tx, s.name)
+		return err
+	})
+}
+
+// Head implements [store.Store].
+func (s *Store) Head(ctx context.Context) (fleet.Head, error) {
+	var h head
+	err := s.connected(ctx, func(ctx context.Context, c *session) (err error) {
+		h, err = readHead(ctx, c.conn, s.name)
+		return err
+	})
+	if err != nil {
+		return fleet.Head{}, s.translate(ctx, "reading the head", err)
+	}
+	return h.Head, nil
+}
+
+// Ping implements [store.Store].
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := s.Head(ctx)
+	return err
+}
+
+// Close closes every connection. Calls under way fail, calls after it return ErrUnavailable. A connection that the
+// server does not let go of is left to itself after a moment.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		s.close()
+		go func() {
+			defer close(s.closed)
+			s.pool.Close()
+		}()
+	})
+	patience := time.NewTimer(closeTimeout)
+	defer patience.Stop()
+	select {
+	case <-s.closed:
+	case <-patience.C:
+	}
+	return nil
+}
