@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// This file and its neighbours are written by hand; only apiclient.gen.go is generated. It imports gen/api with a dot,
+// so no name here may be one of a schema there.
+
 // Defaults of [Config].
 const (
 	DefaultTimeout     = 30 * time.Second

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+func testSession() *session {
+	return &session{
+		env:    Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }},
+		warned: map[string]bool{},
+	}
+}
+
+// leaves are all commands that do something, hidden ones included.
+func leaves(commands []*cli.Command, path ...*cli.Command) [][]*cli.Command {
+	var all [][]*cli.Command
+	for _, cmd := range commands {
+		at := append(slices.Clone(path), cmd)
+		if len(cmd.Subcommands) == 0 {
+			all = append(all, at)
+		}
+		all = append(all, leaves(cmd.Subcommands, at...)...)
+	}
+	return all
+}
+
+func words(path []*cli.Command) []string {
+	var names []string
+	for _, cmd := range path {
+		names = append(names, cmd.Name)
+	}
+	return names
+}
+
+// sample is a flag with a value, as two words where the flag takes one.
+func sample(f cli.Flag) []string {
+	name := "--" + f.Names()[0]
+	switch f.(type) {
+	case *cli.BoolFlag:
+		return []string{name}
+	case *cli.IntFlag:
+		return []string{name, "7"}
+	case *cli.DurationFlag:
+		return []string{name, "7s"}
+	}
+	return []string{name, "-dash=first,comma"}
+}
+
+// TestArgumentOrder types every command with every flag in every kind of place, and sees what the command sees.
+func TestArgumentOrder(t *testing.T) {
+	t.Parallel()
+	for _, path := range leaves(testSession().app().Commands) {
+		name := strings.Join(words(path), " ")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"first", "second", "list", "help"}
+			var flags [][]string
+			for _, f := range slices.Concat(path[len(path)-1].Flags, globalFlags()) {
+				flags = append(flags, sample(f))
+			}
+			verb := words(path)
+			after, before, between := slices.Clone(verb), []string{}, slices.Clone(verb)
+			after = append(after, args...)
+			for i, f := range flags {
+				after = append(after, f...)
+				before = append(before, f...)
+				if i < len(args) {
+					between = append(between, args[i])
+				}
+				between = append(between, f...)
+			}
+			between = append(between, args[min(len(args), len(flags)):]...)
+			want := seen(t, path, slices.Concat(verb, before, []string{"--"}, args))
+			if !strings.Contains(want, `args [first second list help]`) {
+				t.Fatalf("the flags in front are not understood: %s", want)
+			}
+			for where, line := range map[string][]string{"after": after, "between": between} {
+				if got := seen(t, path, line); got != want {
+					t.Errorf("flags %s the arguments:\n got %s\nwant %s", where, got, want)
+				}
+			}
+		})
+	}
+}
+
+// seen runs a command line with an action that only looks at what it was given.
+func seen(t *testing.T, path []*cli.Command, args []string) string {
+	t.Helper()
+	app := testSession().app()
+	leaf, commands := (*cli.Command)(nil), app.Commands
+	for _, cmd := range path {
+		leaf = findCommand(commands, cmd.Name)
+		commands = leaf.Subcommands
+	}
+	var got string
+	leaf.Action = func(c *cli.Context) error {
+		got = fmt.Sprintf("args %v", c.Args().Slice())
+		for _, f := range slices.Concat(leaf.Flags, app.Flags) {
+			got += fmt.Sprintf(" %s=%v", f.Names()[0], c.Value(f.Names()[0]))
+			if !c.IsSet(f.Names()[0]) {
+				t.Errorf("%v: the flag %s got lost", args, f.Names()[0])
+			}
+		}
+		return nil
+	}
+	l, err := arrange(app, args)
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	if err := app.RunContext(context.Background(), append([]string{programName}, l.args...)); err != nil {
+		t.Fatalf("%v became %v: %v", args, l.args, err)
+	}
+	return got
+}
+
+func TestArrange(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ line, want string }{
+		{"cluster list -ojson", "--o=json cluster list"},
+		{"cluster list -o json -l a=b", "--o=json cluster list --l=a=b"},
+		{"component assign x --enabled false --cluster c", "component assign --enabled=false --cluster=c -- x"},
+		{"component assign x --enabled --cluster c", "component assign --enabled --cluster=c -- x"},
+		{"component assign --enabled falsehood --cluster c", "component assign --enabled --cluster=c -- falsehood"},
+		{"component get -- --odd -x", "component get -- --odd -x"},
+		{"ns get -", "namespace get -- -"},
+		{"namespace get namespace get", "namespace get -- namespace get"},
+		{"component patch x --set a=--cluster", "component patch --set=a=--cluster -- x"},
+		{"component patch x --set=--cluster", "component patch --set=--cluster -- x"},
+		{"cluster create x --node-count -5", "cluster create --node-count=-5 -- x"},
+		{"-v", "--v"},
+	} {
+		l, err := arrange(testSession().app(), strings.Fields(test.line))
+		if err != nil {
+			t.Errorf("%q: %v", test.line, err)
+			continue
+		}
+		if got := strings.Join(l.args, " "); got != test.want {
+			t.Errorf("%q became %q, want %q", test.line, got, test.want)
+		}
+	}
+}
+
+// TestFlagNames keeps global flags and those of commands apart: one that hides another would take its value.
+func TestFlagNames(t *testing.T) {
+	t.Parallel()
+	app := testSession().app()
+	for _, path := range leaves(app.Commands) {
+		names := map[string]bool{"help": true, "h": true}
+		for _, f := range slices.Concat(path[len(path)-1].Flags, app.Flags) {
+			for _, name := range f.Names() {
+				if names[name] {
+					t.Errorf("%s has two flags named %s", strings.Join(words(path), " "), name)
+				}
+				names[name] = true
+			}
+		}
+	}
+}
+
+// TestEveryCommandHasAScript finds commands nobody tests against a real server.
+func TestEveryCommandHasAScript(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scripts strings.Builder
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts.Write(data)
+	}
+	for _, path := range leaves(testSession().app().Commands) {
+		line := programName + " " + strings.Join(words(path), " ")
+		if line != programName+" docs" && !strings.Contains(scripts.String(), line) {
+			t.Errorf("no script in testdata/script runs %q", line)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli"
+)
+
+// result is what a run printed and how it ended.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// run executes a command line in this process, where the three streams can pretend to be terminals.
+func run(t *testing.T, env cli.Env, variables map[string]string, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if env.Stdin == nil {
+		env.Stdin = strings.NewReader("")
+	}
+	env.Stdout, env.Stderr, env.Version = &stdout, &stderr, "test"
+	env.Getenv = func(name string) string {
+		if value, ok := variables[name]; ok {
+			return value
+		}
+		if name == "XDG_CONFIG_HOME" {
+			return t.TempDir()
+		}
+		return ""
+	}
+	code := cli.Run(context.Background(), append([]string{"flux-resourceset-cli"}, args...), env)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// recorder is a server that notes what it is asked and answers with a cluster. It stands for the network only: rules
+// are tested against the real server.
+func recorder(t *testing.T, requests *[]string) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*requests = append(*requests, r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Fleet-Min-Revision"))
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Fleet-Revision", "7")
+		w.Header().Add("Warning", `299 - "first \"quoted\" piece"`)
+		_, _ = w.Write([]byte(`{"id":"c","environment":"de\u001bv","platform_components":[{"id":"p","enabled":true}],"patches":{},"new_field":1e3}`))
+	}))
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	terminal := cli.Env{StdinTerminal: true, StdoutTerminal: true, StderrTerminal: true}
+	for _, test := range []struct {
+		name, reply, args string
+		asks              bool
+		code              int
+	}{
+		{"no", "n\n", "cluster delete c", true, 1},
+		{"nothing", "", "cluster delete c", true, 1},
+		{"return", "\n", "cluster delete c", true, 1},
+		{"yes", "y\n", "cluster delete c", true, 0},
+		{"YES", "YES\n", "cluster delete c --mode orphan", true, 0},
+		{"flag", "", "cluster delete c -y", false, 0},
+		{"dry run", "", "cluster delete c --dry-run", false, 0},
+		{"unassign", "n\n", "component unassign p --cluster c", true, 1},
+		{"delete", "y\n", "namespace delete n", true, 0},
+		{"cascade", "n\n", "namespace delete n --cascade", true, 1},
+		{"update", "", "namespace update n --label a=b", false, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var requests []string
+			env := terminal
+			env.Stdin = strings.NewReader(test.reply)
+			got := run(t, env, map[string]string{"FLUX_API_URL": recorder(t, &requests).URL}, strings.Fields(test.args)...)
+			if asked := strings.Contains(got.stderr, "? [y/N] "); asked != test.asks || got.code != test.code {
+				t.Errorf("asked %v, exit %d; want %v, %d\n%s", asked, got.code, test.asks, test.code, got.stderr)
+			}
+			if sent := len(requests) > 0; sent != (test.code == 0) {
+				t.Errorf("sent: %v", requests)
+			}
+		})
+	}
+}
+
+func TestTerminalOutput(t *testing.T) {
+	t.Parallel()
+	var requests []string
+	variables := map[string]string{"FLUX_API_URL": recorder(t, &requests).URL}
+	person := cli.Env{StdoutTerminal: true, StderrTerminal: true}
+	got := run(t, person, variables, "cluster", "get", "c")
+	if !strings.HasPrefix(got.stdout, "ID   ENVIRONMENT") || !strings.Contains(got.stdout, "de?v") {
+		t.Errorf("no clean table on a terminal:\n%q", got.stdout)
+	}
+	if want := "\x1b[33mWarning:\x1b[0m first \"quoted\" piece\n"; !strings.Contains(got.stderr, want) {
+		t.Errorf("warnings on a terminal: %q", got.stderr)
+	}
+	variables["NO_COLOR"] = "1"
+	if got := run(t, person, variables, "cluster", "get", "c"); strings.Contains(got.stderr, "\x1b") {
+		t.Errorf("NO_COLOR: %q", got.stderr)
+	}
+	got = run(t, cli.Env{}, variables, "cluster", "get", "c")
+	if !json.Valid([]byte(got.stdout)) || !strings.Contains(got.stdout, `"new_field": 1e3`) {
+		t.Errorf("a field this program does not know is lost or changed:\n%s", got.stdout)
+	}
+}
+
+// TestReadsOwnWrites: a command that changes two things reads what it has written, through any replica.
+func TestReadsOwnWrites(t *testing.T) {
+	t.Parallel()
+	var requests []string
+	variables := map[string]string{"FLUX_API_URL": recorder(t, &requests).URL, "FLUX_API_TOKEN": "r", "FLUX_API_WRITE_TOKEN": "w"}
+	if got := run(t, cli.Env{}, variables, "namespace", "create", "n", "--cluster", "c"); got.code != 0 {
+		t.Fatal(got)
+	}
+	want := []string{"GET /clusters/c Bearer r ", "POST /namespaces Bearer w ", "PUT /clusters/c/namespaces/n Bearer w "}
+	if strings.Join(requests, "|") != strings.Join(want, "|") {
+		t.Errorf("got  %q\nwant %q", requests, want)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) }))
+	t.Cleanup(srv.Close)
+	variables := map[string]string{"FLUX_API_URL": srv.URL}
+	got := run(t, cli.Env{}, variables, "cluster", "list")
+	if got.code != 1 || !strings.Contains(got.stderr, "--ca-file") {
+		t.Errorf("an unknown authority: %+v", got)
+	}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	if err := os.WriteFile(ca, block, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, cli.Env{}, variables, "cluster", "list", "--ca-file", ca); got.code != 0 {
+		t.Errorf("a known authority: %+v", got)
+	}
+}
+
+// TestRealTerminal checks what the program itself takes for a terminal.
+func TestRealTerminal(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("util-linux' script makes the terminal")
+	}
+	script, err := exec.LookPath("script")
+	if err != nil {
+		t.Fatal("script is not installed: apt-get install -y bsdutils")
+	}
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []string
+	srv := recorder(t, &requests)
+	for reply, want := range map[string]string{"y\n": "ENVIRONMENT", "n\n": "not confirmed"} {
+		cmd := exec.Command(script, "-qefc", filepath.Join(bin, "flux-resourceset-cli")+" cluster delete c", "/dev/null")
+		cmd.Env = append(os.Environ(), "FLUX_API_URL="+srv.URL, "XDG_CONFIG_HOME="+t.TempDir(), "NO_COLOR=1")
+		cmd.Stdin = strings.NewReader(reply)
+		out, _ := cmd.CombinedOutput()
+		if text := string(out); !strings.Contains(text, "? [y/N]") || !strings.Contains(text, want) {
+			t.Errorf("reply %q:\n%s", reply, text)
+		}
+	}
+}
+
+// TestDocs: the manual says what the commands are.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	got := run(t, cli.Env{}, nil, "docs")
+	if got.code != 0 {
+		t.Fatal(got.stderr)
+	}
+	const name = "../docs/cli.md"
+	if *update {
+		if err := os.WriteFile(name, []byte(got.stdout), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.stdout != string(want) {
+		t.Error("docs/cli.md is not current: run make generate")
+	}
+}

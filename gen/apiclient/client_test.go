@@ -1,0 +1,310 @@
+package apiclient_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+)
+
+// connect makes a client of a server that answers as handler says. Retries do not wait.
+func connect(t *testing.T, cfg apiclient.Config, handler http.HandlerFunc) *apiclient.ClientWithResponses {
+	t.Helper()
+	srv := httptest.NewServer(handler)
+	t.Cleanup(srv.Close)
+	cfg.URL, cfg.RetryWait = srv.URL, time.Nanosecond
+	client, err := apiclient.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func answer(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body))
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"", "localhost:8080", "ftp://host", "http://", "http://user:secret@host", "http://host?x=1", "http://host#x", "http://h\x7f"} {
+		_, err := apiclient.New(apiclient.Config{URL: url})
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+	if _, err := apiclient.New(apiclient.Config{URL: "http://host", Token: "a\nb"}); err == nil {
+		t.Error("a token with a line break was accepted")
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ read, write, wantRead, wantWrite string }{
+		{"r", "w", "Bearer r", "Bearer w"},
+		{"r", "", "Bearer r", "Bearer r"},
+		{"", "w", "Bearer w", "Bearer w"},
+		{"", "", "", ""},
+	} {
+		var got []string
+		client := connect(t, apiclient.Config{Token: test.read, WriteToken: test.write, UserAgent: "test"}, func(w http.ResponseWriter, r *http.Request) {
+			got = append(got, r.Header.Get("Authorization"))
+			if r.UserAgent() != "test" {
+				t.Errorf("user agent %q", r.UserAgent())
+			}
+			answer(w, http.StatusOK, `{}`)
+		})
+		_, err1 := client.GetCluster(context.Background(), "c", nil)
+		_, err2 := client.AssignNamespace(context.Background(), "c", "n", nil)
+		if err := errors.Join(err1, err2); err != nil || got[0] != test.wantRead || got[1] != test.wantWrite {
+			t.Errorf("%+v: %q, %v", test, got, err)
+		}
+	}
+}
+
+func TestErrorsAreTyped(t *testing.T) {
+	t.Parallel()
+	client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/clusters/problem":
+			w.Header().Set("ETag", `"2-0a0a0a0a"`)
+			answer(w, http.StatusConflict, `{"title":"Conflict","status":409,"detail":"it is there","error":"conflict","errors":[{"pointer":"/id","detail":"taken"}]}`)
+		case "/clusters/proxy":
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusBadGateway)
+		case "/clusters/moved":
+			http.Redirect(w, r, "https://elsewhere.example.com/", http.StatusFound)
+		case "/clusters/same":
+			w.WriteHeader(http.StatusNotModified)
+		default:
+			answer(w, http.StatusOK, `{"id":"c"}`)
+		}
+	})
+	_, err := client.GetClusterWithResponse(context.Background(), "problem", nil)
+	var problem *apiclient.Error
+	if !errors.As(err, &problem) || problem.StatusCode != 409 || apiclient.ErrorCode(err) != "conflict" ||
+		problem.Problem.Errors[0].Pointer != "/id" || problem.Header.Get("ETag") != `"2-0a0a0a0a"` {
+		t.Errorf("%#v", problem)
+	}
+	if want := "GET /clusters/problem: 409: it is there"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	for path, want := range map[string]string{"proxy": "502: Bad Gateway", "moved": "redirects to https://elsewhere.example.com/"} {
+		if _, err := client.GetClusterWithResponse(context.Background(), path, nil); err == nil || !strings.Contains(err.Error(), want) || apiclient.ErrorCode(err) != "" {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, path := range []string{"same", "fine"} {
+		if _, err := client.GetClusterWithResponse(context.Background(), path, nil); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestRetries says for each kind of failure and call how often the call is made.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(ctx context.Context, c *apiclient.ClientWithResponses) error{
+		"get": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+			_, err := c.GetClusterWithResponse(ctx, "c", nil)
+			return err
+		},
+		"put": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+			_, err := c.UpdateNamespaceWithResponse(ctx, "n", nil, api.NamespaceUpdate{})
+			return err
+		},
+		"conditional put": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+			tag := `"1-00000000"`
+			_, err := c.UpdateNamespaceWithResponse(ctx, "n", &api.UpdateNamespaceParams{IfMatch: &tag}, api.NamespaceUpdate{})
+			return err
+		},
+		"delete": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+			_, err := c.DeleteNamespaceWithResponse(ctx, "n", nil)
+			return err
+		},
+		"post": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+			_, err := c.CreateNamespaceWithResponse(ctx, nil, api.NamespaceCreate{ID: "n"})
+			return err
+		},
+		"patch": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+			_, err := c.PatchNamespaceWithResponse(ctx, "n", nil, api.NamespacePatch{})
+			return err
+		},
+	}
+	unavailable := func(w http.ResponseWriter) {
+		w.Header().Set("Retry-After", "0")
+		answer(w, http.StatusServiceUnavailable, `{"error":"store_unavailable"}`)
+	}
+	failures := map[string]func(w http.ResponseWriter){
+		"unavailable": unavailable,
+		"unknown":     func(w http.ResponseWriter) { answer(w, http.StatusServiceUnavailable, `{"error":"outcome_unknown"}`) },
+		"later": func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "3600")
+			answer(w, http.StatusServiceUnavailable, `{"error":"store_unavailable"}`)
+		},
+		"dropped":  func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"internal": func(w http.ResponseWriter) { answer(w, http.StatusInternalServerError, `{"error":"internal_error"}`) },
+	}
+	want := map[string]map[string]int32{
+		"unavailable": {"get": 3, "put": 3, "conditional put": 3, "delete": 3, "post": 1, "patch": 1},
+		"unknown":     {"get": 1, "put": 1, "conditional put": 1, "delete": 1, "post": 1, "patch": 1},
+		"later":       {"get": 1, "put": 1, "conditional put": 1, "delete": 1, "post": 1, "patch": 1},
+		"dropped":     {"get": 3, "put": 3, "conditional put": 1, "delete": 3, "post": 1, "patch": 1},
+		"internal":    {"get": 1, "put": 1, "conditional put": 1, "delete": 1, "post": 1, "patch": 1},
+	}
+	for failure, fail := range failures {
+		for name, call := range calls {
+			t.Run(failure+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				var made atomic.Int32
+				client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+					made.Add(1)
+					fail(w)
+				})
+				if err := call(context.Background(), client); err == nil {
+					t.Error("no error")
+				}
+				if got := made.Load(); got != want[failure][name] {
+					t.Errorf("called %d times, want %d", got, want[failure][name])
+				}
+			})
+		}
+	}
+}
+
+func TestRetrySucceeds(t *testing.T) {
+	t.Parallel()
+	var made atomic.Int32
+	client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		body := make([]byte, 100)
+		n, _ := r.Body.Read(body)
+		if made.Add(1) < 3 {
+			panic(http.ErrAbortHandler)
+		}
+		answer(w, http.StatusOK, string(body[:n]))
+	})
+	rsp, err := client.UpdateNamespaceWithBodyWithResponse(context.Background(), "n", nil, "application/json", strings.NewReader(`{"id":"n"}`))
+	if err != nil || rsp.JSON200 == nil || rsp.JSON200.ID != "n" {
+		t.Errorf("the body was not sent again: %v, %+v", err, rsp)
+	}
+}
+
+// TestLostAnswer: the answer to a repeated call may be the consequence of the first one.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	var made atomic.Int32
+	client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		if made.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		answer(w, http.StatusNotFound, `{"error":"not_found","detail":"gone"}`)
+	})
+	_, err := client.DeleteNamespaceWithResponse(context.Background(), "n", nil)
+	var problem *apiclient.Error
+	if !errors.As(err, &problem) || !problem.Lost {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNoConnection(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + ln.Addr().String()
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	attempts := 0
+	client, err := apiclient.New(apiclient.Config{
+		URL: url, Retries: 4, RetryWait: time.Nanosecond,
+		Trace: func(*http.Request, *http.Response, time.Duration, error) { attempts++ },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Not even a POST can have been received, so it is repeated.
+	if _, err := client.CreateNamespaceWithResponse(context.Background(), nil, api.NamespaceCreate{ID: "n"}); err == nil || attempts != 5 {
+		t.Errorf("%d attempts: %v", attempts, err)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	client := connect(t, apiclient.Config{Timeout: 20 * time.Millisecond}, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	defer close(release)
+	_, err := client.GetClusterWithResponse(context.Background(), "c", nil)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 20ms") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := client.GetClusterWithResponse(ctx, "c", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestLargeAnswer(t *testing.T) {
+	t.Parallel()
+	var made atomic.Int32
+	client := connect(t, apiclient.Config{MaxResponse: 10}, func(w http.ResponseWriter, _ *http.Request) {
+		made.Add(1)
+		answer(w, http.StatusOK, `{"id":"a long one"}`)
+	})
+	if _, err := client.GetClusterWithResponse(context.Background(), "c", nil); err == nil || made.Load() != 1 {
+		t.Errorf("%v after %d calls", err, made.Load())
+	}
+}
+
+// TestReadYourWrites: after a change, reads ask for the revision it made.
+func TestReadYourWrites(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+r.Header.Get("X-Fleet-Min-Revision"))
+		w.Header().Set("X-Fleet-Revision", map[string]string{"GET": "99", "PUT": "7", "DELETE": "5"}[r.Method])
+		answer(w, http.StatusOK, `{}`)
+	})
+	ctx := context.Background()
+	_, err1 := client.GetCluster(ctx, "c", nil)
+	_, err2 := client.AssignNamespace(ctx, "c", "n", nil)
+	_, err3 := client.GetCluster(ctx, "c", nil)
+	_, err4 := client.UnassignNamespace(ctx, "c", "n", nil) // answered from an older revision: not a step back
+	_, err5 := client.GetCluster(ctx, "c", nil)
+	if got := strings.Join(asked, " "); errors.Join(err1, err2, err3, err4, err5) != nil || got != "GET PUT GET7 DELETE GET7" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	var got []string
+	client := connect(t, apiclient.Config{Warn: func(text string) { got = append(got, text) }}, func(w http.ResponseWriter, _ *http.Request) {
+		for _, value := range []string{`299 - "plain"`, `299 agent "a \"quoted\" \\ one" "Mon"`, `199 - "another code"`, `299 -`, `299 - unquoted`, `299 - "open`} {
+			w.Header().Add("Warning", value)
+		}
+		answer(w, http.StatusOK, `{}`)
+	})
+	if _, err := client.GetClusterWithResponse(context.Background(), "c", nil); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(got, "|") != `plain|a "quoted" \ one|open` {
+		t.Errorf("%q", got)
+	}
+}

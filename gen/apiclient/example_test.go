@@ -1,0 +1,108 @@
+package apiclient_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+	"github.com/oapi-codegen/nullable"
+)
+
+// List the clusters of one environment.
+func Example() {
+	url, stop := demoServer()
+	defer stop()
+
+	client, err := apiclient.New(apiclient.Config{URL: url, Token: "read", WriteToken: "write"})
+	if err != nil {
+		panic(err)
+	}
+	environment := "dev"
+	list, err := client.ListClustersWithResponse(context.Background(), &api.ListClustersParams{Environment: &environment})
+	if err != nil {
+		panic(err)
+	}
+	for _, cluster := range *list.JSON200 {
+		fmt.Println(cluster.ID, cluster.ClusterDNS, len(cluster.PlatformComponents))
+	}
+	// Output: demo-cluster-01 demo-cluster-01.k8s.example.com 3
+}
+
+// Set Helm values of a component on one cluster, remove one, and leave the others as they are.
+func ExampleSetValues() {
+	url, stop := demoServer()
+	defer stop()
+
+	client, err := apiclient.New(apiclient.Config{URL: url, Token: "write"})
+	if err != nil {
+		panic(err)
+	}
+	patch, err := apiclient.SetValues("podinfo", map[string]any{"replicaCount": 3, "ui.color": "#3b82f6", "ui.message": nil})
+	if err != nil {
+		panic(err)
+	}
+	rsp, err := client.PatchClusterWithResponse(context.Background(), "demo-cluster-01", nil, patch)
+	if err != nil {
+		panic(err)
+	}
+	values, err := json.Marshal(rsp.JSON200.Patches["podinfo"])
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(values))
+	// Output: {"replicaCount":3,"ui.color":"#3b82f6"}
+}
+
+// Every answer that is not a success is one type of error.
+func ExampleError() {
+	url, stop := demoServer()
+	defer stop()
+
+	client, err := apiclient.New(apiclient.Config{URL: url, Token: "write"})
+	if err != nil {
+		panic(err)
+	}
+	_, err = client.CreateClusterWithResponse(context.Background(), nil, api.ClusterCreate{
+		ID: "Edge_01", ClusterDNS: "edge-01.example.com", Environment: "nowhere",
+	})
+	var problem *apiclient.Error
+	if !errors.As(err, &problem) {
+		panic(err)
+	}
+	fmt.Println(problem.StatusCode, problem.Problem.Error)
+	for _, field := range problem.Problem.Errors {
+		fmt.Println(field.Pointer)
+	}
+	// Output:
+	// 400 validation_error
+	// /id
+	// /environment
+}
+
+// Change a document only if nobody else has since it was read.
+func Example_ifMatch() {
+	url, stop := demoServer()
+	defer stop()
+
+	client, err := apiclient.New(apiclient.Config{URL: url, Token: "write"})
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	found, err := client.GetNamespaceWithResponse(ctx, "podinfo", nil)
+	if err != nil {
+		panic(err)
+	}
+	unchanged := &api.UpdateNamespaceParams{IfMatch: found.Headers200.ETag}
+	for _, team := range []string{"web", "shop"} {
+		labels := nullable.NewNullableWithValue(map[string]string{"team": team})
+		_, err := client.UpdateNamespaceWithResponse(ctx, "podinfo", unchanged, api.NamespaceUpdate{Labels: labels})
+		fmt.Printf("%s: %q\n", team, apiclient.ErrorCode(err))
+	}
+	// Output:
+	// web: ""
+	// shop: "stale"
+}
