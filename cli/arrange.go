@@ -19,86 +19,123 @@ type line struct {
 // argument. `--` ends the flags, as everywhere. A value is joined to its flag ("--set=a=b"), so it may start with a
 // dash; but a known flag is never taken for the value of the one before it.
 func arrange(app *cli.App, args []string) (line, error) {
-	var (
-		l                           line
-		globals, locals, positional []string
-		commands                    = app.Commands
-	)
-	known := func(name string) (f cli.Flag, global bool) {
-		for i := len(l.path) - 1; i >= 0; i-- {
-			if f := findFlag(l.path[i].Flags, name); f != nil {
-				return f, false
-			}
+	a := arranger{app: app, commands: app.Commands, rest: args}
+	for len(a.rest) > 0 {
+		word := a.rest[0]
+		a.rest = a.rest[1:]
+		var err error
+		switch {
+		case word == "--":
+			a.positional, a.rest = append(a.positional, a.rest...), nil
+		case len(word) > 1 && word[0] == '-':
+			err = a.flag(word)
+		default:
+			err = a.word(word)
 		}
-		return findFlag(app.Flags, name), true
-	}
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		if arg == "--" {
-			positional = append(positional, args[i+1:]...)
-			break
-		}
-		if len(arg) < 2 || arg[0] != '-' {
-			if cmd := findCommand(commands, arg); cmd != nil && len(positional) == 0 {
-				l.path, commands = append(l.path, cmd), cmd.Subcommands
-				continue
-			}
-			if len(commands) > 0 && len(positional) == 0 {
-				return l, unknownCommand(app, l.path, arg)
-			}
-			positional = append(positional, arg)
-			continue
-		}
-		name, value, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if name == "help" || name == "h" {
-			l.help = true
-			continue
-		}
-		flag, global := known(name)
-		if flag == nil && arg[1] != '-' { // -ojson
-			if short, g := known(arg[1:2]); short != nil && takesValue(short) {
-				flag, global, name, value, hasValue = short, g, arg[1:2], arg[2:], true
-			}
-		}
-		if flag == nil {
-			return l, unknownFlag(app, l.path, arg)
-		}
-		if !hasValue && i+1 < len(args) {
-			next := args[i+1]
-			switch {
-			case takesValue(flag):
-				if other, _ := known(flagName(next)); other != nil {
-					return l, usageErrorf("the flag --%s needs a value, and got the flag %s; write --%s=%s if you mean it", name, next, name, next)
-				}
-				value, hasValue = next, true
-				i++
-			case takesBool(flag) && (next == "true" || next == "false"): // --enabled false
-				value, hasValue = next, true
-				i++
-			}
-		}
-		if takesValue(flag) && !hasValue {
-			return l, usageErrorf("the flag --%s needs a value", name)
-		}
-		token := "--" + name
-		if hasValue {
-			token += "=" + value
-		}
-		if global {
-			globals = append(globals, token)
-		} else {
-			locals = append(locals, token)
+		if err != nil {
+			return line{}, err
 		}
 	}
-	l.args = globals
-	for _, cmd := range l.path {
+	l := line{args: a.globals, path: a.path, help: a.help}
+	for _, cmd := range a.path {
 		l.args = append(l.args, cmd.Name)
 	}
-	l.args = append(l.args, locals...)
-	if len(positional) > 0 {
-		l.args = append(append(l.args, "--"), positional...)
+	l.args = append(l.args, a.locals...)
+	if len(a.positional) > 0 {
+		l.args = append(append(l.args, "--"), a.positional...)
 	}
 	return l, nil
+}
+
+// arranger is how far arrange has come.
+type arranger struct {
+	app      *cli.App
+	rest     []string       // words to come
+	path     []*cli.Command // named so far
+	commands []*cli.Command // that can be named next
+
+	globals, locals, positional []string
+
+	help bool
+}
+
+// word takes a word that is not a flag: a command as long as one can follow, then arguments.
+func (a *arranger) word(word string) error {
+	if len(a.commands) == 0 || len(a.positional) > 0 {
+		a.positional = append(a.positional, word)
+		return nil
+	}
+	cmd := findCommand(a.commands, word)
+	if cmd == nil {
+		return unknownCommand(a.app, a.path, word)
+	}
+	a.path, a.commands = append(a.path, cmd), cmd.Subcommands
+	return nil
+}
+
+// flag takes a flag, with its value from the words to come if it needs one.
+func (a *arranger) flag(word string) error {
+	name, value, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	if name == "help" || name == "h" {
+		a.help = true
+		return nil
+	}
+	flag, global := a.find(name)
+	if flag == nil && word[1] != '-' { // -ojson
+		if short, g := a.find(word[1:2]); short != nil && takesValue(short) {
+			flag, global, name, value, hasValue = short, g, word[1:2], word[2:], true
+		}
+	}
+	if flag == nil {
+		return unknownFlag(a.app, a.path, word)
+	}
+	if !hasValue {
+		var err error
+		if value, hasValue, err = a.value(flag, name); err != nil {
+			return err
+		}
+	}
+	token := "--" + name
+	if hasValue {
+		token += "=" + value
+	}
+	if global {
+		a.globals = append(a.globals, token)
+	} else {
+		a.locals = append(a.locals, token)
+	}
+	return nil
+}
+
+// value is the word after a flag, if that is the flag's value.
+func (a *arranger) value(flag cli.Flag, name string) (value string, ok bool, err error) {
+	next := ""
+	if len(a.rest) > 0 {
+		next = a.rest[0]
+	}
+	switch {
+	case takesBool(flag) && (next == "true" || next == "false"): // --enabled false
+	case !takesValue(flag):
+		return "", false, nil
+	case len(a.rest) == 0:
+		return "", false, usageErrorf("the flag --%s needs a value", name)
+	default:
+		if other, _ := a.find(flagName(next)); other != nil {
+			return "", false, usageErrorf("the flag --%s needs a value, and got the flag %s; write --%s=%s if you mean it", name, next, name, next)
+		}
+	}
+	a.rest = a.rest[1:]
+	return next, true, nil
+}
+
+// find looks for a flag where it can be: at the commands named so far, the innermost first, and everywhere.
+func (a *arranger) find(name string) (f cli.Flag, global bool) {
+	for _, cmd := range slices.Backward(a.path) {
+		if f := findFlag(cmd.Flags, name); f != nil {
+			return f, false
+		}
+	}
+	return findFlag(a.app.Flags, name), true
 }
 
 // flagName is the name a token would have as a flag, or empty.

@@ -50,8 +50,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		return exitOK
 	}
 	s.reportError(err)
-	var usage usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
 	return exitError

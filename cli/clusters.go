@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,13 +51,13 @@ var clusters = noun{
 			return c.GetCluster(ctx, id, nil, e...)
 		},
 		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-			return c.CreateClusterWithBody(ctx, nil, contentJSON, jsonBody(body), e...)
+			return c.CreateClusterWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
 		},
 		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.UpdateClusterWithBody(ctx, id, nil, contentJSON, jsonBody(body), e...)
+			return c.UpdateClusterWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
 		},
 		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.PatchClusterWithBody(ctx, id, nil, contentMergePatch, jsonBody(body), e...)
+			return c.PatchClusterWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
 		},
 		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
 			return c.DeleteCluster(ctx, id, nil, e...)

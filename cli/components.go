@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,19 +46,19 @@ var components = noun{
 			return c.GetPlatformComponent(ctx, id, nil, e...)
 		},
 		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-			return c.CreatePlatformComponentWithBody(ctx, nil, contentJSON, jsonBody(body), e...)
+			return c.CreatePlatformComponentWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
 		},
 		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.UpdatePlatformComponentWithBody(ctx, id, nil, contentJSON, jsonBody(body), e...)
+			return c.UpdatePlatformComponentWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
 		},
 		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.PatchPlatformComponentWithBody(ctx, id, nil, contentMergePatch, jsonBody(body), e...)
+			return c.PatchPlatformComponentWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
 		},
 		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
 			return c.DeletePlatformComponent(ctx, id, nil, e...)
 		},
 		assign: func(ctx context.Context, c client, cluster, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.AssignPlatformComponentWithBody(ctx, cluster, id, nil, contentJSON, jsonBody(body), e...)
+			return c.AssignPlatformComponentWithBody(ctx, cluster, id, nil, contentJSON, bytes.NewReader(body), e...)
 		},
 		unassign: func(ctx context.Context, c client, cluster, id string, e ...edit) (*http.Response, error) {
 			return c.UnassignPlatformComponent(ctx, cluster, id, nil, e...)

@@ -16,8 +16,7 @@ import (
 func (s *session) reportError(err error) {
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(red, "Error:"), printable(errorText(err)))
-	var problem *apiclient.Error
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
 		for _, field := range problem.Problem.Errors {
 			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) {
 				break // it is the first line again
@@ -40,12 +39,11 @@ func (s *session) reportError(err error) {
 
 // errorText is the first line: the server's words without method and path, which the user never typed.
 func errorText(err error) string {
-	var problem *apiclient.Error
-	if !errors.As(err, &problem) {
+	problem, ok := errors.AsType[*apiclient.Error](err)
+	if !ok {
 		return err.Error()
 	}
-	text := strings.ReplaceAll(err.Error(), problem.Error(), problemText(problem))
-	return text
+	return strings.ReplaceAll(err.Error(), problem.Error(), problemText(problem))
 }
 
 func problemText(e *apiclient.Error) string {
@@ -58,12 +56,10 @@ func problemText(e *apiclient.Error) string {
 
 // hint is what to do about an error; empty when the error says it all.
 func (s *session) hint(err error) string {
-	var withHint hintedError
-	if errors.As(err, &withHint) {
-		return withHint.hint
+	if e, ok := errors.AsType[hintedError](err); ok {
+		return e.hint
 	}
-	var problem *apiclient.Error
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
 		return hints[first(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
 	}
 	var (

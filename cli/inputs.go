@@ -26,7 +26,8 @@ var inputTypes = []inputType{
 			return c.PollPlatformComponents(ctx, dns, nil)
 		},
 		view{
-			[]string{"ID", "ENABLED", "TYPE", "VERSION", "TAG", "PATH", "PATCHES", "SOURCE", "DEPENDENCIES"}, 7,
+			[]string{"ID", "ENABLED", "TYPE", "VERSION", "TAG", "PATH", "PATCHES", "SOURCE", "DEPENDENCIES"},
+			7,
 			rowOf(func(d api.FluxPlatformComponent) []string {
 				dependencies := make([]string, len(d.Dependencies))
 				for i, dep := range d.Dependencies {
@@ -45,7 +46,8 @@ var inputTypes = []inputType{
 			return c.PollNamespaces(ctx, dns, nil)
 		},
 		view{
-			[]string{"ID", "DELETION", "LABELS", "ANNOTATIONS"}, 3,
+			[]string{"ID", "DELETION", "LABELS", "ANNOTATIONS"},
+			3,
 			rowOf(func(d api.FluxNamespace) []string {
 				return []string{d.ID, d.DeletionPolicy, pairs(d.Labels), pairs(d.Annotations)}
 			}),
@@ -57,7 +59,8 @@ var inputTypes = []inputType{
 			return c.PollRoleBindings(ctx, dns, nil)
 		},
 		view{
-			[]string{"ID", "ROLE", "SUBJECTS"}, 3,
+			[]string{"ID", "ROLE", "SUBJECTS"},
+			3,
 			rowOf(func(d api.FluxRoleBinding) []string {
 				subjects := make([]string, len(d.Subjects))
 				for i, subject := range d.Subjects {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strconv"
@@ -31,13 +32,13 @@ var namespaces = noun{
 			return c.GetNamespace(ctx, id, nil, e...)
 		},
 		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-			return c.CreateNamespaceWithBody(ctx, nil, contentJSON, jsonBody(body), e...)
+			return c.CreateNamespaceWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
 		},
 		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.UpdateNamespaceWithBody(ctx, id, nil, contentJSON, jsonBody(body), e...)
+			return c.UpdateNamespaceWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
 		},
 		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.PatchNamespaceWithBody(ctx, id, nil, contentMergePatch, jsonBody(body), e...)
+			return c.PatchNamespaceWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
 		},
 		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
 			return c.DeleteNamespace(ctx, id, nil, e...)

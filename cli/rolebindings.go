@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strconv"
@@ -37,13 +38,13 @@ var roleBindings = noun{
 			return c.GetRoleBinding(ctx, id, nil, e...)
 		},
 		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-			return c.CreateRoleBindingWithBody(ctx, nil, contentJSON, jsonBody(body), e...)
+			return c.CreateRoleBindingWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
 		},
 		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.UpdateRoleBindingWithBody(ctx, id, nil, contentJSON, jsonBody(body), e...)
+			return c.UpdateRoleBindingWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
 		},
 		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.PatchRoleBindingWithBody(ctx, id, nil, contentMergePatch, jsonBody(body), e...)
+			return c.PatchRoleBindingWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
 		},
 		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
 			return c.DeleteRoleBinding(ctx, id, nil, e...)

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -161,15 +163,12 @@ func receive(rsp *http.Response, err error) (answer, error) {
 	return a, nil
 }
 
+var linkTarget = regexp.MustCompile(`<([^>]*)>([^<]*)`)
+
 // nextPage is the query of a `Link: <…>; rel="next"` header.
 func nextPage(h http.Header) url.Values {
-	for _, link := range strings.Split(strings.Join(h.Values("Link"), ","), ",") {
-		target, params, ok := strings.Cut(link, ";")
-		if !ok || !strings.Contains(params, `rel="next"`) {
-			continue
-		}
-		u, err := url.Parse(strings.Trim(strings.TrimSpace(target), "<>"))
-		if err == nil {
+	for _, link := range linkTarget.FindAllStringSubmatch(strings.Join(h.Values("Link"), ","), -1) {
+		if u, err := url.Parse(link[1]); err == nil && strings.Contains(link[2], `rel="next"`) {
 			return u.Query()
 		}
 	}
@@ -180,9 +179,7 @@ func nextPage(h http.Header) url.Values {
 func query(values url.Values) edit {
 	return func(_ context.Context, req *http.Request) error {
 		q := req.URL.Query()
-		for name, v := range values {
-			q[name] = v
-		}
+		maps.Copy(q, values)
 		req.URL.RawQuery = q.Encode()
 		return nil
 	}

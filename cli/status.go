@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -151,7 +150,7 @@ func (s *session) printVersion(c *cli.Context) error {
 		return err
 	}
 	return s.print(c, output{
-		document: json.RawMessage(document),
+		document: document,
 		tables: func() ([]table, error) {
 			return []table{{
 				header: []string{"VERSION", "GO", "PLATFORM"},

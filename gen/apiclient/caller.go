@@ -52,8 +52,7 @@ func (c *caller) Do(req *http.Request) (*http.Response, error) {
 		if again {
 			continue
 		}
-		var problem *Error
-		if errors.As(err, &problem) {
+		if problem, ok := errors.AsType[*Error](err); ok {
 			problem.Lost = lost
 			return nil, err
 		}
@@ -140,8 +139,7 @@ func (c *caller) retry(req *http.Request, err error, attempt int) (wait time.Dur
 	}
 	wait = c.cfg.RetryWait << attempt
 	idempotent := isRead(req.Method) || req.Method == http.MethodPut || req.Method == http.MethodDelete
-	var problem *Error
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[*Error](err); ok {
 		// outcome_unknown: the change may have been made, and only a person can say what to do about it.
 		again = idempotent && problem.StatusCode == http.StatusServiceUnavailable && problem.Problem.Error != "outcome_unknown"
 		return max(wait, problem.RetryAfter), again
@@ -158,12 +156,11 @@ func (c *caller) retry(req *http.Request, err error, attempt int) (wait time.Dur
 
 // maybeReceived is false when the connection was never made, or the server said that it did nothing.
 func maybeReceived(err error) bool {
-	var problem *Error
-	if errors.As(err, &problem) {
+	if _, ok := errors.AsType[*Error](err); ok {
 		return false
 	}
-	var op *net.OpError
-	return !errors.As(err, &op) || op.Op != "dial"
+	op, ok := errors.AsType[*net.OpError](err)
+	return !ok || op.Op != "dial"
 }
 
 // rootCause takes off the *url.Error, which repeats the method and the URL.

@@ -47,8 +47,7 @@ func (e *Error) Error() string {
 
 // ErrorCode is the stable code of an error's [Error] ("not_found", "conflict", …), or empty when it has none.
 func ErrorCode(err error) string {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Problem.Error
 	}
 	return ""

@@ -1,0 +1,324 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+	"github.com/urfave/cli/v2"
+)
+
+// all reads a complete list: every page, up to limit documents (0: all). size is that of a page; 0: the server's.
+func (s *session) all(limit, size int, page func(e ...edit) (*http.Response, error)) ([]json.RawMessage, error) {
+	docs := []json.RawMessage{}
+	var edits []edit
+	if limit > 0 && (size == 0 || limit < size) {
+		size = limit
+	}
+	if size > 0 {
+		edits = []edit{query(url.Values{"limit": {strconv.Itoa(min(size, maxPage))}})}
+	}
+	for {
+		a, err := receive(page(edits...))
+		if err != nil {
+			return nil, err
+		}
+		var more []json.RawMessage
+		if err := a.decode(&more); err != nil {
+			return nil, err
+		}
+		docs = append(docs, more...)
+		switch {
+		case limit > 0 && len(docs) >= limit:
+			if a.total > limit {
+				s.note("Showing %d of %d.", limit, a.total)
+			} else if a.next != nil || len(docs) > limit {
+				s.note("Showing the first %d; there are more.", limit)
+			}
+			return docs[:limit], nil
+		case a.next == nil || len(more) == 0:
+			return docs, nil
+		}
+		edits = []edit{query(a.next)}
+	}
+}
+
+// maxPage is the largest page of documents the server gives.
+const maxPage = 10000
+
+func (s *session) listCommand(n noun, filters ...filter) *cli.Command {
+	cmd := &cli.Command{
+		Name:  "list",
+		Usage: "List " + n.plural + ", all of them",
+		Flags: []cli.Flag{limitFlag()},
+	}
+	for _, f := range filters {
+		cmd.Flags = append(cmd.Flags, f.flag)
+	}
+	cmd.Action = func(c *cli.Context) error {
+		if _, err := arguments(c); err != nil {
+			return err
+		}
+		limit, err := limitOf(c)
+		if err != nil {
+			return err
+		}
+		api, err := s.ready(c)
+		if err != nil {
+			return err
+		}
+		docs, err := s.all(limit, n.page, func(e ...edit) (*http.Response, error) {
+			return n.api.list(c.Context, api, append([]edit{filterEdit(c, filters)}, e...)...)
+		})
+		if err != nil {
+			return err
+		}
+		document, err := encode(docs)
+		if err != nil {
+			return err
+		}
+		return s.print(c, n.shown(document, docs...))
+	}
+	return cmd
+}
+
+// filter is a flag of a list that becomes a parameter of the query.
+type filter struct {
+	flag  cli.Flag
+	param string
+}
+
+func filterEdit(c *cli.Context, filters []filter) edit {
+	values := url.Values{}
+	for _, f := range filters {
+		name := f.flag.Names()[0]
+		if c.IsSet(name) {
+			values.Set(f.param, fmt.Sprint(c.Value(name)))
+		}
+	}
+	return query(values)
+}
+
+func limitFlag() cli.Flag {
+	return &cli.IntFlag{Name: "limit", Usage: "at most `N` entries; says so when there are more (default: all)"}
+}
+
+func limitOf(c *cli.Context) (int, error) {
+	limit := c.Int("limit")
+	if c.IsSet("limit") && limit < 1 {
+		return 0, usageErrorf("--limit must be at least 1")
+	}
+	return limit, nil
+}
+
+// ready checks what can be checked before anything is sent, and connects.
+func (s *session) ready(c *cli.Context) (client, error) {
+	if err := s.checkOutput(c); err != nil {
+		return nil, err
+	}
+	return s.client(c)
+}
+
+func (s *session) getCommand(n noun) *cli.Command {
+	return &cli.Command{
+		Name:      "get",
+		Usage:     "Show one " + n.title + ", or several as a list",
+		ArgsUsage: "NAME...",
+		Action: func(c *cli.Context) error {
+			ids, err := severalArguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			api, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			return s.getSeveral(c, n, ids, func(id string) (answer, error) {
+				return receive(n.api.get(c.Context, api, id))
+			})
+		},
+	}
+}
+
+// getSeveral shows what it finds, as kubectl does, and fails if anything is missing. Nothing found prints nothing.
+func (s *session) getSeveral(c *cli.Context, n noun, ids []string, get func(id string) (answer, error)) error {
+	var (
+		docs []json.RawMessage
+		errs []error
+	)
+	for _, id := range ids {
+		a, err := get(id)
+		if err == nil {
+			docs = append(docs, a.body)
+			continue
+		}
+		if apiclient.ErrorCode(err) != "not_found" {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	if len(ids) == 1 && len(docs) == 1 {
+		return s.print(c, n.one(docs[0]))
+	}
+	if len(docs) > 0 {
+		document, err := encode(docs)
+		if err != nil {
+			return err
+		}
+		if err := s.print(c, n.shown(document, docs...)); err != nil {
+			return err
+		}
+	}
+	for _, err := range errs[:max(0, len(errs)-1)] {
+		s.reportError(err)
+	}
+	if len(errs) > 0 {
+		return errs[len(errs)-1]
+	}
+	return nil
+}
+
+func (s *session) updateCommand(n noun) *cli.Command {
+	return &cli.Command{
+		Name:      "update",
+		Usage:     "Change the fields given of a " + n.title + " that exists; the others stay",
+		ArgsUsage: "NAME",
+		Flags:     slices.Concat(flagsOf(n.fields), []cli.Flag{fileFlag("fields of the document")}, writeFlags()),
+		Action: func(c *cli.Context) error {
+			id, body, err := s.documentFrom(c, n)
+			if err != nil {
+				return err
+			}
+			if len(body) == 1 {
+				return usageErrorf("nothing to change: give at least one field")
+			}
+			return s.change(c, n, func(api client) (answer, error) {
+				data, err := encode(body)
+				if err != nil {
+					return answer{}, err
+				}
+				return receive(n.api.update(c.Context, api, id, data, writeEdits(c)...))
+			})
+		},
+	}
+}
+
+func (s *session) patchDocumentCommand(n noun) *cli.Command {
+	return &cli.Command{
+		Name:      "patch",
+		Usage:     "Merge a patch into a " + n.title + ": null removes, objects merge, lists replace (RFC 7396)",
+		ArgsUsage: "NAME",
+		Flags: slices.Concat([]cli.Flag{
+			&cli.StringFlag{Name: "patch", Aliases: []string{"p"}, Usage: "the patch, as `JSON` or YAML"},
+			fileFlag("the patch"),
+		}, writeFlags()),
+		Action: func(c *cli.Context) error {
+			ids, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			if c.IsSet("patch") == c.IsSet("file") {
+				return usageErrorf("give the patch with either -p or -f")
+			}
+			source, name := []byte(c.String("patch")), "-p"
+			if c.IsSet("file") {
+				name = c.String("file")
+				if source, err = s.fileOrStdin(name); err != nil {
+					return err
+				}
+			}
+			body, err := objectOf(source, name)
+			if err != nil {
+				return err
+			}
+			return s.change(c, n, func(api client) (answer, error) {
+				return receive(n.api.patch(c.Context, api, ids[0], body, writeEdits(c)...))
+			})
+		},
+	}
+}
+
+// change makes a change that answers with a document of the kind, and prints it.
+func (s *session) change(c *cli.Context, n noun, do func(api client) (answer, error)) error {
+	api, err := s.ready(c)
+	if err != nil {
+		return err
+	}
+	a, err := do(api)
+	if err != nil {
+		return err
+	}
+	return s.printChange(c, n.one(a.body))
+}
+
+// deleteCommand deletes a definition, which the server refuses as long as clusters use it. scriptsMay: without a
+// terminal it needs no --yes, unless it cascades.
+func (s *session) deleteCommand(n noun, scriptsMay bool) *cli.Command {
+	return &cli.Command{
+		Name:      "delete",
+		Usage:     "Delete a " + n.title + " that no cluster uses",
+		ArgsUsage: "NAME",
+		Flags: slices.Concat([]cli.Flag{
+			&cli.BoolFlag{Name: "cascade", Usage: "take it off every cluster that uses it, in the same change"},
+			yesFlag(),
+		}, writeFlags()),
+		Action: func(c *cli.Context) error {
+			ids, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			what := fmt.Sprintf("delete the %s %q", n.title, ids[0])
+			if c.Bool("cascade") {
+				what += ", also from every cluster that uses it"
+			}
+			if err := s.confirm(c, what, scriptsMay && !c.Bool("cascade")); err != nil {
+				return err
+			}
+			return s.change(c, n, func(api client) (answer, error) {
+				edits := writeEdits(c)
+				if c.Bool("cascade") {
+					edits = append(edits, query(url.Values{"cascade": {"true"}}))
+				}
+				return receive(n.api.delete(c.Context, api, ids[0], edits...))
+			})
+		},
+	}
+}
+
+// maxRaces is how often a change that depends on what was read is tried again after somebody else was faster.
+const maxRaces = 5
+
+// upsert creates a document or, when it exists, changes the fields given. The change is tied to the version that was
+// found, so that a document deleted and created anew in between is not mistaken for it. A validation error may only
+// mean that the fields given are too few for a new document, so that, too, asks whether there is one.
+func (s *session) upsert(c *cli.Context, n noun, api client, id string, doc map[string]any) (a answer, existed bool, err error) {
+	body, err := encode(doc)
+	if err != nil {
+		return answer{}, false, err
+	}
+	edits := writeEdits(c)
+	for range maxRaces {
+		a, err = receive(n.api.create(c.Context, api, body, edits...))
+		if code := apiclient.ErrorCode(err); code != "conflict" && code != "validation_error" {
+			return a, false, err
+		}
+		refusal := err
+		found, err := receive(n.api.get(c.Context, api, id))
+		if apiclient.ErrorCode(err) == "not_found" {
+			return answer{}, false, refusal // of something else, such as a DNS name that is taken
+		}
+		if err != nil {
+			return answer{}, false, err
+		}
+		a, err = receive(n.api.update(c.Context, api, id, body, append(slices.Clone(edits), header("If-Match", found.etag))...))
+		if code := apiclient.ErrorCode(err); code != "stale" && code != "not_found" {
+			return a, true, err
+		}
+	}
+	return answer{}, false, errors.New("somebody else keeps changing it at the same time; try again")
+}
