@@ -10,6 +10,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -17,8 +18,8 @@ import (
 const maxDepth = 64
 
 // ParseJSON reads JSON from outside into maps, slices, strings, booleans and json.Number. It reports what a typed
-// decoder would silently repair or round: invalid UTF-8, duplicate keys, \u0000, integers above 2^53, and nesting
-// deeper than 64.
+// decoder would silently repair or round: invalid UTF-8, halves of surrogate pairs, duplicate keys, \u0000, integers
+// above 2^53, and nesting deeper than 64.
 func ParseJSON(body []byte) (any, error) {
 	if !utf8.Valid(body) {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "the body is not valid UTF-8"}})
@@ -34,10 +35,43 @@ func ParseJSON(body []byte) (any, error) {
 	if err != nil {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "the body is not valid JSON: " + jsonError(err)}})
 	}
+	if i := loneSurrogate(body); i >= 0 {
+		p.problem("", fmt.Sprintf("half of a surrogate pair (at byte %d) stands for no character", i))
+	}
 	if err := Invalid(p.problems); err != nil {
 		return nil, err
 	}
 	return v, nil
+}
+
+// loneSurrogate finds the first \u escape in valid JSON that is half of a surrogate pair, or returns -1. The decoder
+// would put U+FFFD in its place.
+func loneSurrogate(body []byte) int {
+	unit := func(i int) rune {
+		if i+6 > len(body) || body[i] != '\\' || body[i+1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(body[i+2:i+6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	for i := 0; i < len(body); i++ {
+		if body[i] != '\\' {
+			continue
+		}
+		r := unit(i)
+		switch {
+		case !utf16.IsSurrogate(r):
+			i++ // whatever is escaped
+		case utf16.DecodeRune(r, unit(i+6)) == utf8.RuneError:
+			return i
+		default:
+			i += 11
+		}
+	}
+	return -1
 }
 
 // ParseObject is ParseJSON for a body that must be an object.
