@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,6 +87,9 @@ func conforms(req *http.Request, sent []byte, res *http.Response, body []byte) e
 		find.Method = http.MethodGet
 	}
 	route, params, err := router.FindRoute(find)
+	if err == nil && strings.HasSuffix(find.URL.Path, "/") {
+		err = errors.New("that router forgives a slash at the end; ours does not")
+	}
 	if err != nil {
 		if res.StatusCode < 300 && !strings.HasPrefix(req.URL.Path, "/docs") {
 			return fmt.Errorf("the contract has no such operation: %w", err)
@@ -97,7 +101,7 @@ func conforms(req *http.Request, sent []byte, res *http.Response, body []byte) e
 		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true, IncludeResponseStatus: true,
 		ExcludeReadOnlyValidations: true, SkipSettingDefaults: true,
 	}}
-	if res.StatusCode < 300 {
+	if res.StatusCode < 300 && req.ContentLength >= 0 { // a stream is not kept
 		if err := openapi3filter.ValidateRequest(req.Context(), input); err != nil {
 			return fmt.Errorf("the request is not one that the contract allows: %w", err)
 		}

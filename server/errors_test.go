@@ -1,0 +1,235 @@
+package server_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+func TestMethodNotAllowed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, path := range []string{"/clusters", demoCluster, demoPolls + "/namespaces", "/health", "/openapi.yaml", "/revisions/1", "/docs/"} {
+		for _, method := range []string{"PURGE", "TRACE", "FOO", "get", "PROPFIND"} {
+			got := w.do(method, path, "")
+			require.Contains(t, []int{404, 405}, got.status, "%s %s", method, path)
+			if got.status == 405 {
+				got.problem(405, "method_not_allowed")
+				require.Contains(t, got.header.Get("Allow"), "GET", "%s %s", method, path)
+			}
+		}
+	}
+	w.unchanged(func() {
+		require.Contains(t, w.do("POST", demoCluster, `{}`).problem(405, "method_not_allowed").header.Get("Allow"), "PATCH")
+		w.do("DELETE", "/clusters", "").problem(405, "method_not_allowed")
+		w.do("POST", demoPolls+"/namespaces", `{}`).problem(405, "method_not_allowed")
+		// A method override is a header like any other.
+		w.do("POST", demoCluster, `{}`, "X-HTTP-Method-Override", "DELETE").want(405)
+		w.get(demoCluster, "X-HTTP-Method-Override", "DELETE", "X-Method-Override", "DELETE").want(200)
+		w.get(demoCluster + "?_method=DELETE").want(400)
+	})
+}
+
+func TestNotFound(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
+		w := setupWith(t, options{mode: mode})
+		for _, path := range []string{"/", "/nowhere", "/api", "/api/v2/flux", "/clusters/a/b/c", "/clusters/", "/Clusters", "/.env", "/openapi.yaml/", "/debug/pprof/", "/%00", "/clusters/%2e%2e/secret"} {
+			for _, method := range []string{"GET", "POST", "DELETE"} {
+				got := w.do(method, path, "")
+				require.Equal(t, 404, got.status, "%s %s %s", mode, method, path)
+			}
+		}
+	}
+}
+
+// Ids in a path are data too.
+func TestPathIDs(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.unchanged(func() {
+		for _, id := range []string{"%2F", "..%2F..%2Fetc", "%00", "%ff%fe", "a%20b", "Demo-Cluster-01", "demo-cluster-01%00", "%25", "*", strings.Repeat("a", 253), "%F0%9F%9A%80", "'%20or%201=1"} {
+			for _, path := range []string{"/clusters/", "/namespaces/", "/platform_components/", "/rolebindings/"} {
+				w.get(path+id).problem(404, "not_found")
+				w.delete(path+id).problem(404, "not_found")
+			}
+			w.put(demoCluster+"/namespaces/"+id, "").problem(404, "not_found")
+		}
+		w.get("/clusters/"+strings.Repeat("a", 254)).problem(400, "validation_error")
+	})
+}
+
+func TestReadOnlyMode(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, options{mode: server.ModeReadOnly})
+	w.unchanged(func() {
+		for _, s := range samples {
+			w.do("POST", s.path, s.create).problem(405, "method_not_allowed")
+			w.put(s.path+"/x", s.merge).problem(405, "method_not_allowed")
+			w.patch(s.path+"/x", s.merge).problem(405, "method_not_allowed")
+			w.delete(s.path+"/x").problem(405, "method_not_allowed")
+			w.get(s.path).problem(404, "not_found")
+			w.get(s.path+"/x").problem(404, "not_found")
+		}
+		w.put(demoCluster+"/namespaces/podinfo", "").problem(405, "method_not_allowed")
+		w.get("/revisions").problem(404, "not_found")
+	})
+	w.get("/docs/").want(200)
+	w.requirePolls(demoDNS, 200, "")
+}
+
+// A request id from outside is kept where it is plain text, and replaced where it could forge something.
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, kept := range []string{"abc-123", "x", strings.Repeat("a", 128), `quoted"<>`} {
+		require.Equal(t, kept, w.get(demoCluster, "X-Request-Id", kept).header.Get("X-Request-Id"))
+	}
+	for _, replaced := range []string{"a b", "tab\tbed", strings.Repeat("a", 129), "grüße", "\u2028", "\xff\xfe"} {
+		require.Len(t, w.get(demoCluster, "X-Request-Id", replaced).header.Get("X-Request-Id"), 36, replaced)
+	}
+	for _, injected := range []string{"x\r\nSet-Cookie: a=b", "x\nSet-Cookie: a=b", "x\x00y", "x\rSet-Cookie: a=b"} {
+		got := raw(t, w, "GET /clusters HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+readToken+"\r\nX-Request-Id: "+injected+"\r\nConnection: close\r\n\r\n")
+		require.Empty(t, got.header.Get("Set-Cookie"))
+		require.NotEqual(t, injected, got.header.Get("X-Request-Id"))
+	}
+	require.NotContains(t, w.logs.String(), "Set-Cookie: a=b\n")
+}
+
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.faults.set(func(f *faultyStore) { f.panics = true })
+	got := w.get("/revisions", "X-Request-Id", "boom-1").problem(500, "internal_error")
+	require.Contains(t, got.json()["detail"], "boom-1")
+	for _, leak := range []string{"secret", "goroutine", ".go:", "panic"} {
+		require.NotContains(t, string(got.body), leak)
+	}
+	failed := w.logs.lines(t, "request failed")
+	require.Len(t, failed, 1)
+	require.Equal(t, "boom-1", failed[0]["request_id"])
+	require.Contains(t, failed[0]["error"], "the secret of")
+	require.Equal(t, 1.0, w.metric("flux_resourceset_panics_total"))
+	w.get(demoCluster).want(200)
+}
+
+// While the store is away reads and polls go on, and writes say when to come back.
+func TestStoreUnavailable(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	before := w.poll(demoPolls + "/platform-components")
+	w.faults.set(func(f *faultyStore) {
+		f.fail = fmt.Errorf("%w: dial tcp db.internal:5432, password %s", store.ErrUnavailable, readPrevious)
+	})
+	w.requireOutage(before)
+	w.faults.set(func(f *faultyStore) { f.fail = nil })
+	w.get("/ready").want(200)
+	w.patch(demoCluster, `{"environment":"qa"}`).want(200)
+}
+
+func TestStoreClosed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	before := w.poll(demoPolls + "/platform-components")
+	require.NoError(t, w.store.Close())
+	w.requireOutage(before)
+}
+
+func (w *world) requireOutage(before *answer) {
+	w.t.Helper()
+	for _, refused := range []*answer{
+		w.patch(demoCluster, `{"environment":"qa"}`), w.create503("/namespaces", `{"id":"x"}`), w.delete(demoCluster), w.put(demoCluster+"/namespaces/traefik", `{}`, "Content-Type", ""),
+	} {
+		if refused.status == 200 { // assigned already: nothing to commit
+			continue
+		}
+		refused.problem(503, "store_unavailable")
+		require.Equal(w.t, "1", refused.header.Get("Retry-After"))
+		require.NotContains(w.t, string(refused.body), "db.internal")
+	}
+	w.get("/revisions").problem(503, "store_unavailable")
+	notReady := w.get("/ready").want(503)
+	require.Equal(w.t, "the store does not answer", at(notReady.json(), "checks", "store"))
+	require.NotContains(w.t, string(notReady.body), "db.internal")
+	w.get("/health").want(200)
+	after := w.poll(demoPolls + "/platform-components").want(200)
+	require.Equal(w.t, before.body, after.body)
+	require.Equal(w.t, "dev", w.get(demoCluster).want(200).json()["environment"])
+	w.patch(demoCluster+"?dry_run=true", `{"environment":"qa"}`).want(200)
+	w.patch(demoCluster, `{"nonsense":1}`).problem(400, "validation_error")
+}
+
+func (w *world) create503(path, body string) *answer {
+	w.t.Helper()
+	return w.do(http.MethodPost, path, body)
+}
+
+// An unclear commit is reported as unknown, with what to look for, and nobody is told to send it again blindly.
+func TestOutcomeUnknown(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.faults.set(func(f *faultyStore) { f.commit = fmt.Errorf("%w: connection reset", store.ErrUnknown) })
+	got := w.patch(demoCluster, `{"environment":"qa"}`).problem(503, "outcome_unknown")
+	require.Empty(t, got.header.Get("Retry-After"))
+	require.Regexp(t, `commit [0-9a-f-]{36}`, got.json()["detail"])
+	require.NotContains(t, string(got.body), "connection reset")
+}
+
+func TestUnexpectedStoreError(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.faults.set(func(f *faultyStore) { f.commit = fmt.Errorf("%w at page 7", store.ErrCorrupt) })
+	got := w.patch(demoCluster, `{"environment":"qa"}`).problem(500, "internal_error")
+	require.NotContains(t, string(got.body), "page 7")
+	w.faults.set(func(f *faultyStore) { f.commit = store.ErrReadOnly })
+	w.patch(demoCluster, `{"environment":"qa"}`).problem(405, "method_not_allowed")
+	w.requirePolls(demoDNS, 200, "")
+}
+
+// Polls are the bulk of what happens and say nothing new: they are logged at debug only, as probes are.
+func TestRequestLog(t *testing.T) {
+	t.Parallel()
+	for level, want := range map[slog.Level]int{slog.LevelInfo: 2, slog.LevelDebug: 6} {
+		w := setupWith(t, options{level: level})
+		w.poll(demoPolls + "/namespaces").want(200)
+		w.get("/health").want(200)
+		w.get("/ready").want(200)
+		w.get("/metrics").want(200)
+		w.patch(demoCluster, `{"environment":"qa"}`, "X-Request-Id", "w-1", "User-Agent", "test").want(200)
+		w.get("/clusters/nobody").want(404)
+		lines := w.logs.lines(t, "request")
+		require.Len(t, lines, want, level)
+		for _, line := range lines {
+			if line["method"] != "PATCH" {
+				continue
+			}
+			require.Equal(t, "w-1", line["request_id"])
+			require.Equal(t, demoCluster, line["path"])
+			require.EqualValues(t, 200, line["status"])
+			require.Equal(t, "static-write", line["actor"])
+			require.Equal(t, "test", line["user_agent"])
+			require.Contains(t, line, "took")
+			require.Contains(t, line, "remote")
+		}
+	}
+}
+
+func TestHardenedHeaders(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, path := range []string{"/clusters", "/health", "/openapi.json", "/docs/", "/nowhere"} {
+		got := w.get(path)
+		require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"), path)
+		require.Equal(t, "no-store", got.header.Get("Cache-Control"), path)
+		require.Empty(t, got.header.Get("Server"), path)
+		require.Empty(t, got.header.Get("Access-Control-Allow-Origin"), path)
+	}
+	require.Contains(t, w.get("/docs/").header.Get("Content-Security-Policy"), "default-src 'none'")
+}
