@@ -59,6 +59,9 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 	if err := importDocuments(ctx, ses.tx, snap.Records); err != nil {
 		return err
 	}
+	if snap.Head == (fleet.Head{}) {
+		return nil
+	}
 	tag, err := ses.tx.Exec(ctx, moveHead, int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records),
 		int64(0), fleet.Head{}.ID.String(), newestVersion())
 	if err == nil && tag.RowsAffected() != 1 {

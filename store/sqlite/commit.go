@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 const (
@@ -27,10 +29,16 @@ func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) err
 	if s.cfg.ReadOnly {
 		return store.ErrReadOnly
 	}
-	if err := valid(base, c); err != nil {
+	if err := backend.CheckCommit(base, c); err != nil {
 		return err
 	}
-	doing := fmt.Sprintf("committing revision %d", c.Revision)
+	return s.transact(ctx, fmt.Sprintf("committing revision %d", c.Revision), c.ID, func(conn *sql.Conn) error {
+		return write(ctx, conn, base, c)
+	})
+}
+
+// transact runs do in a transaction that adds the commit id to the log, alone or as the last of several.
+func (s *Store) transact(ctx context.Context, doing string, id uuid.UUID, do func(*sql.Conn) error) error {
 	h, err := s.handles(ctx)
 	if err != nil {
 		return err
@@ -43,7 +51,7 @@ func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) err
 	if err := begin(ctx, conn); err != nil {
 		return translate(ctx, doing, err)
 	}
-	err = write(ctx, conn, base, c)
+	err = do(conn)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -58,23 +66,10 @@ func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) err
 	// that ends now must not make a commit look undone.
 	if err := s.commit(context.WithoutCancel(ctx), conn); err != nil {
 		rollback(conn)
-		return s.settle(h, c, translate(context.WithoutCancel(ctx), doing, err))
+		return s.settle(h, id, translate(context.WithoutCancel(ctx), doing, err))
 	}
 	if err := h.unmoved(s.cfg.Path); err != nil {
 		return fmt.Errorf("%w: %s: %w", store.ErrUnknown, doing, err)
-	}
-	return nil
-}
-
-// valid checks what every backend relies on and no SQL can tell clearly.
-func valid(base fleet.Head, c fleet.Commit) error {
-	if c.Revision != base.Revision+1 {
-		return fmt.Errorf("commit: revision %d cannot follow %d", c.Revision, base.Revision)
-	}
-	for _, ch := range c.Changes {
-		if ch.Before == nil && ch.After == nil {
-			return fmt.Errorf("commit: the change of %s %q has neither before nor after", ch.Kind, ch.ID)
-		}
 	}
 	return nil
 }
@@ -105,11 +100,11 @@ func rollback(conn *sql.Conn) {
 }
 
 // settle finds out whether a commit that answered with failed is in the log all the same.
-func (s *Store) settle(h *handles, c fleet.Commit, failed error) error {
+func (s *Store) settle(h *handles, id uuid.UUID, failed error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	var revision fleet.Revision
-	err := h.reader.QueryRowContext(ctx, `SELECT revision FROM commits WHERE id = ?`, c.ID.String()).Scan(&revision)
+	err := h.reader.QueryRowContext(ctx, `SELECT revision FROM commits WHERE id = ?`, id.String()).Scan(&revision)
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
 		if moved := h.unmoved(s.cfg.Path); moved != nil {
 			err = moved
@@ -151,14 +146,24 @@ func write(ctx context.Context, conn *sql.Conn, base fleet.Head, c fleet.Commit)
 	if err != nil {
 		return err
 	}
-	if _, err := conn.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, reason, request_id) VALUES (?, ?, ?, ?, ?, ?)`,
-		int64(c.Revision), c.ID.String(), at, c.Actor, c.Reason, c.RequestID); err != nil {
-		return fmt.Errorf("adding commit %s to the log: %w", c.ID, err)
+	if err := writeLog(ctx, conn, c); err != nil {
+		return err
 	}
-	for seq, ch := range c.Changes {
+	for _, ch := range c.Changes {
 		if err := apply(ctx, conn, c, ch); err != nil {
 			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)
 		}
+	}
+	return nil
+}
+
+// writeLog adds a commit to the log.
+func writeLog(ctx context.Context, conn *sql.Conn, c fleet.Commit) error {
+	if _, err := conn.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, reason, request_id) VALUES (?, ?, ?, ?, ?, ?)`,
+		int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Reason, c.RequestID); err != nil {
+		return fmt.Errorf("adding commit %s to the log: %w", c.ID, err)
+	}
+	for seq, ch := range c.Changes {
 		if _, err := conn.ExecContext(ctx, `INSERT INTO changes (revision, seq, kind, id, before, after) VALUES (?, ?, ?, ?, ?, ?)`,
 			int64(c.Revision), seq, string(ch.Kind), ch.ID, text(ch.Before), text(ch.After)); err != nil {
 			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)

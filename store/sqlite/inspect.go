@@ -8,36 +8,20 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // versionTable is golang-migrate's. It exists in every file a migrator of ours has touched.
 const versionTable = "schema_migrations"
 
 // newestVersion is the schema this binary works with: the highest number among the embedded migrations.
-var newestVersion = sync.OnceValue(func() int {
-	files, err := fs.ReadDir(migrations.SQLite, "sqlite")
-	if err != nil {
-		panic(err) // embedded: only a broken build gets here
-	}
-	newest := 0
-	for _, f := range files {
-		number, _, _ := strings.Cut(f.Name(), "_")
-		n, err := strconv.Atoi(number)
-		if err != nil {
-			panic(fmt.Errorf("migration %s: %w", f.Name(), err))
-		}
-		newest = max(newest, n)
-	}
-	return newest
-})
+var newestVersion = sync.OnceValue(func() int { return backend.NewestVersion(migrations.SQLite, "sqlite") })
 
 var errNoHead = fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
 
@@ -56,23 +40,10 @@ func (c contents) has(table string) bool { return slices.Contains(c.tables, tabl
 
 // ours tells whether the file has our schema, and ErrNotInitialised or ErrSchema when it has not or has another one.
 func (c contents) ours(path string) error {
-	newest := newestVersion()
-	switch {
-	case !c.exists:
+	if !c.exists {
 		return fmt.Errorf("%w: %s does not exist", store.ErrNotInitialised, path)
-	case c.dirty:
-		return fmt.Errorf("%w: a migration of %s was interrupted on its way to version %d, and this binary needs version %d: "+
-			"run `flux-resourceset migrate up`", store.ErrSchema, path, c.version, newest)
-	case c.version == 0:
-		return fmt.Errorf("%w: %s has no schema", store.ErrNotInitialised, path)
-	case c.version > newest:
-		return fmt.Errorf("%w: %s has version %d, this binary knows only versions up to %d: use a newer binary",
-			store.ErrSchema, path, c.version, newest)
-	case c.version < newest:
-		return fmt.Errorf("%w: %s has version %d, this binary needs version %d: run `flux-resourceset migrate up`",
-			store.ErrSchema, path, c.version, newest)
 	}
-	return nil
+	return backend.Schema{Version: c.version, Dirty: c.dirty}.Fits(newestVersion(), path)
 }
 
 // inspect looks into a database file without changing it.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // head is the row every commit moves.
@@ -105,18 +106,14 @@ func (s *Store) Load(ctx context.Context) (store.Snapshot, error) {
 		if err != nil {
 			return err
 		}
-		if int64(len(records)) != h.documents {
-			return fmt.Errorf("%w: it holds %d documents and counts %d", store.ErrCorrupt, len(records), h.documents)
+		found := store.Snapshot{Head: h.Head, Records: records}
+		if err := backend.CheckSnapshot(found, h.documents); err != nil {
+			return err
 		}
-		for _, r := range records {
-			if r.Revision > h.Revision {
-				return fmt.Errorf("%w: %s %q is of revision %d and the head of %d", store.ErrCorrupt, r.Kind, r.ID, r.Revision, h.Revision)
-			}
-		}
-		snap = store.Snapshot{Head: h.Head, Records: records}
 		if h.Revision > 0 {
-			snap.At = microtime(h.at)
+			found.At = microtime(h.at)
 		}
+		snap = found
 		return nil
 	})
 	return snap, err
@@ -164,7 +161,7 @@ func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet
 		if err != nil {
 			return err
 		}
-		return gapless(commits, after, h, limit)
+		return backend.CheckLog(commits, after, h.Head, limit)
 	})
 	if err != nil {
 		return nil, err
@@ -202,28 +199,10 @@ func known(ctx context.Context, tx *sql.Tx, after fleet.Head, h head) error {
 	return nil
 }
 
-// gapless returns ErrCorrupt unless the commits follow after one by one, up to the head or the limit.
-func gapless(commits []fleet.Commit, after fleet.Head, h head, limit int) error {
-	last := after
-	for _, c := range commits {
-		if c.Revision != last.Revision+1 {
-			return fmt.Errorf("%w: revision %d follows %d in the log", store.ErrCorrupt, c.Revision, last.Revision)
-		}
-		last = c.Head()
-	}
-	if len(commits) < limit && last != h.Head {
-		return fmt.Errorf("%w: the head is revision %d, the log ends with %d", store.ErrCorrupt, h.Revision, last.Revision)
-	}
-	return nil
-}
-
 // History implements [store.Store].
 func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
-	if q.Limit < 1 || q.Limit > 1000 {
-		return nil, fmt.Errorf("history: the limit is %d, and must be from 1 to 1000", q.Limit)
-	}
-	if q.ID != "" && q.Kind == "" {
-		return nil, errors.New("history: an id needs a kind")
+	if err := backend.CheckHistory(q); err != nil {
+		return nil, err
 	}
 	var where []string
 	var args []any

@@ -35,7 +35,10 @@ type Store struct {
 	commit func(context.Context, *sql.Conn) error
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Importer = (*Store)(nil)
+)
 
 // handles are the connections to one particular file, which may later be another one than the path leads to.
 type handles struct {

@@ -64,12 +64,15 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"ReadOnly", testReadOnly},
 		{"Durable", testDurable},
 		{"Closed", testClosed},
+		{"Copy", testCopy},
+		{"CopyNothing", testCopyNothing},
+		{"ImportRefused", testImportRefused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			o := open(t)
 			t.Cleanup(func() { require.NoError(t, o.Store.Close()) })
-			c.test(t, &bench{Opened: o, t: t})
+			c.test(t, &bench{Opened: o, t: t, open: open})
 		})
 	}
 }
@@ -81,6 +84,7 @@ const patience = time.Minute
 type bench struct {
 	Opened
 	t    *testing.T
+	open func(*testing.T) Opened // makes one more database
 	head fleet.Head
 }
 

@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// copyBatch is how many commits are read from a log at once.
+const copyBatch = 100
+
+// Progress tells how far a [Copy] has come.
+type Progress struct {
+	// Verifying: everything is written, and the two stores are being compared. Revision starts again.
+	Verifying bool
+	Revision  fleet.Revision // of the last commit copied or compared
+	Of        fleet.Revision // the last one
+}
+
+// Copy makes to a copy of from: its documents and its whole history, with revisions, commit ids, times and actors. It
+// may be called while from is written to; what is committed after it started is not copied. progress, when not nil, is
+// called after every batch.
+//
+// It is all or nothing: one that fails, or whose process is killed, leaves to empty and can be started again. When all
+// is written, both stores are read and compared: ErrCorrupt when they differ, and then to must not be used.
+//
+// ErrNotEmpty when to has ever held a commit, ErrCompacted when from's log no longer starts at the beginning, and the
+// errors of both stores.
+func Copy(ctx context.Context, from Store, to Importer, progress func(Progress)) error {
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	snap, err := from.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the documents to copy: %w", err)
+	}
+	note := func(verifying bool) func(fleet.Revision) {
+		return func(at fleet.Revision) {
+			progress(Progress{Verifying: verifying, Revision: at, Of: snap.Head.Revision})
+		}
+	}
+	if err := to.Import(ctx, snap, readLog(ctx, from, snap.Head, note(false))); err != nil {
+		return fmt.Errorf("copying: %w", err)
+	}
+	if err := sameContent(ctx, snap, from, to, note(true)); err != nil {
+		return fmt.Errorf("verifying the copy: %w", err)
+	}
+	return nil
+}
+
+// readLog yields a store's log up to a head, batch by batch.
+func readLog(ctx context.Context, s Store, upTo fleet.Head, note func(fleet.Revision)) iter.Seq2[fleet.Commit, error] {
+	return func(yield func(fleet.Commit, error) bool) {
+		for at := (fleet.Head{}); at != upTo; note(at.Revision) {
+			commits, err := s.Since(ctx, at, int(min(copyBatch, upTo.Revision-at.Revision)))
+			if err == nil && len(commits) == 0 {
+				err = fmt.Errorf("%w: the log ends with revision %d and not with %d", ErrDiverged, at.Revision, upTo.Revision)
+			}
+			if err != nil {
+				yield(fleet.Commit{}, fmt.Errorf("reading the log: %w", err))
+				return
+			}
+			for _, c := range commits {
+				if !yield(c, nil) {
+					return
+				}
+				at = c.Head()
+			}
+		}
+	}
+}
+
+// sameContent returns ErrCorrupt unless to holds exactly snap and from's log up to there.
+func sameContent(ctx context.Context, snap Snapshot, from, to Store, note func(fleet.Revision)) error {
+	copied, err := to.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if copied.Head != snap.Head || !copied.At.Equal(snap.At) {
+		return fmt.Errorf("%w: the copy's head is revision %d, the original's %d", ErrCorrupt, copied.Head.Revision, snap.Head.Revision)
+	}
+	if !slices.EqualFunc(copied.Records, snap.Records, sameRecord) {
+		return fmt.Errorf("%w: the copy's documents are not the original's", ErrCorrupt)
+	}
+	next, stop := iter.Pull2(readLog(ctx, to, snap.Head, note))
+	defer stop()
+	for want, err := range readLog(ctx, from, snap.Head, func(fleet.Revision) {}) {
+		if err != nil {
+			return err
+		}
+		got, err, ok := next()
+		if err != nil {
+			return err
+		}
+		if !ok || !sameCommit(got, want) {
+			return fmt.Errorf("%w: revision %d of the copy is not the original's", ErrCorrupt, want.Revision)
+		}
+	}
+	_, err, _ = next() // lets it note its end
+	return err
+}
+
+func sameRecord(a, b fleet.Record) bool {
+	return a.Kind == b.Kind && a.ID == b.ID && string(a.Body) == string(b.Body) && a.Revision == b.Revision &&
+		a.CommitID == b.CommitID && a.CreatedAt.Equal(b.CreatedAt) && a.UpdatedAt.Equal(b.UpdatedAt)
+}
+
+func sameCommit(a, b fleet.Commit) bool {
+	return a.Head() == b.Head() && a.At.Equal(b.At) && a.Actor == b.Actor && a.Reason == b.Reason &&
+		a.RequestID == b.RequestID && slices.EqualFunc(a.Changes, b.Changes, sameChange)
+}
+
+func sameChange(a, b fleet.Change) bool {
+	same := func(a, b json.RawMessage) bool { return string(a) == string(b) && (a == nil) == (b == nil) }
+	return a.Kind == b.Kind && a.ID == b.ID && same(a.Before, b.Before) && same(a.After, b.After)
+}

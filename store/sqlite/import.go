@@ -1,0 +1,49 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+// Import implements [store.Importer].
+func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[fleet.Commit, error]) error {
+	if s.cfg.ReadOnly {
+		return store.ErrReadOnly
+	}
+	return s.transact(ctx, "importing", snap.Head.ID, func(conn *sql.Conn) error {
+		now, err := readHead(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if now.Head != (fleet.Head{}) || now.documents != 0 {
+			return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, now.Revision, now.documents)
+		}
+		for c, err := range backend.WholeLog(log, snap.Head) {
+			if err != nil {
+				return err
+			}
+			if err := writeLog(ctx, conn, c); err != nil {
+				return err
+			}
+		}
+		for _, r := range snap.Records {
+			if _, err := conn.ExecContext(ctx, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
+				VALUES (?, ?, ?, ?, ?, ?, ?)`, string(r.Kind), r.ID, int64(r.Revision), r.CommitID.String(),
+				r.CreatedAt.UnixMicro(), r.UpdatedAt.UnixMicro(), string(r.Body)); err != nil {
+				return fmt.Errorf("%s %q: %w", r.Kind, r.ID, err)
+			}
+		}
+		if snap.Head == (fleet.Head{}) {
+			return nil
+		}
+		_, err = conn.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?`,
+			int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records))
+		return err
+	})
+}

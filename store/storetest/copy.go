@@ -1,0 +1,127 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// importer opens one more, empty database, or skips the case.
+func (b *bench) importer() *bench {
+	b.t.Helper()
+	o := b.open(b.t)
+	b.t.Cleanup(func() { require.NoError(b.t, o.Store.Close()) })
+	if _, ok := o.Store.(store.Importer); !ok {
+		b.t.Skip("this backend imports nothing")
+	}
+	return &bench{Opened: o, t: b.t, open: b.open}
+}
+
+func (b *bench) imports(from *bench) error {
+	return store.Copy(b.ctx(), from.Store, b.Store.(store.Importer), nil)
+}
+
+// fill makes a history in which documents are created, changed, removed and created again, longer than one batch.
+func (b *bench) fill() {
+	b.t.Helper()
+	two := body(`{"n":2}`)
+	for i := range 120 {
+		id := fmt.Sprint(i)
+		b.commit(create(fleet.KindNamespace, id, body(`{"n":1}`)), create(fleet.KindCluster, id, body(`{ "n" : 1 }`)))
+		b.commit(update(fleet.KindNamespace, id, body(`{"n":1}`), two))
+		if i%2 == 0 {
+			b.commit(remove(fleet.KindNamespace, id, two))
+		}
+		if i%4 == 0 {
+			b.commit(create(fleet.KindNamespace, id, body(`{"n":3}`)))
+		}
+	}
+	var changes []fleet.Change
+	for _, text := range hostile {
+		changes = append(changes, create(fleet.KindComponent, text, body(`{"%%":1}`)))
+	}
+	b.commit(changes...)
+	b.commit() // a commit may change nothing
+}
+
+func testCopy(t *testing.T, b *bench) {
+	target := b.importer()
+	b.fill()
+	var last store.Progress
+	require.NoError(t, store.Copy(b.ctx(), b.Store, target.Store.(store.Importer), func(p store.Progress) { last = p }))
+	require.Equal(t, store.Progress{Verifying: true, Revision: b.head.Revision, Of: b.head.Revision}, last)
+	require.Equal(t, b.load(), target.load())
+	require.Equal(t, b.since(fleet.Head{}, 1000), target.since(fleet.Head{}, 1000))
+	q := store.HistoryQuery{Kind: fleet.KindNamespace, ID: "8", Limit: 10}
+	require.Equal(t, b.history(q), target.history(q))
+
+	// It is a store like any other, and another copy of it is the same again.
+	target.head = b.head
+	target.commit(update(fleet.KindNamespace, "8", body(`{"n":3}`), body(`{}`)), remove(fleet.KindCluster, "0", body(`{ "n" : 1 }`)))
+	third := b.importer()
+	require.NoError(t, third.imports(target))
+	require.Equal(t, target.load(), third.load())
+
+	target.unchanged(func() { require.ErrorIs(t, target.imports(b), store.ErrNotEmpty) })
+}
+
+func testCopyNothing(t *testing.T, b *bench) {
+	target := b.importer()
+	require.NoError(t, target.imports(b))
+	require.Equal(t, store.Snapshot{}, target.load())
+	target.commit(create(fleet.KindNamespace, "a", body(`{}`)))
+	require.NoError(t, b.imports(target), "a store that got nothing is still empty")
+	require.Equal(t, target.load(), b.load())
+}
+
+// testImportRefused: whatever is wrong with what is imported, the store stays empty.
+func testImportRefused(t *testing.T, b *bench) {
+	target := b.importer()
+	b.fill()
+	snap, log := b.load(), b.since(fleet.Head{}, 1000)
+	to := target.Store.(store.Importer)
+	broken := errors.New("the disk is on fire")
+	twice := log[0]
+	twice.Changes = append(append([]fleet.Change{}, twice.Changes...), twice.Changes[0])
+	for name, seq := range map[string]iter.Seq2[fleet.Commit, error]{
+		"nothing":          commits(),
+		"the end missing":  commits(log[:len(log)-1]...),
+		"the start":        commits(log[1:]...),
+		"a gap":            commits(append(append([]fleet.Commit{}, log[:5]...), log[6:]...)...),
+		"more than that":   commits(append(append([]fleet.Commit{}, log...), next(b.head))...),
+		"a doubled change": commits(append([]fleet.Commit{twice}, log[1:]...)...),
+	} {
+		require.Error(t, to.Import(b.ctx(), snap, seq), name)
+		require.Equal(t, store.Snapshot{}, target.load(), name)
+	}
+	require.ErrorIs(t, to.Import(b.ctx(), snap, failing(log, broken)), broken)
+	if target.Again != nil {
+		require.ErrorIs(t, target.again(true).(store.Importer).Import(b.ctx(), snap, commits(log...)), store.ErrReadOnly)
+	}
+	require.Equal(t, store.Snapshot{}, target.load())
+	require.Empty(t, target.history(store.HistoryQuery{Limit: 1}))
+	require.NoError(t, to.Import(b.ctx(), snap, commits(log...)), "no lock is left behind")
+	require.Equal(t, snap, target.load())
+}
+
+func commits(log ...fleet.Commit) iter.Seq2[fleet.Commit, error] { return failing(log, nil) }
+
+// failing yields a log and then an error, if any.
+func failing(log []fleet.Commit, err error) iter.Seq2[fleet.Commit, error] {
+	return func(yield func(fleet.Commit, error) bool) {
+		for _, c := range log {
+			if !yield(c, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(fleet.Commit{}, err)
+		}
+	}
+}
