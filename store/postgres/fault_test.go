@@ -1,0 +1,300 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
+)
+
+func namespace(base fleet.Head, id string) fleet.Commit {
+	return fleet.Commit{Revision: base.Revision + 1, ID: uuid.New(), Changes: []fleet.Change{
+		{Kind: fleet.KindNamespace, ID: id, After: json.RawMessage(`{}`)},
+	}}
+}
+
+// fill makes n commits and returns the last one's head.
+func fill(t *testing.T, url string, n int) (at fleet.Head) {
+	t.Helper()
+	s := openStore(t, Config{URL: url})
+	at, err := s.Head(t.Context())
+	require.NoError(t, err)
+	for range n {
+		c := namespace(at, fmt.Sprint(at.Revision))
+		require.NoError(t, s.Commit(t.Context(), at, c))
+		at = c.Head()
+	}
+	return at
+}
+
+// eventually runs do until it succeeds. Nothing is measured: the deadline only ends a test that hangs.
+func eventually(t *testing.T, do func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for err := do(); err != nil; err = do() {
+		require.NoError(t, ctx.Err(), err)
+		pause(ctx)
+	}
+}
+
+func ask(ctx context.Context, s *Store) error {
+	_, err := s.Head(ctx)
+	return err
+}
+
+// When the answer to COMMIT is lost, what counts is what the log says afterwards.
+func TestUnclearCommit(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		commit func(*testing.T, *proxy) func(*pair, []byte)
+		check  func(*testing.T, error)
+		in     bool
+	}{
+		"it was done": {
+			commit: func(t *testing.T, p *proxy) func(*pair, []byte) {
+				return func(c *pair, message []byte) {
+					_, err := c.server.Write(message)
+					if err == nil {
+						_ = c.client.Close()
+					}
+				}
+			},
+			check: func(t *testing.T, err error) { require.NoError(t, err) },
+			in:    true,
+		},
+		"it never arrived": {
+			commit: func(*testing.T, *proxy) func(*pair, []byte) { return func(c *pair, _ []byte) { c.cut() } },
+			check: func(t *testing.T, err error) {
+				require.ErrorIs(t, err, store.ErrUnavailable)
+				require.NotErrorIs(t, err, store.ErrUnknown)
+			},
+		},
+		// The client is cut off first, and asks what became of its commit before the server has heard of it.
+		"it arrives late": {
+			commit: func(t *testing.T, p *proxy) func(*pair, []byte) {
+				return func(c *pair, message []byte) {
+					p.onCommit(nil)
+					_ = c.client.Close()
+					eventually(t, func() error { return waitsForHead(t, p) })
+					_, _ = c.server.Write(message)
+				}
+			},
+			check: func(t *testing.T, err error) { require.NoError(t, err) },
+			in:    true,
+		},
+		"nobody can tell": {
+			commit: func(t *testing.T, p *proxy) func(*pair, []byte) {
+				return func(c *pair, message []byte) {
+					p.refuseAll(true)
+					_, _ = c.server.Write(message)
+					p.cutClients()
+				}
+			},
+			check: func(t *testing.T, err error) { require.ErrorIs(t, err, store.ErrUnknown) },
+			in:    true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := newDatabase(t)
+			p, through := newProxy(t, url)
+			s := openStore(t, Config{URL: through})
+			first := namespace(fleet.Head{}, "a")
+			require.NoError(t, s.Commit(t.Context(), fleet.Head{}, first))
+			second := namespace(first.Head(), "b")
+			handle := tc.commit(t, p)
+			p.onCommit(func(c *pair, message []byte) {
+				p.onCommit(nil)
+				handle(c, message)
+			})
+			tc.check(t, s.Commit(t.Context(), first.Head(), second))
+			p.refuseAll(false)
+
+			fresh := openStore(t, Config{URL: url})
+			want := first.Head()
+			if tc.in {
+				want = second.Head()
+			}
+			eventually(t, func() error { // the server may still be at it, when nobody could tell
+				head, err := fresh.Head(t.Context())
+				if err == nil && head != want {
+					err = fmt.Errorf("the head is revision %d", head.Revision)
+				}
+				return err
+			})
+			for _, s := range []*Store{fresh, s} {
+				c := namespace(want, fmt.Sprint("c", want.Revision))
+				require.NoError(t, s.Commit(t.Context(), want, c), "no lock is left behind")
+				want = c.Head()
+			}
+		})
+	}
+}
+
+// waitsForHead returns nil when somebody waits for a lock in the database.
+func waitsForHead(t *testing.T, p *proxy) error {
+	s := openStore(t, Config{URL: p.direct})
+	defer func() { _ = s.Close() }()
+	var waiting int
+	err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FOR UPDATE%'`).Scan(&waiting)
+	if err == nil && waiting == 0 {
+		err = errors.New("nobody waits")
+	}
+	return err
+}
+
+// A caller that gives up while its commit is on the way does not turn it into a failure.
+func TestContextEndsDuringCommit(t *testing.T) {
+	t.Parallel()
+	p, url := newProxy(t, newDatabase(t))
+	s := openStore(t, Config{URL: url})
+	ctx, cancel := context.WithCancel(t.Context())
+	p.onCommit(func(c *pair, message []byte) {
+		cancel()
+		_, _ = c.server.Write(message)
+	})
+	c := namespace(fleet.Head{}, "a")
+	require.NoError(t, s.Commit(ctx, fleet.Head{}, c))
+	head, err := s.Head(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, c.Head(), head)
+}
+
+// A server that accepts and says nothing is found out before the caller's two seconds are over, by our own deadline,
+// and forgotten as soon as it speaks again.
+func TestHangingServer(t *testing.T) {
+	t.Parallel()
+	direct := newDatabase(t)
+	at := fill(t, direct, 3)
+	p, url := newProxy(t, direct)
+	s := openStore(t, Config{URL: url})
+	for name, do := range map[string]func(context.Context) error{
+		"Head":    func(ctx context.Context) error { return ask(ctx, s) },
+		"Ping":    s.Ping,
+		"Load":    func(ctx context.Context) error { _, err := s.Load(ctx); return err },
+		"Since":   func(ctx context.Context) error { _, err := s.Since(ctx, fleet.Head{}, 10); return err },
+		"History": func(ctx context.Context) error { _, err := s.History(ctx, store.HistoryQuery{Limit: 1}); return err },
+		"Commit":  func(ctx context.Context) error { return s.Commit(ctx, at, namespace(at, "x")) },
+		"Open": func(ctx context.Context) error {
+			_, err := Open(ctx, Config{URL: url})
+			return err
+		},
+	} {
+		p.hang()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		err := do(ctx)
+		cancel()
+		require.ErrorIs(t, err, store.ErrUnavailable, name)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "%s: the deadline was not the caller's", name)
+		p.resume()
+		eventually(t, func() error { return ask(t.Context(), s) })
+	}
+	snap, err := s.Load(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, at, snap.Head)
+}
+
+// Dead connections in the pool cost no answer when the server is there: a first question is put again.
+func TestLostConnectionsHeal(t *testing.T) {
+	t.Parallel()
+	direct := newDatabase(t)
+	p, url := newProxy(t, direct)
+	s := openStore(t, Config{URL: url})
+	at := fleet.Head{}
+	for i := range 5 {
+		var wg sync.WaitGroup
+		for range maxConns {
+			wg.Go(func() { _, _ = s.Load(t.Context()) }) // every connection is used
+		}
+		wg.Wait()
+		p.cutAll()
+		c := namespace(at, fmt.Sprint(i))
+		require.NoError(t, s.Commit(t.Context(), at, c))
+		at = c.Head()
+		p.cutAll()
+		require.NoError(t, ask(t.Context(), s))
+	}
+	p.refuseAll(true)
+	p.cutAll()
+	require.ErrorIs(t, ask(t.Context(), s), store.ErrUnavailable)
+	require.ErrorIs(t, s.Commit(t.Context(), at, namespace(at, "x")), store.ErrUnavailable)
+	p.refuseAll(false)
+	require.NoError(t, ask(t.Context(), s))
+}
+
+// A result that ends in the middle is an error, whatever was read of it.
+func TestLoadCutOff(t *testing.T) {
+	t.Parallel()
+	direct := newDatabase(t)
+	s := openStore(t, Config{URL: direct})
+	c := namespace(fleet.Head{}, "first")
+	for i := range 2000 {
+		c.Changes = append(c.Changes, fleet.Change{Kind: fleet.KindCluster, ID: fmt.Sprint(i), After: json.RawMessage(fmt.Sprintf(`{"n":"%01000d"}`, i))})
+	}
+	require.NoError(t, s.Commit(t.Context(), fleet.Head{}, c))
+	p, url := newProxy(t, direct)
+	through := openStore(t, Config{URL: url})
+	p.cutAfter(500_000)
+	snap, err := through.Load(t.Context())
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.Empty(t, snap)
+	commits, err := through.Since(t.Context(), fleet.Head{}, 10)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.Empty(t, commits)
+	p.cutAfter(0)
+	snap, err = through.Load(t.Context())
+	require.NoError(t, err)
+	require.Len(t, snap.Records, 2001)
+}
+
+// A process that was stopped in the middle of a commit does not hold up the others for ever.
+func TestStoppedWriter(t *testing.T) {
+	t.Parallel()
+	direct := newDatabase(t)
+	p, url := newProxy(t, direct)
+	stopped, other := openStore(t, Config{URL: url}), openStore(t, Config{URL: direct})
+	arrived, never := make(chan struct{}), make(chan struct{})
+	p.onCommit(func(*pair, []byte) {
+		p.onCommit(nil)
+		close(arrived)
+		<-never
+	})
+	defer close(never)
+	go func() {
+		_ = stopped.Commit(context.WithoutCancel(t.Context()), fleet.Head{}, namespace(fleet.Head{}, "a"))
+	}()
+	<-arrived
+	// The same documents, so that every lock there is would be waited for.
+	c := namespace(fleet.Head{}, "a")
+	eventually(t, func() error { return other.Commit(t.Context(), fleet.Head{}, c) })
+}
+
+func TestCommitsAreDurable(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	cfg, err := Config{URL: url}.pool()
+	require.NoError(t, err)
+	for configured, want := range map[string]string{"off": "on", "local": "local", "remote_write": "remote_write", "on": "on", "remote_apply": "remote_apply"} {
+		pgtest.Exec(t, url, fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, cfg.ConnConfig.Database, configured))
+		s := openStore(t, Config{URL: url})
+		ses, err := s.begin(t.Context(), writing, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, s.write(t.Context(), ses, fleet.Head{}, namespace(fleet.Head{}, "a")))
+		var got string
+		require.NoError(t, ses.tx.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&got))
+		require.Equal(t, want, got)
+		require.NoError(t, ses.end(nil))
+	}
+}
