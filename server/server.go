@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
@@ -52,6 +54,8 @@ type Server struct {
 	operations  operations
 	metrics     *metrics
 	echo        *echo.Echo
+	// The document served at /openapi.yaml in other forms, made when first asked for.
+	specJSON, docsSpec func() ([]byte, error)
 }
 
 var _ apiserver.ServerInterface = (*Server)(nil)
@@ -70,6 +74,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New()}
 	s.metrics = newMetrics(s)
+	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })
+	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.handleError
 	s.echo.Use(s.observe, s.guard)
@@ -102,7 +108,8 @@ func (s *Server) state(c echo.Context, minRevision *int64) (*fleet.State, error)
 		ctx, cancel := context.WithTimeout(c.Request().Context(), minRevisionWait)
 		defer cancel()
 		if err := s.cfg.Replica.WaitFor(ctx, fleet.Revision(*minRevision)); err != nil {
-			return nil, fmt.Errorf("%w: revision %d has not arrived here yet", store.ErrUnavailable, *minRevision)
+			return nil, &publicError{status: http.StatusServiceUnavailable, code: "store_unavailable",
+				detail: fmt.Sprintf("revision %d has not arrived here yet; try again", *minRevision), headers: map[string]string{"Retry-After": "1"}}
 		}
 	}
 	st := s.cfg.Replica.State()

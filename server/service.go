@@ -9,9 +9,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/swaggest/swgui"
-	"github.com/swaggest/swgui/v5emb"
-	"sigs.k8s.io/yaml"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/openapi"
@@ -80,32 +77,9 @@ func (s *Server) GetOpenAPIYAML(c echo.Context) error {
 
 // GetOpenAPIJSON implements the operation of that name.
 func (s *Server) GetOpenAPIJSON(c echo.Context) error {
-	doc, err := yaml.YAMLToJSON(s.spec())
+	doc, err := s.specJSON()
 	if err != nil {
 		return fmt.Errorf("the OpenAPI document: %w", err)
 	}
 	return c.Blob(http.StatusOK, "application/json", doc)
-}
-
-// docsPolicy lets Swagger UI run from our own files and talk to our own API, and nothing else.
-const docsPolicy = "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-// mountDocs serves Swagger UI at /docs/.
-func (s *Server) mountDocs() {
-	ui := v5emb.NewWithConfig(swgui.Config{
-		Title: "flux-resourceset",
-		SettingsUI: map[string]string{
-			"persistAuthorization": "false", // a token does not outlive the page
-			"tryItOutEnabled":      "true",
-			"docExpansion":         `"list"`,
-		},
-	})("flux-resourceset", "/openapi.json", "/docs/")
-	handler := func(c echo.Context) error {
-		c.Response().Header().Set("Content-Security-Policy", docsPolicy)
-		ui.ServeHTTP(c.Response(), c.Request())
-		return nil
-	}
-	router := withHead{s.echo}
-	router.GET("/docs/*", handler)
-	router.GET("/docs", func(c echo.Context) error { return c.Redirect(http.StatusMovedPermanently, "/docs/") })
 }
