@@ -19,7 +19,7 @@ func (s *session) createCommand(n noun, settings ...field) *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster also assign it", n.title),
-		ArgsUsage: "NAME",
+		ArgsUsage: "NAME", Description: exampleText(n.example),
 		Flags: slices.Concat(flagsOf(n.fields), flagsOf(settings), []cli.Flag{
 			clusterFlag("assign it to this `CLUSTER` too"), fileFlag("the document"), dryRunFlag(),
 		}),

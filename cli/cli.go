@@ -73,6 +73,10 @@ func (s *session) app() *cli.App {
 		// A comma is data in `--set key=a,b`.
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
+		Before: func(c *cli.Context) error {
+			s.quiet = c.Bool("quiet")
+			return nil
+		},
 		Action: func(c *cli.Context) error {
 			if c.Bool("version") {
 				return s.printVersion(c)

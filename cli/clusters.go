@@ -19,6 +19,7 @@ import (
 
 var clusters = noun{
 	name: "cluster", plural: "clusters", title: "cluster",
+	example: "cluster create edge-01 --dns edge-01.example.com --environment dev --label region=eu --component podinfo",
 	fields: []field{
 		textField("dns", "cluster_dns", "DNS `NAME` under which the cluster polls"),
 		textField("environment", "environment", "`TIER`: dev, qa, uat, prod, or what the server is configured with"),
@@ -95,8 +96,8 @@ func (s *session) createClusterCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "Create a cluster, or change the fields given when it exists",
-		ArgsUsage: "NAME",
-		Flags:     slices.Concat(flagsOf(clusters.fields), []cli.Flag{fileFlag("the document"), dryRunFlag()}),
+		ArgsUsage: "NAME", Description: exampleText(clusters.example),
+		Flags: slices.Concat(flagsOf(clusters.fields), []cli.Flag{fileFlag("the document"), dryRunFlag()}),
 		Action: func(c *cli.Context) error {
 			id, doc, err := s.documentFrom(c, clusters)
 			if err != nil {

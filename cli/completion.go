@@ -209,7 +209,6 @@ func (s *session) idsOf(c *cli.Context, n noun) []string {
 	if err != nil {
 		return nil
 	}
-	s.quiet = true
 	ctx, cancel := context.WithTimeout(c.Context, 2*time.Second)
 	defer cancel()
 	a, err := receive(n.api.list(ctx, conn))

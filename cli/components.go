@@ -16,6 +16,7 @@ import (
 
 var components = noun{
 	name: "component", plural: "platform components", title: "platform component",
+	example: "component create redis --component-path redis --oci-url https://charts.example.com --component-version 20.1.0",
 	fields: []field{
 		textField("component-path", "component_path", "`PATH` of the chart, or of the manifests in the artifact"),
 		textField("component-version", "component_version", "`VERSION`; latest: not pinned"),
@@ -135,7 +136,9 @@ func (s *session) patchValuesCommand() *cli.Command {
 		Name:      "patch",
 		Usage:     "Set and remove Helm values of a component on one cluster; the others stay",
 		ArgsUsage: "NAME",
-		Flags:     slices.Concat([]cli.Flag{clusterFlag("the `CLUSTER` (required)")}, valueFlags(), writeFlags()),
+		Description: exampleText("component patch podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
+			"component patch podinfo --cluster demo-cluster-01 -f values.yaml --unset ui.color --dry-run"),
+		Flags: slices.Concat([]cli.Flag{clusterFlag("the `CLUSTER` (required)")}, valueFlags(), writeFlags()),
 		Action: func(c *cli.Context) error {
 			id, cluster, err := assignmentOf(c)
 			if err != nil {

@@ -82,7 +82,8 @@ func (s *session) inputsCommand() *cli.Command {
 		Usage:     "Show what the Flux of a cluster receives",
 		ArgsUsage: "CLUSTER",
 		Description: "CLUSTER is an id or a DNS name; a name with a dot in it is taken for a DNS name.\n" +
-			"--static prints the list alone, as `flux-operator build rset -f RESOURCESET --inputs-from FILE` takes it.",
+			"--static prints the list alone, as flux-operator build rset -f RESOURCESET --inputs-from FILE takes it.\n\n" +
+			exampleText("inputs demo-cluster-01 --type namespaces --static > inputs.yaml"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "type", Value: names[0], Usage: "`TYPE` of the inputs: " + listOf(names)},
 			&cli.BoolFlag{Name: "static", Usage: "only the list, as YAML unless -o says otherwise"},

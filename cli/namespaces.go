@@ -12,6 +12,7 @@ import (
 
 var namespaces = noun{
 	name: "namespace", plural: "namespaces", title: "namespace",
+	example: "namespace create team-sandbox --label team=sandbox --annotation owner=platform --cluster demo-cluster-01",
 	fields: []field{
 		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; the labels given replace all"),
 		mapField("annotation", "annotations", "annotation `KEY=VALUE`; repeat for more; the annotations given replace all"),

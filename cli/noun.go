@@ -13,6 +13,7 @@ import (
 type noun struct {
 	name, plural string // as in messages and in -o name: "component", "components"
 	title        string // for people: "platform component"
+	example      string // a command line that creates one
 	fields       []field
 	view         view
 	api          calls

@@ -188,3 +188,21 @@ func TestEveryCommandHasAScript(t *testing.T) {
 		}
 	}
 }
+
+// FuzzArrange: whatever is typed, flags keep their order and arguments theirs, and nothing panics.
+func FuzzArrange(f *testing.F) {
+	for _, line := range []string{"cluster list -ojson", "component patch x --set a=b -- --set", "-o", "--=", "- -- -", "ns create --label=a=b x y", "\x00 --\xff"} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		app := testSession().app()
+		l, err := arrange(app, strings.Split(text, " "))
+		if err != nil {
+			return
+		}
+		again, err := arrange(app, l.args)
+		if err != nil || !slices.Equal(again.args, l.args) && !l.help {
+			t.Errorf("%q became %q and then %q: %v", text, l.args, again.args, err)
+		}
+	})
+}

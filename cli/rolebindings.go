@@ -13,6 +13,7 @@ import (
 
 var roleBindings = noun{
 	name: "rolebinding", plural: "role bindings", title: "role binding",
+	example: "rolebinding create web-editors --role edit --group web --serviceaccount flux-system:deployer",
 	fields: []field{
 		textField("role", "role", "`NAME` of the ClusterRole"),
 		subjectField("user", "subject: a `USER`; repeat for more; the subjects given replace all"),

@@ -34,7 +34,7 @@ type session struct {
 	root *cli.App
 
 	settings          settings
-	client_           client
+	conn              client // nil until it is needed
 	token, writeToken string
 	quiet             bool
 
@@ -44,8 +44,8 @@ type session struct {
 
 // client connects as the command line, the environment and the context say. Nothing is sent yet.
 func (s *session) client(c *cli.Context) (client, error) {
-	if s.client_ != nil {
-		return s.client_, nil
+	if s.conn != nil {
+		return s.conn, nil
 	}
 	set, err := s.resolve(c)
 	if err != nil {
@@ -69,13 +69,13 @@ func (s *session) client(c *cli.Context) (client, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	s.settings, s.quiet = set, c.Bool("quiet")
+	s.settings = set
 	inner, ok := api.ClientInterface.(*apiclient.Client)
 	if !ok {
 		return nil, errors.New("the client is not of the expected kind")
 	}
 	inner.RequestEditors = append(inner.RequestEditors, s.authorize)
-	s.client_ = inner
+	s.conn = inner
 	return inner, nil
 }
 

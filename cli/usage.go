@@ -30,6 +30,11 @@ func printUsage(w io.Writer, app *cli.App, path []*cli.Command) {
 	_, _ = io.WriteString(w, b.String())
 }
 
+// exampleText shows command lines, without the program's name, as the description of a command.
+func exampleText(lines ...string) string {
+	return "Example:\n\n    " + programName + " " + strings.Join(lines, "\n    "+programName+" ")
+}
+
 // synopsis is how a command is written.
 func synopsis(cmd *cli.Command) string {
 	words := []string{cmd.HelpName}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,8 +118,8 @@ func TestTerminalOutput(t *testing.T) {
 	}
 }
 
-// TestReadsOwnWrites: a command that changes two things reads what it has written, through any replica.
-func TestReadsOwnWrites(t *testing.T) {
+// TestTwoChanges: what would stop the second change is looked for first, and each request has the token it needs.
+func TestTwoChanges(t *testing.T) {
 	t.Parallel()
 	var requests []string
 	variables := map[string]string{"FLUX_API_URL": recorder(t, &requests).URL, "FLUX_API_TOKEN": "r", "FLUX_API_WRITE_TOKEN": "w"}
@@ -196,5 +197,132 @@ func TestDocs(t *testing.T) {
 	}
 	if got.stdout != string(want) {
 		t.Error("docs/cli.md is not current: run make generate")
+	}
+}
+
+// scripted is a server that answers METHOD PATH with the given answers in turn, the last one again and again.
+func scripted(t *testing.T, answers map[string][]string) (url string, requests *[]string) {
+	t.Helper()
+	requests = &[]string{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call := r.Method + " " + r.URL.Path
+		*requests = append(*requests, strings.TrimSpace(call+" "+r.Header.Get("If-Match")))
+		queue := answers[call]
+		if len(queue) == 0 {
+			t.Errorf("unexpected %s", call)
+			return
+		}
+		if len(queue) > 1 {
+			answers[call] = queue[1:]
+		}
+		status, body, _ := strings.Cut(queue[0], " ")
+		code, err := strconv.Atoi(status)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("ETag", `"`+strconv.Itoa(len(*requests))+`"`)
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL, requests
+}
+
+const (
+	conflictAnswer = `409 {"error":"conflict","detail":"it exists"}`
+	staleAnswer    = `412 {"error":"stale","detail":"it has changed"}`
+	missingAnswer  = `404 {"error":"not_found","detail":"it is gone"}`
+)
+
+// TestRaces: somebody else changes the same thing between this program's requests.
+func TestRaces(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, args string
+		answers    map[string][]string
+		code       int
+		requests   string
+	}{
+		{
+			"created, changed and deleted meanwhile", "namespace create n --label a=b", map[string][]string{
+				"POST /namespaces":  {conflictAnswer, conflictAnswer, `201 {"id":"n"}`},
+				"GET /namespaces/n": {`200 {"id":"n"}`},
+				"PUT /namespaces/n": {staleAnswer, missingAnswer},
+			}, 0,
+			`POST /namespaces|GET /namespaces/n|PUT /namespaces/n "2"|POST /namespaces|GET /namespaces/n|PUT /namespaces/n "5"|POST /namespaces`,
+		},
+		{
+			"never ends", "namespace create n", map[string][]string{
+				"POST /namespaces":  {conflictAnswer},
+				"GET /namespaces/n": {`200 {"id":"n"}`},
+				"PUT /namespaces/n": {staleAnswer},
+			}, 1, "",
+		},
+		{
+			"something else is taken", "cluster create c --dns taken.example.com", map[string][]string{
+				"POST /clusters":  {conflictAnswer},
+				"GET /clusters/c": {missingAnswer},
+			}, 1, "POST /clusters|GET /clusters/c",
+		},
+		{
+			"patch", "component patch p --cluster c --set a=1", map[string][]string{
+				"GET /clusters/c":   {`200 {"id":"c","patches":{"p":{"a":"0"}}}`},
+				"PATCH /clusters/c": {staleAnswer, `200 {"id":"c","patches":{"p":{"a":"1"}}}`},
+			}, 0, `GET /clusters/c|PATCH /clusters/c "1"|GET /clusters/c|PATCH /clusters/c "3"`,
+		},
+		{
+			"the second change fails", "namespace create n --cluster c", map[string][]string{
+				"GET /clusters/c":              {`200 {"id":"c"}`},
+				"POST /namespaces":             {`201 {"id":"n"}`},
+				"PUT /clusters/c/namespaces/n": {`422 {"error":"limit_exceeded","detail":"too much"}`},
+			}, 1, "GET /clusters/c|POST /namespaces|PUT /clusters/c/namespaces/n",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			url, requests := scripted(t, test.answers)
+			got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, strings.Fields(test.args)...)
+			if got.code != test.code {
+				t.Errorf("exit %d: %s", got.code, got.stderr)
+			}
+			if sent := strings.Join(*requests, "|"); test.requests != "" && sent != test.requests {
+				t.Errorf("sent %s\nwant %s", sent, test.requests)
+			}
+			if test.name == "the second change fails" && !strings.Contains(got.stderr, `the namespace "n" is stored, but assigning it to "c" failed: too much (422 limit_exceeded)`) {
+				t.Error(got.stderr)
+			}
+		})
+	}
+}
+
+// TestPages: a list is complete however the server pages it, and ends where --limit says.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
+		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		if r.URL.Query().Get("actor") != "a,b" {
+			t.Errorf("the filter is lost: %s", r.URL)
+		}
+		var page []map[string]int
+		for n := from + 1; n <= min(from+limit, 2500); n++ {
+			page = append(page, map[string]int{"revision": n})
+		}
+		if end := from + limit; end < 2500 {
+			w.Header().Set("Link", `</elsewhere>; rel="prev", </revisions?actor=a,b&cursor=`+strconv.Itoa(end)+`&limit=`+strconv.Itoa(limit)+`>; rel="next"`)
+		}
+		_ = json.NewEncoder(w).Encode(page)
+	}))
+	t.Cleanup(srv.Close)
+	for args, want := range map[string]int{"": 2500, "--limit 7": 7, "--limit 1001": 1001, "--limit 9999": 2500} {
+		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL}, strings.Fields("revision list --actor a,b "+args)...)
+		var list []json.RawMessage
+		if err := json.Unmarshal([]byte(got.stdout), &list); err != nil || len(list) != want {
+			t.Errorf("%q: %d entries, want %d: %v %s", args, len(list), want, err, got.stderr)
+		}
+		if more := strings.Contains(got.stderr, "there are more"); more != (want < 2500) {
+			t.Errorf("%q: %q", args, got.stderr)
+		}
 	}
 }
