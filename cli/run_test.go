@@ -245,11 +245,13 @@ func TestRaces(t *testing.T) {
 		requests   string
 	}{
 		{
-			"created, changed and deleted meanwhile", "namespace create n --label a=b", map[string][]string{
+			"created, changed and deleted meanwhile", "namespace create n --label a=b",
+			map[string][]string{
 				"POST /namespaces":  {conflictAnswer, conflictAnswer, `201 {"id":"n"}`},
 				"GET /namespaces/n": {`200 {"id":"n"}`},
 				"PUT /namespaces/n": {staleAnswer, missingAnswer},
-			}, 0,
+			},
+			0,
 			`POST /namespaces|GET /namespaces/n|PUT /namespaces/n "2"|POST /namespaces|GET /namespaces/n|PUT /namespaces/n "5"|POST /namespaces`,
 		},
 		{
