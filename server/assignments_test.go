@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -178,4 +179,33 @@ func TestNamespacePolicySettles(t *testing.T) {
 	require.Contains(t, w.delete(path+"?dry_run=true").want(200).header.Get("Warning"), "has not polled since")
 	w.clock.advance(16 * time.Minute)
 	require.Empty(t, w.delete(path).want(200).header.Values("Warning"))
+}
+
+// People who change the same cluster at once never overwrite one another.
+func TestConcurrentAssignments(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const people = 16
+	for i := range people {
+		w.create("/namespaces", fmt.Sprintf(`{"id":"n%d"}`, i))
+	}
+	tag := w.get(demoCluster).etag()
+	statuses, conditional := make(chan int, people), make(chan int, people)
+	for i := range people {
+		go func() { statuses <- w.put(fmt.Sprintf("%s/namespaces/n%d", demoCluster, i), "").status }()
+		go func() {
+			conditional <- w.patch("/rolebindings/dev-readers", fmt.Sprintf(`{"role":"r%d"}`, i), "If-Match", w.get("/rolebindings/dev-readers").etag()).status
+		}()
+	}
+	won := 0
+	for range people {
+		require.Equal(t, 200, <-statuses)
+		if <-conditional == 200 {
+			won++
+		}
+	}
+	require.Len(t, w.get(demoCluster).json()["namespaces"], 3+people)
+	require.NotEqual(t, tag, w.get(demoCluster).etag())
+	require.GreaterOrEqual(t, won, 1)
+	require.Equal(t, 1+people+people+won, w.revision(), "one revision for each change, and none for those that lost")
 }

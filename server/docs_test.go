@@ -141,7 +141,11 @@ func TestSwaggerUI(t *testing.T) {
 	require.Contains(t, body, "team-sandbox")
 	b.screenshot("swagger.png")
 	require.Contains(t, w.get("/namespaces").ids(), "team-sandbox")
-	require.Equal(t, 2, w.revision())
+
+	status, body = b.try("clusters", "PatchCluster")
+	require.Equal(t, "200", status, body)
+	require.Equal(t, "3", at(w.get(demoCluster).json(), "patches", "podinfo", "replicaCount"))
+	require.Equal(t, 3, w.revision())
 
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -416,7 +416,7 @@ func (f *faultyStore) History(ctx context.Context, q store.HistoryQuery) ([]flee
 	panics := f.panics
 	f.mu.Unlock()
 	if panics {
-		panic("the secret of " + writeToken)
+		panic("the secret of the store")
 	}
 	if err := f.fault(); err != nil {
 		return nil, err
