@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,6 +76,8 @@ func TestScripts(t *testing.T) {
 			"exits":   exits,
 			"mask":    mask,
 			"jsonlen": jsonLength,
+			"values":  inputValues,
+			"mode":    fileMode,
 		},
 		Condition: func(cond string) (bool, error) {
 			if name, ok := strings.CutPrefix(cond, "shell:"); ok {
@@ -228,5 +231,41 @@ func jsonLength(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if strconv.Itoa(len(list)) != args[0] {
 		ts.Fatalf("the list has %d entries, want %s", len(list), args[0])
+	}
+}
+
+// inputValues is `values COMPONENT`: standard output is platform-components inputs, of which the component's values are
+// written to "got".
+func inputValues(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: values COMPONENT")
+	}
+	var doc struct {
+		Inputs []struct {
+			ID     string
+			Values json.RawMessage
+		}
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &doc))
+	for _, input := range doc.Inputs {
+		if input.ID == args[0] {
+			var b bytes.Buffer
+			ts.Check(json.Indent(&b, input.Values, "", "  "))
+			ts.Check(os.WriteFile(ts.MkAbs("got"), append(b.Bytes(), '\n'), 0o600))
+			return
+		}
+	}
+	ts.Fatalf("there is no input %q", args[0])
+}
+
+// fileMode is `mode PERMISSIONS FILE`.
+func fileMode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: mode PERMISSIONS FILE")
+	}
+	info, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%04o", info.Mode().Perm()); got != args[0] {
+		ts.Fatalf("%s has mode %s, want %s", args[1], got, args[0])
 	}
 }
