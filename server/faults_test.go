@@ -1,0 +1,66 @@
+package server_test
+
+import (
+	"context"
+	"sync"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// faultyStore is the real store until a test breaks it.
+type faultyStore struct {
+	store.Store
+	mu     sync.Mutex
+	fail   error // of every call
+	commit error // of Commit alone
+	panics bool  // History panics
+}
+
+func (f *faultyStore) set(change func(*faultyStore)) { f.mu.Lock(); defer f.mu.Unlock(); change(f) }
+
+func (f *faultyStore) fault() error { f.mu.Lock(); defer f.mu.Unlock(); return f.fail }
+
+// Head implements store.Store.
+func (f *faultyStore) Head(ctx context.Context) (fleet.Head, error) {
+	if err := f.fault(); err != nil {
+		return fleet.Head{}, err
+	}
+	return f.Store.Head(ctx)
+}
+
+// Ping implements store.Store.
+func (f *faultyStore) Ping(ctx context.Context) error {
+	if err := f.fault(); err != nil {
+		return err
+	}
+	return f.Store.Ping(ctx)
+}
+
+// Commit implements store.Store.
+func (f *faultyStore) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {
+	f.mu.Lock()
+	err := f.commit
+	f.mu.Unlock()
+	if err == nil {
+		err = f.fault()
+	}
+	if err != nil {
+		return err
+	}
+	return f.Store.Commit(ctx, base, c)
+}
+
+// History implements store.Store.
+func (f *faultyStore) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
+	f.mu.Lock()
+	panics := f.panics
+	f.mu.Unlock()
+	if panics {
+		panic("the secret of the store")
+	}
+	if err := f.fault(); err != nil {
+		return nil, err
+	}
+	return f.Store.History(ctx, q)
+}
