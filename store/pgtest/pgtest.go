@@ -61,13 +61,7 @@ func create(t testing.TB, admin string) string {
 	}
 	run(ctx, t, conn, fmt.Sprintf("CREATE DATABASE %s %s", name, options))
 	_ = conn.Close(ctx) // nothing is left to be said
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-		defer cancel()
-		conn := connect(ctx, t, admin)
-		run(ctx, t, conn, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name))
-		_ = conn.Close(ctx) // nothing is left to be said
-	})
+	t.Cleanup(func() { ExecLate(t, admin, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name)) })
 	return WithDatabase(admin, name)
 }
 
@@ -89,6 +83,26 @@ func Exec(t testing.TB, database, sql string) {
 	conn := connect(ctx, t, database)
 	run(ctx, t, conn, sql)
 	_ = conn.Close(ctx) // nothing is left to be said
+}
+
+// ExecLate is Exec for use in t.Cleanup, when the test's context has ended.
+func ExecLate(t testing.TB, database, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	conn := connect(ctx, t, database)
+	run(ctx, t, conn, sql)
+	_ = conn.Close(ctx) // nothing is left to be said
+}
+
+// WithUser is a database's URL for another role.
+func WithUser(database, name, password string) string {
+	u, err := url.Parse(database)
+	if err != nil {
+		panic(err) // it was connected to
+	}
+	u.User = url.UserPassword(name, password)
+	return u.String()
 }
 
 // hasICU tells whether databases can have a collation of ICU's: from PostgreSQL 15, when it was built with it.

@@ -25,19 +25,19 @@ type Server struct {
 	dir      string // holds the data and the socket
 	bin      string
 	settings []string
-	keeper   *exec.Cmd // the shell that ends the server with this process
+
+	postgres *exec.Cmd
+	ended    chan struct{} // closed when postgres has ended
+	keeper   *exec.Cmd     // the shell that ends the server when this process ends
 	pipe     io.WriteCloser
 }
 
-// keep runs a server as long as its standard input is open, which is as long as this process lives, even when it is
-// killed. Then it ends the server at once and removes its directory, unless it is told to leave that.
-const keep = `dir=$1; shift
-"$@" >"$dir/log" 2>&1 &
-server=$!
-read -r word
-kill -QUIT $server 2>/dev/null
-wait $server
-if [ "$word" != leave ]; then cd / && rm -rf "$dir"; fi`
+// keep waits until its standard input is closed, which happens when this process ends, even when it is killed. Then it
+// ends the server at once and removes its directory. When it is told anything, it has nothing to do any more.
+const keep = `read -r word && exit
+kill -QUIT "$1" 2>/dev/null
+while kill -0 "$1" 2>/dev/null; do sleep 0.1; done
+cd / && rm -rf "$2"`
 
 // NewServer starts a server with these settings (name=value) and ends it with the test.
 func NewServer(t testing.TB, settings ...string) *Server {
@@ -59,7 +59,11 @@ func newServer(settings ...string) (*Server, error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(s.dir))
 	}
-	return s, s.start()
+	if err := s.tryStart(); err != nil {
+		s.end()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Standby starts a server that follows this one, and ends it with the test.
@@ -75,7 +79,7 @@ func (s *Server) Standby(t testing.TB, settings ...string) *Server {
 	if out, err := copying.CombinedOutput(); err != nil {
 		t.Fatalf("pg_basebackup: %v: %s", err, out)
 	}
-	if err := standby.start(); err != nil {
+	if err := standby.tryStart(); err != nil {
 		t.Fatal(err)
 	}
 	return standby
@@ -87,10 +91,11 @@ func (s *Server) URL(database string) string {
 	return (&url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/" + database, RawQuery: q.Encode()}).String()
 }
 
-// Database makes a new, empty database on the server. It is not dropped: it goes with the server.
-func (s *Server) Database(t testing.TB, name string) string {
+// Database makes a new, empty database on the server. It is not dropped: it goes with the server. Options of CREATE
+// DATABASE may follow the name.
+func (s *Server) Database(t testing.TB, name string, options ...string) string {
 	t.Helper()
-	Exec(t, s.URL("postgres"), "CREATE DATABASE "+name)
+	Exec(t, s.URL("postgres"), "CREATE DATABASE "+name+" "+strings.Join(options, " "))
 	return s.URL(name)
 }
 
@@ -100,89 +105,94 @@ func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") 
 // Kill ends the server's first process with SIGKILL, as a crash would. The others notice by themselves.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
-	pid, err := s.pid()
-	if err == nil {
-		err = syscall.Kill(pid, syscall.SIGKILL)
-	}
-	if err != nil {
-		t.Fatalf("killing the server: %v", err)
-	}
-	s.stop("leave")
+	s.signal(syscall.SIGKILL)
 }
 
-// Start starts a server again that was killed, and returns when it has recovered.
+// Start starts a server again that was killed, and returns when it has recovered. The old server's processes may take a
+// moment to end, and until then a new one refuses to start: it is tried again.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
-	if err := s.start(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (s *Server) data() string { return filepath.Join(s.dir, "data") }
-
-// end stops the server for good. The shell removes the directory.
-func (s *Server) end() { s.stop("") }
-
-func (s *Server) stop(word string) {
-	if s.keeper == nil {
-		_ = os.RemoveAll(s.dir) // it was never started
-		return
-	}
-	_, _ = io.WriteString(s.pipe, word) // when the shell is gone there is nobody to tell
-	_ = s.pipe.Close()
-	_ = s.keeper.Wait()
-	s.keeper = nil
-}
-
-func (s *Server) pid() (int, error) {
-	content, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
-	if err != nil {
-		return 0, err
-	}
-	first, _, _ := strings.Cut(string(content), "\n")
-	return strconv.Atoi(first)
-}
-
-// start starts the server and waits until it answers. After a kill the old server's processes may take a moment to end,
-// and until then a new one refuses to start: it is tried again.
-func (s *Server) start() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for {
-		err := s.tryStart(ctx)
-		if err == nil || ctx.Err() != nil {
-			return err
+	for err := s.tryStart(); err != nil; err = s.tryStart() {
+		if ctx.Err() != nil {
+			t.Fatal(err)
 		}
 		pause(ctx)
 	}
 }
 
-func (s *Server) tryStart(ctx context.Context) error {
-	args := []string{"-c", keep, "sh", s.dir, filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.dir}
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// end stops the server for good.
+func (s *Server) end() {
+	s.signal(syscall.SIGQUIT)
+	_ = os.RemoveAll(s.dir) // what is left is in the system's directory for such things
+}
+
+// signal ends the server by a signal, if it runs.
+func (s *Server) signal(sig syscall.Signal) {
+	if s.postgres == nil {
+		return
+	}
+	_ = s.postgres.Process.Signal(sig) // it may have ended by itself
+	<-s.ended
+	_, _ = io.WriteString(s.pipe, "done\n") // it may have been killed; nothing is left to keep
+	_ = s.pipe.Close()
+	_ = s.keeper.Wait()
+	s.postgres = nil
+}
+
+// tryStart starts the server and waits until it answers.
+func (s *Server) tryStart() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	args := []string{"-D", s.data(), "-k", s.dir}
 	for _, setting := range slices.Concat([]string{"listen_addresses=", "max_connections=200", "shared_buffers=32MB"}, s.settings) {
 		args = append(args, "-c", setting)
 	}
-	s.keeper = s.as(exec.CommandContext(context.Background(), "/bin/sh", args...)) // it outlives ctx
-	var err error
+	log, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // the server has its own
+	postgres := s.command("postgres", args...)
+	postgres.Stdout, postgres.Stderr = log, log
+	if err := postgres.Start(); err != nil {
+		return err
+	}
+	s.postgres, s.ended = postgres, make(chan struct{})
+	go func(ended chan struct{}) {
+		defer close(ended)
+		_ = postgres.Wait() // how it ended is in its log
+	}(s.ended)
+	s.keeper = s.as(exec.CommandContext(context.Background(), "/bin/sh", "-c", keep, "sh", strconv.Itoa(postgres.Process.Pid), s.dir))
 	if s.pipe, err = s.keeper.StdinPipe(); err != nil {
 		return err
 	}
 	if err := s.keeper.Start(); err != nil {
 		return err
 	}
+	return s.answers(ctx)
+}
+
+// answers waits until the server answers.
+func (s *Server) answers(ctx context.Context) error {
 	for {
 		conn, err := pgx.Connect(ctx, s.URL("postgres"))
 		if err == nil {
 			return conn.Close(ctx)
 		}
-		if _, pidErr := s.pid(); errors.Is(pidErr, os.ErrNotExist) || ctx.Err() != nil {
-			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			if refused := strings.Contains(string(log), "FATAL"); refused || ctx.Err() != nil {
-				s.stop("leave")
-				return fmt.Errorf("the server did not start: %w: %s", err, log)
-			}
+		select {
+		case <-s.ended:
+		case <-ctx.Done():
+		default:
+			pause(ctx)
+			continue
 		}
-		pause(ctx)
+		s.signal(syscall.SIGQUIT)
+		log, _ := os.ReadFile(filepath.Join(s.dir, "log")) // without it the first error has to do
+		return fmt.Errorf("the server did not start: %w: %s", err, log)
 	}
 }
 
