@@ -87,6 +87,9 @@ func (s *session) saveConfig(c *cli.Context, file *configFile) error {
 	if err != nil {
 		return err
 	}
+	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays a link
+		path = target
+	}
 	data, err := yaml.Marshal(file)
 	if err != nil {
 		return err

@@ -26,27 +26,31 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// binaries is the directory that programs builds into; TestMain makes and removes it.
+var binaries string
+
 // programs builds the server and the CLI as they are shipped, once, and answers the directory they are in.
 var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "flux-resourceset-*")
-	if err != nil {
-		return "", err
-	}
+	dir := binaries
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v0.0.0-test", "-o", dir,
 		"../cmd/flux-resourceset", "../cmd/flux-resourceset-cli")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("building the programs: %w\n%s", err, out)
+		return "", fmt.Errorf("building the programs: %w\n%s", err, out)
 	}
 	return dir, nil
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, _ := programs(); dir != "" {
-		_ = os.RemoveAll(dir)
-	}
-	os.Exit(code)
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "flux-resourceset-*")
+		if err != nil {
+			panic(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		binaries = dir
+		return m.Run()
+	}())
 }
 
 // TestScripts runs the programs as people do; each script has servers of its own.
