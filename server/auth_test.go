@@ -41,8 +41,8 @@ var principals = map[string]principal{
 
 // target is one operation of the contract with a path that can be asked.
 type target struct {
-	method, path, body           string
-	public, write, poll, service bool
+	method, path, body  string
+	public, write, poll bool
 }
 
 func targets(t *testing.T) []target {

@@ -54,7 +54,8 @@ func makeDocsSpec(spec []byte) ([]byte, error) {
 	components, _ := doc["components"].(map[string]any)
 	parameters, _ := components["parameters"].(map[string]any)
 	for _, v := range parameters {
-		if p, ok := v.(map[string]any); ok && p["required"] != true {
+		p, _ := v.(map[string]any)
+		if required, _ := p["required"].(bool); !required {
 			delete(p, "example")
 		}
 	}

@@ -20,14 +20,23 @@ type sample struct {
 }
 
 var samples = map[string]sample{
-	"clusters": {"/clusters", "sample", `{"id":"sample","cluster_dns":"Sample.Example.com","environment":"dev"}`,
-		`{"environment":"qa"}`, "environment", "qa"},
-	"platform_components": {"/platform_components", "sample", `{"id":"sample","component_path":"charts/sample","oci_url":"https://charts.example.com"}`,
-		`{"component_version":"1.2.3"}`, "component_version", "1.2.3"},
-	"namespaces": {"/namespaces", "sample", `{"id":"sample"}`,
-		`{"labels":{"team":"a"}}`, "labels", map[string]any{"team": "a"}},
-	"rolebindings": {"/rolebindings", "sample", `{"id":"sample","role":"view","subjects":[{"kind":"User","name":"ann"}]}`,
-		`{"role":"edit"}`, "role", "edit"},
+	"clusters": {
+		"/clusters", "sample", `{"id":"sample","cluster_dns":"Sample.Example.com","environment":"dev"}`,
+		`{"environment":"qa"}`, "environment", "qa",
+	},
+	"platform_components": {
+		"/platform_components", "sample", `{"id":"sample","component_path":"charts/sample","oci_url":"https://charts.example.com"}`,
+		`{"component_version":"1.2.3"}`, "component_version", "1.2.3",
+	},
+	"namespaces": {
+		"/namespaces", "sample", `{"id":"sample"}`,
+		`{"labels":{"team":"a"}}`, "labels",
+		map[string]any{"team": "a"},
+	},
+	"rolebindings": {
+		"/rolebindings", "sample", `{"id":"sample","role":"view","subjects":[{"kind":"User","name":"ann"}]}`,
+		`{"role":"edit"}`, "role", "edit",
+	},
 }
 
 var etagForm = regexp.MustCompile(`^"[0-9]+-[0-9a-f]{8}"$`)

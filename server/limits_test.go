@@ -28,10 +28,10 @@ func grown(t *testing.T, size int) *world {
 	t.Helper()
 	w := setupWith(t, options{empty: true})
 	ids, bodies := fillers(6, 100<<10)
-	refs := make([]map[string]string, len(ids))
+	refs := make([]map[string]string, 0, len(ids)+1)
 	for i, id := range ids {
 		w.create("/namespaces", bodies[i])
-		refs[i] = map[string]string{"id": id}
+		refs = append(refs, map[string]string{"id": id})
 	}
 	w.create("/namespaces", `{"id":"rest","annotations":{"a":"","b":""}}`)
 	list, err := json.Marshal(append(refs, map[string]string{"id": "rest"}))

@@ -108,8 +108,10 @@ func (s *Server) state(c echo.Context, minRevision *int64) (*fleet.State, error)
 		ctx, cancel := context.WithTimeout(c.Request().Context(), minRevisionWait)
 		defer cancel()
 		if err := s.cfg.Replica.WaitFor(ctx, fleet.Revision(*minRevision)); err != nil {
-			return nil, &publicError{status: http.StatusServiceUnavailable, code: "store_unavailable",
-				detail: fmt.Sprintf("revision %d has not arrived here yet; try again", *minRevision), headers: map[string]string{"Retry-After": "1"}}
+			return nil, &publicError{
+				status: http.StatusServiceUnavailable, code: "store_unavailable",
+				detail: fmt.Sprintf("revision %d has not arrived here yet; try again", *minRevision), headers: map[string]string{"Retry-After": "1"},
+			}
 		}
 	}
 	st := s.cfg.Replica.State()

@@ -36,8 +36,10 @@ func newAuthority(t *testing.T, name string) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
 	cert, err := x509.ParseCertificate(der)
@@ -60,10 +62,12 @@ func (a *authority) issue(serial int64, names ...string) (cert, key []byte) {
 	a.t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(a.t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: demoDNS}, DNSNames: names,
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: demoDNS}, DNSNames: names,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, private.Public(), a.key)
 	require.NoError(a.t, err)
 	encoded, err := x509.MarshalECPrivateKey(private)
@@ -103,7 +107,7 @@ func setupTLS(t *testing.T, clientCA *authority) *tlsWorld {
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(ctx, ln, tw.world.http.Config.Handler, config, logger) }()
+	go func() { served <- server.Serve(ctx, ln, tw.http.Config.Handler, config, logger) }()
 	t.Cleanup(func() { stop(); require.NoError(t, <-served) })
 	tw.url = "https://" + ln.Addr().String()
 	return tw
