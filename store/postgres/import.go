@@ -56,7 +56,7 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 	if err := importLog(ctx, ses.tx, backend.WholeLog(log, snap.Head)); err != nil {
 		return err
 	}
-	if err := importDocuments(ctx, ses.tx, snap.Records); err != nil {
+	if err := copyDocuments(ctx, ses.tx, snap.Records); err != nil {
 		return err
 	}
 	if snap.Head == (fleet.Head{}) {
@@ -71,88 +71,49 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 }
 
 func importLog(ctx context.Context, tx pgx.Tx, log iter.Seq2[fleet.Commit, error]) error {
-	commits, changes := &commitRows{}, &changeRows{}
-	flush := func() error {
-		b := &pgx.Batch{}
-		commits.queue(b)
-		changes.queue(b)
-		commits, changes = &commitRows{}, &changeRows{}
-		return tx.SendBatch(ctx, b).Close()
-	}
+	const manyCommits, manyChanges = 1000, 10_000 // are sent at once
+	var batch []fleet.Commit
+	changes := 0
 	for c, err := range log {
 		if err != nil {
 			return err
 		}
-		commits.add(c)
-		for seq, ch := range c.Changes {
-			changes.add(c.Revision, seq, ch)
-			if changes.full() {
-				if err := flush(); err != nil {
-					return err
-				}
-			}
+		batch, changes = append(batch, c), changes+len(c.Changes)
+		if len(batch) < manyCommits && changes < manyChanges {
+			continue
 		}
-		if commits.full() {
-			if err := flush(); err != nil {
-				return err
-			}
+		if err := copyCommits(ctx, tx, batch); err != nil {
+			return err
 		}
+		batch, changes = nil, 0
 	}
-	return flush()
+	return copyCommits(ctx, tx, batch)
 }
 
-func importDocuments(ctx context.Context, tx pgx.Tx, records []fleet.Record) error {
-	rows := &documentRows{}
-	flush := func() error {
-		_, err := tx.Exec(ctx, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
-			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[], $7::text[])`,
-			rows.kinds, rows.ids, rows.revisions, rows.commits, rows.created, rows.updated, rows.bodies)
-		rows = &documentRows{}
+func copyCommits(ctx context.Context, tx pgx.Tx, commits []fleet.Commit) error {
+	err := copyRows(ctx, tx, "commits", []string{"revision", "id", "at", "actor", "reason", "request_id"}, func(yield func([]any) bool) {
+		for _, c := range commits {
+			if !yield([]any{int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Reason, c.RequestID}) {
+				return
+			}
+		}
+	})
+	if err != nil {
 		return err
 	}
-	for _, r := range records {
-		if rows.add(r); rows.full() {
-			if err := flush(); err != nil {
-				return err
+	return copyChanges(ctx, tx, commits)
+}
+
+func copyDocuments(ctx context.Context, tx pgx.Tx, records []fleet.Record) error {
+	columns := []string{"kind", "id", "revision", "commit_id", "created_at", "updated_at", "body"}
+	return copyRows(ctx, tx, "documents", columns, func(yield func([]any) bool) {
+		for _, r := range records {
+			if !yield([]any{
+				string(r.Kind), r.ID, int64(r.Revision), r.CommitID.String(),
+				r.CreatedAt.UnixMicro(), r.UpdatedAt.UnixMicro(), string(r.Body),
+			}) {
+				return
 			}
 		}
-	}
-	return flush()
+	})
 }
-
-// commitRows are rows for the table commits, column by column, as unnest takes them.
-type commitRows struct {
-	revisions, at             []int64
-	ids                       []string
-	actors, reasons, requests []string
-}
-
-func (r *commitRows) add(c fleet.Commit) {
-	r.revisions, r.ids, r.at = append(r.revisions, int64(c.Revision)), append(r.ids, c.ID.String()), append(r.at, c.At.UnixMicro())
-	r.actors, r.reasons, r.requests = append(r.actors, c.Actor), append(r.reasons, c.Reason), append(r.requests, c.RequestID)
-}
-
-func (r *commitRows) full() bool { return len(r.ids) >= 1000 }
-
-func (r *commitRows) queue(b *pgx.Batch) {
-	if len(r.ids) > 0 {
-		b.Queue(`INSERT INTO commits (revision, id, at, actor, reason, request_id)
-			SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[])`,
-			r.revisions, r.ids, r.at, r.actors, r.reasons, r.requests)
-	}
-}
-
-// documentRows are the same for the table documents.
-type documentRows struct {
-	kinds, ids, commits, bodies []string
-	revisions, created, updated []int64
-	bytes                       int
-}
-
-func (d *documentRows) add(r fleet.Record) {
-	d.kinds, d.ids, d.commits, d.bodies = append(d.kinds, string(r.Kind)), append(d.ids, r.ID), append(d.commits, r.CommitID.String()), append(d.bodies, string(r.Body))
-	d.revisions, d.created, d.updated = append(d.revisions, int64(r.Revision)), append(d.created, r.CreatedAt.UnixMicro()), append(d.updated, r.UpdatedAt.UnixMicro())
-	d.bytes += len(r.ID) + len(r.Body)
-}
-
-func (d *documentRows) full() bool { return len(d.ids) >= 1000 || d.bytes >= 4<<20 }
