@@ -49,6 +49,9 @@ func normalizeCluster(obj map[string]any) {
 			delete(patches, id)
 		}
 	}
+	if owners, ok := obj["patch_owners"].(map[string]any); ok && len(owners) == 0 {
+		delete(obj, "patch_owners")
+	}
 }
 
 // decommissioned is what is kept of a deleted cluster: enough to answer its polls with empty lists.

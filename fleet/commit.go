@@ -31,6 +31,17 @@ type Change struct {
 	After  json.RawMessage
 }
 
+// Action is what happened to the document: create, update or delete.
+func (c Change) Action() string {
+	switch {
+	case c.Before == nil:
+		return "create"
+	case c.After == nil:
+		return "delete"
+	}
+	return "update"
+}
+
 // Head names one point of history. ID is the commit that made Revision, so that two histories which happen to have
 // the same length are told apart (a database restored from an older backup and written to since). The zero Head is
 // the empty history.

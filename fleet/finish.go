@@ -21,7 +21,8 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	if len(changes) == 0 {
-		return Result{Commit: c, State: tx.base}, nil
+		res := Result{Commit: c, State: tx.base, base: tx.base}
+		return res, tx.guard.check(res)
 	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
 	if err := tx.duplicateDNS(edits); err != nil {
@@ -43,7 +44,8 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}
-	return Result{Commit: c, State: next, Warnings: v.warnings}, nil
+	res := Result{Commit: c, State: next, Warnings: v.warnings, base: tx.base}
+	return res, tx.guard.check(res)
 }
 
 // changes are the edits that really change something, sorted, and the same as the log's changes.

@@ -18,7 +18,7 @@ type world struct {
 	now   time.Time
 }
 
-var testRules = Rules{Environments: []string{"dev", "qa", "uat", "prod"}}
+var testRules = Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50}
 
 func newWorld(t *testing.T, docs ...string) *world {
 	t.Helper()

@@ -16,6 +16,8 @@ import (
 type Rules struct {
 	// Environments are the allowed values of a cluster's environment, in promotion order. Empty allows any.
 	Environments []string
+	// MaxRemovals is how many installed things a change of several clusters may remove without a plan's hash.
+	MaxRemovals int
 }
 
 // State is every document of the fleet at one revision. It never changes, so any number of readers may use it.
@@ -226,6 +228,22 @@ func newDocument(rec Record) (*Document, error) {
 		doc.answers = &answers{}
 	}
 	return doc, nil
+}
+
+// DocumentAt is a document as the newest of the given commits left it. CodeNotFound when it did not exist then.
+func DocumentAt(commits []Commit, kind Kind, id string) (*Document, error) {
+	for _, c := range commits {
+		for _, ch := range c.Changes {
+			if ch.Kind != kind || ch.ID != id || ch.After == nil {
+				continue
+			}
+			doc, err := newDocument(Record{Kind: kind, ID: id, Body: ch.After, Revision: c.Revision, CommitID: c.ID, CreatedAt: c.At, UpdatedAt: c.At})
+			if err != nil || !doc.Deleted() {
+				return doc, err
+			}
+		}
+	}
+	return nil, errorf(CodeNotFound, "there was no %s %q then", nouns[kind], id)
 }
 
 // ETag names this version of the document: `"<revision>-<8 hex digits of the commit id>"`.

@@ -17,6 +17,8 @@ import (
 type Tx struct {
 	base  *State
 	edits map[docKey]*Document // nil: deleted
+	guard Guard
+	force bool // overwrite patches that named managers own
 }
 
 type docKey struct {
@@ -37,6 +39,7 @@ type Result struct {
 	Commit   Commit // with its revision and changes; no changes: there is nothing to commit
 	State    *State // after the commit
 	Warnings []string
+	base     *State
 }
 
 // Begin starts a Tx on the State.
@@ -89,7 +92,7 @@ func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(obj, func(_ string, v any) bool { return v == nil })
+	maps.DeleteFunc(obj, func(field string, v any) bool { return v == nil || slices.Contains(readOnly, field) })
 	id, _ := obj["id"].(string)
 	if id == "" {
 		return nil, Invalid([]Problem{{Pointer: "/id", Detail: "is required and must be a string that is not empty"}})
@@ -161,18 +164,32 @@ func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any)
 	return tx.put(before.Kind, before.ID, before, change(stored))
 }
 
+// Force lets the writes of whole cluster documents that follow overwrite patches that named managers own.
+func (tx *Tx) Force(force bool) { tx.force = force }
+
 // put stores an object as the document's new content.
 func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*Document, error) {
 	rules, _ := kindOf(kind)
-	for _, f := range readOnly {
-		delete(obj, f)
-	}
 	rules.normalize(obj)
-	if kind == KindCluster && before != nil {
-		if err := dropOrphanedPatches(before.Cluster(), obj); err != nil {
+	if kind == KindCluster {
+		var was *api.Cluster
+		if before != nil {
+			was = before.Cluster()
+			if err := dropOrphanedPatches(was, obj); err != nil {
+				return nil, err
+			}
+		}
+		if err := reconcileOwners(was, obj, tx.force); err != nil {
 			return nil, err
 		}
 	}
+	return tx.store(kind, id, obj)
+}
+
+// store makes an object the document's content as it is.
+func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error) {
+	rules, _ := kindOf(kind)
+	rules.normalize(obj)
 	body, err := canonical(obj)
 	if err != nil {
 		return nil, err

@@ -45,25 +45,25 @@ func selectClusters(docs []*fleet.Document, environment, selector *string) ([]*f
 
 // CreateCluster implements the operation of that name.
 func (s *Server) CreateCluster(c echo.Context, p api.CreateClusterParams) error {
-	return s.createDocument(c, fleet.KindCluster, writeParams{nil, p.DryRun, p.XChangeReason})
+	return s.createDocument(c, fleet.KindCluster, writeParams{nil, p.DryRun, p.XChangeReason, nil})
 }
 
 // GetCluster implements the operation of that name.
 func (s *Server) GetCluster(c echo.Context, id string, p api.GetClusterParams) error {
-	return s.getDocument(c, fleet.KindCluster, id, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+	return s.getDocument(c, fleet.KindCluster, id, readParams{p.IfNoneMatch, p.XFleetMinRevision, p.Revision})
 }
 
 // UpdateCluster implements the operation of that name.
 func (s *Server) UpdateCluster(c echo.Context, id string, p api.UpdateClusterParams) error {
-	return s.putDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+	return s.putDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, value(p.Force))
 }
 
 // PatchCluster implements the operation of that name.
 func (s *Server) PatchCluster(c echo.Context, id string, p api.PatchClusterParams) error {
-	return s.patchDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+	return s.patchDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, value(p.Force))
 }
 
 // DeleteCluster implements the operation of that name.
 func (s *Server) DeleteCluster(c echo.Context, id string, p api.DeleteClusterParams) error {
-	return s.deleteDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason}, fleet.DeleteOptions{Orphan: value(p.Mode) == modeOrphan})
+	return s.deleteDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{Orphan: value(p.Mode) == modeOrphan})
 }

@@ -24,35 +24,35 @@ func (s *Server) ListPlatformComponents(c echo.Context, p api.ListPlatformCompon
 
 // CreatePlatformComponent implements the operation of that name.
 func (s *Server) CreatePlatformComponent(c echo.Context, p api.CreatePlatformComponentParams) error {
-	return s.createDocument(c, fleet.KindComponent, writeParams{nil, p.DryRun, p.XChangeReason})
+	return s.createDocument(c, fleet.KindComponent, writeParams{nil, p.DryRun, p.XChangeReason, nil})
 }
 
 // GetPlatformComponent implements the operation of that name.
 func (s *Server) GetPlatformComponent(c echo.Context, id string, p api.GetPlatformComponentParams) error {
-	return s.getDocument(c, fleet.KindComponent, id, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+	return s.getDocument(c, fleet.KindComponent, id, readParams{p.IfNoneMatch, p.XFleetMinRevision, p.Revision})
 }
 
 // UpdatePlatformComponent implements the operation of that name.
 func (s *Server) UpdatePlatformComponent(c echo.Context, id string, p api.UpdatePlatformComponentParams) error {
-	return s.putDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+	return s.putDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
 // PatchPlatformComponent implements the operation of that name.
 func (s *Server) PatchPlatformComponent(c echo.Context, id string, p api.PatchPlatformComponentParams) error {
-	return s.patchDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+	return s.patchDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
 // DeletePlatformComponent implements the operation of that name.
 func (s *Server) DeletePlatformComponent(c echo.Context, id string, p api.DeletePlatformComponentParams) error {
-	return s.deleteDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason}, fleet.DeleteOptions{Cascade: value(p.Cascade)})
+	return s.deleteDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{Cascade: value(p.Cascade)})
 }
 
 // AssignPlatformComponent implements the operation of that name.
 func (s *Server) AssignPlatformComponent(c echo.Context, id, componentID string, p api.AssignPlatformComponentParams) error {
-	return s.assign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+	return s.assign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil})
 }
 
 // UnassignPlatformComponent implements the operation of that name.
 func (s *Server) UnassignPlatformComponent(c echo.Context, id, componentID string, p api.UnassignPlatformComponentParams) error {
-	return s.unassign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+	return s.unassign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil})
 }

@@ -31,6 +31,9 @@ func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readP
 	if err != nil {
 		return err
 	}
+	if p.revision != nil {
+		return s.asOf(c, kind, id, *p.revision)
+	}
 	doc, err := st.Find(kind, id)
 	if err != nil {
 		return err
@@ -46,13 +49,15 @@ func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readP
 type readParams struct {
 	ifNoneMatch *string
 	minRevision *int64
+	revision    *int64 // as it was then
 }
 
 // writeParams are the parameters that writes share.
 type writeParams struct {
-	ifMatch *string
-	dryRun  *bool
-	reason  *string
+	ifMatch  *string
+	dryRun   *bool
+	reason   *string
+	planHash *string
 }
 
 // update runs a change of one document and answers with what the change makes of it.
@@ -73,6 +78,7 @@ func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParam
 func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) (fleet.Result, error) {
 	meta := store.Meta{Actor: actor(c), RequestID: requestID(c), Reason: value(p.reason), DryRun: value(p.dryRun)}
 	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
+		tx.Guard(fleet.Guard{PlanHash: value(p.planHash)})
 		if err := tx.Match(kind, id, value(p.ifMatch)); err != nil {
 			return err
 		}
@@ -114,15 +120,17 @@ func (s *Server) createDocument(c echo.Context, kind fleet.Kind, p writeParams) 
 	return writeJSON(c, http.StatusCreated, doc.View())
 }
 
-func (s *Server) putDocument(c echo.Context, kind fleet.Kind, id string, p writeParams) error {
+func (s *Server) putDocument(c echo.Context, kind fleet.Kind, id string, p writeParams, force bool) error {
 	return s.update(c, kind, id, p, func(tx *fleet.Tx) error {
+		tx.Force(force)
 		_, err := tx.Put(kind, id, requestBody(c))
 		return err
 	})
 }
 
-func (s *Server) patchDocument(c echo.Context, kind fleet.Kind, id string, p writeParams) error {
+func (s *Server) patchDocument(c echo.Context, kind fleet.Kind, id string, p writeParams, force bool) error {
 	return s.update(c, kind, id, p, func(tx *fleet.Tx) error {
+		tx.Force(force)
 		_, err := tx.Patch(kind, id, requestBody(c))
 		return err
 	})

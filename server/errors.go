@@ -32,6 +32,8 @@ var domainStatus = map[fleet.Code]int{
 	fleet.CodeConflict:      http.StatusConflict,
 	fleet.CodeInUse:         http.StatusConflict,
 	fleet.CodeProtected:     http.StatusConflict,
+	fleet.CodeFieldConflict: http.StatusConflict,
+	fleet.CodeConfirm:       http.StatusConflict,
 	fleet.CodeStale:         http.StatusPreconditionFailed,
 	fleet.CodeLimitExceeded: http.StatusUnprocessableEntity,
 	fleet.CodeUnresolved:    http.StatusInternalServerError,
@@ -70,6 +72,8 @@ func toPublic(c echo.Context, err error) *publicError {
 			status: http.StatusServiceUnavailable, code: "outcome_unknown",
 			detail: fmt.Sprintf("the store did not say whether the change was committed: look for commit %s among the revisions before sending it again", unclear.Commit.ID),
 		}
+	case errors.Is(err, store.ErrCompacted):
+		return &publicError{status: http.StatusNotFound, code: "not_found", detail: "the log no longer reaches back that far"}
 	case errors.Is(err, store.ErrReadOnly):
 		return toPublic(c, errReadOnly(true))
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):

@@ -18,35 +18,35 @@ func (s *Server) ListNamespaces(c echo.Context, p api.ListNamespacesParams) erro
 
 // CreateNamespace implements the operation of that name.
 func (s *Server) CreateNamespace(c echo.Context, p api.CreateNamespaceParams) error {
-	return s.createDocument(c, fleet.KindNamespace, writeParams{nil, p.DryRun, p.XChangeReason})
+	return s.createDocument(c, fleet.KindNamespace, writeParams{nil, p.DryRun, p.XChangeReason, nil})
 }
 
 // GetNamespace implements the operation of that name.
 func (s *Server) GetNamespace(c echo.Context, id string, p api.GetNamespaceParams) error {
-	return s.getDocument(c, fleet.KindNamespace, id, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+	return s.getDocument(c, fleet.KindNamespace, id, readParams{p.IfNoneMatch, p.XFleetMinRevision, p.Revision})
 }
 
 // UpdateNamespace implements the operation of that name.
 func (s *Server) UpdateNamespace(c echo.Context, id string, p api.UpdateNamespaceParams) error {
-	return s.putDocument(c, fleet.KindNamespace, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+	return s.putDocument(c, fleet.KindNamespace, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
 // PatchNamespace implements the operation of that name.
 func (s *Server) PatchNamespace(c echo.Context, id string, p api.PatchNamespaceParams) error {
-	return s.patchDocument(c, fleet.KindNamespace, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+	return s.patchDocument(c, fleet.KindNamespace, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
 // DeleteNamespace implements the operation of that name.
 func (s *Server) DeleteNamespace(c echo.Context, id string, p api.DeleteNamespaceParams) error {
-	return s.deleteDocument(c, fleet.KindNamespace, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason}, fleet.DeleteOptions{Cascade: value(p.Cascade)})
+	return s.deleteDocument(c, fleet.KindNamespace, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{Cascade: value(p.Cascade)})
 }
 
 // AssignNamespace implements the operation of that name.
 func (s *Server) AssignNamespace(c echo.Context, id, namespaceID string, p api.AssignNamespaceParams) error {
-	return s.assign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+	return s.assign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil})
 }
 
 // UnassignNamespace implements the operation of that name.
 func (s *Server) UnassignNamespace(c echo.Context, id, namespaceID string, p api.UnassignNamespaceParams) error {
-	return s.unassign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason})
+	return s.unassign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil})
 }

@@ -13,17 +13,17 @@ import (
 
 // PollPlatformComponents implements the operation of that name.
 func (s *Server) PollPlatformComponents(c echo.Context, dns string, p api.PollPlatformComponentsParams) error {
-	return s.poll(c, fleet.PlatformComponents, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+	return s.poll(c, fleet.PlatformComponents, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision, nil})
 }
 
 // PollNamespaces implements the operation of that name.
 func (s *Server) PollNamespaces(c echo.Context, dns string, p api.PollNamespacesParams) error {
-	return s.poll(c, fleet.Namespaces, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+	return s.poll(c, fleet.Namespaces, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision, nil})
 }
 
 // PollRoleBindings implements the operation of that name.
 func (s *Server) PollRoleBindings(c echo.Context, dns string, p api.PollRoleBindingsParams) error {
-	return s.poll(c, fleet.RoleBindings, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision})
+	return s.poll(c, fleet.RoleBindings, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision, nil})
 }
 
 func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams) error {

@@ -73,7 +73,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 		RequestID: sum.RequestID, ChangeCount: sum.ChangeCount, Changes: []api.RevisionChange{},
 	}
 	for _, ch := range page(c, commit.Changes, p.Limit, p.Offset) {
-		out.Changes = append(out.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: action(ch), Before: ch.Before, After: ch.After})
+		out.Changes = append(out.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action(), Before: ch.Before, After: ch.After})
 	}
 	return writeJSON(c, http.StatusOK, out)
 }
@@ -84,17 +84,7 @@ func revisionSummary(commit fleet.Commit) api.RevisionSummary {
 		RequestID: commit.RequestID, ChangeCount: len(commit.Changes), Changes: []api.ChangeRef{},
 	}
 	for _, ch := range commit.Changes[:min(len(commit.Changes), summaryChanges)] {
-		sum.Changes = append(sum.Changes, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: action(ch)})
+		sum.Changes = append(sum.Changes, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()})
 	}
 	return sum
-}
-
-func action(ch fleet.Change) string {
-	switch {
-	case ch.Before == nil:
-		return "create"
-	case ch.After == nil:
-		return "delete"
-	}
-	return "update"
 }

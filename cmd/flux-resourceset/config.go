@@ -37,6 +37,7 @@ type config struct {
 	logLevel     slog.Level
 	logFormat    string
 	environments []string
+	maxRemovals  int
 	tls          server.TLSFiles
 }
 
@@ -72,6 +73,7 @@ func flags() []cli.Flag {
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
+		&cli.IntFlag{Name: "max-removals", EnvVars: []string{"MAX_REMOVALS"}, Value: 50, Usage: "a change of several clusters that removes more than this `MANY` installed things needs the hash of a plan"},
 		text("tls-cert-file", "TLS_CERT_FILE", "", "PEM `FILE` with the server's certificate chain; reloaded when it changes"),
 		text("tls-key-file", "TLS_KEY_FILE", "", "PEM `FILE` with the certificate's key"),
 		text("tls-client-ca-file", "TLS_CLIENT_CA_FILE", "", "PEM `FILE` of CAs: a client certificate of theirs with a cluster's DNS name may poll for that cluster"),
@@ -86,7 +88,8 @@ func readConfig(c *cli.Context) (config, error) {
 			Read: c.String("auth-token"), ReadPrevious: c.String("auth-token-previous"),
 			Write: c.String("crud-auth-token"), WritePrevious: c.String("crud-auth-token-previous"),
 		},
-		tls: server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
+		maxRemovals: c.Int("max-removals"),
+		tls:         server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
 	}
 	var problems []string
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -124,6 +127,9 @@ func readConfig(c *cli.Context) (config, error) {
 			break
 		}
 		cfg.environments = append(cfg.environments, env)
+	}
+	if cfg.maxRemovals < 0 {
+		problem("MAX_REMOVALS is %d: it must not be negative", cfg.maxRemovals)
 	}
 	if _, err := net.ResolveTCPAddr("tcp", cfg.listen); err != nil {
 		problem("LISTEN_ADDR is %q: it must be HOST:PORT", cfg.listen)

@@ -35,7 +35,7 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	rules := fleet.Rules{Environments: cfg.environments}
+	rules := fleet.Rules{Environments: cfg.environments, MaxRemovals: cfg.maxRemovals}
 	st, err := openStore(ctx, cfg, rules, logger)
 	if err != nil {
 		return err

@@ -31,6 +31,39 @@ type AssignmentSettings struct {
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 }
 
+// BatchRequest defines model for BatchRequest.
+type BatchRequest struct {
+	Operations []Operation `json:"operations"`
+
+	// Reason Why; X-Change-Reason is used when absent.
+	//
+	// Example: CHG-1234: podinfo 6.9.0 in dev
+	Reason string `json:"reason,omitempty"`
+
+	// PlanHash Example: 9f2c1e
+	PlanHash string `json:"plan_hash,omitempty"`
+}
+
+// BatchResult defines model for BatchResult.
+type BatchResult struct {
+	// Revision Of the commit; unchanged when there was nothing to change or with dry_run.
+	//
+	// Example: 43
+	Revision int64 `json:"revision"`
+
+	// Changes Every document that changed.
+	Changes []ChangeRef `json:"changes"`
+
+	// Results One for each operation.
+	Results []OperationResult `json:"results"`
+
+	// PlanHash Of the effect, when it was asked for or computed.
+	//
+	// Example: 9f2c1e
+	PlanHash string   `json:"plan_hash"`
+	Warnings []string `json:"warnings"`
+}
+
 // ChangeRef defines model for ChangeRef.
 type ChangeRef struct {
 	// Kind cluster, platform_component, namespace or rolebinding.
@@ -119,6 +152,11 @@ type Cluster struct {
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	DeletedAt *time.Time `json:"deleted_at,omitempty"`
+
+	// PatchOwners Who owns which patches, by component and manager; see /clusters/{id}/patches.
+	//
+	// Example: {"podinfo":{"ci":["image.tag"]}}
+	PatchOwners PatchOwners `json:"patch_owners,omitempty"`
 }
 
 // ClusterCreate A cluster: what is assigned to it, its overrides and patches: to create. Read-only fields are ignored, so that a document can be sent back.
@@ -189,6 +227,9 @@ type ClusterCreate struct {
 
 	// DeletedAt Example: 2026-01-02T03:04:05.678901Z
 	DeletedAt nullable.Nullable[time.Time] `json:"deleted_at,omitempty"`
+
+	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
+	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
 }
 
 // ClusterPatch A cluster: what is assigned to it, its overrides and patches: merge patch. Read-only fields are ignored, so that a document can be sent back.
@@ -261,6 +302,9 @@ type ClusterPatch struct {
 
 	// DeletedAt Example: 2026-01-02T03:04:05.678901Z
 	DeletedAt nullable.Nullable[time.Time] `json:"deleted_at,omitempty"`
+
+	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
+	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
 }
 
 // ClusterUpdate A cluster: what is assigned to it, its overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
@@ -331,6 +375,9 @@ type ClusterUpdate struct {
 
 	// DeletedAt Example: 2026-01-02T03:04:05.678901Z
 	DeletedAt nullable.Nullable[time.Time] `json:"deleted_at,omitempty"`
+
+	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
+	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
 }
 
 // ComponentAssignment A catalog entry assigned to a cluster. An override that is absent means the catalog's value.
@@ -388,6 +435,53 @@ type ComponentType = string
 //
 // Example: delete
 type DeletionPolicy = string
+
+// EffectGroup defines model for EffectGroup.
+type EffectGroup struct {
+	// Clusters The clusters this happens to.
+	Clusters []string `json:"clusters"`
+
+	// Effect By endpoint: platform-components, namespaces, rolebindings.
+	Effect map[string]EndpointEffect `json:"effect"`
+
+	// Forgotten The clusters' polls answer 404 from then on; Flux keeps what is running.
+	//
+	// Example: false
+	Forgotten bool `json:"forgotten,omitempty"`
+}
+
+// EndpointEffect defines model for EndpointEffect.
+type EndpointEffect struct {
+	// Added Whole inputs, without their cluster block.
+	Added   []json.RawMessage `json:"added"`
+	Changed []InputChange     `json:"changed"`
+
+	// Removed Ids.
+	Removed []string `json:"removed"`
+
+	// Reordered Only the order of the inputs changes.
+	//
+	// Example: false
+	Reordered bool `json:"reordered,omitempty"`
+}
+
+// FieldChange defines model for FieldChange.
+type FieldChange struct {
+	// Pointer JSON pointer into the input.
+	//
+	// Example: /component_version
+	Pointer string `json:"pointer"`
+
+	// Before Absent when the field is new.
+	//
+	// Example: latest
+	Before nullable.Nullable[json.RawMessage] `json:"before,omitempty"`
+
+	// After Absent when the field is gone.
+	//
+	// Example: 6.9.0
+	After nullable.Nullable[json.RawMessage] `json:"after,omitempty"`
+}
 
 // FieldProblem defines model for FieldProblem.
 type FieldProblem struct {
@@ -570,6 +664,18 @@ type FluxSubject struct {
 	APIGroup string `json:"apiGroup"`
 }
 
+// InputChange defines model for InputChange.
+type InputChange struct {
+	// ID Example: podinfo
+	ID string `json:"id"`
+
+	// Removal Flux removes what it installed: enabled became false, or the type changed.
+	//
+	// Example: false
+	Removal bool          `json:"removal"`
+	Fields  []FieldChange `json:"fields"`
+}
+
 // Labels Kubernetes labels.
 //
 // Example: {"region":"eu","team":"platform"}
@@ -729,6 +835,130 @@ type NamespaceUpdate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
+// Operation One operation of a batch. `create`, `update`, `patch` and `delete` take `kind`, `id` and `document` or `patch`;
+// `restore` takes `revision`, and `kind` and `id` for one document. The others work on clusters: exactly one of
+// `cluster_ids`, `selector` and `all` says which.
+type Operation struct {
+	// Op Example: set_component
+	Op string `json:"op"`
+
+	// Kind Example: cluster
+	Kind string `json:"kind,omitempty"`
+
+	// ID Example: demo-cluster-01
+	ID string `json:"id,omitempty"`
+
+	// Document create and update: the document, as POST and PUT take it.
+	//
+	// Example: {"labels":{"team":"sandbox"}}
+	Document json.RawMessage `json:"document,omitempty"`
+
+	// Patch patch: an RFC 7396 merge patch.
+	Patch json.RawMessage `json:"patch,omitempty"`
+
+	// Cascade Example: false
+	Cascade bool `json:"cascade,omitempty"`
+
+	// Mode delete of a cluster.
+	//
+	// Example: uninstall
+	Mode string `json:"mode,omitempty"`
+
+	// ClusterIds Example: ["demo-cluster-01"]
+	ClusterIds []string `json:"cluster_ids,omitempty"`
+
+	// Selector Kubernetes label selector over labels, `environment` and `id`; must not be empty.
+	//
+	// Example: environment=dev,region in (eu)
+	Selector string `json:"selector,omitempty"`
+
+	// All Every cluster.
+	//
+	// Example: false
+	All bool `json:"all,omitempty"`
+
+	// AllowEmpty A selector that matches no cluster is not an error.
+	//
+	// Example: false
+	AllowEmpty bool `json:"allow_empty,omitempty"`
+
+	// ComponentID Example: podinfo
+	ComponentID string `json:"component_id,omitempty"`
+
+	// Enabled Example: true
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// OCITag Example: v1.0.0-1
+	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
+
+	// ComponentPath Example: podinfo
+	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
+
+	// ComponentVersion Example: 6.9.0
+	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
+
+	// Values patch_values: values by path; null removes one.
+	//
+	// Example: {"replicaCount":"3"}
+	Values json.RawMessage `json:"values,omitempty"`
+
+	// FieldManager Example: ci
+	FieldManager string `json:"field_manager,omitempty"`
+
+	// Force Example: false
+	Force bool `json:"force,omitempty"`
+
+	// NamespaceID Example: team-sandbox
+	NamespaceID string `json:"namespace_id,omitempty"`
+
+	// RolebindingID Example: dev-readers
+	RolebindingID string `json:"rolebinding_id,omitempty"`
+
+	// Labels set_labels: null removes one.
+	//
+	// Example: {"tier":"dev"}
+	Labels json.RawMessage `json:"labels,omitempty"`
+
+	// Revision restore: back to how it was at this revision.
+	//
+	// Example: 42
+	Revision int64 `json:"revision,omitempty"`
+}
+
+// OperationResult defines model for OperationResult.
+type OperationResult struct {
+	// Op Example: set_component
+	Op string `json:"op"`
+
+	// Clusters Number of clusters it was applied to.
+	//
+	// Example: 12
+	Clusters int `json:"clusters"`
+
+	// Documents Number of documents it touched.
+	//
+	// Example: 12
+	Documents int `json:"documents"`
+}
+
+// OwnedPatches defines model for OwnedPatches.
+type OwnedPatches struct {
+	// Managers The paths each manager owns; the anonymous one is the empty name.
+	//
+	// Example: {"ci":["image.tag"]}
+	Managers map[string][]string `json:"managers"`
+
+	// Values Values by Helm value path (`ui.color`, `hosts[0].name`, `nodeSelector.kubernetes\.io/os`).
+	//
+	// Example: {"replicaCount":"2","ui.color":"#2f855a"}
+	Values PatchValues `json:"values"`
+}
+
+// PatchOwners By component and manager, the paths that manager owns.
+//
+// Example: {"podinfo":{"ci":["image.tag"]}}
+type PatchOwners map[string]map[string][]string
+
 // PatchValue A string, number, boolean, list or object. A string is typed as `helm --set` would type it.
 //
 // Example: 2
@@ -743,6 +973,57 @@ type PatchValues map[string]PatchValue
 //
 // Example: {"podinfo":{"replicaCount":"2","ui.color":"#2f855a"}}
 type Patches map[string]PatchValues
+
+// Plan defines model for Plan.
+type Plan struct {
+	// BaseRevision Example: 42
+	BaseRevision int64 `json:"base_revision"`
+
+	// PlanHash Example: 9f2c1e
+	PlanHash string `json:"plan_hash"`
+
+	// ConfirmationRequired Applying this needs the plan_hash.
+	//
+	// Example: false
+	ConfirmationRequired bool `json:"confirmation_required"`
+
+	// Changes Documents that would change.
+	Changes []ChangeRef `json:"changes"`
+
+	// Groups Clusters grouped by what happens to them.
+	Groups   []EffectGroup     `json:"groups"`
+	Results  []OperationResult `json:"results"`
+	Totals   PlanTotals        `json:"totals"`
+	Warnings []string          `json:"warnings"`
+}
+
+// PlanTotals defines model for PlanTotals.
+type PlanTotals struct {
+	// Clusters Clusters whose polls change.
+	//
+	// Example: 12
+	Clusters int `json:"clusters"`
+
+	// Added Inputs added.
+	//
+	// Example: 0
+	Added int `json:"added"`
+
+	// Changed Inputs changed.
+	//
+	// Example: 12
+	Changed int `json:"changed"`
+
+	// Removed Inputs removed.
+	//
+	// Example: 0
+	Removed int `json:"removed"`
+
+	// Removals Effective removals: what Flux would uninstall.
+	//
+	// Example: 0
+	Removals int `json:"removals"`
+}
 
 // PlatformComponent A catalog entry: a component with the defaults every cluster gets.
 type PlatformComponent struct {
@@ -1072,6 +1353,15 @@ type Readiness struct {
 	Checks map[string]string `json:"checks"`
 }
 
+// RestoreRequest defines model for RestoreRequest.
+type RestoreRequest struct {
+	// Kind Example: cluster
+	Kind string `json:"kind,omitempty"`
+
+	// ID Example: demo-cluster-01
+	ID string `json:"id,omitempty"`
+}
+
 // RevisionChange defines model for RevisionChange.
 type RevisionChange struct {
 	// Kind Example: cluster
@@ -1325,6 +1615,9 @@ type Version struct {
 // Actor defines model for Actor.
 type Actor = string
 
+// AsOf defines model for AsOf.
+type AsOf = int64
+
 // Cascade defines model for Cascade.
 type Cascade = bool
 
@@ -1351,6 +1644,12 @@ type DryRun = bool
 
 // Environment defines model for Environment.
 type Environment = string
+
+// FieldManager defines model for FieldManager.
+type FieldManager = string
+
+// Force defines model for Force.
+type Force = bool
 
 // ID defines model for ID.
 type ID = string
@@ -1382,8 +1681,14 @@ type NamespacePath = string
 // Offset defines model for Offset.
 type Offset = int
 
+// PlanHash defines model for PlanHash.
+type PlanHash = string
+
 // PlatformComponentPath defines model for PlatformComponentPath.
 type PlatformComponentPath = string
+
+// Retain defines model for Retain.
+type Retain = bool
 
 // RevisionLimit defines model for RevisionLimit.
 type RevisionLimit = int
@@ -1478,6 +1783,15 @@ type PollRoleBindingsParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// ApplyBatchParams defines parameters for ApplyBatch.
+type ApplyBatchParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
 // ListClustersParams defines parameters for ListClusters.
 type ListClustersParams struct {
 	// ClusterDNS Only the cluster with this DNS name.
@@ -1513,6 +1827,9 @@ type CreateClusterParams struct {
 
 // DeleteClusterParams defines parameters for DeleteCluster.
 type DeleteClusterParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// Mode `uninstall`: Flux removes what it installed. `orphan`: Flux keeps it.
 	Mode *Mode `form:"mode,omitempty" json:"mode,omitempty"`
 
@@ -1528,6 +1845,9 @@ type DeleteClusterParams struct {
 
 // GetClusterParams defines parameters for GetCluster.
 type GetClusterParams struct {
+	// Revision The document as it was at this revision.
+	Revision *AsOf `form:"revision,omitempty" json:"revision,omitempty"`
+
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
@@ -1537,6 +1857,12 @@ type GetClusterParams struct {
 
 // PatchClusterParams defines parameters for PatchCluster.
 type PatchClusterParams struct {
+	// Force Take over paths that other managers own.
+	Force *Force `form:"force,omitempty" json:"force,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
@@ -1549,6 +1875,12 @@ type PatchClusterParams struct {
 
 // UpdateClusterParams defines parameters for UpdateCluster.
 type UpdateClusterParams struct {
+	// Force Take over paths that other managers own.
+	Force *Force `form:"force,omitempty" json:"force,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
@@ -1557,6 +1889,15 @@ type UpdateClusterParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
+// GetClusterHistoryParams defines parameters for GetClusterHistory.
+type GetClusterHistoryParams struct {
+	// Limit At most this many revisions.
+	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where the previous page ended, from its `Link`.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // UnassignNamespaceParams defines parameters for UnassignNamespace.
@@ -1573,6 +1914,69 @@ type UnassignNamespaceParams struct {
 
 // AssignNamespaceParams defines parameters for AssignNamespace.
 type AssignNamespaceParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
+// RelinquishPatchesParams defines parameters for RelinquishPatches.
+type RelinquishPatchesParams struct {
+	// FieldManager Who owns the values that are set; empty is the anonymous manager.
+	FieldManager *FieldManager `form:"field_manager,omitempty" json:"field_manager,omitempty"`
+
+	// Retain Leave the values in place, unowned.
+	Retain *Retain `form:"retain,omitempty" json:"retain,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
+// GetPatchesParams defines parameters for GetPatches.
+type GetPatchesParams struct {
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PatchPatchesParams defines parameters for PatchPatches.
+type PatchPatchesParams struct {
+	// FieldManager Who owns the values that are set; empty is the anonymous manager.
+	FieldManager *FieldManager `form:"field_manager,omitempty" json:"field_manager,omitempty"`
+
+	// Force Take over paths that other managers own.
+	Force *Force `form:"force,omitempty" json:"force,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
+// ApplyPatchesParams defines parameters for ApplyPatches.
+type ApplyPatchesParams struct {
+	// FieldManager Who owns the values that are set; empty is the anonymous manager.
+	FieldManager *FieldManager `form:"field_manager,omitempty" json:"field_manager,omitempty"`
+
+	// Force Take over paths that other managers own.
+	Force *Force `form:"force,omitempty" json:"force,omitempty"`
+
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
@@ -1654,6 +2058,9 @@ type CreateNamespaceParams struct {
 
 // DeleteNamespaceParams defines parameters for DeleteNamespace.
 type DeleteNamespaceParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// Cascade Take the definition off every cluster that uses it, in the same commit.
 	Cascade *Cascade `form:"cascade,omitempty" json:"cascade,omitempty"`
 
@@ -1669,6 +2076,9 @@ type DeleteNamespaceParams struct {
 
 // GetNamespaceParams defines parameters for GetNamespace.
 type GetNamespaceParams struct {
+	// Revision The document as it was at this revision.
+	Revision *AsOf `form:"revision,omitempty" json:"revision,omitempty"`
+
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
@@ -1678,6 +2088,9 @@ type GetNamespaceParams struct {
 
 // PatchNamespaceParams defines parameters for PatchNamespace.
 type PatchNamespaceParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
@@ -1690,6 +2103,9 @@ type PatchNamespaceParams struct {
 
 // UpdateNamespaceParams defines parameters for UpdateNamespace.
 type UpdateNamespaceParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
@@ -1698,6 +2114,21 @@ type UpdateNamespaceParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
+// GetNamespaceHistoryParams defines parameters for GetNamespaceHistory.
+type GetNamespaceHistoryParams struct {
+	// Limit At most this many revisions.
+	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where the previous page ended, from its `Link`.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// PlanParams defines parameters for Plan.
+type PlanParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // ListPlatformComponentsParams defines parameters for ListPlatformComponents.
@@ -1726,6 +2157,9 @@ type CreatePlatformComponentParams struct {
 
 // DeletePlatformComponentParams defines parameters for DeletePlatformComponent.
 type DeletePlatformComponentParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// Cascade Take the definition off every cluster that uses it, in the same commit.
 	Cascade *Cascade `form:"cascade,omitempty" json:"cascade,omitempty"`
 
@@ -1741,6 +2175,9 @@ type DeletePlatformComponentParams struct {
 
 // GetPlatformComponentParams defines parameters for GetPlatformComponent.
 type GetPlatformComponentParams struct {
+	// Revision The document as it was at this revision.
+	Revision *AsOf `form:"revision,omitempty" json:"revision,omitempty"`
+
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
@@ -1750,6 +2187,9 @@ type GetPlatformComponentParams struct {
 
 // PatchPlatformComponentParams defines parameters for PatchPlatformComponent.
 type PatchPlatformComponentParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
@@ -1762,6 +2202,9 @@ type PatchPlatformComponentParams struct {
 
 // UpdatePlatformComponentParams defines parameters for UpdatePlatformComponent.
 type UpdatePlatformComponentParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
@@ -1770,6 +2213,15 @@ type UpdatePlatformComponentParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
+// GetPlatformComponentHistoryParams defines parameters for GetPlatformComponentHistory.
+type GetPlatformComponentHistoryParams struct {
+	// Limit At most this many revisions.
+	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where the previous page ended, from its `Link`.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListRevisionsParams defines parameters for ListRevisions.
@@ -1805,6 +2257,18 @@ type GetRevisionParams struct {
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
+// RestoreRevisionParams defines parameters for RestoreRevision.
+type RestoreRevisionParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
 // ListRoleBindingsParams defines parameters for ListRoleBindings.
 type ListRoleBindingsParams struct {
 	// Limit At most this many entries; without it, all.
@@ -1828,6 +2292,9 @@ type CreateRoleBindingParams struct {
 
 // DeleteRoleBindingParams defines parameters for DeleteRoleBinding.
 type DeleteRoleBindingParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// Cascade Take the definition off every cluster that uses it, in the same commit.
 	Cascade *Cascade `form:"cascade,omitempty" json:"cascade,omitempty"`
 
@@ -1843,6 +2310,9 @@ type DeleteRoleBindingParams struct {
 
 // GetRoleBindingParams defines parameters for GetRoleBinding.
 type GetRoleBindingParams struct {
+	// Revision The document as it was at this revision.
+	Revision *AsOf `form:"revision,omitempty" json:"revision,omitempty"`
+
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
@@ -1852,6 +2322,9 @@ type GetRoleBindingParams struct {
 
 // PatchRoleBindingParams defines parameters for PatchRoleBinding.
 type PatchRoleBindingParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
@@ -1864,6 +2337,9 @@ type PatchRoleBindingParams struct {
 
 // UpdateRoleBindingParams defines parameters for UpdateRoleBinding.
 type UpdateRoleBindingParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
@@ -1873,6 +2349,18 @@ type UpdateRoleBindingParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 }
+
+// GetRoleBindingHistoryParams defines parameters for GetRoleBindingHistory.
+type GetRoleBindingHistoryParams struct {
+	// Limit At most this many revisions.
+	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where the previous page ended, from its `Link`.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ApplyBatchJSONRequestBody defines body for ApplyBatch for application/json ContentType.
+type ApplyBatchJSONRequestBody = BatchRequest
 
 // CreateClusterJSONRequestBody defines body for CreateCluster for application/json ContentType.
 type CreateClusterJSONRequestBody = ClusterCreate
@@ -1885,6 +2373,12 @@ type PatchClusterApplicationMergePatchPlusJSONRequestBody = ClusterPatch
 
 // UpdateClusterJSONRequestBody defines body for UpdateCluster for application/json ContentType.
 type UpdateClusterJSONRequestBody = ClusterUpdate
+
+// PatchPatchesJSONRequestBody defines body for PatchPatches for application/json ContentType.
+type PatchPatchesJSONRequestBody = MergePatchValues
+
+// ApplyPatchesJSONRequestBody defines body for ApplyPatches for application/json ContentType.
+type ApplyPatchesJSONRequestBody = PatchValues
 
 // AssignPlatformComponentJSONRequestBody defines body for AssignPlatformComponent for application/json ContentType.
 type AssignPlatformComponentJSONRequestBody = AssignmentSettings
@@ -1901,6 +2395,9 @@ type PatchNamespaceApplicationMergePatchPlusJSONRequestBody = NamespacePatch
 // UpdateNamespaceJSONRequestBody defines body for UpdateNamespace for application/json ContentType.
 type UpdateNamespaceJSONRequestBody = NamespaceUpdate
 
+// PlanJSONRequestBody defines body for Plan for application/json ContentType.
+type PlanJSONRequestBody = BatchRequest
+
 // CreatePlatformComponentJSONRequestBody defines body for CreatePlatformComponent for application/json ContentType.
 type CreatePlatformComponentJSONRequestBody = PlatformComponentCreate
 
@@ -1912,6 +2409,9 @@ type PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody = PlatformCo
 
 // UpdatePlatformComponentJSONRequestBody defines body for UpdatePlatformComponent for application/json ContentType.
 type UpdatePlatformComponentJSONRequestBody = PlatformComponentUpdate
+
+// RestoreRevisionJSONRequestBody defines body for RestoreRevision for application/json ContentType.
+type RestoreRevisionJSONRequestBody = RestoreRequest
 
 // CreateRoleBindingJSONRequestBody defines body for CreateRoleBinding for application/json ContentType.
 type CreateRoleBindingJSONRequestBody = RoleBindingCreate

@@ -121,6 +121,28 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/rolebindings (the `PollRoleBindings` operationId).
 	PollRoleBindings(ctx context.Context, clusterDNS ClusterDNSPath, params *PollRoleBindingsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ApplyBatchWithBody Apply several operations in one commit
+	//
+	// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
+	// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
+	// cluster, need the `plan_hash` of a plan of the same operations.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /batch (the `ApplyBatch` operationId).
+	ApplyBatchWithBody(ctx context.Context, params *ApplyBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApplyBatch Apply several operations in one commit
+	//
+	// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
+	// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
+	// cluster, need the `plan_hash` of a plan of the same operations.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /batch (the `ApplyBatch` operationId).
+	ApplyBatch(ctx context.Context, params *ApplyBatchParams, body ApplyBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListClusters List clusters
 	//
 	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
@@ -201,6 +223,13 @@ type ClientInterface interface {
 	// Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
 	UpdateCluster(ctx context.Context, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetClusterHistory Revisions that changed a cluster, newest first
+	//
+	// Works for a document that is gone, too.
+	//
+	// Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
+	GetClusterHistory(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// UnassignNamespace Take a namespace off a cluster
 	//
 	// Does nothing when it is not assigned.
@@ -214,6 +243,56 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /clusters/{id}/namespaces/{namespace_id} (the `AssignNamespace` operationId).
 	AssignNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RelinquishPatches Give up everything a manager owns
+	//
+	// Values nobody else owns are removed; with `retain=true` they stay, unowned.
+	//
+	// Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
+	RelinquishPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPatches A component's patches on a cluster, and who owns which
+	//
+	// Corresponds with GET /clusters/{id}/patches/{component_id} (the `GetPatches` operationId).
+	GetPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchPatchesWithBody Set and remove single values
+	//
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+	// unless `force`; with the same value both own it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+	PatchPatchesWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchPatches Set and remove single values
+	//
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+	// unless `force`; with the same value both own it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+	PatchPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApplyPatchesWithBody Apply a manager's full set of values
+	//
+	// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
+	ApplyPatchesWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApplyPatches Apply a manager's full set of values
+	//
+	// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
+	ApplyPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignPlatformComponent Take a platform component off a cluster
 	//
@@ -344,6 +423,13 @@ type ClientInterface interface {
 	// Corresponds with PUT /namespaces/{id} (the `UpdateNamespace` operationId).
 	UpdateNamespace(ctx context.Context, id ID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetNamespaceHistory Revisions that changed a namespace, newest first
+	//
+	// Works for a document that is gone, too.
+	//
+	// Corresponds with GET /namespaces/{id}/history (the `GetNamespaceHistory` operationId).
+	GetNamespaceHistory(ctx context.Context, id ID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetOpenAPIJSON This document as JSON
 	//
 	// Corresponds with GET /openapi.json (the `GetOpenAPIJSON` operationId).
@@ -353,6 +439,28 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /openapi.yaml (the `GetOpenAPIYAML` operationId).
 	GetOpenAPIYAML(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PlanWithBody What a batch would do
+	//
+	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
+	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
+	// with it is only applied while its effect is still the same.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /plan (the `Plan` operationId).
+	PlanWithBody(ctx context.Context, params *PlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Plan What a batch would do
+	//
+	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
+	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
+	// with it is only applied while its effect is still the same.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /plan (the `Plan` operationId).
+	Plan(ctx context.Context, params *PlanParams, body PlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPlatformComponents List platform components
 	//
@@ -432,6 +540,13 @@ type ClientInterface interface {
 	// Corresponds with PUT /platform_components/{id} (the `UpdatePlatformComponent` operationId).
 	UpdatePlatformComponent(ctx context.Context, id ID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetPlatformComponentHistory Revisions that changed a platform component, newest first
+	//
+	// Works for a document that is gone, too.
+	//
+	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
+	GetPlatformComponentHistory(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetReady Readiness
 	//
 	// 200 once the fleet is loaded (in mode crud: and the store answers). The body says which check failed.
@@ -452,6 +567,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /revisions/{revision} (the `GetRevision` operationId).
 	GetRevision(ctx context.Context, revision RevisionPath, params *GetRevisionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreRevisionWithBody Put one document, or all, back to how they were
+	//
+	// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+	// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
+	RestoreRevisionWithBody(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreRevision Put one document, or all, back to how they were
+	//
+	// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+	// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
+	RestoreRevision(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, body RestoreRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListRoleBindings List role bindings
 	//
@@ -531,6 +666,13 @@ type ClientInterface interface {
 	// Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
 	UpdateRoleBinding(ctx context.Context, id ID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetRoleBindingHistory Revisions that changed a role binding, newest first
+	//
+	// Works for a document that is gone, too.
+	//
+	// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
+	GetRoleBindingHistory(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetVersion Version of the server
 	//
 	// Corresponds with GET /version (the `GetVersion` operationId).
@@ -595,6 +737,48 @@ func (c *Client) PollPlatformComponents(ctx context.Context, clusterDNS ClusterD
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/rolebindings (the `PollRoleBindings` operationId).
 func (c *Client) PollRoleBindings(ctx context.Context, clusterDNS ClusterDNSPath, params *PollRoleBindingsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPollRoleBindingsRequest(c.Server, clusterDNS, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApplyBatchWithBody Apply several operations in one commit
+//
+// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
+// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
+// cluster, need the `plan_hash` of a plan of the same operations.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /batch (the `ApplyBatch` operationId).
+func (c *Client) ApplyBatchWithBody(ctx context.Context, params *ApplyBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyBatchRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApplyBatch Apply several operations in one commit
+//
+// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
+// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
+// cluster, need the `plan_hash` of a plan of the same operations.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /batch (the `ApplyBatch` operationId).
+func (c *Client) ApplyBatch(ctx context.Context, params *ApplyBatchParams, body ApplyBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyBatchRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -785,6 +969,23 @@ func (c *Client) UpdateCluster(ctx context.Context, id ID, params *UpdateCluster
 	return c.Client.Do(req)
 }
 
+// GetClusterHistory Revisions that changed a cluster, newest first
+//
+// Works for a document that is gone, too.
+//
+// Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
+func (c *Client) GetClusterHistory(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetClusterHistoryRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // UnassignNamespace Take a namespace off a cluster
 //
 // Does nothing when it is not assigned.
@@ -809,6 +1010,116 @@ func (c *Client) UnassignNamespace(ctx context.Context, id ID, namespaceID Names
 // Corresponds with PUT /clusters/{id}/namespaces/{namespace_id} (the `AssignNamespace` operationId).
 func (c *Client) AssignNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignNamespaceRequest(c.Server, id, namespaceID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RelinquishPatches Give up everything a manager owns
+//
+// Values nobody else owns are removed; with `retain=true` they stay, unowned.
+//
+// Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
+func (c *Client) RelinquishPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRelinquishPatchesRequest(c.Server, id, componentID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPatches A component's patches on a cluster, and who owns which
+//
+// Corresponds with GET /clusters/{id}/patches/{component_id} (the `GetPatches` operationId).
+func (c *Client) GetPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPatchesRequest(c.Server, id, componentID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchPatchesWithBody Set and remove single values
+//
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+// unless `force`; with the same value both own it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+func (c *Client) PatchPatchesWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchPatchesRequestWithBody(c.Server, id, componentID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchPatches Set and remove single values
+//
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+// unless `force`; with the same value both own it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+func (c *Client) PatchPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchPatchesRequest(c.Server, id, componentID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApplyPatchesWithBody Apply a manager's full set of values
+//
+// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
+func (c *Client) ApplyPatchesWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyPatchesRequestWithBody(c.Server, id, componentID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApplyPatches Apply a manager's full set of values
+//
+// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
+func (c *Client) ApplyPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyPatchesRequest(c.Server, id, componentID, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1118,6 +1429,23 @@ func (c *Client) UpdateNamespace(ctx context.Context, id ID, params *UpdateNames
 	return c.Client.Do(req)
 }
 
+// GetNamespaceHistory Revisions that changed a namespace, newest first
+//
+// Works for a document that is gone, too.
+//
+// Corresponds with GET /namespaces/{id}/history (the `GetNamespaceHistory` operationId).
+func (c *Client) GetNamespaceHistory(ctx context.Context, id ID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNamespaceHistoryRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetOpenAPIJSON This document as JSON
 //
 // Corresponds with GET /openapi.json (the `GetOpenAPIJSON` operationId).
@@ -1138,6 +1466,48 @@ func (c *Client) GetOpenAPIJSON(ctx context.Context, reqEditors ...RequestEditor
 // Corresponds with GET /openapi.yaml (the `GetOpenAPIYAML` operationId).
 func (c *Client) GetOpenAPIYAML(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOpenAPIYAMLRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PlanWithBody What a batch would do
+//
+// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
+// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
+// with it is only applied while its effect is still the same.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /plan (the `Plan` operationId).
+func (c *Client) PlanWithBody(ctx context.Context, params *PlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPlanRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Plan What a batch would do
+//
+// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
+// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
+// with it is only applied while its effect is still the same.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /plan (the `Plan` operationId).
+func (c *Client) Plan(ctx context.Context, params *PlanParams, body PlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPlanRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1326,6 +1696,23 @@ func (c *Client) UpdatePlatformComponent(ctx context.Context, id ID, params *Upd
 	return c.Client.Do(req)
 }
 
+// GetPlatformComponentHistory Revisions that changed a platform component, newest first
+//
+// Works for a document that is gone, too.
+//
+// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
+func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPlatformComponentHistoryRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetReady Readiness
 //
 // 200 once the fleet is loaded (in mode crud: and the store answers). The body says which check failed.
@@ -1367,6 +1754,46 @@ func (c *Client) ListRevisions(ctx context.Context, params *ListRevisionsParams,
 // Corresponds with GET /revisions/{revision} (the `GetRevision` operationId).
 func (c *Client) GetRevision(ctx context.Context, revision RevisionPath, params *GetRevisionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRevisionRequest(c.Server, revision, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreRevisionWithBody Put one document, or all, back to how they were
+//
+// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
+func (c *Client) RestoreRevisionWithBody(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreRevisionRequestWithBody(c.Server, revision, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreRevision Put one document, or all, back to how they were
+//
+// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
+func (c *Client) RestoreRevision(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, body RestoreRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreRevisionRequest(c.Server, revision, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1545,6 +1972,23 @@ func (c *Client) UpdateRoleBindingWithBody(ctx context.Context, id ID, params *U
 // Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
 func (c *Client) UpdateRoleBinding(ctx context.Context, id ID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateRoleBindingRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRoleBindingHistory Revisions that changed a role binding, newest first
+//
+// Works for a document that is gone, too.
+//
+// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
+func (c *Client) GetRoleBindingHistory(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRoleBindingHistoryRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1842,6 +2286,88 @@ func NewPollRoleBindingsRequest(server string, clusterDNS ClusterDNSPath, params
 	return req, nil
 }
 
+// NewApplyBatchRequest calls the generic ApplyBatch builder with application/json body
+func NewApplyBatchRequest(server string, params *ApplyBatchParams, body ApplyBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewApplyBatchRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewApplyBatchRequestWithBody constructs an http.Request for the ApplyBatch method, with any body, and a specified content type
+func NewApplyBatchRequestWithBody(server string, params *ApplyBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/batch")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XChangeReason != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListClustersRequest constructs an http.Request for the ListClusters method
 func NewListClustersRequest(server string, params *ListClustersParams) (*http.Request, error) {
 	var err error
@@ -2088,6 +2614,18 @@ func NewDeleteClusterRequest(server string, id ID, params *DeleteClusterParams) 
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Mode != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "mode", *params.Mode, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -2176,6 +2714,33 @@ func NewGetClusterRequest(server string, id ID, params *GetClusterParams) (*http
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Revision != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "revision", *params.Revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -2268,6 +2833,30 @@ func NewPatchClusterRequestWithBody(server string, id ID, params *PatchClusterPa
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.Force != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "force", *params.Force, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.DryRun != nil {
 
@@ -2369,6 +2958,30 @@ func NewUpdateClusterRequestWithBody(server string, id ID, params *UpdateCluster
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.Force != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "force", *params.Force, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.DryRun != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
@@ -2418,6 +3031,79 @@ func NewUpdateClusterRequestWithBody(server string, id ID, params *UpdateCluster
 			req.Header.Set("X-Change-Reason", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewGetClusterHistoryRequest constructs an http.Request for the GetClusterHistory method
+func NewGetClusterHistoryRequest(server string, id ID, params *GetClusterHistoryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters/%s/history", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -2581,6 +3267,453 @@ func NewAssignNamespaceRequest(server string, id ID, namespaceID NamespacePath, 
 	if err != nil {
 		return nil, err
 	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRelinquishPatchesRequest constructs an http.Request for the RelinquishPatches method
+func NewRelinquishPatchesRequest(server string, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "component_id", componentID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters/%s/patches/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.FieldManager != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "field_manager", *params.FieldManager, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Retain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "retain", *params.Retain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPatchesRequest constructs an http.Request for the GetPatches method
+func NewGetPatchesRequest(server string, id ID, componentID PlatformComponentPath, params *GetPatchesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "component_id", componentID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters/%s/patches/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPatchPatchesRequest calls the generic PatchPatches builder with application/json body
+func NewPatchPatchesRequest(server string, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchPatchesRequestWithBody(server, id, componentID, params, "application/json", bodyReader)
+}
+
+// NewPatchPatchesRequestWithBody constructs an http.Request for the PatchPatches method, with any body, and a specified content type
+func NewPatchPatchesRequestWithBody(server string, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "component_id", componentID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters/%s/patches/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.FieldManager != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "field_manager", *params.FieldManager, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Force != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "force", *params.Force, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewApplyPatchesRequest calls the generic ApplyPatches builder with application/json body
+func NewApplyPatchesRequest(server string, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewApplyPatchesRequestWithBody(server, id, componentID, params, "application/json", bodyReader)
+}
+
+// NewApplyPatchesRequestWithBody constructs an http.Request for the ApplyPatches method, with any body, and a specified content type
+func NewApplyPatchesRequestWithBody(server string, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "component_id", componentID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters/%s/patches/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.FieldManager != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "field_manager", *params.FieldManager, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Force != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "force", *params.Force, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	if params != nil {
 
@@ -3252,6 +4385,18 @@ func NewDeleteNamespaceRequest(server string, id ID, params *DeleteNamespacePara
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Cascade != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cascade", *params.Cascade, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
@@ -3340,6 +4485,33 @@ func NewGetNamespaceRequest(server string, id ID, params *GetNamespaceParams) (*
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Revision != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "revision", *params.Revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -3432,6 +4604,18 @@ func NewPatchNamespaceRequestWithBody(server string, id ID, params *PatchNamespa
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.DryRun != nil {
 
@@ -3533,6 +4717,18 @@ func NewUpdateNamespaceRequestWithBody(server string, id ID, params *UpdateNames
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.DryRun != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
@@ -3587,6 +4783,79 @@ func NewUpdateNamespaceRequestWithBody(server string, id ID, params *UpdateNames
 	return req, nil
 }
 
+// NewGetNamespaceHistoryRequest constructs an http.Request for the GetNamespaceHistory method
+func NewGetNamespaceHistoryRequest(server string, id ID, params *GetNamespaceHistoryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/namespaces/%s/history", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetOpenAPIJSONRequest constructs an http.Request for the GetOpenAPIJSON method
 func NewGetOpenAPIJSONRequest(server string) (*http.Request, error) {
 	var err error
@@ -3636,6 +4905,61 @@ func NewGetOpenAPIYAMLRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPlanRequest calls the generic Plan builder with application/json body
+func NewPlanRequest(server string, params *PlanParams, body PlanJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPlanRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewPlanRequestWithBody constructs an http.Request for the Plan method, with any body, and a specified content type
+func NewPlanRequestWithBody(server string, params *PlanParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/plan")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -3851,6 +5175,18 @@ func NewDeletePlatformComponentRequest(server string, id ID, params *DeletePlatf
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Cascade != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cascade", *params.Cascade, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
@@ -3939,6 +5275,33 @@ func NewGetPlatformComponentRequest(server string, id ID, params *GetPlatformCom
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Revision != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "revision", *params.Revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -4031,6 +5394,18 @@ func NewPatchPlatformComponentRequestWithBody(server string, id ID, params *Patc
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.DryRun != nil {
 
@@ -4132,6 +5507,18 @@ func NewUpdatePlatformComponentRequestWithBody(server string, id ID, params *Upd
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.DryRun != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
@@ -4181,6 +5568,79 @@ func NewUpdatePlatformComponentRequestWithBody(server string, id ID, params *Upd
 			req.Header.Set("X-Change-Reason", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewGetPlatformComponentHistoryRequest constructs an http.Request for the GetPlatformComponentHistory method
+func NewGetPlatformComponentHistoryRequest(server string, id ID, params *GetPlatformComponentHistoryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/platform_components/%s/history", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -4412,6 +5872,107 @@ func NewGetRevisionRequest(server string, revision RevisionPath, params *GetRevi
 	return req, nil
 }
 
+// NewRestoreRevisionRequest calls the generic RestoreRevision builder with application/json body
+func NewRestoreRevisionRequest(server string, revision RevisionPath, params *RestoreRevisionParams, body RestoreRevisionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRestoreRevisionRequestWithBody(server, revision, params, "application/json", bodyReader)
+}
+
+// NewRestoreRevisionRequestWithBody constructs an http.Request for the RestoreRevision method, with any body, and a specified content type
+func NewRestoreRevisionRequestWithBody(server string, revision RevisionPath, params *RestoreRevisionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "revision", revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/revisions/%s/restore", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XChangeReason != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListRoleBindingsRequest constructs an http.Request for the ListRoleBindings method
 func NewListRoleBindingsRequest(server string, params *ListRoleBindingsParams) (*http.Request, error) {
 	var err error
@@ -4610,6 +6171,18 @@ func NewDeleteRoleBindingRequest(server string, id ID, params *DeleteRoleBinding
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Cascade != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cascade", *params.Cascade, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
@@ -4698,6 +6271,33 @@ func NewGetRoleBindingRequest(server string, id ID, params *GetRoleBindingParams
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Revision != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "revision", *params.Revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -4790,6 +6390,18 @@ func NewPatchRoleBindingRequestWithBody(server string, id ID, params *PatchRoleB
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.DryRun != nil {
 
@@ -4891,6 +6503,18 @@ func NewUpdateRoleBindingRequestWithBody(server string, id ID, params *UpdateRol
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.DryRun != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
@@ -4940,6 +6564,79 @@ func NewUpdateRoleBindingRequestWithBody(server string, id ID, params *UpdateRol
 			req.Header.Set("X-Change-Reason", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewGetRoleBindingHistoryRequest constructs an http.Request for the GetRoleBindingHistory method
+func NewGetRoleBindingHistoryRequest(server string, id ID, params *GetRoleBindingHistoryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/rolebindings/%s/history", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -5052,6 +6749,28 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/rolebindings (the `PollRoleBindings` operationId).
 	PollRoleBindingsWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, params *PollRoleBindingsParams, reqEditors ...RequestEditorFn) (*PollRoleBindingsResponse, error)
 
+	// ApplyBatchWithBodyWithResponse Apply several operations in one commit
+	//
+	// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
+	// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
+	// cluster, need the `plan_hash` of a plan of the same operations.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /batch (the `ApplyBatch` operationId).
+	ApplyBatchWithBodyWithResponse(ctx context.Context, params *ApplyBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyBatchResponse, error)
+
+	// ApplyBatchWithResponse Apply several operations in one commit
+	//
+	// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
+	// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
+	// cluster, need the `plan_hash` of a plan of the same operations.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /batch (the `ApplyBatch` operationId).
+	ApplyBatchWithResponse(ctx context.Context, params *ApplyBatchParams, body ApplyBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyBatchResponse, error)
+
 	// ListClustersWithResponse List clusters
 	//
 	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
@@ -5138,6 +6857,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
 	UpdateClusterWithResponse(ctx context.Context, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
 
+	// GetClusterHistoryWithResponse Revisions that changed a cluster, newest first
+	//
+	// Works for a document that is gone, too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
+	GetClusterHistoryWithResponse(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*GetClusterHistoryResponse, error)
+
 	// UnassignNamespaceWithResponse Take a namespace off a cluster
 	//
 	// Does nothing when it is not assigned.
@@ -5155,6 +6883,60 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /clusters/{id}/namespaces/{namespace_id} (the `AssignNamespace` operationId).
 	AssignNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*AssignNamespaceResponse, error)
+
+	// RelinquishPatchesWithResponse Give up everything a manager owns
+	//
+	// Values nobody else owns are removed; with `retain=true` they stay, unowned.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
+	RelinquishPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*RelinquishPatchesResponse, error)
+
+	// GetPatchesWithResponse A component's patches on a cluster, and who owns which
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /clusters/{id}/patches/{component_id} (the `GetPatches` operationId).
+	GetPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*GetPatchesResponse, error)
+
+	// PatchPatchesWithBodyWithResponse Set and remove single values
+	//
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+	// unless `force`; with the same value both own it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+	PatchPatchesWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error)
+
+	// PatchPatchesWithResponse Set and remove single values
+	//
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+	// unless `force`; with the same value both own it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+	PatchPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error)
+
+	// ApplyPatchesWithBodyWithResponse Apply a manager's full set of values
+	//
+	// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
+	ApplyPatchesWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error)
+
+	// ApplyPatchesWithResponse Apply a manager's full set of values
+	//
+	// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
+	ApplyPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error)
 
 	// UnassignPlatformComponentWithResponse Take a platform component off a cluster
 	//
@@ -5301,6 +7083,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /namespaces/{id} (the `UpdateNamespace` operationId).
 	UpdateNamespaceWithResponse(ctx context.Context, id ID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error)
 
+	// GetNamespaceHistoryWithResponse Revisions that changed a namespace, newest first
+	//
+	// Works for a document that is gone, too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /namespaces/{id}/history (the `GetNamespaceHistory` operationId).
+	GetNamespaceHistoryWithResponse(ctx context.Context, id ID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*GetNamespaceHistoryResponse, error)
+
 	// GetOpenAPIJSONWithResponse This document as JSON
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5314,6 +7105,28 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /openapi.yaml (the `GetOpenAPIYAML` operationId).
 	GetOpenAPIYAMLWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOpenAPIYAMLResponse, error)
+
+	// PlanWithBodyWithResponse What a batch would do
+	//
+	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
+	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
+	// with it is only applied while its effect is still the same.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /plan (the `Plan` operationId).
+	PlanWithBodyWithResponse(ctx context.Context, params *PlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PlanResponse, error)
+
+	// PlanWithResponse What a batch would do
+	//
+	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
+	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
+	// with it is only applied while its effect is still the same.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /plan (the `Plan` operationId).
+	PlanWithResponse(ctx context.Context, params *PlanParams, body PlanJSONRequestBody, reqEditors ...RequestEditorFn) (*PlanResponse, error)
 
 	// ListPlatformComponentsWithResponse List platform components
 	//
@@ -5399,6 +7212,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /platform_components/{id} (the `UpdatePlatformComponent` operationId).
 	UpdatePlatformComponentWithResponse(ctx context.Context, id ID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePlatformComponentResponse, error)
 
+	// GetPlatformComponentHistoryWithResponse Revisions that changed a platform component, newest first
+	//
+	// Works for a document that is gone, too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
+	GetPlatformComponentHistoryWithResponse(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentHistoryResponse, error)
+
 	// GetReadyWithResponse Readiness
 	//
 	// 200 once the fleet is loaded (in mode crud: and the store answers). The body says which check failed.
@@ -5425,6 +7247,26 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /revisions/{revision} (the `GetRevision` operationId).
 	GetRevisionWithResponse(ctx context.Context, revision RevisionPath, params *GetRevisionParams, reqEditors ...RequestEditorFn) (*GetRevisionResponse, error)
+
+	// RestoreRevisionWithBodyWithResponse Put one document, or all, back to how they were
+	//
+	// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+	// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
+	RestoreRevisionWithBodyWithResponse(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestoreRevisionResponse, error)
+
+	// RestoreRevisionWithResponse Put one document, or all, back to how they were
+	//
+	// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+	// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
+	RestoreRevisionWithResponse(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, body RestoreRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*RestoreRevisionResponse, error)
 
 	// ListRoleBindingsWithResponse List role bindings
 	//
@@ -5509,6 +7351,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
 	UpdateRoleBindingWithResponse(ctx context.Context, id ID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateRoleBindingResponse, error)
+
+	// GetRoleBindingHistoryWithResponse Revisions that changed a role binding, newest first
+	//
+	// Works for a document that is gone, too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
+	GetRoleBindingHistoryWithResponse(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*GetRoleBindingHistoryResponse, error)
 
 	// GetVersionWithResponse Version of the server
 	//
@@ -5738,6 +7589,87 @@ func (r PollRoleBindingsResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r PollRoleBindingsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ApplyBatchResponse200Headers the declared response headers of an HTTP 200 response for ApplyBatch
+type ApplyBatchResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// ApplyBatchResponse401Headers the declared response headers of an HTTP 401 response for ApplyBatch
+type ApplyBatchResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ApplyBatchResponse405Headers the declared response headers of an HTTP 405 response for ApplyBatch
+type ApplyBatchResponse405Headers struct {
+	Allow *string
+}
+
+// ApplyBatchResponse412Headers the declared response headers of an HTTP 412 response for ApplyBatch
+type ApplyBatchResponse412Headers struct {
+	ETag *string
+}
+
+// ApplyBatchResponse503Headers the declared response headers of an HTTP 503 response for ApplyBatch
+type ApplyBatchResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ApplyBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResult
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON405 the response for an HTTP 405 `application/problem+json` response
+	ApplicationProblemJSON405 *MethodNotAllowed
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *Stale
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ApplyBatchResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ApplyBatchResponse401Headers
+	// Headers405 the parsed response headers for an HTTP 405 response
+	Headers405 *ApplyBatchResponse405Headers
+	// Headers412 the parsed response headers for an HTTP 412 response
+	Headers412 *ApplyBatchResponse412Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ApplyBatchResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ApplyBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ApplyBatchResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -6180,6 +8112,61 @@ func (r UpdateClusterResponse) StatusCode() int {
 	return 0
 }
 
+// GetClusterHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetClusterHistory
+type GetClusterHistoryResponse200Headers struct {
+	Link           *string
+	XFleetRevision *int64
+}
+
+// GetClusterHistoryResponse401Headers the declared response headers of an HTTP 401 response for GetClusterHistory
+type GetClusterHistoryResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetClusterHistoryResponse503Headers the declared response headers of an HTTP 503 response for GetClusterHistory
+type GetClusterHistoryResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetClusterHistoryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]RevisionSummary
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetClusterHistoryResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetClusterHistoryResponse401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetClusterHistoryResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetClusterHistoryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetClusterHistoryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // UnassignNamespaceResponse200Headers the declared response headers of an HTTP 200 response for UnassignNamespace
 type UnassignNamespaceResponse200Headers struct {
 	ETag           *string
@@ -6334,6 +8321,303 @@ func (r AssignNamespaceResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r AssignNamespaceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// RelinquishPatchesResponse200Headers the declared response headers of an HTTP 200 response for RelinquishPatches
+type RelinquishPatchesResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// RelinquishPatchesResponse401Headers the declared response headers of an HTTP 401 response for RelinquishPatches
+type RelinquishPatchesResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// RelinquishPatchesResponse405Headers the declared response headers of an HTTP 405 response for RelinquishPatches
+type RelinquishPatchesResponse405Headers struct {
+	Allow *string
+}
+
+// RelinquishPatchesResponse412Headers the declared response headers of an HTTP 412 response for RelinquishPatches
+type RelinquishPatchesResponse412Headers struct {
+	ETag *string
+}
+
+// RelinquishPatchesResponse503Headers the declared response headers of an HTTP 503 response for RelinquishPatches
+type RelinquishPatchesResponse503Headers struct {
+	RetryAfter *int
+}
+
+type RelinquishPatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OwnedPatches
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON405 the response for an HTTP 405 `application/problem+json` response
+	ApplicationProblemJSON405 *MethodNotAllowed
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *Stale
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RelinquishPatchesResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RelinquishPatchesResponse401Headers
+	// Headers405 the parsed response headers for an HTTP 405 response
+	Headers405 *RelinquishPatchesResponse405Headers
+	// Headers412 the parsed response headers for an HTTP 412 response
+	Headers412 *RelinquishPatchesResponse412Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RelinquishPatchesResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r RelinquishPatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RelinquishPatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetPatchesResponse200Headers the declared response headers of an HTTP 200 response for GetPatches
+type GetPatchesResponse200Headers struct {
+	ETag           *string
+	XFleetRevision *int64
+}
+
+// GetPatchesResponse401Headers the declared response headers of an HTTP 401 response for GetPatches
+type GetPatchesResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetPatchesResponse503Headers the declared response headers of an HTTP 503 response for GetPatches
+type GetPatchesResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetPatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OwnedPatches
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetPatchesResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetPatchesResponse401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetPatchesResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// PatchPatchesResponse200Headers the declared response headers of an HTTP 200 response for PatchPatches
+type PatchPatchesResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// PatchPatchesResponse401Headers the declared response headers of an HTTP 401 response for PatchPatches
+type PatchPatchesResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// PatchPatchesResponse405Headers the declared response headers of an HTTP 405 response for PatchPatches
+type PatchPatchesResponse405Headers struct {
+	Allow *string
+}
+
+// PatchPatchesResponse412Headers the declared response headers of an HTTP 412 response for PatchPatches
+type PatchPatchesResponse412Headers struct {
+	ETag *string
+}
+
+// PatchPatchesResponse503Headers the declared response headers of an HTTP 503 response for PatchPatches
+type PatchPatchesResponse503Headers struct {
+	RetryAfter *int
+}
+
+type PatchPatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OwnedPatches
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON405 the response for an HTTP 405 `application/problem+json` response
+	ApplicationProblemJSON405 *MethodNotAllowed
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *Stale
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PatchPatchesResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchPatchesResponse401Headers
+	// Headers405 the parsed response headers for an HTTP 405 response
+	Headers405 *PatchPatchesResponse405Headers
+	// Headers412 the parsed response headers for an HTTP 412 response
+	Headers412 *PatchPatchesResponse412Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchPatchesResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchPatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchPatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ApplyPatchesResponse200Headers the declared response headers of an HTTP 200 response for ApplyPatches
+type ApplyPatchesResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// ApplyPatchesResponse401Headers the declared response headers of an HTTP 401 response for ApplyPatches
+type ApplyPatchesResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ApplyPatchesResponse405Headers the declared response headers of an HTTP 405 response for ApplyPatches
+type ApplyPatchesResponse405Headers struct {
+	Allow *string
+}
+
+// ApplyPatchesResponse412Headers the declared response headers of an HTTP 412 response for ApplyPatches
+type ApplyPatchesResponse412Headers struct {
+	ETag *string
+}
+
+// ApplyPatchesResponse503Headers the declared response headers of an HTTP 503 response for ApplyPatches
+type ApplyPatchesResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ApplyPatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OwnedPatches
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON405 the response for an HTTP 405 `application/problem+json` response
+	ApplicationProblemJSON405 *MethodNotAllowed
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *Stale
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ApplyPatchesResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ApplyPatchesResponse401Headers
+	// Headers405 the parsed response headers for an HTTP 405 response
+	Headers405 *ApplyPatchesResponse405Headers
+	// Headers412 the parsed response headers for an HTTP 412 response
+	Headers412 *ApplyPatchesResponse412Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ApplyPatchesResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ApplyPatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ApplyPatchesResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -7144,6 +9428,61 @@ func (r UpdateNamespaceResponse) StatusCode() int {
 	return 0
 }
 
+// GetNamespaceHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetNamespaceHistory
+type GetNamespaceHistoryResponse200Headers struct {
+	Link           *string
+	XFleetRevision *int64
+}
+
+// GetNamespaceHistoryResponse401Headers the declared response headers of an HTTP 401 response for GetNamespaceHistory
+type GetNamespaceHistoryResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetNamespaceHistoryResponse503Headers the declared response headers of an HTTP 503 response for GetNamespaceHistory
+type GetNamespaceHistoryResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetNamespaceHistoryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]RevisionSummary
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetNamespaceHistoryResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetNamespaceHistoryResponse401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetNamespaceHistoryResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetNamespaceHistoryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetNamespaceHistoryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 type GetOpenAPIJSONResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7188,6 +9527,87 @@ func (r GetOpenAPIYAMLResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r GetOpenAPIYAMLResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// PlanResponse200Headers the declared response headers of an HTTP 200 response for Plan
+type PlanResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// PlanResponse401Headers the declared response headers of an HTTP 401 response for Plan
+type PlanResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// PlanResponse405Headers the declared response headers of an HTTP 405 response for Plan
+type PlanResponse405Headers struct {
+	Allow *string
+}
+
+// PlanResponse412Headers the declared response headers of an HTTP 412 response for Plan
+type PlanResponse412Headers struct {
+	ETag *string
+}
+
+// PlanResponse503Headers the declared response headers of an HTTP 503 response for Plan
+type PlanResponse503Headers struct {
+	RetryAfter *int
+}
+
+type PlanResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Plan
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON405 the response for an HTTP 405 `application/problem+json` response
+	ApplicationProblemJSON405 *MethodNotAllowed
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *Stale
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PlanResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PlanResponse401Headers
+	// Headers405 the parsed response headers for an HTTP 405 response
+	Headers405 *PlanResponse405Headers
+	// Headers412 the parsed response headers for an HTTP 412 response
+	Headers412 *PlanResponse412Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PlanResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r PlanResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PlanResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -7630,6 +10050,61 @@ func (r UpdatePlatformComponentResponse) StatusCode() int {
 	return 0
 }
 
+// GetPlatformComponentHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetPlatformComponentHistory
+type GetPlatformComponentHistoryResponse200Headers struct {
+	Link           *string
+	XFleetRevision *int64
+}
+
+// GetPlatformComponentHistoryResponse401Headers the declared response headers of an HTTP 401 response for GetPlatformComponentHistory
+type GetPlatformComponentHistoryResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetPlatformComponentHistoryResponse503Headers the declared response headers of an HTTP 503 response for GetPlatformComponentHistory
+type GetPlatformComponentHistoryResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetPlatformComponentHistoryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]RevisionSummary
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetPlatformComponentHistoryResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetPlatformComponentHistoryResponse401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetPlatformComponentHistoryResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPlatformComponentHistoryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPlatformComponentHistoryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 type GetReadyResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7760,6 +10235,87 @@ func (r GetRevisionResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r GetRevisionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// RestoreRevisionResponse200Headers the declared response headers of an HTTP 200 response for RestoreRevision
+type RestoreRevisionResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// RestoreRevisionResponse401Headers the declared response headers of an HTTP 401 response for RestoreRevision
+type RestoreRevisionResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// RestoreRevisionResponse405Headers the declared response headers of an HTTP 405 response for RestoreRevision
+type RestoreRevisionResponse405Headers struct {
+	Allow *string
+}
+
+// RestoreRevisionResponse412Headers the declared response headers of an HTTP 412 response for RestoreRevision
+type RestoreRevisionResponse412Headers struct {
+	ETag *string
+}
+
+// RestoreRevisionResponse503Headers the declared response headers of an HTTP 503 response for RestoreRevision
+type RestoreRevisionResponse503Headers struct {
+	RetryAfter *int
+}
+
+type RestoreRevisionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResult
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON405 the response for an HTTP 405 `application/problem+json` response
+	ApplicationProblemJSON405 *MethodNotAllowed
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *Stale
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RestoreRevisionResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RestoreRevisionResponse401Headers
+	// Headers405 the parsed response headers for an HTTP 405 response
+	Headers405 *RestoreRevisionResponse405Headers
+	// Headers412 the parsed response headers for an HTTP 412 response
+	Headers412 *RestoreRevisionResponse412Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RestoreRevisionResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r RestoreRevisionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RestoreRevisionResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -8202,6 +10758,61 @@ func (r UpdateRoleBindingResponse) StatusCode() int {
 	return 0
 }
 
+// GetRoleBindingHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetRoleBindingHistory
+type GetRoleBindingHistoryResponse200Headers struct {
+	Link           *string
+	XFleetRevision *int64
+}
+
+// GetRoleBindingHistoryResponse401Headers the declared response headers of an HTTP 401 response for GetRoleBindingHistory
+type GetRoleBindingHistoryResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetRoleBindingHistoryResponse503Headers the declared response headers of an HTTP 503 response for GetRoleBindingHistory
+type GetRoleBindingHistoryResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetRoleBindingHistoryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]RevisionSummary
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetRoleBindingHistoryResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetRoleBindingHistoryResponse401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetRoleBindingHistoryResponse503Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRoleBindingHistoryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRoleBindingHistoryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 type GetVersionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8285,6 +10896,40 @@ func (c *ClientWithResponses) PollRoleBindingsWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParsePollRoleBindingsResponse(rsp)
+}
+
+// ApplyBatchWithBodyWithResponse Apply several operations in one commit
+//
+// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
+// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
+// cluster, need the `plan_hash` of a plan of the same operations.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /batch (the `ApplyBatch` operationId).
+func (c *ClientWithResponses) ApplyBatchWithBodyWithResponse(ctx context.Context, params *ApplyBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyBatchResponse, error) {
+	rsp, err := c.ApplyBatchWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyBatchResponse(rsp)
+}
+
+// ApplyBatchWithResponse Apply several operations in one commit
+//
+// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
+// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
+// cluster, need the `plan_hash` of a plan of the same operations.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /batch (the `ApplyBatch` operationId).
+func (c *ClientWithResponses) ApplyBatchWithResponse(ctx context.Context, params *ApplyBatchParams, body ApplyBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyBatchResponse, error) {
+	rsp, err := c.ApplyBatch(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyBatchResponse(rsp)
 }
 
 // ListClustersWithResponse List clusters
@@ -8433,6 +11078,21 @@ func (c *ClientWithResponses) UpdateClusterWithResponse(ctx context.Context, id 
 	return ParseUpdateClusterResponse(rsp)
 }
 
+// GetClusterHistoryWithResponse Revisions that changed a cluster, newest first
+//
+// Works for a document that is gone, too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
+func (c *ClientWithResponses) GetClusterHistoryWithResponse(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*GetClusterHistoryResponse, error) {
+	rsp, err := c.GetClusterHistory(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetClusterHistoryResponse(rsp)
+}
+
 // UnassignNamespaceWithResponse Take a namespace off a cluster
 //
 // Does nothing when it is not assigned.
@@ -8461,6 +11121,96 @@ func (c *ClientWithResponses) AssignNamespaceWithResponse(ctx context.Context, i
 		return nil, err
 	}
 	return ParseAssignNamespaceResponse(rsp)
+}
+
+// RelinquishPatchesWithResponse Give up everything a manager owns
+//
+// Values nobody else owns are removed; with `retain=true` they stay, unowned.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
+func (c *ClientWithResponses) RelinquishPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*RelinquishPatchesResponse, error) {
+	rsp, err := c.RelinquishPatches(ctx, id, componentID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRelinquishPatchesResponse(rsp)
+}
+
+// GetPatchesWithResponse A component's patches on a cluster, and who owns which
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /clusters/{id}/patches/{component_id} (the `GetPatches` operationId).
+func (c *ClientWithResponses) GetPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*GetPatchesResponse, error) {
+	rsp, err := c.GetPatches(ctx, id, componentID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPatchesResponse(rsp)
+}
+
+// PatchPatchesWithBodyWithResponse Set and remove single values
+//
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+// unless `force`; with the same value both own it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+func (c *ClientWithResponses) PatchPatchesWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error) {
+	rsp, err := c.PatchPatchesWithBody(ctx, id, componentID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchPatchesResponse(rsp)
+}
+
+// PatchPatchesWithResponse Set and remove single values
+//
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+// unless `force`; with the same value both own it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+func (c *ClientWithResponses) PatchPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error) {
+	rsp, err := c.PatchPatches(ctx, id, componentID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchPatchesResponse(rsp)
+}
+
+// ApplyPatchesWithBodyWithResponse Apply a manager's full set of values
+//
+// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
+func (c *ClientWithResponses) ApplyPatchesWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error) {
+	rsp, err := c.ApplyPatchesWithBody(ctx, id, componentID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyPatchesResponse(rsp)
+}
+
+// ApplyPatchesWithResponse Apply a manager's full set of values
+//
+// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
+func (c *ClientWithResponses) ApplyPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error) {
+	rsp, err := c.ApplyPatches(ctx, id, componentID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyPatchesResponse(rsp)
 }
 
 // UnassignPlatformComponentWithResponse Take a platform component off a cluster
@@ -8710,6 +11460,21 @@ func (c *ClientWithResponses) UpdateNamespaceWithResponse(ctx context.Context, i
 	return ParseUpdateNamespaceResponse(rsp)
 }
 
+// GetNamespaceHistoryWithResponse Revisions that changed a namespace, newest first
+//
+// Works for a document that is gone, too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /namespaces/{id}/history (the `GetNamespaceHistory` operationId).
+func (c *ClientWithResponses) GetNamespaceHistoryWithResponse(ctx context.Context, id ID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*GetNamespaceHistoryResponse, error) {
+	rsp, err := c.GetNamespaceHistory(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetNamespaceHistoryResponse(rsp)
+}
+
 // GetOpenAPIJSONWithResponse This document as JSON
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8734,6 +11499,40 @@ func (c *ClientWithResponses) GetOpenAPIYAMLWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseGetOpenAPIYAMLResponse(rsp)
+}
+
+// PlanWithBodyWithResponse What a batch would do
+//
+// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
+// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
+// with it is only applied while its effect is still the same.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /plan (the `Plan` operationId).
+func (c *ClientWithResponses) PlanWithBodyWithResponse(ctx context.Context, params *PlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PlanResponse, error) {
+	rsp, err := c.PlanWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePlanResponse(rsp)
+}
+
+// PlanWithResponse What a batch would do
+//
+// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
+// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
+// with it is only applied while its effect is still the same.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /plan (the `Plan` operationId).
+func (c *ClientWithResponses) PlanWithResponse(ctx context.Context, params *PlanParams, body PlanJSONRequestBody, reqEditors ...RequestEditorFn) (*PlanResponse, error) {
+	rsp, err := c.Plan(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePlanResponse(rsp)
 }
 
 // ListPlatformComponentsWithResponse List platform components
@@ -8880,6 +11679,21 @@ func (c *ClientWithResponses) UpdatePlatformComponentWithResponse(ctx context.Co
 	return ParseUpdatePlatformComponentResponse(rsp)
 }
 
+// GetPlatformComponentHistoryWithResponse Revisions that changed a platform component, newest first
+//
+// Works for a document that is gone, too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
+func (c *ClientWithResponses) GetPlatformComponentHistoryWithResponse(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentHistoryResponse, error) {
+	rsp, err := c.GetPlatformComponentHistory(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPlatformComponentHistoryResponse(rsp)
+}
+
 // GetReadyWithResponse Readiness
 //
 // 200 once the fleet is loaded (in mode crud: and the store answers). The body says which check failed.
@@ -8923,6 +11737,38 @@ func (c *ClientWithResponses) GetRevisionWithResponse(ctx context.Context, revis
 		return nil, err
 	}
 	return ParseGetRevisionResponse(rsp)
+}
+
+// RestoreRevisionWithBodyWithResponse Put one document, or all, back to how they were
+//
+// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
+func (c *ClientWithResponses) RestoreRevisionWithBodyWithResponse(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestoreRevisionResponse, error) {
+	rsp, err := c.RestoreRevisionWithBody(ctx, revision, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestoreRevisionResponse(rsp)
+}
+
+// RestoreRevisionWithResponse Put one document, or all, back to how they were
+//
+// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
+func (c *ClientWithResponses) RestoreRevisionWithResponse(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, body RestoreRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*RestoreRevisionResponse, error) {
+	rsp, err := c.RestoreRevision(ctx, revision, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestoreRevisionResponse(rsp)
 }
 
 // ListRoleBindingsWithResponse List role bindings
@@ -9067,6 +11913,21 @@ func (c *ClientWithResponses) UpdateRoleBindingWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseUpdateRoleBindingResponse(rsp)
+}
+
+// GetRoleBindingHistoryWithResponse Revisions that changed a role binding, newest first
+//
+// Works for a document that is gone, too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
+func (c *ClientWithResponses) GetRoleBindingHistoryWithResponse(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*GetRoleBindingHistoryResponse, error) {
+	rsp, err := c.GetRoleBindingHistory(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRoleBindingHistoryResponse(rsp)
 }
 
 // GetVersionWithResponse Version of the server
@@ -9506,6 +12367,169 @@ func ParsePollRoleBindingsResponse(rsp *http.Response) (*PollRoleBindingsRespons
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers PollRoleBindingsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseApplyBatchResponse parses an HTTP response from a ApplyBatchWithResponse call
+func ParseApplyBatchResponse(rsp *http.Response) (*ApplyBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ApplyBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 405:
+		var dest MethodNotAllowed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON405 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Stale
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest LimitExceeded
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ApplyBatchResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers ApplyBatchResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 405:
+		var headers ApplyBatchResponse405Headers
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		response.Headers405 = &headers
+	case rsp.StatusCode == 412:
+		var headers ApplyBatchResponse412Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers412 = &headers
+	case rsp.StatusCode == 503:
+		var headers ApplyBatchResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -10404,6 +13428,107 @@ func ParseUpdateClusterResponse(rsp *http.Response) (*UpdateClusterResponse, err
 	return response, nil
 }
 
+// ParseGetClusterHistoryResponse parses an HTTP response from a GetClusterHistoryWithResponse call
+func ParseGetClusterHistoryResponse(rsp *http.Response) (*GetClusterHistoryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetClusterHistoryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []RevisionSummary
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetClusterHistoryResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetClusterHistoryResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetClusterHistoryResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseUnassignNamespaceResponse parses an HTTP response from a UnassignNamespaceWithResponse call
 func ParseUnassignNamespaceResponse(rsp *http.Response) (*UnassignNamespaceResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -10717,6 +13842,606 @@ func ParseAssignNamespaceResponse(rsp *http.Response) (*AssignNamespaceResponse,
 		response.Headers412 = &headers
 	case rsp.StatusCode == 503:
 		var headers AssignNamespaceResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRelinquishPatchesResponse parses an HTTP response from a RelinquishPatchesWithResponse call
+func ParseRelinquishPatchesResponse(rsp *http.Response) (*RelinquishPatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RelinquishPatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OwnedPatches
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 405:
+		var dest MethodNotAllowed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON405 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Stale
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest LimitExceeded
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RelinquishPatchesResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers RelinquishPatchesResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 405:
+		var headers RelinquishPatchesResponse405Headers
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		response.Headers405 = &headers
+	case rsp.StatusCode == 412:
+		var headers RelinquishPatchesResponse412Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers412 = &headers
+	case rsp.StatusCode == 503:
+		var headers RelinquishPatchesResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetPatchesResponse parses an HTTP response from a GetPatchesWithResponse call
+func ParseGetPatchesResponse(rsp *http.Response) (*GetPatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OwnedPatches
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetPatchesResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetPatchesResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetPatchesResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchPatchesResponse parses an HTTP response from a PatchPatchesWithResponse call
+func ParsePatchPatchesResponse(rsp *http.Response) (*PatchPatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchPatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OwnedPatches
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 405:
+		var dest MethodNotAllowed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON405 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Stale
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest LimitExceeded
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PatchPatchesResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers PatchPatchesResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 405:
+		var headers PatchPatchesResponse405Headers
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		response.Headers405 = &headers
+	case rsp.StatusCode == 412:
+		var headers PatchPatchesResponse412Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers412 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchPatchesResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseApplyPatchesResponse parses an HTTP response from a ApplyPatchesWithResponse call
+func ParseApplyPatchesResponse(rsp *http.Response) (*ApplyPatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ApplyPatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OwnedPatches
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 405:
+		var dest MethodNotAllowed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON405 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Stale
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest LimitExceeded
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ApplyPatchesResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers ApplyPatchesResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 405:
+		var headers ApplyPatchesResponse405Headers
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		response.Headers405 = &headers
+	case rsp.StatusCode == 412:
+		var headers ApplyPatchesResponse412Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers412 = &headers
+	case rsp.StatusCode == 503:
+		var headers ApplyPatchesResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -12326,6 +16051,107 @@ func ParseUpdateNamespaceResponse(rsp *http.Response) (*UpdateNamespaceResponse,
 	return response, nil
 }
 
+// ParseGetNamespaceHistoryResponse parses an HTTP response from a GetNamespaceHistoryWithResponse call
+func ParseGetNamespaceHistoryResponse(rsp *http.Response) (*GetNamespaceHistoryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetNamespaceHistoryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []RevisionSummary
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetNamespaceHistoryResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetNamespaceHistoryResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetNamespaceHistoryResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetOpenAPIJSONResponse parses an HTTP response from a GetOpenAPIJSONWithResponse call
 func ParseGetOpenAPIJSONResponse(rsp *http.Response) (*GetOpenAPIJSONResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12387,6 +16213,169 @@ func ParseGetOpenAPIYAMLResponse(rsp *http.Response) (*GetOpenAPIYAMLResponse, e
 		}
 		response.ApplicationProblemJSON500 = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParsePlanResponse parses an HTTP response from a PlanWithResponse call
+func ParsePlanResponse(rsp *http.Response) (*PlanResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PlanResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Plan
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 405:
+		var dest MethodNotAllowed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON405 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Stale
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest LimitExceeded
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PlanResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers PlanResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 405:
+		var headers PlanResponse405Headers
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		response.Headers405 = &headers
+	case rsp.StatusCode == 412:
+		var headers PlanResponse412Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers412 = &headers
+	case rsp.StatusCode == 503:
+		var headers PlanResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -13277,6 +17266,107 @@ func ParseUpdatePlatformComponentResponse(rsp *http.Response) (*UpdatePlatformCo
 	return response, nil
 }
 
+// ParseGetPlatformComponentHistoryResponse parses an HTTP response from a GetPlatformComponentHistoryWithResponse call
+func ParseGetPlatformComponentHistoryResponse(rsp *http.Response) (*GetPlatformComponentHistoryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPlatformComponentHistoryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []RevisionSummary
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetPlatformComponentHistoryResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetPlatformComponentHistoryResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetPlatformComponentHistoryResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetReadyResponse parses an HTTP response from a GetReadyWithResponse call
 func ParseGetReadyResponse(rsp *http.Response) (*GetReadyResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -13506,6 +17596,169 @@ func ParseGetRevisionResponse(rsp *http.Response) (*GetRevisionResponse, error) 
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetRevisionResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRestoreRevisionResponse parses an HTTP response from a RestoreRevisionWithResponse call
+func ParseRestoreRevisionResponse(rsp *http.Response) (*RestoreRevisionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RestoreRevisionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 405:
+		var dest MethodNotAllowed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON405 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Stale
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest LimitExceeded
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RestoreRevisionResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers RestoreRevisionResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 405:
+		var headers RestoreRevisionResponse405Headers
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		response.Headers405 = &headers
+	case rsp.StatusCode == 412:
+		var headers RestoreRevisionResponse412Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers412 = &headers
+	case rsp.StatusCode == 503:
+		var headers RestoreRevisionResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -14391,6 +18644,107 @@ func ParseUpdateRoleBindingResponse(rsp *http.Response) (*UpdateRoleBindingRespo
 		response.Headers412 = &headers
 	case rsp.StatusCode == 503:
 		var headers UpdateRoleBindingResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetRoleBindingHistoryResponse parses an HTTP response from a GetRoleBindingHistoryWithResponse call
+func ParseGetRoleBindingHistoryResponse(rsp *http.Response) (*GetRoleBindingHistoryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRoleBindingHistoryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []RevisionSummary
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetRoleBindingHistoryResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetRoleBindingHistoryResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetRoleBindingHistoryResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

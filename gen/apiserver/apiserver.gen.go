@@ -33,6 +33,9 @@ type ServerInterface interface {
 	// PollRoleBindings Role bindings of one cluster
 	// (GET /api/v2/flux/clusters/{cluster_dns}/rolebindings)
 	PollRoleBindings(ctx echo.Context, clusterDNS ClusterDNSPath, params PollRoleBindingsParams) error
+	// ApplyBatch Apply several operations in one commit
+	// (POST /batch)
+	ApplyBatch(ctx echo.Context, params ApplyBatchParams) error
 	// ListClusters List clusters
 	// (GET /clusters)
 	ListClusters(ctx echo.Context, params ListClustersParams) error
@@ -51,12 +54,27 @@ type ServerInterface interface {
 	// UpdateCluster Update a cluster
 	// (PUT /clusters/{id})
 	UpdateCluster(ctx echo.Context, id ID, params UpdateClusterParams) error
+	// GetClusterHistory Revisions that changed a cluster, newest first
+	// (GET /clusters/{id}/history)
+	GetClusterHistory(ctx echo.Context, id ID, params GetClusterHistoryParams) error
 	// UnassignNamespace Take a namespace off a cluster
 	// (DELETE /clusters/{id}/namespaces/{namespace_id})
 	UnassignNamespace(ctx echo.Context, id ID, namespaceID NamespacePath, params UnassignNamespaceParams) error
 	// AssignNamespace Assign a namespace to a cluster
 	// (PUT /clusters/{id}/namespaces/{namespace_id})
 	AssignNamespace(ctx echo.Context, id ID, namespaceID NamespacePath, params AssignNamespaceParams) error
+	// RelinquishPatches Give up everything a manager owns
+	// (DELETE /clusters/{id}/patches/{component_id})
+	RelinquishPatches(ctx echo.Context, id ID, componentID PlatformComponentPath, params RelinquishPatchesParams) error
+	// GetPatches A component's patches on a cluster, and who owns which
+	// (GET /clusters/{id}/patches/{component_id})
+	GetPatches(ctx echo.Context, id ID, componentID PlatformComponentPath, params GetPatchesParams) error
+	// PatchPatches Set and remove single values
+	// (PATCH /clusters/{id}/patches/{component_id})
+	PatchPatches(ctx echo.Context, id ID, componentID PlatformComponentPath, params PatchPatchesParams) error
+	// ApplyPatches Apply a manager's full set of values
+	// (PUT /clusters/{id}/patches/{component_id})
+	ApplyPatches(ctx echo.Context, id ID, componentID PlatformComponentPath, params ApplyPatchesParams) error
 	// UnassignPlatformComponent Take a platform component off a cluster
 	// (DELETE /clusters/{id}/platform_components/{component_id})
 	UnassignPlatformComponent(ctx echo.Context, id ID, componentID PlatformComponentPath, params UnassignPlatformComponentParams) error
@@ -93,12 +111,18 @@ type ServerInterface interface {
 	// UpdateNamespace Update a namespace
 	// (PUT /namespaces/{id})
 	UpdateNamespace(ctx echo.Context, id ID, params UpdateNamespaceParams) error
+	// GetNamespaceHistory Revisions that changed a namespace, newest first
+	// (GET /namespaces/{id}/history)
+	GetNamespaceHistory(ctx echo.Context, id ID, params GetNamespaceHistoryParams) error
 	// GetOpenAPIJSON This document as JSON
 	// (GET /openapi.json)
 	GetOpenAPIJSON(ctx echo.Context) error
 	// GetOpenAPIYAML This document as YAML
 	// (GET /openapi.yaml)
 	GetOpenAPIYAML(ctx echo.Context) error
+	// Plan What a batch would do
+	// (POST /plan)
+	Plan(ctx echo.Context, params PlanParams) error
 	// ListPlatformComponents List platform components
 	// (GET /platform_components)
 	ListPlatformComponents(ctx echo.Context, params ListPlatformComponentsParams) error
@@ -117,6 +141,9 @@ type ServerInterface interface {
 	// UpdatePlatformComponent Update a platform component
 	// (PUT /platform_components/{id})
 	UpdatePlatformComponent(ctx echo.Context, id ID, params UpdatePlatformComponentParams) error
+	// GetPlatformComponentHistory Revisions that changed a platform component, newest first
+	// (GET /platform_components/{id}/history)
+	GetPlatformComponentHistory(ctx echo.Context, id ID, params GetPlatformComponentHistoryParams) error
 	// GetReady Readiness
 	// (GET /ready)
 	GetReady(ctx echo.Context) error
@@ -126,6 +153,9 @@ type ServerInterface interface {
 	// GetRevision One revision with its changes
 	// (GET /revisions/{revision})
 	GetRevision(ctx echo.Context, revision RevisionPath, params GetRevisionParams) error
+	// RestoreRevision Put one document, or all, back to how they were
+	// (POST /revisions/{revision}/restore)
+	RestoreRevision(ctx echo.Context, revision RevisionPath, params RestoreRevisionParams) error
 	// ListRoleBindings List role bindings
 	// (GET /rolebindings)
 	ListRoleBindings(ctx echo.Context, params ListRoleBindingsParams) error
@@ -144,6 +174,9 @@ type ServerInterface interface {
 	// UpdateRoleBinding Update a role binding
 	// (PUT /rolebindings/{id})
 	UpdateRoleBinding(ctx echo.Context, id ID, params UpdateRoleBindingParams) error
+	// GetRoleBindingHistory Revisions that changed a role binding, newest first
+	// (GET /rolebindings/{id}/history)
+	GetRoleBindingHistory(ctx echo.Context, id ID, params GetRoleBindingHistoryParams) error
 	// GetVersion Version of the server
 	// (GET /version)
 	GetVersion(ctx echo.Context) error
@@ -364,6 +397,41 @@ func (w *ServerInterfaceWrapper) PollRoleBindings(ctx echo.Context) error {
 	return err
 }
 
+// ApplyBatch converts echo context to params.
+func (w *ServerInterfaceWrapper) ApplyBatch(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ApplyBatchParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ApplyBatch(ctx, params)
+	return err
+}
+
 // ListClusters converts echo context to params.
 func (w *ServerInterfaceWrapper) ListClusters(ctx echo.Context) error {
 	var err error
@@ -482,6 +550,13 @@ func (w *ServerInterfaceWrapper) DeleteCluster(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params DeleteClusterParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "mode" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "mode", ctx.QueryParams(), &params.Mode, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -546,6 +621,12 @@ func (w *ServerInterfaceWrapper) GetCluster(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params GetClusterParams
+	// ------------- Optional query parameter "revision" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "revision", ctx.QueryParams(), &params.Revision, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter revision: %s", err))
+	}
 
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-None-Match" -------------
@@ -597,6 +678,20 @@ func (w *ServerInterfaceWrapper) PatchCluster(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params PatchClusterParams
+	// ------------- Optional query parameter "force" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "force", ctx.QueryParams(), &params.Force, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter force: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "dry_run" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -654,6 +749,20 @@ func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params UpdateClusterParams
+	// ------------- Optional query parameter "force" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "force", ctx.QueryParams(), &params.Force, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter force: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "dry_run" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -695,6 +804,38 @@ func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdateCluster(ctx, id, params)
+	return err
+}
+
+// GetClusterHistory converts echo context to params.
+func (w *ServerInterfaceWrapper) GetClusterHistory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetClusterHistoryParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetClusterHistory(ctx, id, params)
 	return err
 }
 
@@ -825,6 +966,302 @@ func (w *ServerInterfaceWrapper) AssignNamespace(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.AssignNamespace(ctx, id, namespaceID, params)
+	return err
+}
+
+// RelinquishPatches converts echo context to params.
+func (w *ServerInterfaceWrapper) RelinquishPatches(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "component_id" -------------
+	var componentID PlatformComponentPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "component_id", ctx.Param("component_id"), &componentID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter component_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RelinquishPatchesParams
+	// ------------- Optional query parameter "field_manager" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "field_manager", ctx.QueryParams(), &params.FieldManager, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter field_manager: %s", err))
+	}
+
+	// ------------- Optional query parameter "retain" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "retain", ctx.QueryParams(), &params.Retain, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter retain: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RelinquishPatches(ctx, id, componentID, params)
+	return err
+}
+
+// GetPatches converts echo context to params.
+func (w *ServerInterfaceWrapper) GetPatches(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "component_id" -------------
+	var componentID PlatformComponentPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "component_id", ctx.Param("component_id"), &componentID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter component_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetPatchesParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetPatches(ctx, id, componentID, params)
+	return err
+}
+
+// PatchPatches converts echo context to params.
+func (w *ServerInterfaceWrapper) PatchPatches(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "component_id" -------------
+	var componentID PlatformComponentPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "component_id", ctx.Param("component_id"), &componentID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter component_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchPatchesParams
+	// ------------- Optional query parameter "field_manager" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "field_manager", ctx.QueryParams(), &params.FieldManager, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter field_manager: %s", err))
+	}
+
+	// ------------- Optional query parameter "force" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "force", ctx.QueryParams(), &params.Force, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter force: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PatchPatches(ctx, id, componentID, params)
+	return err
+}
+
+// ApplyPatches converts echo context to params.
+func (w *ServerInterfaceWrapper) ApplyPatches(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "component_id" -------------
+	var componentID PlatformComponentPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "component_id", ctx.Param("component_id"), &componentID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter component_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ApplyPatchesParams
+	// ------------- Optional query parameter "field_manager" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "field_manager", ctx.QueryParams(), &params.FieldManager, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter field_manager: %s", err))
+	}
+
+	// ------------- Optional query parameter "force" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "force", ctx.QueryParams(), &params.Force, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter force: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ApplyPatches(ctx, id, componentID, params)
 	return err
 }
 
@@ -1196,6 +1633,13 @@ func (w *ServerInterfaceWrapper) DeleteNamespace(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params DeleteNamespaceParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "cascade" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "cascade", ctx.QueryParams(), &params.Cascade, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -1260,6 +1704,12 @@ func (w *ServerInterfaceWrapper) GetNamespace(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params GetNamespaceParams
+	// ------------- Optional query parameter "revision" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "revision", ctx.QueryParams(), &params.Revision, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter revision: %s", err))
+	}
 
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-None-Match" -------------
@@ -1311,6 +1761,13 @@ func (w *ServerInterfaceWrapper) PatchNamespace(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params PatchNamespaceParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "dry_run" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -1368,6 +1825,13 @@ func (w *ServerInterfaceWrapper) UpdateNamespace(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params UpdateNamespaceParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "dry_run" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -1412,6 +1876,38 @@ func (w *ServerInterfaceWrapper) UpdateNamespace(ctx echo.Context) error {
 	return err
 }
 
+// GetNamespaceHistory converts echo context to params.
+func (w *ServerInterfaceWrapper) GetNamespaceHistory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetNamespaceHistoryParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetNamespaceHistory(ctx, id, params)
+	return err
+}
+
 // GetOpenAPIJSON converts echo context to params.
 func (w *ServerInterfaceWrapper) GetOpenAPIJSON(ctx echo.Context) error {
 	var err error
@@ -1427,6 +1923,35 @@ func (w *ServerInterfaceWrapper) GetOpenAPIYAML(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetOpenAPIYAML(ctx)
+	return err
+}
+
+// Plan converts echo context to params.
+func (w *ServerInterfaceWrapper) Plan(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PlanParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.Plan(ctx, params)
 	return err
 }
 
@@ -1527,6 +2052,13 @@ func (w *ServerInterfaceWrapper) DeletePlatformComponent(ctx echo.Context) error
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params DeletePlatformComponentParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "cascade" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "cascade", ctx.QueryParams(), &params.Cascade, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -1591,6 +2123,12 @@ func (w *ServerInterfaceWrapper) GetPlatformComponent(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params GetPlatformComponentParams
+	// ------------- Optional query parameter "revision" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "revision", ctx.QueryParams(), &params.Revision, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter revision: %s", err))
+	}
 
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-None-Match" -------------
@@ -1642,6 +2180,13 @@ func (w *ServerInterfaceWrapper) PatchPlatformComponent(ctx echo.Context) error 
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params PatchPlatformComponentParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "dry_run" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -1699,6 +2244,13 @@ func (w *ServerInterfaceWrapper) UpdatePlatformComponent(ctx echo.Context) error
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params UpdatePlatformComponentParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "dry_run" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -1740,6 +2292,38 @@ func (w *ServerInterfaceWrapper) UpdatePlatformComponent(ctx echo.Context) error
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdatePlatformComponent(ctx, id, params)
+	return err
+}
+
+// GetPlatformComponentHistory converts echo context to params.
+func (w *ServerInterfaceWrapper) GetPlatformComponentHistory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetPlatformComponentHistoryParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetPlatformComponentHistory(ctx, id, params)
 	return err
 }
 
@@ -1844,6 +2428,55 @@ func (w *ServerInterfaceWrapper) GetRevision(ctx echo.Context) error {
 	return err
 }
 
+// RestoreRevision converts echo context to params.
+func (w *ServerInterfaceWrapper) RestoreRevision(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "revision" -------------
+	var revision RevisionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "revision", ctx.Param("revision"), &revision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter revision: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RestoreRevisionParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RestoreRevision(ctx, revision, params)
+	return err
+}
+
 // ListRoleBindings converts echo context to params.
 func (w *ServerInterfaceWrapper) ListRoleBindings(ctx echo.Context) error {
 	var err error
@@ -1934,6 +2567,13 @@ func (w *ServerInterfaceWrapper) DeleteRoleBinding(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params DeleteRoleBindingParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "cascade" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "cascade", ctx.QueryParams(), &params.Cascade, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -1998,6 +2638,12 @@ func (w *ServerInterfaceWrapper) GetRoleBinding(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params GetRoleBindingParams
+	// ------------- Optional query parameter "revision" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "revision", ctx.QueryParams(), &params.Revision, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter revision: %s", err))
+	}
 
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-None-Match" -------------
@@ -2049,6 +2695,13 @@ func (w *ServerInterfaceWrapper) PatchRoleBinding(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params PatchRoleBindingParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "dry_run" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -2106,6 +2759,13 @@ func (w *ServerInterfaceWrapper) UpdateRoleBinding(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params UpdateRoleBindingParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	// ------------- Optional query parameter "dry_run" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
@@ -2147,6 +2807,38 @@ func (w *ServerInterfaceWrapper) UpdateRoleBinding(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdateRoleBinding(ctx, id, params)
+	return err
+}
+
+// GetRoleBindingHistory converts echo context to params.
+func (w *ServerInterfaceWrapper) GetRoleBindingHistory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetRoleBindingHistoryParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetRoleBindingHistory(ctx, id, params)
 	return err
 }
 
@@ -2248,6 +2940,17 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/rolebindings/:id", wrapper.UpdateRoleBinding, options.OperationMiddlewares["UpdateRoleBinding"]...)
 	router.GET(options.BaseURL+"/revisions", wrapper.ListRevisions, options.OperationMiddlewares["ListRevisions"]...)
 	router.GET(options.BaseURL+"/revisions/:revision", wrapper.GetRevision, options.OperationMiddlewares["GetRevision"]...)
+	router.POST(options.BaseURL+"/plan", wrapper.Plan, options.OperationMiddlewares["Plan"]...)
+	router.POST(options.BaseURL+"/batch", wrapper.ApplyBatch, options.OperationMiddlewares["ApplyBatch"]...)
+	router.POST(options.BaseURL+"/revisions/:revision/restore", wrapper.RestoreRevision, options.OperationMiddlewares["RestoreRevision"]...)
+	router.GET(options.BaseURL+"/clusters/:id/history", wrapper.GetClusterHistory, options.OperationMiddlewares["GetClusterHistory"]...)
+	router.GET(options.BaseURL+"/platform_components/:id/history", wrapper.GetPlatformComponentHistory, options.OperationMiddlewares["GetPlatformComponentHistory"]...)
+	router.GET(options.BaseURL+"/namespaces/:id/history", wrapper.GetNamespaceHistory, options.OperationMiddlewares["GetNamespaceHistory"]...)
+	router.GET(options.BaseURL+"/rolebindings/:id/history", wrapper.GetRoleBindingHistory, options.OperationMiddlewares["GetRoleBindingHistory"]...)
+	router.DELETE(options.BaseURL+"/clusters/:id/patches/:component_id", wrapper.RelinquishPatches, options.OperationMiddlewares["RelinquishPatches"]...)
+	router.GET(options.BaseURL+"/clusters/:id/patches/:component_id", wrapper.GetPatches, options.OperationMiddlewares["GetPatches"]...)
+	router.PATCH(options.BaseURL+"/clusters/:id/patches/:component_id", wrapper.PatchPatches, options.OperationMiddlewares["PatchPatches"]...)
+	router.PUT(options.BaseURL+"/clusters/:id/patches/:component_id", wrapper.ApplyPatches, options.OperationMiddlewares["ApplyPatches"]...)
 
 }
 
@@ -2256,213 +2959,273 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Lc9s29jf8VTDcdyZtV5JlWXZjZTrvuLHT5t/EycZOs8+/zlgQCUmoKUAFQDt6Mv7uz+BGgjeJlCzb",
-	"cTiz041tkjg4dxz8cPDV8+lsTgkignuDrx76AmfzEKl/H3GOJ2SGiDhDQmAyUb+9hmGE1KMEjkIUeAPB",
-	"ItTyqI8vBZx4A+96t9PtdNu73u1ty3sZRlwglnrT17+7DAj3Bl6AZrRtftXu7naunvOOIaPj05nXip8n",
-	"cIbyL8gHGIICBZdQeAOv1+0dtLu77W7vvLs36PYH3f3Owc/PD7u7/+u1vACFSGBKLueMCuTLf3qDMQw5",
-	"anmIXGNG1YzVMNdey8NB4YghHKFQ8YOhifqGhyLvtuVJGvkc+pKFf33Vr89pgMmYerefW94cCn+q+Wt/",
-	"rT4yD7EPX9JIDd3zWl6EOz4NKfMG3r964+f7+1Dxcx5CMaZsdunK7a+cNHLjMnSNuSK032t5jIZohEmg",
-	"hWrpDNB1myEYIMbVO9E8qMZWR9AvlSi2K+7vVoYVpOaI4g3mwhHEX43hPT3D+5yI+72cYMrwKk15T095",
-	"hjiHE+QNSBSGt7eOGn1UxGRcvyuvf6C3HnucoKFGVcr7Koy+mJHT8QaTeWQ+eud6vLkCJsSfOopYTD4k",
-	"hAooLUA9Qm+IDJAxC6U2+0nYrDrJojmUTPjWNUcaYn+hHgqRQF5ORsmE4XzuKncy5feG8pepXGKJ5LY3",
-	"LytqRK4vY90zbiZWzcs5FNPUJJM/XSOmzdULoUBcKNc1RyRAxMeucxEMojG+8lqeWMwlNVMUzpT56uf5",
-	"pfzKX/Fzn1srjMEx14puSXqXEEGOrGYnH+PIZ0hcMjT2Bp78mUbMV9JIErV4gvJXEQvlHISY88HODhdo",
-	"DMmc0QCSzgSLaTTqYLoTy77lCcgmSFzGbjc1usuRllaEgnn15KxUhpDzt4lufaAh+jX2mA+kVTkvrT25",
-	"THYxupHsjUZ/I9/a9xz/xmgkjYWNoN+BkZhShv+vMnlFC5ZMusJEflY/6ox+3RYIzjwnpEkR3n7WPDlN",
-	"fukwo4pLWSdWFzsHSV+bQxKM6JeUh1CEDzz7p9ts+KuVUcYzLcgpK8z3ziaRoiWfVD051n9255vPKrJD",
-	"ytDd8gRWs5aGlGZYQfpQSnTBZ6j4gGCwSC8opsi/Uu9zob7tUemGuaBM/iCmCKh/g4AiDggVABJ+g5hk",
-	"inwjki4iIvAa4lA6ZKVtuRhWuIa5y7BSSytKIkpZPrWBb3cD0bIIk1avbLypER5qOYWcmJYsOO8+B3hc",
-	"Elib54WMLF8uNkr/kEr/uUhYebdcxPWDzmGnm84skzTSLPQKPl7gssu/Lr9Q20XTq5Qvlj+qz2jmHiMB",
-	"cZiO975QGaJ8BfvtG4ZVSKygRf4Ukgm69HXKuWt/YTI1U4cw4pBfHJtE8h4zjEzYa3kjNFZ8uuc8p/gF",
-	"k6YmSi2XOD6dzbC4VM/vj3f9Hhwdtg/GXdTuy/8cwv5euw+7/gEc7frdACnTgVzx+uXvv7V3e3v9AeA+",
-	"DBEYUwZkzA5hRPypevKfCHHz9efB3rjr76J2d3QI2324/7z9fPwctXeDnr836sP98UE3Y5iuLvFMsnZf",
-	"evREOCmdj7MCS9t4dVdetH7K1cXudzVVM+9wmFCQcTyO9WGazIJ4/t0ILKO2+WhpyEcBFlnxFkS/7NNn",
-	"JnA5j2Rj2Z82TDrPTKgTPSd0t9M7UOF5RgP5eZ9FgRMj+T+hdk7JO9e9TleF3NuWNzWCGXz1jsKQ3qji",
-	"B+I+w3Pji86nCMyQmNKAAzHFHMhMDQh4hXjHa9mtPimCk/MWeP9R/ufo/OXvLXB88ubk/ETS4k/RDKpg",
-	"obMXLph0A5KAk3M4yQ9q5g3oWHmigPrRDBHxAnBEAoAFGEH/CkAOXo/bb6VY0qRceP1e27rBC28FCa9C",
-	"hMSHWC+LGGC11hI0lq9odtxAbhaGKABjRmcpUlR+F48tg61SO0zEQT/J5jARaCJXlrct7w0mV3kihgyF",
-	"v1x4BH0RF94Q3EwRkYQwBCBDYCaXqYgIhrNCuYi63T1/x+Tg/P8P8QyLX/a78ve9Azoec2R/3EMvgDvK",
-	"Cq69oT4UhQx7LxXEMIqgm1h6acpimnby1fFl435Agi2ObH6VHvkM+ZQEHKj0C9xMsT8FggLBFgBOICYp",
-	"CnYLxnEFcU4FDE2NMTvQaTQbISYnabgOdLIF5nCCySQ9Tq+7YqRPnz4dRWKKiMC+cRp5FVRfQHI6EUdp",
-	"Vv6KIENsBd8+QUZM7E1//Ci4xj4CYgoFwLbQARBjlLUAJQhoHwEQ9KcDMOwdHoI2uPCEVsU0JfaPcaIP",
-	"Li4u7KJL/hOY5RigRP3JR0y0Z5DACWLy55aRmiVEgQdQoKQorc2oyQrtvJWLFQZnyG7/HOmELTv1dyRc",
-	"xLbNwWihB1HpXXpimUwPy7f/iRBbJDFHJ4XLhfASch8GRRKGV0i7OjTGBAvta8YAXSO2sLPWMoo44gCL",
-	"FsDKBQAOZwjo/C9Fs1liF5HqGzJcYgM0hlEo4vcM8SNKQwSJpl7lqh9M3pidwqfp4gW4QnMBbrCMEI7b",
-	"TPNyZb6pSNZal9D837Yevm3Gd2mfwS9vEJmIqTfY7fb6rSLOaxYen569V5WGLPXHp2dAjmQdl2G54jIk",
-	"C+DDrNWt3h1Q81CFjYTzzp6jTqwxS7ZyCmfU299reTNM4hkun95/lKiLVd2ZmBUS5sBOfa3pZTUrNb+l",
-	"pmBdhJPjFJBs/WtCrklk0tTGNZtConJlhxWkRYwXuYtPKuBKJs6lZtNIJkMTGXkDFLRU8AdYcDCUMTzj",
-	"Gfu9MuL0YCXCPyhU5mO1NA/yFEo1GgAqGRcg5RO4nC8KrNi5dbBc4DA0iYvy97O5WIAQ88pOJDBE1HQi",
-	"x2zxISqQ9jHVzk5MMZmAUSSMTxuAaxhimUy3ACSBJflGusIbGoUBGKHKJLPFJYtIXZJP3F2+Qi213NXe",
-	"A3PgbAxmzeq6RBHcvcTl+vn6OE/G6yCbLC8152LvhIM7dUqvj0ucUafTcQwaBy8AQSjgYChXc8NKhGeY",
-	"h4NVPBu/tcu3NC06qmibwWkOGiOZQq7yIM1fjoBcs/AWoAwMfxquWnkUBjO7bFlJ9CklqITwvW4/Xgck",
-	"JBcTuy6RcvhKlP6BSbAs8iRJlsphdNUrADAh3FqOVIE0uXZfvljyqgDgEodINPMGfzmv5VFFqbpACk/l",
-	"fc5qcsv70p7QdsEKSK6lCvJpAWaUm9XhTOYOJoa9UDpPI6GyNxiGqWnud4vnp1Zs2fCAZ3KOu91ut6vM",
-	"0PxcuKB8i0n54vYTxAJEc5lf9wA3qRjmsbxaAIUcgf3u3gAwBAOwoBED9IYAlQpLcTIaTaYAEirXo8Bg",
-	"M3KL4JKcTq29228xacc0Ll0wx3PtFs+VFiXXw4hgwgUMw+EAvAqjL4ChGb2WWYVa9Ahg/oyCDhhSNp9C",
-	"Yp+8Qmgu0+20SsYfLFFKVYspjDKpV62qur/Tw9dQQ3eTfbosMMQa7ywy0tPKVJoLIkT8jcs7jhXvVCmi",
-	"YEl/hed5U0qRXWI4urhRLIXuSk0q2itbyl0fChjSiaJwkWZrsntXtCKIk9M75qg1qMpuKvbR6fJFt7Jj",
-	"itmr3km5qZVeylJbzOak3lK6rIydTJq9LHEr5awtdzMlxKaKwkvVQoYWYGJLqd2lS+RFs0gC1F2ryRkK",
-	"0ZLqSJzZqrg9k6nAAPwRjRAjSPp/tREIuPkI4Asi4BdArxFzV5vPzIO8BeZhxMHQSXaHKq0f4mzi5zzy",
-	"S4CuWxooK9fjP6DoxxLHawkpW0/1u4cHhVzAxEcrcxcoZNKnq4vKbgTOLpvjDYXd8253oP73v2W0qjEL",
-	"9VAud9ry414RsR+J0Bvby6tZuiJZTufPFemM1HC16VQACD6nhGvMwK8w+KA3EjUUgAiznoJzlTLIWezM",
-	"GR2FaPbvv02JKSZYTlbv53s9YJ7iL3QxHjMuBmCnADy+093BwcBUylVNEdinQLpGOWFwTKD8l2QTY2p/",
-	"16w8MSWX+lfmT3qHKiZoxeef6W8/k5kolW5EfrqUWu+25Xx6FnEBRkhqnvLWB3syd2bQF9pXOB/UBraj",
-	"tr1uP0tRcgGVVi+ttceQ/Xvgq93e6suAILDQ1WsYAKsYsRbBEY3EYBRCojEeser9fxom868dhxj9V77z",
-	"XpOvda9oE0cNYmvLSrgvwFBLdKhqH9wUXA0jOp4qVJFxiP1NtbZIMUxi8EySFHEUgNEC9GKXOwCwBUaO",
-	"OmJyGXFdfq4p2g0GT2R2mMgs5snWBDb0zRDDgUzQ0RclHRjKMLnogKHmxXCQBCi9WI84ktk6GJoDQigY",
-	"DkDBqSE5axmG5SpbWhCB4YYChjI26S/p3RNAfT9iDAUvEtULwN541+90Oimx6rdiH1NbvLWHtkLddw3R",
-	"8gGcISbj94khZ0sSPqMzpIt9N1IfbxglEyAdSgecq3xaiZLbbQ6ZW0ckMHlFMislQpXjnnzxEQp0WXQD",
-	"Oar6rrGXdjIlmdDZ2vmzjDCexZVIcNjbbf3c7YLRQsgVv1pDvpsjBmV2BH0fzQVXDx10u44OqGT6EtkZ",
-	"rKED90p27BR6vUR/PpI5o74kaBQi8NJIYKsuXdeRzDRm8AoBTmdu1mmqxSFkE71/RornprTorYI5nFKh",
-	"oBB3oEiYA65tSZVUYNCmJFwMNIrBIL+AoKpgp/JrFhGz1XH0/vXl23fHJ78YPIdVFA3FuCRUXEJD5VrK",
-	"coekJRFiP1EGzUtwSgU4iuncmiZYWEoM1Rd6P1UubRUhL6QbmdEAJXOVzyn3o7AsAOqKlvSORaCYItLM",
-	"czv6IXvS4BWNyB34oDixKrHe3jNHK6Q6jNW463mOSoMlcu4ncpYCfmVG3p6hx/TxyJ/GNeNWTC5lSv7K",
-	"is8EDNEdxIBUSd0UrAdqf+/kHE40PTfgWX+v3YW7o56/F7gS4YqKNf34ekPH8tl1nPJ7pjAxGlHwCuJw",
-	"u4bo0G7SbDkf6UTkYlLlmC5ky7E0CwRbZmjqmVsNzqFvpE+/AzmPaLCQxLoxog/e4l8daQpKL9Xf15Xo",
-	"skESue2lMmw5KXBOKXhjRt6i1ErpUyb1kVj05cZBEYKRQisBQa8Q0cHHlLISdkfueOvkw8sGSdzYrpu7",
-	"pEbcEqdPqaZI7R1K44ijq0IdyUwEBToHThvHp0+f2lmI2DJDySLKbnXZKDmrtrnZFJ6NA1Ab/IyabezE",
-	"HVKGLt3TcmsaUrVhk/WNY1JyWYN9BD6mqNiiUWmUqPGDIYUBCsACCSX90rl0wJBGwqczya4rQm/IcACg",
-	"zXRncCHflv8nX5nCawRGCBEDlhAoyGiOgku2Y7zkMqVxkJVGX3g0n1MmUPAWBRieK05tpDgqu3Rf+ltD",
-	"uRLDj4e8nMkxL5V41tCVspESZ7vvWn88LFBTBed62HvwuHQMIJDj6HSVqoWJDNapXLajCr/m0yoxTR/p",
-	"gYEO8TB8z+QnBNZF10xRNkuIU8h3zgilKsXFx4XMd6kC7MtfFLd5KibLIG2y2F39mmSIdIsw/mAHHI24",
-	"gggQxAEXcNECJApD4IcIMkm52m9gOFBuc55iQPaE4dfCfTn5Oe0X9XZKjm0FJ9fcL9kjciu/Ex+AdN5O",
-	"PRrjjpwTie5IcVuslYMVSckiOMcrhZPmoj2ZlN1y0GdBWkCfqZCeSaPCMrvl9jhTfkebskDq1p45NfZ1",
-	"KfCn9PXerT0IkiPQwjjzReyWsyFOGXC22MrgJ6Xj7+rNDrsl95cFpaitOsO7z0XicDpOpDdn7cpmYCAK",
-	"PAWFVuhfwWO152oLzZzPLLABt9FNGfD1BYgI/idCLR2WArlglut2pqGvQMEMUghSSsxZiOgLQCRQWxG8",
-	"Loh0qUqkO+5kKd+VrEhtiLwAZguaa8A4UvXB1vpK5Z51+lq0y1d47Klwe4whGLwj4aLYWl1l2rfHMeOB",
-	"czBUkobyQp6Be74AULvMMWUAghBfq0VYyVblNibx821Js65iyKo7HR8SMEKAIKwQRYYVgFAGJvgakRhr",
-	"VAhcLoZxuqR1bzONW/IbqTEMXGC9942caplPyRhPImkjqh72w/Dk9M/XH96dvj05PT8b/lgE+CxlVD/2",
-	"fDmzbO/u9vb0vvkLQJAc3RTm1tbpXekou9wNYulhX1GmIV4yMEoFUAcRSJhBtFzvdvZ2O71/X3W5Pnu2",
-	"HIDvYJfa/ArP23SuA0873r/U+pQQKs0/OWS8LM96o59yXt7PNHL76mGBZis/FAOpZHxMoidkDC7cz0vV",
-	"JjSIT/Gux8O9DEKmuxyTtAYLd29TZ/aX5qrmMef1w7JudTmsi3ZG6jX5r4U6kqbMRTnfSryPYVZJHrlM",
-	"BAepxjRZij5kTuuFkFvIaQ4ylIP+lLg4Vw6WwdJ20634Kmqagx9aoWvPb9MHVu8tCEkOX88u8QxO0Npu",
-	"IhpFRETtXr/T7W/FS/SyiZfKuFJpQytzJiUNsw+t8yhS9ZQXyYg6Ma3iONdykWdOGpES55KcMDkeXmMN",
-	"tUnaOJBPaEI74EO8STLGKAy4Mmk8ITIxbAFOddHKQW+bmK1yjhH0r5oktFYSunwpt72kNDvuJknqAxHy",
-	"0IlmieiaxPNhEs/KlpTJMDcvoOlvZWpnpjuOWzorodBEgLtPY0vGe6C0toSaovQqk7+WSWhlXvunbhya",
-	"k53+PRgtHFQcDlRM/B2FM6A6bph95Rpie/DE+TWZR6KO5LeYTVf061vOrqsy4o6z7fWD2r1k39Vd5fI0",
-	"O59XL8lr4yY695bWzhCbIP3jd5fYVhZxk+g2ie63nehW1qyqia89emEBTAaHbPOBO9HybzYtXrnR2aTJ",
-	"D5QmL5vzWxkKH2Ott0lZm5R1CylrWRKaNGe8tyzUpJuCqg4J0EdNLtrkok0u2uSiTS7alGibEm1Tom3y",
-	"3Sbfvft8twBWUzvrdRsbpVJeaIN6BxwlGOzkQIuGIM4QJNxtkfSMa7utAtbOhOo4t05/Lv1eWfOlTdEm",
-	"/TIceF0iCzuYWgj5plTup1HmadqUiDM90BSVCSha/phg7xXcPh0xV2VcvZKcpmarrKV5igONr8Z880Iu",
-	"U7FY+k25vle4Q2Ll8LmaaeqosJl9SrNUH6xsoOYwBWWmB+xG9lr/cEUVA6t70GKZOZgWZfq1NZR6E11d",
-	"4xjHCh1bqln2wFZaY36nN6kFWYDmIV1k/MAAQJVhfdBXWKm2V+CPiAs6s1dwOP0LzW1UV+bvSN1SGs/V",
-	"/LVKO0PT2hhT8t5cQ5QHv0MBpnA+RyRe6scZuO4Q7LQRxkTVZVSbVKx0XsArpFurJ8bhzCS+9Chpw+gu",
-	"rswfq03lFUZhYE+B1TtvE8R3VznNGVc0W7KtlrxVhxpiH5bl7f+cvTsF5q/ghw+vXoKDw+7ujwATw2jb",
-	"dWVEg8UL4y5s93Z1ng2qPgpTGmaOGpR3u6pzqsYS3rL8KdJ+5+bnukzXRbM7AQ728lWHysisvVvbeu3r",
-	"umCrDOMMELbaRr3DwBMZUmpyMVOC3BoMc+0zPeuKpb/ZGbXdjQ403A3MeYW4eU1R27uTKy76coqVxb3n",
-	"Zqm/X0b1sb1Qu66KZqWYu4O7WHrChNNKa31zgNjRvCIRqk+WzS91R3Odw5rpo8HLyHVPERfbWw2hZtOu",
-	"3JWCy7+UifwrLK9i8rWuxRWLKz4tAFN8y040Yd5K0d6DySVqtKG9Fd5tXD8yrKlRavOj8C7ZrzUO/x3c",
-	"tiquWpYHo+WrlPg2kqXBJLD+K076Ug0Qk4trh2YnkKGk/KISXc0BvT2XXI5UuTCZcaIrjiG5F+k6k03f",
-	"qWuHzSXDy0ralQ/F382CrM6ZOFOYzm4opW/2rUuDpN299Nd9f+mLUms4jZiPqoj2TD+Z8cr524Xrkr+3",
-	"aSw8vG3p6wyXeD8t/4Jr0OAM2V11YO66IIgLFLRUF40AaKeV2eQx1xKY69x6LS/CuoChLjH2/tUbP9/f",
-	"hwVNE9K7HcuKPDnH0iq+eMhKpciXpaws4yEMZe7Bs2urnSl9LJBxSt9Wh6ecp7+HMJWPLhuGq8yFs/cW",
-	"qIrXCW6D96XeSd8SmqoV6dtRly5qkqtTa7D8LIoZVuaei+uaikZn0NUa5QjjHnTJFf2GWnQWu9saJBeW",
-	"/FYnBb1b585599XK189XLwnYcZL6ZCkHjJbUXITE1/e6E1l2k29hUc20oD96/9re8JuyM9v0ZZlCGPr/",
-	"0C1ZUrZWVEuILw5eKqaS8OnVKd+aJjHGZ7vOOmZekUzebBsQoS9a8AYeiuR88vCIHEkJrvTPFWE9jxx2",
-	"a6d/c0o6H+DNW9PGawkeILP9/0JvYtg9rWyvk2wC4O15MgXoxP3C5NvLZ7Z8VtVmWwlashY7VsEjMvyB",
-	"+k+qEx0MQ92ELP7Gs6xGWAdTkY9FjEwVM7JbWGU3E22lrvEALX0OtlMNWYYZG8Q7I7nrn5be+bSlasoj",
-	"aNex/0CtNH7erJS0ZhuJ2N7WbCRRZJLbbhEB76+n4Sagv71HAgcu8SoZr6A3vAduY76Svc6WpKR4w3P1",
-	"HnVuA/SxeaxHiB7tPUZQ3/4jAdj9XBHt4F5/uMbJ4mI/t+0zwxU93fqn7BrP9x14vlrQ/m/qTGfjGVd5",
-	"xnI/WL+7bzlaE1a4NLas+lTXf695KK/Ygd/PcbsmYW3c9oO77cZNf0tuOqmSFhXC9FdagKj7jlvAbHy3",
-	"1OWUgDK7uQnsowrSqrY9IQfDKQpnoN3mSAzNnWjqYoHs7eW91XXGisXcavvnNeq44IdhhDtqW3bYAsMp",
-	"5YL/1f3ckZYlf0FogOyNxZ2rWLUvLjqY7lCeOY6ZK1f2dLkyt+1bJqhHcaytUiG2bGaFUysC8iw9VjBw",
-	"y8P6HKy6p8qeuda3plpE+QSJJV3oM9idgkv9zGcUyDvg6lS9A2e0qO8ce1aCf/qF4J80AS+nkAnlyFv2",
-	"VjE1X3Pi9t3L1wAygccwAzGogpzoVTtANNQ7hUNzEoNQAeaYEJQ50L56P/Ghyt27/RxcKMPk5HpKfa24",
-	"Od48RTAU04W+eTg12ztAGa0O6CrjNRct76e7CyzpgrnJMZDVMjxI7wlnjnJIZ8HQnHIsKFuAH+xG8Y9S",
-	"d6WuMjTBXMg/UR/LP6Rp33xjeX9jQNVhAZ6qcJrqkdWNHqrIo/so+ofv5XBgaTreR2EI9AO2BYfxje7h",
-	"C5K72GEl+KwIA1aYhW/E5I0x0w/W/LwEb18F3lWM6sqjLTJIrxy0qyaia81dolwmsG7b8c2ShfvqPb7t",
-	"1KN6W5InmorU6/HzGFrqPFiqUqfnx6NOXSrL/BtLZe5tzVu7dcl2sqXqZanuo2xGssVsqk4bjrvNrqqP",
-	"7GZbhaNJzRsa+xsuPb2dr6uaRzarqj6a1i0V0zvrqyolTmv2td40b7qv5tbfXeZUrzlgk0l9D5lU5S58",
-	"6/jvJ5dn1WrRUruB8X3WkZrMqMmMvqPMaHWys27/5E2znfttotzkPE3O0+Q8Tc5zDzlPU2tqMqomo/qO",
-	"MqqkK2BGoV+9BIf9/Z/BXD8BdKc73tIZEgRcSDqATwOUNDvUuY99J5/RrGonaBOZi0xDs97yZoIy+iHG",
-	"aEErwTNN5gz6U0yQ6n0Q051pwgpDHCjI66X+1govrx6q0Q7AbcJYhBCp1+dVxVPCBSRFtvZeJl3GFZle",
-	"iZk+iIa1fCfD6FX7EvEB269lPVEgB0Mt52EGfbq5oCXfuYAiSrf063e7y7yk6hODRbadxa8wAB80c1bt",
-	"UFofk7wMRzQSg1EIyVWtdgdmf12TE08mbiTpCNWqdMLzovqvXHZggnjdZhb+FPlXm8B5T6A/BeorAzCk",
-	"V0OV7N9MFzK7zoAF5SQV1VdqxpSZH25XIHoTSWfSeXo1lKMNIwKvIVYOMaNrtJ5UYjEYthRzWof4lyqq",
-	"1+1CEV9L4vRc14vXFcsLOF7aQLSoPdGR7neums2qpaxdct5Abu856Xj1jvyv1/97hMZK2ndGvVlsZRRM",
-	"LizS4Pbbbc9uwyacPadnSPIBP27iU111TfMOtXNktGyZ9h7HEbie9urYmpAqLQb77RuGl6uw5NMd5D3L",
-	"V+DKIpO7SOKRdpdFhZ/jN2tcF5H2ASsa1fl0NsPiMqsm++NdvwdHh+2DcRe1+/I/h7C/1+7Drn8AR7t+",
-	"N0AuH6JoeXtiffgB8qx/efn7b+3d3l5/ALgPQxQ3SA5hRPzpqkBv0oYc9c+DvXHX30Xt7ugQtvtw/3n7",
-	"+fg5au8GPX9v1If744PuqhDurqOWL42WLH2yhuAiz2LGK+VrGQWO2ZSaXUZ/EqVYZkZn0WwGa7ckju0o",
-	"7fFOnZM7gl6hzLm2x2xqmYmo0yJyKtZpc7MITnvsOnaZzzJVrQr0usWDVLsJRz1vbnxpTPj7MuF0O76S",
-	"uxUBoyEC5j6hpd2AHuJgw35JNdX1JKYjoDPd3A1xlVsBPjRCve/0I6w048zSfhuNCys1LXwY3PhBxWaJ",
-	"a4K1HZVaF6a93Mi2DsN+BFs2T8OE1y9dP2KTji/Fuye73uAcexU7X2HCawIGV1nw1gGBT9KGa21ZPlGb",
-	"rrX7v7GNV93AflQ2v8ye77btypI0uFocqth9xZnAZpeil3ukewLtNH6p8UuNXzJmfRZv4dTwRwU7fEUb",
-	"OiWbOEXeZfPW4SVYBsgBJiBpbTMApZ3FVfHmI0dMbZerD7ccDMYZYtfYR0e+qmGkFfBOupXX39+486bm",
-	"trdP/c7meavVrbZUjFrGum1cqer2S1+ibdVuUd1Y5aqrSiUkS1Z11tCDNWR/Z/Ieh9GXNl9wgVZjd9aU",
-	"6x92385AiaRNey3PWlqauvTFnfaZavd2/pngWWuo0IQW3wU1obud3kGnu8ruZjQoEMGQ2VRJb737LAoy",
-	"e+7yV6v2D8zuf+7r/J8QC9VYaU65mDDE9TAzNKNskRlIP7xqK6SQCde9Tnc5C3JF6aSlgsNZwyY7oby2",
-	"aFxexLBYnEkT0bKRTDynV6gIo3z08fz3y/N3f5ycDl+A4csPH48vnV+pa5J9H82FbrF1g8JQckXZn0Jr",
-	"I8jcreOpEMp41bZR2ZjZUSp88VYBj3Trp/zeTIC45BtQkA9treMQISH/6TSAs+ijFuCIXetL3GUKpu4D",
-	"fzdHDAq10wEFYBHhgBKAoG8hTbPOBbkgP/1kb4v86Scwp2GovvCTdAA/AUQC5c55AuiXvNfbayoAT5AA",
-	"w68X5tqVC28A/up0Op9vhwMFL9aXWMvArAZWt/heEEWRA6J8xsEHpC9SOkOCA4ZIYC651pFdtUsTKAy5",
-	"nptafMzoNUpdDiyAQv2EoVl16BuCpbFd6EPzer2BfBhxpI8rzLCQmqBzZ8DhggNODV/eIzoPNSpvjuco",
-	"xARJHplnJflaJmLKaDTR3KFiilgR25T+mG1JcGQ/gvkFMYA5rY/mtt0WgBMoJ5M5NoEFEDTyp4jrq5Gx",
-	"uuaZODMxV2ixeIXAFE5fLr/CUE8MnCjInVqkDeFctR2Turdj8Ib//ptTMtQXBh/293/+sQOGCkOlrceF",
-	"LL4wf+FDJSJ7ysOCHcc0IkHrggAtfQN5TF1LXHgXcUdRqT4VLxmnkjsEDE/O4WTYAWdITl+vHhVW7vW4",
-	"/RYKfzpUjFHKpXms1qX2hmk8BoSqq43NXqd8UhIYj4PlylTcIETAD/3dnpboDeZIsuH1uH1KCbIjUSKX",
-	"9tIgIOE3iHGw1+0r4of/bb+SytG2S7X4YT6nhJvWkmbiRlRYY3P0p1AAxozO9McCtrhkEflFRl/zIa1P",
-	"AUXcNYFRJIwu6Bc/QUYwmQxA7/BwCKZ6HQp8yNgCwEDG1/jyeKUlBChxqpePYpHM4MK8M/xv20D92q+D",
-	"4QtjYSGdTKTJXaG5c/JHM1jrabLQv5BOP8Q+IlwFMJsnzaE/Re2eCioK9B+D9G9ubjpQ/blD2WTHvMt3",
-	"3rx+eXJ6dqLeSZCJOnNhxptwJDwnhHk6bN22PDpHBM6xN/D2Ot3Onm7VM1XBZQfO8c51b0d+KMZ3qowA",
-	"FezVv6IMzCCBE6QLG+Z5zdY5o9YMpRbxDjijTFrpaAFwoPybljaAI+nMDrtd8Af+FfygYJHgoNXtduNP",
-	"/ihZ3e/1BoBAxuiN0hdtUWMcCsQ0b6ly+5iS14E38N7TMIxvA5aTZHCG9IT+Ks5Ek0d2Tpw7h29bKx+3",
-	"fRyrPPt6LO1ImVGVx99iYg3Ju/0sEwttRkouvW5X3/1HhL3E1HFqf6fRAAYMoRYBZcm4fXQndZeyykVU",
-	"ml7jIjmuI31aZ96pczfzSCSBMcTXyL3v05iqHEk6vLIRzWM76pnblpf1OqveU08nnJWk7nX7JTlJ7CE5",
-	"4AKbREHd1whnWqdT7rEjCepr2RTREMtw51cYWACxemV39SsfiV2cIbVQ6vd6q196g2dYnHzxEQr0W/tV",
-	"qHst4xSBoX5hrxJtFk6rlcaCnLyjMHRyNrUCVZfVtTwBJ9IklffyPsu3Ct3QzlfnVvDbHZK6drjQP527",
-	"bYydOi5Prp41AdhqX4kXca44rutHjC0cn569h2L6tNyDw5Z6DiL14m3R1ahaOVr2iJ5aWKm1gBKcNMXG",
-	"U6zhKTTVy186peKVzF2/HdeSqJNUEclrBwW9lnOJK01+6tbYUi9jT4OrHevAyQPjNR69RozhQPXFD+yl",
-	"v3I1FCCVtHKpW3I15hwSVzlpvAaU2SSIyBWhN0RNsq/y7UKHVXDpbeO4EsdVwJ56DqzwA40jaxzZZo7M",
-	"qlXSTOLOPBqjIRo5lxaXurKSve/aOVPqluTG+STOJ8WYem4n82rjcBqHs5nD+eAYezVXs7IolK7yfMJi",
-	"SiMBhqGc6lAjNjBXQpa0hkigFzpfwqIFhm8wuRoAhsJfLjyCvogLbwhCBIP4yL/8JZjDCeqA4X/b51TA",
-	"sK3ujRiagrC5bwToc4PyUUwmRU7qDeZi7fJQ4qD+EyG2qOJytlhROtYHMqs8qlSuyoPvxmOOxCP2pUYE",
-	"UowZN1rt/I7R8vyd+oVu1ep9xnlKfV3lBNUzmztP+QFH31e9rR7VT6opPVpPed8+TypMLE7HycW/+nzb",
-	"8uaUKw6nXYY+qvAy9o/1fMYxW3yISBWLsmfL1DElbVJKKL/SYLFdazKHMaqnJdn3Ujvf5p74+3UI9Ykv",
-	"svljtgAsIgNwM4XCXEA1Qu7hcccLmK2mVSZpH7ubRKqnrfOxM/JlIcfqJJ1vqJ7TSj9rn7ttPYxEHm8y",
-	"2t1f/cJbJKY0OKXiKAzpjR3pcPWLLykZh1jjm/q7FXzzOaVvINOH3/u7+1UYwKP5XCWWb1GAobpc5bEn",
-	"2Qa6oyKDi6D567P06Ek80gYCYEHe7YQkN/fe+YqDW23Q6orIXA4eZ90zGqAh+EHBoGiAfomIQYkMf3TX",
-	"8DLFvra76To/VwgLYSAnCabDbtmmwCljRmcXRIExKFHoE/WWRqlw7UFdgErHUKOvvhyCMWWq3OlQNFBw",
-	"HK4gNv1uX5GjPnqF0Nx+kl8QFhFpwC+AmGIOYMgpUO0r5ac0hRadoIBEdr5qh1q3MklVX/WioQOGydWe",
-	"jAqkemIMAUPjiCMORlRMi1YUOg1fNz14fVytzlG9xkEDVGn1sEle8u1F9lStAXIDPXkMEb2JH15/t4JH",
-	"PxMwfDr+/9hxQYAy4w1XxYOWrb6kXdBvSGzb/3wLddY7dxgNPOXpFgR+q2Jtc3vEOd/j8ue9w4MBIFEY",
-	"xikPNF0sKQMQXKFFy1x2rIGnepe4ZWCj9iRh0T6KHPTR5BPfQv1Cn0SvbfbJay49Sk5tJfl/PzxtT6Wy",
-	"ks6/xjodR84RzjUdbJOyfRMpW1MgqJsgvk3cUIU4FRUBtfXJ9DlD3MD8pcWpowAm+tgVNVCHkYIWgLqF",
-	"plx3q8hGCZJ/hIsOeKPClvzLDM7j+JU6wYG++GguQHzWxRyNV2twGfWecXM65maK/WlCjcL0EyqAdA4y",
-	"H5bLfflnzHTj9w5IuQ/V0R99wVwUhU/dBaCJnzVcvGmcUNvRx+81UaqJUk2U+g6jlPYAtcvYDo5/52v8",
-	"78sVBe5jEyfUwS/V5hknB7kMTq0wIhD911Pn7vFtRIX4+9Xha/cTRr7p6kvjh5sC7zfoGc/hlfSLxOlA",
-	"MV4zkS/zezE2F4YMQXWIOOf7jhrP13i+xvM1GehTzUC1g0t5WkHrJ6T27NelQ93X5IbIu8hMwWvB7Rkw",
-	"MKEJ/tlUZtQlSHEvg9IsNncKaUs+veiC+Ma3N7698e1NVjvPHVnbIL3VUDiN3krOKwHKgG5PyQEWA8CR",
-	"EOq8SlE9GzIkH2jpqrUfIsjUOVp7/jaubDsF7SNBZ9hPmrWKGwrmugGS7p0kX9ZNZ3QLKTEtPvd21Ljl",
-	"+6xZH8UqcmZUooZzLnz59rYJJ004aZYK381SoSB8rbNmcE9X73x1ftp2Idu9iWg7USZ9zUOT9jd+uvHT",
-	"Tdqf6hLxkPXsxgE2DrBxgE2i+tQT1ZTDrZaiThEMxXRps585oz7i9lgf74AzuEgcsu7EqgrSgrJChPpv",
-	"SPyuh7k3f2TuA6nujuIXCr2RZYE6PoivUWcNLUhL9HO628A1UnfrJ2Liuru/kdIMCYZ9t59KjsNvzSMr",
-	"WSzQF7EzDyHOtKxXvbov42bL/Z7n8i57o0EhmwyZd8wdMzNbwXvP6AyJKYo4kFMB5nqZMtZVaAH6TXWj",
-	"2aDN6NNp6xIzYd3GLgnCoWJrl0SNmuYuT6K5C3HtyLoO55erGrysj5F51OXyeFq1m7zk33xAmLdj3/Un",
-	"0LR62TIzm3YvTbuXZkVXpd0LcaJMYZBKp7grm74cOd1a9T52fCGHPhMecSSzUt3FxDSp7ncP4ztjVCZs",
-	"rkdqgYiEclk09CH3YYDM/SsCXqldeF3zC0P7fEXkku6Qsm0Mao3y20s9u6dRqbtzZ960Smk2Hx5XqxTp",
-	"Pqr4zvL2KNt3Pt9Cg5StuIpYAk2blCfbJqWC5T1cq5RHlFh8G5WAui1JCl7cRsOUu6PvKdUpmiPpzeZp",
-	"s9Reu3FKlcjVNE/JNE9pImpNZ1+7gUr+zSZmNTGriVnfexuVSuVhc5Vzx9p8WdHj3RyRo/ev/+fs3elG",
-	"QB3z8dT10SlHAYNAFaBh+J5JKgSWo0gnFu/F6+VdmbMwlMZO444BJ+dTzFMlTcOSYoCJZe8CzsIK7P0/",
-	"R2/f1GOv/XAC1TFDDoC9m7smTue++WfmXMy/gqPUTwOpcxf3a9rf/mluaP+uLm/KMXBdtE/+sGVF1E/+",
-	"5E8D/3ka8J8CyToeqsgnrQIEbX6i91EvXnLTqw0QKv/CAy5mClzD+hNqgEP3zNwGSNQAiZqVYhUgUT7e",
-	"rQx3Jcn5E8IY3VcTju8Va7R1/99gjxrs0aPEHq3hbsvRSPfnpr4FVNK9OJW8/Bq40pOFK61lrA8HYHqE",
-	"Wcu3VbmoCxha8oFtAJu2R+9TrrM0m8jNJnJTGlgb+LReDGygUBkoVBObNwwLtaFR5V9ool0T7Zpo10S7",
-	"NGRqzUK46jBXikvpdbuAEh/p+CM1XIa3kMIABeAHTMCMBgj4LAoGcZVbBT/bVOlHHWtUXOJwwU2s8qfI",
-	"vwJjiMPiDp+/SVOShN2bZ9PDVfdm8nmsehsVeDH1MdWoSnGh46jBNnCrVNwp9adUAKUWL7TYlZSMyIwM",
-	"F52lQKnk82XgKNuOqRwSNfQjxikbAskxTCIkx0VMq+Jcvk8jrkBNAJEABS+KcVA+ZAyrHZUyONOHmJS6",
-	"Kc0fmAT/iRBbVMpsjis/euQLyqo8eIaJX2lL5SMROKzU79EwozLY6qWS0n3WSRN5rYGYsi+fGV2tiJeK",
-	"1fXhUFIN1CkLdYqF0gIE3SAuwBgz7oa9KZbBaJH1OTtf7T9vS93PyTViC6cKLUwOGrQsSFLGO5WhdoBe",
-	"YOiap/RIZu/X4jflk0OqUInD0mhn5FzXB9kXq3ZnrY2ivH/DPkYC4rBWNMu8uNSGG6Djt27970giTQuD",
-	"5sY+ebn5O23qnwYQ22nO/D03TXTYsC6Q2m2kXTUlcHrSNuDpJ5JRuDJ1HEnKdazCS2/SlP1R1zSdidXG",
-	"SBe9+4B1zJS9rzOJBhF9DwxtUNANCrop/lZBQbuBqzxuZbPgJ4R43v5NKN8r1nkrnr3BNzf45keJb67m",
-	"SMshzffhh74FMPPWvIYroAa6/GShy1Xt8OHQyo8q4/hW6gZ1Eb+Fr24Dm3y3ND61ykaDympQWc3CfG0M",
-	"cuVg1sCOM7DjJsiu4fdrQ42L3m1CWBPCmhDWAIvr1JavTTO3Jc0Cbb+3e3MmcYO5yo4keaPQiXDErhF7",
-	"xoGZ7R33GDSjmyK4Ga0YRpuVJkMwSAtTvayDZcRCb+DtqGhkvpXNND7JiI+gP7VV/mccvAqjL+CdkiJl",
-	"YE7DkIMfPiBOI+ajMyRek3kk3jN6jQPEWkAs5gicfNHzPNOk/ii9K4EzfRdr9EUF0NKLsbmduUKbD+Lc",
-	"Jr4UXVBFYwvQa8QYDpBOZ1SuhXgHvCPhArjIdGf4+I7gEhKggCGdSAoSAWb2PXxIwAjF5Cwfrwh2nx86",
-	"7iHs7LZkh2VoLCMWtcikZaM6jVLzg5nrydNQhw0GS7mB/HCfptQCJ5UoW/qieymxm+li+actfCv/1feM",
-	"jhBv2Xt5zXaT05yzA04pENIWAFEO1vmstaDbz7f/LwAA//8=",
+	"7L0Lb9u4tj/6VQifC3RmH9txnKTTOBhcZNp0T8/0dZrM7r7/SRHTEm1zRyY9IpXUt8h3/4OLpES9bMmP",
+	"JE0FHOwzjSWRXFyPHxfX41vL47M5Z4RJ0Rp8a5GveDYPCPz3qRB0wmaEyXMiJWUT+OsNDiICjzI8Cojf",
+	"GsgwIu0W9+iVxJPWoHWz3+11e5391t1du/Ublt70E/k7IkKmXudzEmJJOROtwV/ONK6o3xq05tynbMxb",
+	"beeHGxIKyllr0HrePe72Wu0Wn7cGLUHkVfxQq90SJCCe5GFr0CLshoYclvCrT25ad1/arZBgAR95+fs/",
+	"O/v9g8MBMoMh+CyiDMGzyeRFFKTn7k0xmxA9cexJPalo7mNJWu0WLMAnM97xgkhIEnZ6+61265oy9YP5",
+	"G8xlHmB2NcVi2hq0WmpqaiRDD/2YaA322y2fe9FMb9F+4ar1wm6ops/hQbt1i0Omt+yvL2opL82wqWXo",
+	"v135ag+yM+5evxBdww5dj8/UVpjnGZ6RwiV6IcGS+FdYtgatfq//vNPb7/T6F72DQe9w0DvqPv/lxXFv",
+	"//+02i2fBEQR7moeckkMDcc4EKTtbhsMc1NO1ACPSAB8GZKJ3gcSte7aLTVHMcee2aUUUwHp1dZqPrd/",
+	"ho/MA+rhlzyCofutdiuiXY8HwE7/1R+/ODrCwBrzAMsxD2dXrvz8lZOK3LjOLvXbrZAHZESZb3bqm13m",
+	"TSck2Ffbr97RnFWBrM5Gv4St2O12/7B7WGHXnK14S1Oq769G8J6e4H1JtvujWmBK8Cot+UAveUaEwBPS",
+	"GrAoCO7uHDb6U9uXtAl29+tv3FqPPI7xhlGBeV8H0deXsRFyBqVsHqWN1Pb4eHMGTCb/3mHE4uljxri0",
+	"GORbi98yZSBjEipu9hKzWXWRRWsoWfCdK448oN4CHgpIgiOSPUoWjOdzl7mTJX80M3+ZwnRLdm5367Jb",
+	"TdjNVcx7Rs0kkG6O5XQl2guwVOBR0WpOmE+YR13lIkNMxvS61W7JxVzNZkqCGYivfl5cqa/8FT/3pb1C",
+	"GBxxraiWlHYJCBbEcnbyMUG8kMirkIw1xhM8Cj0NgGPAHC9Q/SkKA7UGKedisLcnJBljNg+5j1l3QuU0",
+	"GnUp34v3vt2SOJwQeRWr3dToLkXamhEK1tVXqwKEkNO3CW994gH5LdaYD8RVOS2tNbk6dFByq8gbjf5D",
+	"PCvfc/rPkEdKWMIR9ro4klMe0v8fRB7mQnkCzPWjzug3HUnwrOWYNLWFd180Td6RcEJA1/8rJmtMk0q6",
+	"vd16n3zYebmKWlrH3hcrGLXGjsDMH/GvKS0Dix+07E93WRNaC5XGKy3ApRXWu7VFpOaSB2ZPjvRf3PXm",
+	"kUl2SMWY7ZaksGp9CnY/UABBSidd8BkuPxHsLzJHaeJdw/tCwrdbXKlyIXmo/iGnBMF/I58TgRiXCDNx",
+	"q87PbXgjUmomYvgG00ApdeC2D7eM+B8TNR6PNsMMTwyg8aiyCnSGJ6Sr9LAiVaIhk78n7oacNYBllemA",
+	"/Bfg6QCz1GMjZTbS27st94LH2ZiGM+Dnq5D8HdHQscITpe+yzoa/cl9W5nI8Jh5IihWETtprhH1fffiv",
+	"L3buPnx2TEngm2WMwS7EpByRsd7g2PbNOWX6mb08CFCryVjpkMz4DQ7McjTCn/EbPQ9luNLuleNx39sn",
+	"GztZJJc4cNfcc5a8305/0UxRwFPx7Hp3ee9MDrgVHty3iaVqqbESGFV2iNgA0LjoaxmsSgtMFmTVwES1",
+	"rFhum5Z4WbYPfB/XDqxN80JClvtIGqZ/SKb/UrRZeRyxzEnvHKeSs5PxbhR8vABjlH9dfaE2puDXKfCg",
+	"/gmfgd+LrioqWlz4iN6hV0RiGqRRrrmTUONSr3MbUrDmFVhR25crT8OO/VX4wJjae8XVGbCX2Pd7RvfF",
+	"L5iNSiRDg6PZjJrbpqPxvtfHo+PO83GPdA7V/xzjw4POIe55z/Fo3+v5Gjrkro6EhwOCxjxECqkGOGLe",
+	"FJ4ELtJff+EfjHvePun0Rse4c4iPXnRejF+Qzr7f9w5Gh/ho/LyXkW6Xl0TmiHJffPREKKk0mOO7SCuK",
+	"6vagyPOQ8yjfrx+iJnhxiFAAWx6HZyU9zQJQ8MNsWIZt8ybXTJ/4VGa3t8CEZp8+N9bPeSRrEP9lba3z",
+	"zIQ7JnjC97v952DjZ9xXn/fCyHcMrfg70Mopeeem3+2B3b5rt6ZmYwbfWqdBwG/BbUiEF9K50UUXU4Jm",
+	"RE65L5CcUoEU3EMSXxPRbbVtsILagrOLNvr4p/qf04uXv7fRq7O3Zxdnai7elMwwGAsNgYQMlRpQEzi7",
+	"wJP8oGbdiI9BE9lj4QkShPmISjTC3jXCAr0Zd96pbUlP5bJ12O9YNXjZWjGF1wEh8lPMl0UEsFxrJzRW",
+	"r2hy3GJh3CHER+OQz1JTAZAYj62MLbAdZfL5YQIJ1al7YuDLW8qu85MYhiT49bLFyFd52Rqi2ylhaiIh",
+	"QTgkaMZDggiTIc1uymXU6x14e/ZI/P8GdEblr0c99ff+cz4eC2L/eUBOkDvKCqq95R6WhQT7qBjEEIqR",
+	"23j30jOL57SXR3XLxv1EZLg4tfgqPfI58TjzBQL4hW6n1JsiyZEMFwhPMGWpGewXjONuxAWXODB+puxA",
+	"76PZiIRqkYbqSIMtNMcTyibpcfq9FSN9/vz5NJJTwiT1jNLIsyB8gajlRIKkSfkbwSEJV9Dts3Z35D9+",
+	"6t9QjyA5xRJR695DJAx52EacEaR1BCLYmw7QsH98jDrosiU1K6ZnYn+MTwvo8vLSntzUfyJzpkOcwU8e",
+	"CWXHeATVv9tm1+xEIPyJ+LCLStoMm6zgzjt14gnxjNiL01MN2LJL/8CCRSzbAo0WehCAd+mFZZAeVW//",
+	"HZFwkdgcDQqXb8Kp+DAu3l4rJEqpUam1itEwdoI5xVI0i9i+LtU7M8roLJqBEBQw5EssPOwXMSK+Jloj",
+	"kzFlVGqVOEbkhoQLuzmalSJB1EraiIKmQgLPCNIwNbUQ404oWotnpuEuxSdjDKFg5j0z+xHnAcFMzx4g",
+	"9ScDb7NL+DxdnKBrMpfolipD5mj39JavhMUwZS0cyZz/3dHDd8z47txn+OtbwiZy2hrs9/qH7QIGMbf9",
+	"r96ffwSvSnb2r96fIzWS1a+G5EBlzBbIw1nlsPr6D9YBTpyE8k5Qgcb/2m2t72oLV9Q/OgC+ile4fHn/",
+	"C1tdLJHOwuwmUYHs0tdaXpazUutbJrGxT8SBYgVTtmYgma7BW+nZxv6pwknlXCwrphaFokirfQZcoIg4",
+	"V5zNI4XZJgog+MRvA0ZBVAo0VFAjo8AP+2WT04OVbP7zQmZ+BR4EPz9DxUYDxBXhfAI6Qaj1Et9uu7B2",
+	"QEgaBAZfgVmazeUCBVRUViK+mURNJfIqXHyKCnb7FdfKTk4pm6BRJI1OG6AbHFCF+dsIM99O+Vapwlse",
+	"BT4akcpTDhdXYcTqTvnMvcYv5FJLXa09qEDOzX9WrG5KGMENFliBqykJ/HfathdxKUf8lglgVH3npw2H",
+	"ArSCyBOz11Q/gRlni5niZYMW0vP1aMl04f7ryrxTTFGFJVzV3H9RxMyvuYkZKbCI/IaEcC4yS+AKmtuJ",
+	"CrXMqls/hlFqbvybV/l5vfGzh6elerPYDFB/q9r/zasSrd/tdh3NSf0TxAjxBRqq0/2w0sQzdKT+CuZ8",
+	"M35nj/PpuWjzrZUTTVPQaKMpFoCLNX0FQeoMK9qIh2j4j+Gqk2gharDH2JWTfs8ZKZn4Qe8wPhcmUy6e",
+	"7LqTVMNXmukflPnLTHwCukFgzPUtwsnErYpSLJCRdePsL955cAi5kyNMAd2/nNfy8ZkpP1EqMrX1JcvJ",
+	"7dbXzoR3Ck7E6mxdcL6SaMaFwfIzBdIMWDgBnueRBJiMgyC1zKNe8frgBJ+1wwbM93q93kpw/46ycmfH",
+	"Z0wliubqvNVHwmBe5wzSRiQQBB31DgYoJNhHCx6FSsEhOBqp7Qx5NJkqfQ1K0MRrFJ9d8uAZfDGdd5R1",
+	"PtU7yPSK18qLTjHDiFEmJA6C4QC9DqKvSAcGCG2uqUTmZ+J30ZCH8ylm9slrQubqXJNmyfiDJUwJvrli",
+	"4+O+alnV/ZsevgYbuqFG02WGIeZ45zSXXlbm5qHAQsTfuNqyrfgArqkCF881nedFKTXtEsHRzq7iXeit",
+	"5KSPAWa/QxhL0el9GIe5DBV1MVL/HiA8nwcLbUpupzTQoFxH8ihco82JRgyMoJ8O9/saOtxSQX5Ob4WO",
+	"nel2uyUclsTZlJ04i2FN0cXyUq7xsMQBnwDlF+k5JlfdRUdKN7lsm5zyiUhMC1TZW4JviIsuKVPb4pE2",
+	"ihi/ZcSvCspCPUJNVGYVWGWzENvEtPuwV9kQxJOCd1JmYaVVsLMt3v7E31nqL4mVenrbHX9U+ZbX9U+l",
+	"L2WWsqsy5cjY8lI9l76iKlpFAgi2zb7ncark8iMbqImZgl4D9Ec0IiEjyt7CRTyy+ZZILJjEX/WBxHGj",
+	"PDMPijaaB5FAQ+cUN4Tz6pBmgXYmcbOtUzyUFP1Eop9L1FCc+FlCksPe8fNCKlBWdLrKYEWlKEPj3Qe5",
+	"kTTrD4ov9PYver0B/N//KZsrjFnIh+oc31EfbxVN9k8mdWDJcm+yvhEon+cvFecZwXC15wlRTGLOmdCB",
+	"P79h3wms8TiTxlGgrBTVlzl785CPAjL77/8Y32k8YbVYHU/T6iPzlDjRl2E0FHKA9grSnvZ6e9QfmJsq",
+	"8Okj+xRK3xFMQjxmWP2XIlMYQnyFcalQzq70n8xP+oY4ntCKzz/T336WDnAtm23rru18ehYJiUZEcR5o",
+	"6+cH6qwSYk9qXeF8UAvYHlw7Q6ysgnDA1UvvuuKEhHugq71ePlQGQVKpb4+wjyxjxFyERzySg1GAmQ7U",
+	"ilnv/9Gxbv+150xG/yr2Purpa94rukSFQezdDmzuCRrqHR2CU0+YmwRDiG4LPLBsHFBvU64tYgwDWJ6p",
+	"KUWC+Gi0QP1Y5Q4QbqORw46UXUVCX//U3NoNBk/27DjZs5gmO9uwoWeGGA7UgYh8hd3BgTKTiy4aaloM",
+	"B4mB0mg2EkSdjtDQpLYSfzhABfmuatWcddFQO+ic0ezJ0bjPtJMQaxDXRcPCgPrhQEcGgNPbIuEEiQMf",
+	"vVGCynCwIR9hZQL1l/QlKeKeF4Uh8U8SDvfRwXjf02g94R79VqzKanNR7aEt7xy58m7pgM5JqGDCmZnO",
+	"jhjpnM+IdpbfKra/DTmbIKW3uugCjhPAMcJeE6qjRcR8A1+SVcEWApQ+++oR4utrhQ320bBKNpVCMY29",
+	"e3qW2YxnsScfHff327/0emi0kEScaNfAB6imoQCK55G5FPDQ817P4QHA7FfErmANHrjXace6p99P+OdP",
+	"Ng+5pyY0Cgh6aXZgp5ZDuwfNMmb4miDBZy64NbctAQ4n+v6ZFa8NuOgdRDO95xIinrbASOoor2UJPGXY",
+	"76gjv1FJJsATSQ6HfIDxYcTMVeHpxzdX7z68OvvVhG1ZRtERV1eMyytsZrkWs2xxaokhOkqYQdMSvecS",
+	"ncbz3Bkn2OizOA9N6ngEdYKGiZwoNTLjPknWqp4D9QMhawhrR6XSjkWxb0VTM8/t6YdsGt1rHrEt6KAY",
+	"v5VIb/+ZwxWKHcYw7nqao9JgyT4fJvusNvi1GXl3gh7PT0TeNL4KaMfT5fqWDaT4XOKAbMEGpG5KzD3E",
+	"AO7Hzy7wRM/nFj07POj08P6o7x347o4ImMWaeny9oeP92XeU8scQQt90RM5rTIPdCqIzd4Pm1XqUElFn",
+	"VoCybmSmI2k23nOZoMEzdzoGj79VOn0L+zziPlwmuzbiEL2jvzm7KTm/gt/X3dFlgyT7dpAC8mpR6IJz",
+	"9NaMvMNdK50fiNSfzAZZb2wUMRpBUCKS/JowbXyMxywhd+SOtw4eXjZIosb2XeySGnFHlH7P9YzgSlgJ",
+	"R2xdIbhQIRHiawycFo7Pnz93spGgywQlGzh6p71TSSL25mJTmPitQxMJmnETBpKoQx6SKzcVfE1BqjZs",
+	"cr5xREoda6hH0J+pWexQqHQwuNGDAcc+8dGCSNj90rV00ZBH0uMzRa5rxm+ZOvpapDvDC/W2+n/qlSm+",
+	"IWhECDPBRlLfXTicA1HRnTgsehnTOAHUhl9ENJ/zUBL/HfEpvgBKbcQ4gC7dl/6jQyETwY+HvJqpMa9g",
+	"e9bglbKREmV75Ep/PCyCpaILPew9aFzwRahxNFyNKy+msWwX/Mvm0wBM05l72NcmHgcfQ/UJSbVvN+P7",
+	"zU7EuS9wUgFTDunirEDzXQ55OS0IYC6qR1k8LXM1lg3R168pgii1iOMPdtHpSEDkByMCCYkXbcSiIEBe",
+	"QHCoZg7XGiH1QW3OUwTIZiN/K7yWVJ/TelHf2uTIVpDl6n7JptOu/E6cLO28nXo0vih0spfdkeL6nSsH",
+	"K9qlbMHPpfuTJqRbEvRbi0oyE6sk4IN9RQ09w1/f6JcgGkVfPNq/JJIWhngBIQw89BXX7d+lSkV8y918",
+	"r4zRc+IhOuKazjt8rpfciX30mn7xmAd3SRJkYZR4JpY7dtRClBUGZi0LGS8sZ9peFQFefw19fc1jLyP/",
+	"cvfvSzln2GqqNRgjTlTNkuoMPPbxecCN54JghSosZEP2x47SyfFIP8sjmeu3sRNe0dabZDMpxDXxIZiJ",
+	"h+CCj2Tm9j/hsvyOmOEP75zCJfm7P50gQLA3TZR75fXHImS2ZgkVDlKViEqIoGHCCYqYjaxzMsYURWKn",
+	"CLeQg5tYexN8nL7bP2ivzF3LCHNSXcXRIjk9WbbIoyxbO2EElhGT3Winol/ikYv4P2G0etxvU7Oz9NbJ",
+	"sG2kk0oVEXW8eSY8zOZzlzLXgUmb/7Y00rX0dSUaOhM2N0GbIJK/RWw7EWA8RE6MQ1m8Zen4+9n9MlGY",
+	"ECthaFe4HU6xunR0jPX5DExMnkjlgkFekRQxIBAQw2CqXBSgA7dGZllKjZIW+ndE2hqw+0prB1wdOyCp",
+	"BkFcXSo3hTOTDBp9RYT5oKNF3fSUpSyRLtaZnfm+IkXqRvoEmRggoTPmCNyctNdnKjfZ+1tRmEVh3ndh",
+	"fEJIsP+BBYtiHOMy05GtRxEPnEtwYekkISwyiSQnxj6DUsYooDfgniqJFdnFIn65K6nzW5wM4y7HwwyN",
+	"CGKEwkWoIQViPEQTeqOwh7kiLUyJKo5Ic6fWu8vUfCyyZiZ+SlIdfEScewS4gp1ESkbAZPw0PHv/rzef",
+	"Prx/d/b+4nz4c1EqyVKzSv1Csezs7/cPdODSCWJEjW6U/9o8rUzTdU+48D497Gse6phmBd/MNTNEcKaH",
+	"vNnvHux3+/993RM6+X7bwG5fiX9SZWUZeHirn0qZz3QN6IpAPo4cXgHEFGsz7sdlTNaj4UEmRLG3PAh3",
+	"DRLCoULZhCs42y49QZf9vSJ2KTqFleQ76cQ2Y6vaaLRwgkKUFTNxDydIEIISL8g36t/tORbOObk7Ba3z",
+	"BRXvSpWWmWk6kByKXHzQ5FqD5C/uUsWmljpOzGPO68dltcVz8Z1a/8Nr6r8WJmssvKlz6LB/Spway7j+",
+	"+VLg/SlTISLAwh6DcmGyOShdskFF0BpOIanC6RWF24mZXSHeag/dIin3ZvcVhW9mV8C9a2vmaBQxGXX6",
+	"h93e4U4Uc+7IDSA3hdTamQTjdM5kYPV1EaunFHdmqxPRKoYW7dQxKUFuqe1cAsOTkkQ1HHqbIPUBnD9h",
+	"1C76FN/Y65qlINJ0whQWbyPBTXZo4mkwMAlg3gh71w3ur4X7l/sVd3cOyI67ybnggSby0Ni+ZOsarP8w",
+	"WL+yJGVA/ea3OfpbGThoKjK69zglM3QQ4HZPDiXjPdBJomQ2RfCq+pFBf6oGCq+obvJ7kgXVZWyzEmyb",
+	"Auk5htJ/T59EqA+G+ncSzHTotYm8qsFLD47m37B5JOuw4w4hfsXd3zHkr0qILR8B1re093IkqK6/l2P/",
+	"PNhfArbjapL3hrVnJJwQ/c8fDm1X3uIGfTfo+/tG35U5qyoatzmQNsTXZOpYPLAVLv9usfrKUKAGuzfY",
+	"vZpDPOlm9si84g2ObnD0DnB0GTJOSqffGzQ2GFhyqFeFPdIA5AYgNwC5AcgNQG6c2Q0gbpzZDQhvQPgP",
+	"AsILoqJqQ3G3RmQKh2OLNLroNMnnSpJjddDujGBTGNx86Zkw9X8qJH5l8EMM+NOfS79XVsdy02Chw7Kc",
+	"srqTLOwmYNPRNp3lUTpjLT032OJMmVyTYmLTCKA+e8wtkLqXNuOrYGC/BGjVrDq6FDw5aXbViG9eyMEn",
+	"m5e3efpZ0V2S3Ycv1URTW4XN5FOJJXywsoCaxEwemhr9G8lr/UTNKgJWN2lzmTiYqqoZkFSdqTfh1TVS",
+	"Qlfw2FLOssnfaY75nd+mTok+mQd8kdEDA4QBYX3SrXOhUif6IxKSz2zXPqfEtemCe21+J9DjPF6r+bVK",
+	"xWvTZoRy9tF0Ls2ni2CJpng+Jyz2P8THAt2tw2npQRk4i2z6IBWQmK3bHCXC4awk7pOaVOp2T3zmx2pL",
+	"OYPkRdP3sF56Ztz0vKg+tVNFlgqHFilAWjk7T7Fo0o9+HQR/ZtxUer15EP/bIvZkDYrKnTmpa6LtZq6B",
+	"3SkF8UokxzyccCkJW06pZ2jOgyCuLHbYO9SNc6TiC85O3Grw1uEYRoxls+fKs3E2tBbxhsd7USTYGULX",
+	"THr0/SJE8HnKA4KosjyiHfcwkFNCw1hDjAKuPaAxdy07eC5LSPiP4Kz7Cd++MzUfVvClyXetfKwAA6qz",
+	"QlflHmv0UwhTxHqCpHN54R9F342bYenDpIFCmvCF0ZHbYrbDLLNpTkiomxCjiOmg8Y+haU2OK+7raApD",
+	"xN1NwCOvJG6Sy+krs/bLWGq90gFJe+2Kk2XktqQb2G4nC3nz9rfsbP/n/MN7ZH5FlFn3vOKxbL/OgvZk",
+	"1ROC7QRK+cXWUanHMH7c5N3pWrGiKrKtidxalfxajWg/fXr9Ej0/7u3/nNDP1i0dcX9hG1nZ/oFQEQZD",
+	"JUKlSDNULi1LvQ6x25Y+hVQPoq9O/nUdouv7q61kO/TzFwCVw8kP7myN9G/rRohnCGeyd6oF8jkEPFMH",
+	"qfUQ29U2qVl0Obd27ve623K4WS2D/Y0SX7eTm7Viu0XNrdYmuzImyTFWLts0u0r9/bJZv4Keu4R5dVk0",
+	"u4umke+q3ZPmEFnJw21KcJVXtEl0X9n63ict3uuhjXRxrWXTdetwFctbjU3NOhuSu9r4BLvsS5nz7grJ",
+	"q+hyWFfiircrTnHEKbplF5oQb+XW3oPIJWy0obzleiqtZxnW5CiIQ7A6jrCbq6JiZCuLRDxPOdaW+eqW",
+	"G6PlvrkYAS81Jr7VX7So/tTQtBS/4myYdBCNLx3AvaMpoCNlki7ila/jMkp0Re50Mp/UYv+K1eeXdc6K",
+	"v9QpK7cdN2SdRH5zHZuN7Qi1M7AAjFSZg5q7IF5I5FWoSzYl7y99UXGN4JHp2Lpqa8/1kxmtLHE4IfKK",
+	"ucal3vQPNrWFx3ftlm5etsqDkndkQb91s4PINAFlREjit6EOpY+00srEW5h+jS91CEO/3YqodtsHULnz",
+	"v/rjF0dHuKDsYDrwYNnVRk6xtItbX9tdKdJlKSnLaAgzMzdb/sZyZ4ofC/Y4xW+rzVNO09+Dmcpblw3N",
+	"lXOzfq+Gqvic4HZiW6qdQh5kZPKGkttVhxoRwdrrkfw8iglW7sorYnmYozPoao5yNuMeeMnd+g256DxW",
+	"t3WqjRZddK0GBX1zRxaFGdfPVMq5GOztCUnGmM1D7mPWnVA5jUZdyvcq2b1sQU0zTnIrV0oBwyU1DyFz",
+	"Gt/3JAsJR9jr2lrl+vLs+oXo0tKgBNMr7vTjG/21jJzZ4oDLGMLM/w9dui8la0W+hJsOxOat2KYS89mq",
+	"c2lpigkane0q65h4RXviuvbr7YmO+K4uSY6/e4W3f00kBt52XNBzcHn34kGMfEfEU3hAr9YWJody1E6p",
+	"1uqng+JTn51l2xKwaFfe7jpiVPepbA1aJFJkzceP5qaUJN78awXY+lbLVb8kNjETiniiAyrsRmZvNbKw",
+	"rHXQUsCsG9dBV28vXxlZq/pZerWVYm/XIseqUM0MfUw3OGBkHAS6uHr8jWdL6qNVoWMRIVMupmw4TVkj",
+	"7Z14mx6gIOfz3fiolgXVD+IojVy38qUtynfk43oEld+OHqgq2y+bOfjWrEgWy9uaNcmKRHLX1cbw/fVq",
+	"2CQr4uCR5EuVaJWMVtDBdwO3rHZJ3FVbzaQ4+Gp1vFwuGOuxaaxHmF7Tf4wJBkePJNj/l4qRl7GiW68e",
+	"TLGe23Wll4qabv3aCI3m+wE0X63cx++qEkejGVdpxnI9WL83R3nmCC49mq32wNTV32tWLShW4PdTj6AB",
+	"rI3afnC13ajp70lNJ73e6ik6KOMQ9zwE1TzS8HSoRXvYRkO9bPVfAF2H4AkcaqEY6l7fw2vKfPUE9e3P",
+	"Rt8NEQ/tiyeXbBgSqJ8yNH2/h3ajhzrjR39I/6f6FjQHY0lf4y66mBIEtS4EuuXhNeIsTg4ZIPIVezJY",
+	"wCt8fMmG9pKa+kJNT5CAeJKHZgQcBEMk8MJ0f+hesrwyDoKy3mpu0tG2Q/0hSgNazF9BmHKRf9MuRpuY",
+	"mYkpcNqIU9vZFEGHz91MFLI7sPCwTyqGMtUb4LkTNkV9kYndyQawLo3hyTdBzN0J1Zvbi1QoVfklkpMN",
+	"3j862Eqzg/a2UzZ1fNqWczYht97Kbr1gGa1/QE61AtKGMek+jwX6+OH8Ap74+OeFVkQ0GziTWDpjkqzF",
+	"LA6V2WaCx+GaoWEQoARo8so0nUnvgkd30HUTCoCMeejtRor3jytFn29bUA6cO3aL95K+efmkjsw9tpPB",
+	"mM4fXdZ7rxAC1k8N2vrJWhB5pT86WHWtKSm0HPbJTWvnUtJXi51xv+AKT0MMc42Yz/CNmLlRL0nydX/f",
+	"yTb94gZS5NR/Bp9vm7X7vW1mpENoJp+n5ERf8bSTNpmA4ux1kr6tAjDXard0XG9KkBS/uf+OWMFDug5S",
+	"HAdonnBlMH4tFWCi/+TKp/Nk+s8J36fZIzu/eoe5OBC3nlWDVwYKkn16/RL9cnD8POUVbu1a2o6Wnq3M",
+	"fg7AMYEkR1N+GzfrlTpI2769+rC11a5x/YN0haKr5SGKW5e2fYh51oA7T7jscTjB5vyGhOaI3EZDJ6sp",
+	"OeSYSnUKqo+IzkpMn/Sdt371yU1bh9IgytBPJPo5vdrD3vHzzZdbJcK5IAylgNeNbA90aAhElawXWbNz",
+	"Q7T/S75pd6FvMdsVelsVId5Hs5HOJ4/rQljZm88DCpWaUlTa7y/zWPQd6L10tPghNZzkkTfNxJ0tH+cg",
+	"sRw1dGtpXOc8icaF0IV4BYVbccuIvzKQqnAfDLTeUpfJfKC/4nKhG4+boaDP5Ikuy8Q4W8x4pOP/qS7Z",
+	"ovORc9U7i0r9rfCeJaJbuV5fZhtiixyTqYj8blfKh2zi+VtJs852XPBTWCdJshM1u3UWLx7IV+icgbW0",
+	"EQMxayNzdGqjgAqJlGHQaR7IPgpcAAkgWKDhlAQz1OkIIofolkeBr6NCM8fbVn91bF/FAMpqjFIjdhL9",
+	"NIxoFxJUhm00nHIhxV+9L13F3+oPjPvk3FjJ7nVsPy8vu5TvcZGpEZszCH0dIphLgCnbqEdR1rJS8GPZ",
+	"ygqXFmBWU++NsCBXLgRcDuKW1Iy8S5r+5+80YpsCcqdZOPHSV6u2CY+v6IqqvVZsTE1pxqtEi+WEcj4P",
+	"FkrSAMcyQnytd+cBZldTLKb1gq2V3ZuEPJoXLN8mpCN4gPiKQW7z9a5mlWnhVqBa0Qw3Xk7aJB+P+94+",
+	"WZUXEAKkqR5jn8VCKzIlJZd4dain4uoL/eRdu3WLQ5YrSVo5P/NF1rKl+d8lVxkjxdNO+D3e+YRizkS/",
+	"lEjqRbz6zas9vdHlhuDXFN/2VmFCpxRT4SeLMg9WI8ByWBvLwu2UC2LqdxVc2C0fw0m3KBhDiwe9Icg+",
+	"Y/oNQCKG1j6xO6g6uY6WlpfS5DK/V//o4ZKSYeUFnZzVl7BXPrd9aX3JgRubr6u0g3/ddgQg7h0XmhDd",
+	"u6C4Vkomnb20fBsC7ecL6PngnGpt+b+cnVyphA8LL0IyDDjFoQRcDZkJAE7Uek09+A8v3yAcSjrGmazb",
+	"KllA/WqVZIc6eW5oSnKqo/6cMpZhmwopdg+Va7B/mMugzxA5VuMGaZvi+1OCAzldoDENRZq8W0i8Xx1N",
+	"Ac5jiWZcSHSU7n2xpJvtJvVAV+/h83SaZKamp0KNIZlzQSUPF+gnmzv5s+JdxashmVAh1U/co+qH9Nw3",
+	"z7U82rjGwHFBiYHCZcIjq9uQVNmP3mPIBoGru3RphPQ8PkZBgPQDtkGM0Y1uPTKWq5+3sh5DUVmEwhCo",
+	"jYi8cRmhFw+ULrNfUoKqSsWD4kIH+QTkTPGDXLWDmkUO1kzRySGBNVN1NgQLu87quS/oUb1pzhOFIvU6",
+	"UD2Ghk8PBlXqdKR51NCl8p5/Z1Dm3pyftXvY7AYtVb/+7z3KrjQ7RFN1+rFsF11VH9lFW4WjKc4bGvkb",
+	"Li3jnw9qN49sFtL+aHr4VIR3VldVAk5rtoLfFDfdVz/4Hw451Wtd2SCpHwFJVe4RuY7+fnI4q1avntrt",
+	"te/Tj9QgowYZ/UDIaDXYWbe796Zo535bfDeYp8E8DeZpMM89YJ7G19QgqgZR/UCIKmmUlWHo1y/R8eHR",
+	"L2iun0C6+ZPp0YcwElLNA3ncJ0nXS9OfzLyTRzSrOmxZIHOZybLsL++vBTmrYViU43KupznD3pQyArk2",
+	"8bwz3XhxQH0dRKe/tULLw0M16/pact9tnMQN9pQJiVmRrH1UoMuoItM+LNuAzYRv7WUIvepeIq5u+q2s",
+	"TQAWaKj3eZgp/bH5Riu6C4lllM6oP+z1VkX6SSqzFd5/wz76pImz6obS6pjkZTzikRyMAsyua2WKmPt1",
+	"PZ14MXFvNWdTLUsnNC/y/6pjB2VE1A3Q9KbEu96klsoZ9qYIvjJAQ349BLB/O10odJ2JGleLhFlfw4qh",
+	"0aH6x6qEkGSnM3CeX+sCHRHDN5iCQszwGq+3K/E2GLIUUxqmbjlms+ZXu08i73+fSeT7hWbKwqv1+oB6",
+	"MlcTIs4OXnq0izuIVk+VzTbsjI/7t1iYMk7+/STMJi1FtzR7c9DNCLfi7HTW+L2UqNigJ2BKMirxdZna",
+	"ML0E4NbOcNmXJdz7KkY/9biXZ0ppKG1Fvc5tSJezsKLTFjDncu8HSOSVp9OAnJH2l1nkX9JZOJUAVEYH",
+	"rOib5fHZjOar2xyN970+Hh13no97pHOo/ucYHx50DnHPe45H+17PJy4domh5t1SdfYJFVr+8/P2fnf3+",
+	"weEACQ8HJO7XGuCIQTWCpSDLQLbc7F/4B+Oet086vdEx7hzioxedF+MXpLPv972D0SE+Gj/vrYJP20mi",
+	"ygiCG/UXEx6Yr20YOCZTanUZ/kmYYpkYnUezGa7dIRUX58C/d0rWSX5NMgUdH7Oorc6MLkyKqSGXeYQP",
+	"fkLU7xUPsr0EuUaEn6YIp7uD5e5lzKlQgU9k0OfSNhgPkVRyVOLJdjWJyR5zlptWK3U6kz10dsCh0x6t",
+	"0oozbpVd9FGr1EPtYWL2n1fs3bZmoLzDUuuGyC8Xsp2HwD+C67KnIcLrXxs8YpGG/NR7lOsNCjhXkfMV",
+	"IrxmsOYqCd55MOaTlOFa18VPVKZrRV5sLONVgwcelcwvk+ft9htYAoOr2aGKbQecBawbULVKI91TwFSj",
+	"lxq91OglI9bn8fVZDX1UcLtadJlWcoFWpF0272RcEkeCBaIMJUUsB6i00TE4b/4UJIRQBfhw24l/OSfh",
+	"DfXIqQc+jDQDbqV5cv37ja33WLY3fvUbLeelVveYARu1jHStbZTCXtK+eQm3aVHeOctVZ5VKUURZ1lmD",
+	"D9bY+63t9ziIvnbEQkiyOm5qzX39I3OjrWS61W5ZSUvPLn1xbZ+pcG191279K4klrsFCE17cgmDC97v9",
+	"593eKrkrrig+DC1U0mEPXhj5mXgH9adV9wcm8iL3dfF3QE2nFC7kJCRCDzMjMx4uMgPph1ddhRQS4abf",
+	"7S0nQc4pnZSzcChryGQXlOcWHRMZhVQuzpWI6L1RRLzg16QoPvz0z4vfry4+/HH2fniChi8//fnqyvkT",
+	"ogJhzyNzqetc3hJdjgvkDyLlCQ7dq+OplCC8cG1UNmZ2lApfvIOgL11/MX834xOh6IYg3EZL6zggRKr/",
+	"dEo928ivNhIkvIH6vADBoOiYroxnu7OEEROIM10PViO1WfeSXbJ//MPWR/vHP6A2GnzhH0oB/AMR5oM6",
+	"F0kyhaK9vl4DAzwhEg2/XbYoFCO7bA3QX91u98vdcACh3ZCWAYYZBpZTyiaXDGbkBLA+E+gTETwKPXJO",
+	"oKQZ80nYRafMWHaoWSpJEAi9Njh8zPgN0bGK8NlUh3s4dag/qEUHi0tdsECfN4iHI0F0qsiMSsUJGjvr",
+	"TjyCG7p8JHwe6IjIOZ2TgDKiaGSeVdPXeyKnIY8mmjrQGKiIbMA/5loSndqPUHHJTLCi5keMbqc8IG2E",
+	"J1gtJpOyEtdHFrpbkS7cy5yVYF3RN4xPCKFuwSMRDgK9MHQG4Y5wSBtCZWcPLNyeifX87/8IzoboJxs3",
+	"+nMXDSF+TUuPGy56Yn4RQ9gim2FjA03HPGJ++5Ihvfsm3PR/zj+8RwYlIMoMz5p7KDTi/qILs4RPxUfG",
+	"qaIOQ8OzCzwZdtE5UcvXp0eIU3wz7rxLukMBc2kaw7nUlr2kY8S4GsLedaon1QTjcag6mcpbQhj66XC/",
+	"r3f0lgqiyPBm3HnPGbEjcaaO9kogMBO3JBTooHcIkx/+u/NaMUfHHtXih8WcM2F6qpmFm62ytbbhU8RH",
+	"45DP9Mf8cHEVRuxXZX3NhzQ/+ZwIVwRGkTS8oF/8rCtCDlD/+HiIpvocijwchguEfWVftXbINmpSL5/G",
+	"WzLDC/PO8N8dEzTXeeMPT4yEBXwyUSJ3TeZO1pUmsObT5KAPHa4C6hEmwIBZnDTH3pR0+mBUIOEiTpC4",
+	"vb3tYvi5y8PJnnlX7L198/Ls/fkZvJNEhWrkEhptIohsOSaspc0W1AsnDM9pa9A66Pa6B7pM0hSMyx6e",
+	"072b/p760J5bVXJCCu7qX/PQFHXWjg1baxLIOg+5FUNoGNZF5zyUuhor9UG/6d1GeKSU2XGvh/6gv6Gf",
+	"ICQVPW/3er34kz8rUh/2+wPEcBiavghaosY0kCTUtI27qb3xW4PWRx4EL5PyjnMc4hnRC/qrGIkmj+yd",
+	"JXlnrbv2ysdtMeUqz74ZKzkCMary+DvKrCC17r5AzVMQI9iXfq8HHiPOpG3y5Ci1/6SjAUwwBBwCysC4",
+	"fXRP2ZqYeoBFAKavjA9Pv3ZX1PQO7GViGAN6Q9wWM0ZU1UhK4ZWNaB7bg2fu2q2s1ln1HjydUFZN9aB3",
+	"WIJJYg0pkJDUAAVlbJQMA0+n1GNXTehQ703RHOI93PsN+zYUF17ZX/3Kn8wezggclA77/dUvvaUzKs++",
+	"eoT4+q2jKrN7o+wUw4F+4aDS3Gwos2YaG+TUOg0CB7PBCVShJqjFNlEiCdpLl3svVEN732wiqc/E3V58",
+	"1ivXTxdu/07Hj6sOwIJOWAIaLfeVaJH3yVh19YiRhVfvzz9iOX1a6sEhSz0FkXqxsIGDZo62TY+EgxWc",
+	"BWDjoBlloynqawo96+UvvefytcKu349qSdhJsYiitRMFvZZyiT1NyUyWahmbiQ831r6DA+MzHr8hYUh9",
+	"aAjtI5Oqqk5DPgHQKhRvqdOYk6APmDQ+Ayo0iSJ2zfgtg0UeAt4uVFi5CgON4nIVVwF56imwwg80iqxR",
+	"ZJspMstWSSGPrWk0JxFquSorufuujZmcW+FG+bjKJ0WYemon82qjcBqFs5nC+eQIezVVM7KhfnMuivpc",
+	"BIH1sCNTkQFY0fXLdpHJH4cRsXrDag/tmA3JXLuKJJ8QOSVh2/GhAlPY55+pY6RPviLKLhmVwrpWu+gd",
+	"D8G/x9Dw3em/rz6dvfvwr9O350NEct1KIOUXOydFGAeSHClnV3MeUG+R7rnPEB+P0SwegzNyyQzd2tDd",
+	"COY5jPvbDPVFhvq3jRWBLPNk5UV6FJom/WYav9bToK/CxaeIVVGFNpEFciK0LgRZ+Y37ix2pQVhSLJKV",
+	"VWDmtdQlm2mCeU963MxEd12qO3/zVk57n+pGkzoDHVhQu751Mx3dR2dEMtrbeLlXKWL72HZ0+OPVur2j",
+	"1S+8I3LK/fdcngYBv7UjHa9+8SVn44Dqi/zD/Qr6/VzigOinK6jpC87f4nBiXjiqQi4RzbWqfEd8iqHf",
+	"w2O3PeZGG3SYe7H81xelexx/odJ9SJAbEuKUhTDWRF/1OEYqTtgCO7Xy8iJ9G/GZyimPJBoGiixDHVlI",
+	"BYARtS6l+k+0VFLZRsO3lF0PUEiCXy9bjHyVl60hCgj247JA6o9ojieki4b/7kDzsQ40GRzajqO6OSXS",
+	"+e3qUcomRUbgLRVy7WuMBEj/b0TCRRV7sMObj1e6cECVR4E9qzz4YTwWRD5izG+2QG1jxlZUyzM1aCzX",
+	"mLUY/lu+z5gJxa+rFD08s7mBUB9w+H3V2/CofvJx25b7xuaKYZDTni7Wc/ZPX+7aMQpPqwydUvcyKZPy",
+	"dKCjWZRJGqyOvbLvPSB4jCW67uSLZP5VuEBhxAZpkOgWOXlosNjX0vnYCfmykGJ1nCNvuV7TSj1rn7tr",
+	"N/D9weB7A8hrAnItIAgX+Icck+Ri771v1L/TAq1wXx6Dx6h7xn0yRD9BuC73ya9xu9jhz66vWUHsGxv1",
+	"pfE5RAJKExqZxB7a0KJUEOU45LNLBkGDnEGUJLyloymF1qBuIGXXzIaH8ylmQzTmIVzLOTMamJa6EyLR",
+	"Ye8QpgMfvSZkbj8pLlkYMSXAJ7r9NQ4ER1DiWn1Kz9BG0YGfyK5X9++GklupW0J9aOgapxR4qUIuCdRu",
+	"GqKQjCNBBBpxOS06UWgYvi48+Bhg9jsW1bzyr6r57qv77blPKp00NsEw3x8KSPnPsTDhlI2r6Ht0FT0F",
+	"W/HKUVeIh0ZzrrIdbeupSaurfxK5rq46FR/G29RT38Md49YVSxOa+XSdDP+sIpVze+eXr639y8Hx8wFi",
+	"URDEMAqb6tlwqXZNFm2kE5r03Z6OkGqblAmbRV8UQ6AGXVfuX/PQq4QTHhTMfA+OFl3apbYuSV5z5wOb",
+	"3wF2+u+Hn9tTcQGlwd9YnxuIUxNhTa3d4MXmavFJejLeJWqogvGLijKfdKmXeUiEyZtTEge5dcak2aM/",
+	"guxev42wrkmNma/NJWdE/YgXXfQWbKH6ZYbnsVFMpUSSrx6ZSxQnj5paM+AsUKb0mTDpprdT6k2T2UCS",
+	"HOMSKeWgwPg1IXP1Mw11F5suSqkPaE9EvlIhi2yyLqvTGOWHNsqmvFFt6xG/15i+xvQ1pu8HNH1aA9R2",
+	"4u9NqbJji9Joms88vBaQ0ulUOrPp1ROIApWcF9mUxLvzuxmjrl2pZgKsrFUOLHkZhYKH9+m5sVMU68SJ",
+	"ZMvKV4wXsUG5Dxgw0kR9uBHZdj+09NhKDbHAthEjt0RIXcK+qvgmybJ73+L/vlpxO/fKYEeorgC9VGhS",
+	"LcEkgxSiRKZ/fe/04dmFRMffr54jcj8o8Lt28zYwqrlx+g6BzQW+JqkkDj4er3m4L9N7cQIcDkKCoVJP",
+	"PmOj0XyN5ms0X3OAfLJpGaDgUppW8vrnSVMAYe9b0vZ+BRo1LbhNBTMSCIL4bZwwOOM3xDcJGsOQSExt",
+	"xTA5JQvws7ZRxPhtCWb9RALK/o6omH40XcR3o7lzhQOqanDwOL+DYlthteOuosEPZxs+qA22W1jdQGRe",
+	"K7QShmUbK9Hg4+9Qb/+T3hAUzd2CidgU7wtBkdYNyXqkevL7iNHavZp6pNFacTHXJlhrjRJ6SV2YZyK2",
+	"R1ASNfYOYuaj2ynX2Agug2tGdZ3bCPcJvSEMQWnQk3SEF2eki07hJ9PdhOnav3oTXa1iq3T6dDwmIWFS",
+	"3zpDOc/eMRrCPfaVZ3Tz8JJFLCBCoOGYhx4ZniQ1H6Bcgn55xOVUfR1RWRo59kRgXOU786dyww2xGbB5",
+	"GvDX0I4Frz7gPXeDRBsk2vgrHhz3nhMdc2VK5gvKJoGxI6KWV/jChlTRVNVxyOeyFu8WMym6SBkDyMEB",
+	"d4MO+eIo4Ew9owOfcWgNbDQfWP+FdjbnPBymXUFxdaDGzn2fdm49E9dYt8a6NdatsW7pIkmxI+eZQGN1",
+	"UBO6W84yK1fgkje6/sqZYnX3fKVgEfRGJufWCU/qKZkAajjjxT08SgNLclbp8TmhmuvW5rq1UfBPONBk",
+	"nivVvEHEiS6tod1uSZ1exEOk27Kqw8RAaXUJdVqL0k7UgUIQ2daeOi8gOIT68bbufJyA4uSdnEo+o17S",
+	"pFjecjTXjb90zzD1sm62pFunyWlxvefTRi3f59nhNGaRc8MSNZRz4ct3d405acxJc174YaJ3CszXOmE8",
+	"bleBvW/Ov3YdW+5Uwt9VvkgyQgP7Gz3d6OkG9iOc7o7ykCHmjQJsFGCjABug+tSBakrhVoOoU4IDOV3a",
+	"5Goeco8IWyZUdNE5XiQKWXcgBoe05CEpyVr+XQ9zb/roXGIZ1Tnpxy8UX7MZEkA5UnpDumtwQXpHv6Sr",
+	"l98QRoR7+yBIeEM9YnZpRmRIPbc/Q47C78wjK0ksyVe5Nw8wdYkL/bAJkVdxk/HDfsulnUmPFjIE3VhM",
+	"JjPNLVPHrMx68D6GfEbklEQCqaUgdTLDspR0FVrfflfdLTZor/t02kTERFi3UUSSdFgx9T9ho6ZZxJNo",
+	"FsFcObKqw/njqoYR66etPmp3ebys2k0j8m8+YMiNI9/1F9C0jtgxMZv2EU37iOZEV6V9BHOsTKGRSkPc",
+	"lU0kTp0uxaZojjkPmhSjSEC+ie6KYJqzH/aOIS43RsKmaWkb2QQUDwsP+8RmEeNrokN6x6ZlqWlyWi1y",
+	"SXdcWN++PmhFxJeaEk/Dq7d1xd+0XmguKh5X6wWlaqro2fLc3vUV1Y/YcGEnKiXeqabtwpNtu1BBQh+u",
+	"9cJ3Cla+D09E3c4FBS/uoq/C9ub3lPwkTZHp5vK2Oeqv3V+hipVreixkeiw01neHhqF2+4T8m419a+xb",
+	"Y99+9CYK67iyd9tKIRb0pplC00yhaaZQ1kwhlsnSdgo5MeZzwvCcdi1PlvlOP8wJO/345n/OP7zfKDbQ",
+	"fFyN2Rq0Drq97kErxcjY9+HOCwcfQzULSdUoCovEzKq9P2XcamYaK5ktx7hdTKlI3YwYkhTHtFnyLvAs",
+	"qEDe/+/03dt65LUfTqIDzZADpIlbOzTwvuln1lxMv3mAgXtsfE8mOgE4P45w7aJTHfjaBjuj2+knPecJ",
+	"iskuTFyI5JE3bZuTD2XzSMLBiEphGuDH4SPY99VRzMjaJftJuyRHC32e+tmpxuSfJFe16Tp/ZDwmntRV",
+	"kkIezaEXv1ri1RSL6VDLr669pB8dIIxGcOC0llKdBC+ZiWlUf+AsWCDgCKi0RAMC0zdDpdzYag6FjlFF",
+	"5LoWNX8rseuDzm+KELFyr3xIyLz2gEccoHONqkj68eIw5wCz5jK2OZd8z+eS2CR8hmKrRtFpjetzNxFC",
+	"q/nEJGQL+jyNePFcAYj6cePxq/8ioYlE/oFizXMEXDfmPF/yo+JJKZ9/3gShP40g9IKddTRUkU5aFZa+",
+	"eV2Zx10JMru82mHq5V94WAyXVQ3rL6gJX79n4jbh7E04e3MHUCWcPW/vVpq7EnD+hCLdNzfZTcT7d2Mr",
+	"mgj4JgL+UUbAr6Gal/S72lil/Yix8feifPL73ATNP9mg+bWE+uHC6L9zJPR9eU7qhq0v+cAuwut3N9+n",
+	"7OdpwhOba8DGNbF2+P169rIJyM8E5Dd2/B7teO0A/fIvNJaxsYyNZWwsYzpwf8tO+93G9Od0QRPb38T2",
+	"N7H9ZbH9edkuDfIvl3Sovl4qzv1eD3HmEY1K1SYpOQ449omPfqIMzbhPkBdG/iC+ewNIbAsO/6wRKKBV",
+	"gRemUzvypsS7RmNMg+LuF/9U3KAmdo+SpoarjlvU8xTq/haIEXwMijgDFboOF+wiT5LLrc7+PZcI2OJE",
+	"bzvsktkys4eL7tKI/uTzZVH8sZIpZb2hB9p2iBTFKIuIGpeEmhXn6n0eCQi1RIT5xD8pjs70cBhSuOct",
+	"C7JMdGxdM/MHZf7/RgRUawWbVPnRU0/ySs2Ezymr1kz4TyZp0NjExiY+pQDMeFNKzZ5Fqxmds/fN/udd",
+	"qfo5g1Sh5B4rNrxtG7qt7B2cRbvIZh1hHdFtI1JsVLl6csghVnpYau3MPtfVQfbFqp1Lasd2379gvyIS",
+	"06CWNcu8uFSGm/Dr7136P7BkN21yhkA2J6SO+KvhFFwtTyh8B1FiWGkYZ8wpF4lHSsu9hL/pGDI0oTeE",
+	"Ic7IifYU+9QHPy34XtUTTOFoHf7mo4j5xqMVRgEBv++rs7dnF2fdSza8psw3KoT6w4wzWsiQeqCdJIfr",
+	"9ThFE30MMDRbAvpglmQ6oqFZ9FANNISEykK19Ek/dm+qqbrrto6H+QHcvDHh6iYm5l68x3alJilSqGdr",
+	"p1KatwoOQvaChIeaE/1wcRVGLB3L3oTQNW7ZH8Et+zGSKS0NYoGDoI1G2LtWOnzKb5V+X6BbEpLShEe3",
+	"G+nTyHR0evD9yL1xHDKsm6no9kuserp1Wo812YlP5HDs7qmjSFKqY1VC4ia9Nx/1RbyzsNpJiEXvPuDl",
+	"e0re11lEk3J4DwRt0gybNMMGGldJM3QNV7ndyqLgJ5RSuInRbZIJH7UVaBIImwTCR5lAWE3plucMbqKz",
+	"fsRswZ1pF3cjm9zAJ5sbWFVeHy4d8LtFMd+L36JuSl3hq7tI/tvuHJ+aZ6VJZWjuzBrHwNpJfpUNX5PX",
+	"l8nrawzyjm1E7Vy+oncbc9eYu8bcNZl7G/nBd5ul50h8k5/X5CI0+Xll+XmuBJemKBTI842p1L6kOYwt",
+	"5n5vjB5Xj68MDJI3CrlYkPCGhM8EMqvdck8ZM7qNx9ajFWejZbVzSLCfVs7wslZsURi0Bq090DHmWznl",
+	"qriAYG9qbxifCfQ6iL6iD7CLPDSNZH76RASPQo+cE/mGzSP5MeQ31CdhGyk1gM6+6nWe66n+rMSd4ZnS",
+	"D+Mg+goKMU/X+FbTrBySNgfxuQYLQSeM+EhymGMb8RsShtQn+igD5ywiuugDCxbITfB0hrdjlE0BSxzw",
+	"iZpBsoGZO1cPM+ihY6azfLyi7NX80HFHOOemNztsSMYKgXIbFblsVKcxVn6wl6aHUCrMaoPBUmogP9w7",
+	"zBY2wQFhCTm5bWj5ovbSRFhC3Ch4arFP2vriGl8TBsGlK3bUhJfmR/485bFKU0zURrdTwuDjt9PF8q9a",
+	"GJL/6seQj4hooxmRIfWEuWR32kB10XuOpJJCxACqOZ+1snv35e7/BgAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

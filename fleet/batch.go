@@ -1,0 +1,432 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// Documents are bodies of documents by kind and id; nil is one that did not exist.
+type Documents map[Kind]map[string]json.RawMessage
+
+// Set puts a body in its place.
+func (d Documents) Set(kind Kind, id string, body json.RawMessage) {
+	if d[kind] == nil {
+		d[kind] = map[string]json.RawMessage{}
+	}
+	d[kind][id] = body
+}
+
+// Past tells how documents were: for every document that changed after a revision, up to and including another, what it
+// was at that revision. Reading that is I/O, so the caller provides it.
+type Past func(rev, upTo Revision) (Documents, error)
+
+// Batch runs operations in one Tx and knows which of them touched which document.
+type Batch struct {
+	tx      *Tx
+	past    Past
+	touched map[docKey]int // the last operation that did
+}
+
+// NewBatch prepares to run operations in a Tx.
+func NewBatch(tx *Tx, past Past) *Batch { return &Batch{tx: tx, past: past, touched: map[docKey]int{}} }
+
+// Run runs the operations in order. Problems of all of them are reported together, with the operation's index in the
+// pointer; when they are all of one kind, the error has that code.
+func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
+	results := make([]api.OperationResult, len(ops))
+	var failed failures
+	for i, op := range ops {
+		docs, clusters, err := b.one(op)
+		for _, d := range docs {
+			b.touched[docKey{d.Kind, d.ID}] = i
+		}
+		results[i] = api.OperationResult{Op: op.Op, Clusters: clusters, Documents: len(docs)}
+		if err == nil {
+			continue
+		}
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			return nil, err
+		}
+		failed.add(e.Code, b.place(i, op, e)...)
+	}
+	return results, failed.err()
+}
+
+// failures collects the problems of several edits. When all have the same code, so has the error.
+type failures struct {
+	codes    map[Code]bool
+	problems []Problem
+}
+
+func (f *failures) add(code Code, problems ...Problem) {
+	if f.codes == nil {
+		f.codes = map[Code]bool{}
+	}
+	f.codes[code] = true
+	f.problems = append(f.problems, problems...)
+}
+
+func (f *failures) err() error {
+	if len(f.problems) == 0 {
+		return nil
+	}
+	code := CodeInvalid
+	if len(f.codes) == 1 {
+		for c := range f.codes {
+			code = c
+		}
+	}
+	return &Error{Code: code, Detail: summary(f.problems), Problems: f.problems}
+}
+
+// place moves an operation's problems to where the operation stands in the request.
+func (b *Batch) place(i int, op api.Operation, e *Error) []Problem {
+	at := pointer("operations", i)
+	if len(e.Problems) == 0 {
+		return []Problem{{Pointer: at, Detail: e.Detail}}
+	}
+	var out []Problem
+	for _, p := range e.Problems {
+		switch {
+		case p.Pointer == "":
+		case op.Op == "patch":
+			p.Pointer = "/patch" + p.Pointer
+		case op.Op == "create" || op.Op == "update":
+			p.Pointer = "/document" + p.Pointer
+		case op.Op == "patch_values":
+			p.Pointer = "/values" + p.Pointer
+		}
+		out = append(out, Problem{Pointer: at + p.Pointer, Detail: p.Detail, Kind: p.Kind, ID: p.ID})
+	}
+	return out
+}
+
+// Locate gives the problems that Finish found the place of the operation that touched the document.
+func (b *Batch) Locate(ops []api.Operation, err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || len(e.Problems) == 0 {
+		return err
+	}
+	located := *e
+	located.Problems = nil
+	for _, p := range e.Problems {
+		i, known := b.touched[docKey{p.Kind, p.ID}]
+		if !known {
+			located.Problems = append(located.Problems, p)
+			continue
+		}
+		if ops[i].Document == nil && ops[i].Patch == nil {
+			p = Problem{Detail: fmt.Sprintf("%s %q: %s: %s", nouns[p.Kind], p.ID, p.Pointer, p.Detail), Kind: p.Kind, ID: p.ID}
+		}
+		located.Problems = append(located.Problems, b.place(i, ops[i], &Error{Problems: []Problem{p}})...)
+	}
+	located.Detail = summary(located.Problems)
+	return &located
+}
+
+// one runs one operation and returns the documents it touched and the number of clusters it was applied to.
+func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
+	switch op.Op {
+	case "create", "update", "patch", "delete":
+		doc, err := b.document(op)
+		if err != nil {
+			return nil, 0, err
+		}
+		return []*Document{doc}, 0, nil
+	case "restore":
+		docs, err := b.restore(op)
+		return docs, 0, err
+	}
+	apply, err := b.clusterOperation(op)
+	if err != nil {
+		return nil, 0, err
+	}
+	targets, named, err := b.targets(op)
+	if err != nil {
+		return nil, 0, err
+	}
+	var docs []*Document
+	var failed failures
+	for _, id := range targets {
+		doc, err := apply(id)
+		if errors.Is(err, errNotAssigned) {
+			if !named {
+				continue // the selector says which clusters, and these are those with the component
+			}
+			err = errorf(CodeInvalid, "component %q is not assigned", op.ComponentID)
+		}
+		if e, ok := errors.AsType[*Error](err); ok {
+			if failed.add(e.Code, Problem{Detail: fmt.Sprintf("cluster %q: %s", id, e.Detail)}); len(failed.problems) >= maxBatchProblems {
+				break
+			}
+			continue
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		docs = append(docs, doc)
+	}
+	if err := failed.err(); err != nil {
+		return nil, 0, err
+	}
+	if len(docs) == 0 && !op.AllowEmpty {
+		return nil, 0, Invalid([]Problem{{Detail: "applies to no cluster; say allow_empty if that is fine"}})
+	}
+	return docs, len(docs), nil
+}
+
+// maxBatchProblems keeps the answer to a batch that is wrong on 10,000 clusters readable.
+const maxBatchProblems = 100
+
+// errNotAssigned: the operation changes an assignment that this cluster does not have.
+var errNotAssigned = errors.New("not assigned")
+
+func (b *Batch) document(op api.Operation) (*Document, error) {
+	kind := Kind(op.Kind)
+	if _, ok := kindOf(kind); !ok {
+		return nil, Invalid([]Problem{{Pointer: "", Detail: "kind: is required"}})
+	}
+	if op.ID == "" && op.Op != "create" {
+		return nil, Invalid([]Problem{{Detail: "id: is required"}})
+	}
+	switch op.Op {
+	case "create":
+		if op.Document == nil {
+			return nil, Invalid([]Problem{{Detail: "document: is required"}})
+		}
+		doc, err := b.tx.Create(kind, op.Document)
+		if err == nil && op.ID != "" && op.ID != doc.ID {
+			return nil, Invalid([]Problem{{Pointer: "/id", Detail: fmt.Sprintf("must be %q, as the operation says", op.ID)}})
+		}
+		return doc, err
+	case "update":
+		if op.Document == nil {
+			return nil, Invalid([]Problem{{Detail: "document: is required"}})
+		}
+		return b.tx.Put(kind, op.ID, op.Document)
+	case "patch":
+		if op.Patch == nil {
+			return nil, Invalid([]Problem{{Detail: "patch: is required"}})
+		}
+		return b.tx.Patch(kind, op.ID, op.Patch)
+	}
+	return b.tx.Delete(kind, op.ID, DeleteOptions{Cascade: op.Cascade, Orphan: op.Mode == "orphan"})
+}
+
+// targets are the clusters an operation is meant for, and whether they were named one by one.
+func (b *Batch) targets(op api.Operation) (ids []string, named bool, err error) {
+	ways := 0
+	for _, given := range []bool{len(op.ClusterIds) > 0, op.Selector != "", op.All} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return nil, false, Invalid([]Problem{{Detail: "exactly one of cluster_ids, selector (not empty) and all says which clusters"}})
+	}
+	if len(op.ClusterIds) > 0 {
+		return op.ClusterIds, true, nil
+	}
+	sel, err := ParseSelector(op.Selector)
+	if err != nil {
+		return nil, false, err
+	}
+	b.tx.each(func(d *Document) {
+		if d.Kind == KindCluster && !d.Deleted() && sel.Matches(d.Cluster()) {
+			ids = append(ids, d.ID)
+		}
+	})
+	slices.Sort(ids)
+	return ids, false, nil
+}
+
+// clusterOperation is what an operation does to one cluster.
+func (b *Batch) clusterOperation(op api.Operation) (func(cluster string) (*Document, error), error) {
+	definition, verb := definitionOf(op)
+	if definition.kind != "" {
+		if definition.id == "" {
+			return nil, Invalid([]Problem{{Detail: definition.field + ": is required"}})
+		}
+		if verb == "assign" || verb == "set" {
+			if _, err := b.tx.Get(definition.kind, definition.id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	settings, err := settingsOf(op)
+	if err != nil {
+		return nil, err
+	}
+	switch verb {
+	case "assign":
+		return func(c string) (*Document, error) { return b.tx.Assign(c, definition.kind, definition.id, settings) }, nil
+	case "unassign":
+		return func(c string) (*Document, error) { return b.tx.Unassign(c, definition.kind, definition.id) }, nil
+	case "set":
+		return b.ifAssigned(op.ComponentID, func(c string) (*Document, error) {
+			return b.tx.Assign(c, KindComponent, op.ComponentID, settings)
+		}), nil
+	case "patch":
+		if op.Values == nil {
+			return nil, Invalid([]Problem{{Detail: "values: is required"}})
+		}
+		return b.ifAssigned(op.ComponentID, func(c string) (*Document, error) {
+			return b.tx.PatchValues(c, op.ComponentID, op.Values, PatchOptions{Manager: op.FieldManager, Force: op.Force})
+		}), nil
+	case "labels":
+		if op.Labels == nil {
+			return nil, Invalid([]Problem{{Detail: "labels: is required"}})
+		}
+		patch, err := json.Marshal(map[string]json.RawMessage{"labels": op.Labels})
+		if err != nil {
+			return nil, err
+		}
+		return func(c string) (*Document, error) { return b.tx.Patch(KindCluster, c, patch) }, nil
+	}
+	return nil, Invalid([]Problem{{Detail: fmt.Sprintf("op: %q is not an operation", op.Op)}})
+}
+
+// ifAssigned runs an edit only on clusters that have the component.
+func (b *Batch) ifAssigned(component string, edit func(string) (*Document, error)) func(string) (*Document, error) {
+	return func(cluster string) (*Document, error) {
+		doc, err := b.tx.Get(KindCluster, cluster)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(assignments[PlatformComponents].ids(doc.Cluster()), component) {
+			return nil, errNotAssigned
+		}
+		return edit(cluster)
+	}
+}
+
+type definitionRef struct {
+	kind  Kind
+	id    string
+	field string
+}
+
+func definitionOf(op api.Operation) (definitionRef, string) {
+	component := definitionRef{KindComponent, op.ComponentID, "component_id"}
+	namespace := definitionRef{KindNamespace, op.NamespaceID, "namespace_id"}
+	binding := definitionRef{KindRoleBinding, op.RolebindingID, "rolebinding_id"}
+	switch op.Op {
+	case "assign_component":
+		return component, "assign"
+	case "set_component":
+		return component, "set"
+	case "unassign_component":
+		return component, "unassign"
+	case "patch_values":
+		return component, "patch"
+	case "assign_namespace":
+		return namespace, "assign"
+	case "unassign_namespace":
+		return namespace, "unassign"
+	case "assign_rolebinding":
+		return binding, "assign"
+	case "unassign_rolebinding":
+		return binding, "unassign"
+	case "set_labels":
+		return definitionRef{}, "labels"
+	}
+	return definitionRef{}, ""
+}
+
+// settingsOf is the settings of an assignment as PUT takes them: absent ones stay, null clears.
+func settingsOf(op api.Operation) ([]byte, error) {
+	settings := map[string]any{}
+	if op.Enabled != nil {
+		settings["enabled"] = *op.Enabled
+	}
+	for field, v := range map[string]interface {
+		IsSpecified() bool
+		IsNull() bool
+		Get() (string, error)
+	}{"oci_tag": op.OCITag, "component_path": op.ComponentPath, "component_version": op.ComponentVersion} {
+		switch {
+		case !v.IsSpecified():
+		case v.IsNull():
+			settings[field] = nil
+		default:
+			s, err := v.Get()
+			if err != nil {
+				return nil, err
+			}
+			settings[field] = s
+		}
+	}
+	if len(settings) == 0 {
+		return nil, nil
+	}
+	return canonical(settings)
+}
+
+// restore puts documents back to what they were, patch owners included.
+func (b *Batch) restore(op api.Operation) ([]*Document, error) {
+	base := b.tx.base.Revision()
+	rev := Revision(op.Revision)
+	switch {
+	case rev < 0 || rev > base:
+		return nil, errorf(CodeNotFound, "there is no revision %d", rev)
+	case (op.Kind == "") != (op.ID == ""):
+		return nil, Invalid([]Problem{{Detail: "kind and id name one document together; leave out both to restore everything"}})
+	}
+	past, err := b.past(rev, base)
+	if err != nil {
+		return nil, err
+	}
+	if op.ID != "" {
+		body, changed := past[Kind(op.Kind)][op.ID]
+		if _, exists := b.tx.base.docs[Kind(op.Kind)][op.ID]; !changed && !exists {
+			return nil, errorf(CodeNotFound, "there was no %s %q at revision %d, and there is none now", nouns[Kind(op.Kind)], op.ID, rev)
+		}
+		past = Documents{}
+		if changed {
+			past.Set(Kind(op.Kind), op.ID, body)
+		}
+	}
+	var docs []*Document
+	for _, kind := range Kinds() {
+		for _, id := range slices.Sorted(maps.Keys(past[kind])) {
+			doc, err := b.tx.restore(kind, id, past[kind][id])
+			if err != nil {
+				return nil, err
+			}
+			if doc != nil {
+				docs = append(docs, doc)
+			}
+		}
+	}
+	return docs, nil
+}
+
+// restore makes one document what it was; nil deletes it under the rules of Delete.
+func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, error) {
+	now := tx.raw(kind, id)
+	if body == nil {
+		if now == nil {
+			return nil, nil
+		}
+		if now.Deleted() { // decommissioned since: it was not there at all
+			tx.edits[docKey{kind, id}] = nil
+			return now, nil
+		}
+		return tx.Delete(kind, id, DeleteOptions{})
+	}
+	was, err := newDocument(Record{Kind: kind, ID: id, Body: body})
+	if err != nil {
+		return nil, fmt.Errorf("%s %q as it was: %w", nouns[kind], id, err)
+	}
+	if kind == KindCluster && !was.Deleted() {
+		tx.endDecommission(was.Cluster())
+	}
+	tx.edits[docKey{kind, id}] = was
+	return was, nil
+}

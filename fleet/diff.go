@@ -1,0 +1,86 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/oapi-codegen/nullable"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// fieldChanges compares two inputs field by field. Objects are compared by key, lists as a whole.
+func fieldChanges(before, after any) ([]api.FieldChange, error) {
+	was, err := canonical(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := canonical(after)
+	if err != nil || bytes.Equal(was, is) {
+		return nil, err
+	}
+	x, err := ParseObject(was)
+	if err != nil {
+		return nil, err
+	}
+	y, err := ParseObject(is)
+	if err != nil {
+		return nil, err
+	}
+	d := &differ{}
+	d.objects("", x, y)
+	return d.changes, d.err
+}
+
+type differ struct {
+	changes []api.FieldChange
+	err     error
+}
+
+func (d *differ) objects(at string, before, after map[string]any) {
+	keys := map[string]bool{}
+	for k := range before {
+		keys[k] = true
+	}
+	for k := range after {
+		keys[k] = true
+	}
+	for _, k := range sortedKeys(keys) {
+		was, had := before[k]
+		is, has := after[k]
+		here := at + pointer(k)
+		x, wasObject := was.(map[string]any)
+		y, isObject := is.(map[string]any)
+		if wasObject && isObject {
+			d.objects(here, x, y)
+			continue
+		}
+		a, b := d.raw(was), d.raw(is)
+		if had == has && bytes.Equal(a, b) {
+			continue
+		}
+		change := api.FieldChange{Pointer: here}
+		if had {
+			change.Before = nullableRaw(a)
+		}
+		if has {
+			change.After = nullableRaw(b)
+		}
+		d.changes = append(d.changes, change)
+	}
+}
+
+func (d *differ) raw(v any) json.RawMessage {
+	body, err := canonical(v)
+	if err != nil {
+		d.err = err
+	}
+	return body
+}
+
+func nullableRaw(raw json.RawMessage) nullable.Nullable[json.RawMessage] {
+	if string(raw) == "null" {
+		return nullable.NewNullNullable[json.RawMessage]()
+	}
+	return nullable.NewNullableWithValue(raw)
+}

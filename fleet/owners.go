@@ -1,0 +1,326 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// anonymous is the manager of whoever does not name one. It conflicts with nobody, and nobody conflicts with it.
+const anonymous = ""
+
+// PatchOptions says who changes patches and how.
+type PatchOptions struct {
+	Manager string
+	Force   bool // take over paths that other managers own
+	Retain  bool // relinquish: leave the values in place
+}
+
+// owned is one component's patches on one cluster with who owns them, while they are edited. Every path has at least
+// one owner: what no named manager owns is the anonymous one's.
+type owned struct {
+	values api.PatchValues
+	owners map[string][]string // path -> managers, sorted
+}
+
+// ownedPatches reads them from a cluster. Stored are only the named owners, and the anonymous one where it owns a path
+// together with a named one.
+func ownedPatches(c *api.Cluster, component string) *owned {
+	o := &owned{values: api.PatchValues{}, owners: map[string][]string{}}
+	for path, v := range c.Patches[component] {
+		o.values[path] = v
+	}
+	for manager, paths := range c.PatchOwners[component] {
+		for _, path := range paths {
+			if _, ok := o.values[path]; ok {
+				o.own(path, manager)
+			}
+		}
+	}
+	for path := range o.values {
+		if len(o.owners[path]) == 0 {
+			o.owners[path] = []string{anonymous}
+		}
+	}
+	return o
+}
+
+func (o *owned) own(path, manager string) {
+	if !slices.Contains(o.owners[path], manager) {
+		o.owners[path] = append(o.owners[path], manager)
+		slices.Sort(o.owners[path])
+	}
+}
+
+// others are the named managers of a path but one.
+func (o *owned) others(path, manager string) []string {
+	var out []string
+	for _, m := range o.owners[path] {
+		if m != manager && m != anonymous {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// set gives a path a value (nil removes it) and returns the conflict when another named manager wants a different one.
+func (o *owned) set(path string, value json.RawMessage, opt PatchOptions) *Problem {
+	current, exists := o.values[path]
+	if exists && value != nil && bytes.Equal(current, value) {
+		o.own(path, opt.Manager)
+		return nil
+	}
+	if others := o.others(path, opt.Manager); len(others) > 0 && !opt.Force {
+		return o.conflict(path, others)
+	}
+	if value == nil {
+		o.remove(path)
+		return nil
+	}
+	o.values[path], o.owners[path] = value, []string{opt.Manager}
+	return nil
+}
+
+func (o *owned) conflict(path string, managers []string) *Problem {
+	return &Problem{Pointer: pointer(path), Detail: fmt.Sprintf("%q is owned by %s with the value %s", path, quoted(managers), o.values[path])}
+}
+
+func quoted(names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = fmt.Sprintf("%q", n)
+	}
+	return strings.Join(out, ", ")
+}
+
+func (o *owned) remove(path string) {
+	delete(o.values, path)
+	delete(o.owners, path)
+}
+
+// giveUp ends a manager's ownership of a path. A value that nobody owns any more is removed, or left to the anonymous
+// manager.
+func (o *owned) giveUp(path, manager string, retain bool) {
+	left := slices.DeleteFunc(o.owners[path], func(m string) bool { return m == manager })
+	switch {
+	case len(left) > 0:
+		o.owners[path] = left
+	case retain:
+		o.owners[path] = []string{anonymous}
+	default:
+		o.remove(path)
+	}
+}
+
+// managers is who owns what, as the API shows it.
+func (o *owned) managers() map[string][]string {
+	out := map[string][]string{}
+	for _, path := range sortedKeys(o.owners) {
+		for _, m := range o.owners[path] {
+			out[m] = append(out[m], path)
+		}
+	}
+	return out
+}
+
+// record is who owns what, as it is stored.
+func (o *owned) record() map[string]any {
+	out := map[string]any{}
+	for manager, paths := range o.managers() {
+		var keep []any
+		for _, path := range paths {
+			if manager != anonymous || len(o.owners[path]) > 1 {
+				keep = append(keep, path)
+			}
+		}
+		if len(keep) > 0 {
+			out[manager] = keep
+		}
+	}
+	return out
+}
+
+// OwnedPatches is a component's patches on a cluster with their managers.
+func (d *Document) OwnedPatches(component string) api.OwnedPatches {
+	o := ownedPatches(d.Cluster(), component)
+	return api.OwnedPatches{Values: o.values, Managers: o.managers()}
+}
+
+// PatchValues sets single values of a component's patches; null removes one. CodeFieldConflict lists the paths that
+// other managers own with different values.
+func (tx *Tx) PatchValues(cluster, component string, body []byte, opt PatchOptions) (*Document, error) {
+	return tx.editPatches(cluster, component, body, opt, func(o *owned, values map[string]json.RawMessage) []Problem {
+		return o.setAll(values, opt)
+	})
+}
+
+// ApplyValues makes the given values a manager's full set: what it owned and no longer lists is given up.
+func (tx *Tx) ApplyValues(cluster, component string, body []byte, opt PatchOptions) (*Document, error) {
+	return tx.editPatches(cluster, component, body, opt, func(o *owned, values map[string]json.RawMessage) []Problem {
+		for _, path := range sortedKeys(o.owners) {
+			if _, listed := values[path]; !listed && slices.Contains(o.owners[path], opt.Manager) {
+				o.giveUp(path, opt.Manager, false)
+			}
+		}
+		return o.setAll(values, opt)
+	})
+}
+
+// Relinquish gives up everything a manager owns.
+func (tx *Tx) Relinquish(cluster, component string, opt PatchOptions) (*Document, error) {
+	return tx.editPatches(cluster, component, []byte(`{}`), opt, func(o *owned, _ map[string]json.RawMessage) []Problem {
+		for _, path := range sortedKeys(o.owners) {
+			if slices.Contains(o.owners[path], opt.Manager) {
+				o.giveUp(path, opt.Manager, opt.Retain)
+			}
+		}
+		return nil
+	})
+}
+
+func (o *owned) setAll(values map[string]json.RawMessage, opt PatchOptions) (conflicts []Problem) {
+	for _, path := range sortedKeys(values) {
+		if p := o.set(path, values[path], opt); p != nil {
+			conflicts = append(conflicts, *p)
+		}
+	}
+	return conflicts
+}
+
+func fieldConflict(conflicts []Problem) error {
+	if len(conflicts) == 0 {
+		return nil
+	}
+	return &Error{
+		Code: CodeFieldConflict, Problems: conflicts,
+		Detail: summary(conflicts) + "; agree with that manager, or take the value over with force=true",
+	}
+}
+
+func (tx *Tx) editPatches(cluster, component string, body []byte, opt PatchOptions, change func(*owned, map[string]json.RawMessage) []Problem) (*Document, error) {
+	doc, err := tx.Get(KindCluster, cluster)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(assignments[PlatformComponents].ids(doc.Cluster()), component) {
+		return nil, errorf(CodeNotFound, "component %q is not assigned to cluster %q", component, cluster)
+	}
+	request, err := ParseObject(body)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsFunc(opt.Manager, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return nil, Invalid([]Problem{{Detail: "field_manager: must not contain spaces or control characters"}})
+	}
+	values := make(map[string]json.RawMessage, len(request))
+	for path, v := range request {
+		if v == nil {
+			values[path] = nil
+			continue
+		}
+		if values[path], err = canonical(v); err != nil {
+			return nil, err
+		}
+	}
+	o := ownedPatches(doc.Cluster(), component)
+	if err := fieldConflict(change(o, values)); err != nil {
+		return nil, err
+	}
+	stored, err := ParseObject(doc.Body)
+	if err != nil {
+		return nil, fmt.Errorf("the stored cluster %q cannot be read: %w", cluster, err)
+	}
+	setIn(stored, "patches", component, rawMap(o.values))
+	setIn(stored, "patch_owners", component, o.record())
+	return tx.store(KindCluster, cluster, stored)
+}
+
+func rawMap(values api.PatchValues) map[string]any {
+	out := make(map[string]any, len(values))
+	for path, v := range values {
+		out[path] = v
+	}
+	return out
+}
+
+// setIn sets obj[field][key], or removes it when there is nothing to say.
+func setIn(obj map[string]any, field, key string, value map[string]any) {
+	inner, ok := obj[field].(map[string]any)
+	if !ok {
+		inner = map[string]any{}
+		obj[field] = inner
+	}
+	if len(value) == 0 {
+		delete(inner, key)
+	} else {
+		inner[key] = value
+	}
+}
+
+// reconcileOwners brings ownership in step with a cluster document that was written as a whole, which is a write by
+// the anonymous manager: it must not change or drop what a named manager owns unless it is forced to. Components that
+// left the cluster take their owners with them.
+func reconcileOwners(before *api.Cluster, obj map[string]any, force bool) error {
+	if before == nil || len(before.PatchOwners) == 0 {
+		delete(obj, "patch_owners")
+		return nil
+	}
+	after, err := canonical(obj["patches"])
+	if err != nil {
+		return err
+	}
+	var patches api.Patches
+	if err := json.Unmarshal(after, &patches); err != nil {
+		return nil //nolint:nilerr // of the wrong type: the decoder of the whole document says so
+	}
+	on := map[string]bool{}
+	entries, _ := obj["platform_components"].([]any)
+	for _, e := range entries {
+		_, id, _ := entryID(e)
+		on[id] = true
+	}
+	var conflicts []Problem
+	obj["patch_owners"] = map[string]any{}
+	for _, component := range sortedKeys(before.PatchOwners) {
+		if !on[component] {
+			continue
+		}
+		o := ownedPatches(before, component)
+		for _, p := range o.overwrite(patches[component], force) {
+			p.Pointer = pointer("patches", component) + p.Pointer
+			conflicts = append(conflicts, p)
+		}
+		setIn(obj, "patch_owners", component, o.record())
+	}
+	return fieldConflict(conflicts)
+}
+
+// overwrite makes values all there is.
+func (o *owned) overwrite(values api.PatchValues, force bool) (conflicts []Problem) {
+	opt := PatchOptions{Manager: anonymous, Force: force}
+	for _, path := range sortedKeys(o.values) {
+		if v, ok := values[path]; ok && sameJSON(v, o.values[path]) {
+			continue // not touched: its owners stay who they are
+		}
+		if p := o.set(path, values[path], opt); p != nil {
+			conflicts = append(conflicts, *p)
+		}
+	}
+	return conflicts
+}
+
+// sameJSON compares values that may be written differently.
+func sameJSON(a, b json.RawMessage) bool {
+	x, errX := ParseJSON(a)
+	y, errY := ParseJSON(b)
+	if errX != nil || errY != nil {
+		return bytes.Equal(a, b)
+	}
+	cx, errX := canonical(x)
+	cy, errY := canonical(y)
+	return errX == nil && errY == nil && bytes.Equal(cx, cy)
+}

@@ -1,0 +1,260 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// fleetOf is so many clusters, half dev and half prod, each with two components, two namespaces and a role binding.
+func fleetOf(t *testing.T, clusters int) *world {
+	docs := []string{
+		string(KindComponent), `{"id":"grafana","component_path":"grafana","oci_url":"https://charts.example.com","component_version":"17.0.0"}`,
+		string(KindComponent), `{"id":"loki","component_path":"loki","oci_url":"https://charts.example.com","depends_on":["grafana"]}`,
+		string(KindNamespace), `{"id":"team"}`,
+		string(KindNamespace), `{"id":"kept","deletion_policy":"orphan"}`,
+		string(KindRoleBinding), `{"id":"readers","role":"view","subjects":[{"kind":"Group","name":"dev"}]}`,
+	}
+	for i := range clusters {
+		docs = append(docs, string(KindCluster), fmt.Sprintf(
+			`{"id":"c%03d","cluster_dns":"c%03d.example.com","environment":%q,"platform_components":[{"id":"grafana"},{"id":"loki"}],"namespaces":[{"id":"team"},{"id":"kept"}],"rolebindings":[{"id":"readers"}]}`,
+			i, i, []string{"dev", "prod"}[i%2]))
+	}
+	w := newWorld(t, docs...)
+	w.state.rules.MaxRemovals = 5
+	return w
+}
+
+func batch(ops ...string) func(*Tx) error {
+	return func(tx *Tx) error {
+		var parsed []api.Operation
+		if err := json.Unmarshal([]byte("["+strings.Join(ops, ",")+"]"), &parsed); err != nil {
+			return err
+		}
+		_, err := NewBatch(tx, nil).Run(parsed)
+		return err
+	}
+}
+
+func (w *world) plan(edit func(*Tx) error) api.Plan {
+	w.t.Helper()
+	res, err := w.try(both(func(tx *Tx) error { tx.Guard(Guard{Off: true}); return nil }, edit))
+	require.NoError(w.t, err)
+	plan, err := res.Plan()
+	require.NoError(w.t, err)
+	return plan
+}
+
+func confirmed(hash string, edit func(*Tx) error) func(*Tx) error {
+	return both(func(tx *Tx) error { tx.Guard(Guard{PlanHash: hash}); return nil }, edit)
+}
+
+func TestPlanOfACatalogChange(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 6)
+	w.must(assign("c000", KindComponent, "grafana", `{"component_version":"16.0.0"}`))
+	plan := w.plan(patch(KindComponent, "grafana", `{"component_version":"17.1.0"}`))
+	require.Equal(t, api.PlanTotals{Clusters: 5, Changed: 5}, plan.Totals, "one cluster is pinned")
+	require.False(t, plan.ConfirmationRequired)
+	require.Len(t, plan.Groups, 1)
+	require.Equal(t, []string{"c001", "c002", "c003", "c004", "c005"}, plan.Groups[0].Clusters)
+	got, err := json.Marshal(plan.Groups[0].Effect)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"platform-components":{"added":[],"removed":[],"changed":[{"id":"grafana","removal":false,
+		"fields":[{"pointer":"/component_version","before":"17.0.0","after":"17.1.0"}]}]}}`, string(got))
+}
+
+func TestBatchOverClusters(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 6)
+	w.must(create(KindNamespace, `{"id":"new"}`))
+	w.must(batch(
+		`{"op":"set_component","selector":"environment=dev","component_id":"grafana","component_version":"17.1.0"}`,
+		`{"op":"patch_values","cluster_ids":["c001"],"component_id":"loki","values":{"a.b":"1"},"field_manager":"ci"}`,
+		`{"op":"assign_namespace","all":true,"namespace_id":"new"}`,
+		`{"op":"set_labels","selector":"id in (c001,c002)","labels":{"ring":"1"}}`,
+		`{"op":"unassign_rolebinding","cluster_ids":["c005"],"rolebinding_id":"readers"}`,
+		`{"op":"create","kind":"namespace","document":{"id":"late"}}`,
+		`{"op":"assign_namespace","selector":"ring=1","namespace_id":"late"}`,
+	))
+	require.Equal(t, Revision(3), w.state.Revision(), "one commit")
+	version := func(dns string) any { return inputsOf(t, w.state, dns, PlatformComponents)[0]["component_version"] }
+	require.Equal(t, "17.1.0", version("c000.example.com"))
+	require.Equal(t, "17.0.0", version("c001.example.com"))
+	require.Equal(t, []string{"team", "kept", "new", "late"}, ids(inputsOf(t, w.state, "c002.example.com", Namespaces)), "operations see those before them")
+	require.Empty(t, inputsOf(t, w.state, "c005.example.com", RoleBindings))
+	doc, _ := w.state.Get(KindCluster, "c001")
+	require.Equal(t, map[string][]string{"ci": {"a.b"}}, doc.OwnedPatches("loki").Managers)
+}
+
+func TestBatchReportsEveryProblemAndDoesNothing(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 2)
+	e := w.refused(CodeInvalid, batch(
+		`{"op":"assign_namespace","all":true,"namespace_id":"kept"}`,
+		`{"op":"set_component","selector":"environment=moon","component_id":"grafana","enabled":false}`,
+		`{"op":"set_component","component_id":"grafana","enabled":false}`,
+		`{"op":"set_component","selector":"","cluster_ids":[],"component_id":"grafana"}`,
+		`{"op":"patch","kind":"namespace","id":"gone","patch":{}}`,
+		`{"op":"create","kind":"namespace","document":{"id":"team"}}`,
+		`{"op":"patch_values","cluster_ids":["c000","nope"],"component_id":"grafana","values":{"a":"1"}}`,
+		`{"op":"unassign_component","all":true}`,
+	))
+	var at []string
+	for _, p := range e.Problems {
+		at = append(at, p.Pointer)
+	}
+	require.Equal(t, []string{"/operations/1", "/operations/2", "/operations/3", "/operations/4", "/operations/5", "/operations/6", "/operations/7"}, at)
+	require.Contains(t, e.Problems[0].Detail, "applies to no cluster")
+	w.refused(CodeNotFound, batch(`{"op":"patch","kind":"namespace","id":"gone","patch":{}}`))
+	w.must(batch(`{"op":"set_component","selector":"environment=moon","component_id":"grafana","enabled":false,"allow_empty":true}`))
+
+	ops := []api.Operation{{Op: "patch", Kind: "namespace", ID: "team", Patch: json.RawMessage(`{"labels":{"x":"not ok!"}}`)}}
+	tx := w.state.Begin()
+	b := NewBatch(tx, nil)
+	_, err := b.Run(ops)
+	require.NoError(t, err)
+	_, err = tx.Finish(Commit{})
+	var located *Error
+	require.True(t, errors.As(b.Locate(ops, err), &located))
+	require.Equal(t, "/operations/0/patch/labels/x", located.Problems[0].Pointer)
+}
+
+func TestRemovalsNeedAPlan(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*Tx) error{
+		"cascade of a component":      remove(KindComponent, "grafana", DeleteOptions{Cascade: true}),
+		"disabling it everywhere":     batch(`{"op":"set_component","all":true,"component_id":"grafana","enabled":false}`),
+		"another type":                patch(KindComponent, "grafana", `{"type":"kustomize","oci_url":"oci://r.example.com/x"}`),
+		"decommissioning many":        batch(`{"op":"delete","kind":"cluster","id":"c000"}`, `{"op":"delete","kind":"cluster","id":"c001"}`),
+		"a namespace on two clusters": batch(`{"op":"unassign_namespace","cluster_ids":["c000","c001"],"namespace_id":"team"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := fleetOf(t, 6)
+			w.refused(CodeConfirm, edit)
+			plan := w.plan(edit)
+			require.True(t, plan.ConfirmationRequired)
+			w.refused(CodeStale, confirmed("0123", edit))
+			moved := &world{t: t, state: w.state, now: w.now}
+			moved.must(put(KindRoleBinding, "readers", `{"role":"edit"}`))
+			moved.must(confirmed(plan.PlanHash, edit)) // an unrelated change leaves the plan standing
+			w.must(batch(`{"op":"set_labels","all":true,"labels":{"a":"b"}}`))
+			if name != "another type" && name != "cascade of a component" {
+				w.refused(CodeStale, confirmed(plan.PlanHash, edit))
+			}
+		})
+	}
+	for name, edit := range map[string]func(*Tx) error{
+		"few removals":             batch(`{"op":"set_component","cluster_ids":["c000","c001"],"component_id":"grafana","enabled":false}`),
+		"one cluster":              remove(KindCluster, "c000", DeleteOptions{}),
+		"clusters are forgotten":   batch(`{"op":"delete","kind":"cluster","id":"c000","mode":"orphan"}`, `{"op":"delete","kind":"cluster","id":"c001","mode":"orphan"}`),
+		"namespaces that are kept": batch(`{"op":"unassign_namespace","all":true,"namespace_id":"kept"}`),
+	} {
+		t.Run(name+" need none", func(t *testing.T) {
+			t.Parallel()
+			w := fleetOf(t, 6)
+			w.must(edit)
+		})
+	}
+}
+
+// TestPlanIsWhatPollsAnswerAfterwards holds plans of random changes against the polls before and after.
+func TestPlanIsWhatPollsAnswerAfterwards(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t,
+			string(KindComponent), `{"id":"c0","component_path":"p","oci_url":"https://charts.example.com"}`,
+			string(KindComponent), `{"id":"c1","component_path":"p","oci_url":"https://charts.example.com","depends_on":["c0"],"patches":{"a":"1"}}`,
+			string(KindNamespace), `{"id":"n0"}`,
+			string(KindCluster), `{"id":"k0","cluster_dns":"k0.example.com","environment":"dev","platform_components":[{"id":"c0"},{"id":"c1"}],"namespaces":[{"id":"n0"}]}`,
+			string(KindCluster), `{"id":"k1","cluster_dns":"k1.example.com","environment":"dev","platform_components":[{"id":"c1"},{"id":"c0"}]}`)
+		for range rapid.IntRange(1, 12).Draw(rt, "edits") {
+			edit, what := randomEdit(rt)
+			res, err := w.try(both(func(tx *Tx) error { tx.Guard(Guard{Off: true}); return nil }, edit))
+			if err != nil {
+				continue
+			}
+			plan, err := res.Plan()
+			require.NoError(rt, err, what)
+			requirePlanned(rt, w.state, res.State, plan, what)
+			w.state = res.State
+		}
+	})
+}
+
+func requirePlanned(t require.TestingT, before, after *State, plan api.Plan, what string) {
+	effects := map[string]map[string]api.EndpointEffect{}
+	for _, g := range plan.Groups {
+		for _, id := range g.Clusters {
+			effects[id] = g.Effect
+		}
+	}
+	for id, doc := range after.docs[KindCluster] {
+		was := before.docs[KindCluster][id]
+		for r := range resourceCount {
+			e := effects[id][r.String()]
+			var expected []string
+			for _, in := range decodeInputs(t, before, was, r) {
+				expected = append(expected, in["id"].(string))
+			}
+			for _, gone := range e.Removed {
+				require.Contains(t, expected, gone, what)
+				expected = remove1(expected, gone)
+			}
+			for _, added := range e.Added {
+				var in map[string]any
+				require.NoError(t, json.Unmarshal(added, &in))
+				expected = append(expected, in["id"].(string))
+			}
+			now := decodeInputs(t, after, doc, r)
+			require.ElementsMatch(t, expected, ids(now), what)
+			requireFields(t, decodeInputs(t, before, was, r), now, e, what)
+		}
+	}
+}
+
+// requireFields: an input is reported as changed if and only if it changed.
+func requireFields(t require.TestingT, before, after []map[string]any, e api.EndpointEffect, what string) {
+	was := map[string]string{}
+	for _, in := range before {
+		body, err := json.Marshal(in)
+		require.NoError(t, err)
+		was[in["id"].(string)] = string(body)
+	}
+	changed := map[string]bool{}
+	for _, c := range e.Changed {
+		changed[c.ID] = true
+	}
+	for _, in := range after {
+		body, err := json.Marshal(in)
+		require.NoError(t, err)
+		id := in["id"].(string)
+		if old, stays := was[id]; stays {
+			require.Equal(t, old != string(body), changed[id], "%s: %s", what, id)
+		}
+	}
+}
+
+func decodeInputs(t require.TestingT, s *State, d *Document, r Resource) []map[string]any {
+	if d == nil {
+		return nil
+	}
+	return inputsOf(t, s, d.Cluster().ClusterDNS, r)
+}
+
+func remove1(list []string, id string) []string {
+	for i, v := range list {
+		if v == id {
+			return append(append([]string{}, list[:i]...), list[i+1:]...)
+		}
+	}
+	return list
+}

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// Plan implements the operation of that name.
+func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
+	if _, err := s.state(c, p.XFleetMinRevision); err != nil {
+		return err
+	}
+	req, err := decodeBody[api.BatchRequest](c)
+	if err != nil {
+		return err
+	}
+	res, results, err := s.runBatch(c, store.Meta{Actor: actor(c), DryRun: true}, req.Operations, fleet.Guard{Off: true})
+	if err != nil {
+		return err
+	}
+	plan, err := res.Plan()
+	if err != nil {
+		return err
+	}
+	plan.Results = results
+	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
+		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect is no longer the one that plan_hash names"}
+	}
+	c.Response().Header().Set(headerRevision, formatRevision(fleet.Revision(plan.BaseRevision)))
+	return writeJSON(c, http.StatusOK, plan)
+}
+
+// ApplyBatch implements the operation of that name.
+func (s *Server) ApplyBatch(c echo.Context, p api.ApplyBatchParams) error {
+	req, err := decodeBody[api.BatchRequest](c)
+	if err != nil {
+		return err
+	}
+	reason := req.Reason
+	if reason == "" {
+		reason = value(p.XChangeReason)
+	}
+	meta := store.Meta{Actor: actor(c), RequestID: requestID(c), Reason: reason, DryRun: value(p.DryRun)}
+	return s.answerBatch(c, meta, req.Operations, req.PlanHash)
+}
+
+// RestoreRevision implements the operation of that name.
+func (s *Server) RestoreRevision(c echo.Context, revision int64, p api.RestoreRevisionParams) error {
+	op := api.Operation{Op: "restore", Revision: revision}
+	if len(requestBody(c)) > 0 {
+		req, err := decodeBody[api.RestoreRequest](c)
+		if err != nil {
+			return err
+		}
+		op.Kind, op.ID = req.Kind, req.ID
+	}
+	reason := value(p.XChangeReason)
+	if reason == "" {
+		reason = fmt.Sprintf("restored to revision %d", revision)
+	}
+	meta := store.Meta{Actor: actor(c), RequestID: requestID(c), Reason: reason, DryRun: value(p.DryRun)}
+	return s.answerBatch(c, meta, []api.Operation{op}, value(p.PlanHash))
+}
+
+func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operation, planHash string) error {
+	res, results, err := s.runBatch(c, meta, ops, fleet.Guard{PlanHash: planHash})
+	if err != nil {
+		return err
+	}
+	revision := res.State.Revision()
+	if meta.DryRun && len(res.Commit.Changes) > 0 {
+		revision--
+	}
+	c.Response().Header().Set(headerRevision, formatRevision(revision))
+	warn(c, res.Warnings)
+	return writeJSON(c, http.StatusOK, api.BatchResult{
+		Revision: int64(revision), Changes: res.Changes(), Results: results, PlanHash: planHash, Warnings: append([]string{}, res.Warnings...),
+	})
+}
+
+// runBatch runs operations in one transaction.
+func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, guard fleet.Guard) (fleet.Result, []api.OperationResult, error) {
+	var batch *fleet.Batch
+	var results []api.OperationResult
+	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
+		tx.Guard(guard)
+		batch = fleet.NewBatch(tx, func(rev, upTo fleet.Revision) (fleet.Documents, error) {
+			return s.past(c.Request().Context(), rev, upTo)
+		})
+		var err error
+		results, err = batch.Run(ops)
+		return err
+	})
+	if err != nil && batch != nil {
+		err = batch.Locate(ops, err)
+	}
+	return res, results, err
+}
+
+// historyPage is how many commits are read at a time when going back.
+const historyPage = 500
+
+// past reads how documents were at a revision: what the first commit after it that changed them found.
+func (s *Server) past(ctx context.Context, rev, upTo fleet.Revision) (fleet.Documents, error) {
+	docs := fleet.Documents{}
+	for before := upTo + 1; before > rev+1; {
+		commits, err := s.cfg.History.History(ctx, store.HistoryQuery{Before: before, Limit: historyPage})
+		if err != nil {
+			return nil, err
+		}
+		if len(commits) == 0 {
+			return nil, fmt.Errorf("%w: revision %d", store.ErrCompacted, rev)
+		}
+		for _, commit := range commits {
+			if before = commit.Revision; before <= rev {
+				break
+			}
+			for _, ch := range commit.Changes {
+				docs.Set(ch.Kind, ch.ID, ch.Before)
+			}
+		}
+	}
+	return docs, nil
+}
+
+// decodeBody reads a body that validate has held against the contract.
+func decodeBody[T any](c echo.Context) (T, error) {
+	var v T
+	if err := json.Unmarshal(requestBody(c), &v); err != nil {
+		return v, fleet.Invalid([]fleet.Problem{{Detail: "the body is not what the contract describes"}})
+	}
+	return v, nil
+}
+
+// asOf answers with a document as it was.
+func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64) error {
+	st, err := s.state(c, nil)
+	if err != nil {
+		return err
+	}
+	rev := fleet.Revision(revision)
+	if rev > st.Revision() {
+		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d yet", revision)}
+	}
+	commits, err := s.cfg.History.History(c.Request().Context(), store.HistoryQuery{Kind: kind, ID: id, Before: rev + 1, Limit: 1})
+	if err != nil {
+		return err
+	}
+	doc, err := fleet.DocumentAt(commits, kind, id)
+	if err != nil {
+		return err
+	}
+	if now, ok := st.Get(kind, id); ok && now.CreatedAt.Before(doc.CreatedAt) {
+		doc.CreatedAt = now.CreatedAt // the log does not say it with every change
+	}
+	c.Response().Header().Set(headerETag, doc.ETag())
+	return writeJSON(c, http.StatusOK, doc.View())
+}
+
+// history lists the revisions that changed one document.
+func (s *Server) history(c echo.Context, kind fleet.Kind, id string, limit *int, cursor *string) error {
+	k := string(kind)
+	return s.ListRevisions(c, api.ListRevisionsParams{Kind: &k, ID: &id, Limit: limit, Cursor: cursor})
+}
+
+// GetClusterHistory implements the operation of that name.
+func (s *Server) GetClusterHistory(c echo.Context, id string, p api.GetClusterHistoryParams) error {
+	return s.history(c, fleet.KindCluster, id, p.Limit, p.Cursor)
+}
+
+// GetPlatformComponentHistory implements the operation of that name.
+func (s *Server) GetPlatformComponentHistory(c echo.Context, id string, p api.GetPlatformComponentHistoryParams) error {
+	return s.history(c, fleet.KindComponent, id, p.Limit, p.Cursor)
+}
+
+// GetNamespaceHistory implements the operation of that name.
+func (s *Server) GetNamespaceHistory(c echo.Context, id string, p api.GetNamespaceHistoryParams) error {
+	return s.history(c, fleet.KindNamespace, id, p.Limit, p.Cursor)
+}
+
+// GetRoleBindingHistory implements the operation of that name.
+func (s *Server) GetRoleBindingHistory(c echo.Context, id string, p api.GetRoleBindingHistoryParams) error {
+	return s.history(c, fleet.KindRoleBinding, id, p.Limit, p.Cursor)
+}

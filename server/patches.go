@@ -1,0 +1,71 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// GetPatches implements the operation of that name.
+func (s *Server) GetPatches(c echo.Context, id, componentID string, p api.GetPatchesParams) error {
+	st, err := s.state(c, p.XFleetMinRevision)
+	if err != nil {
+		return err
+	}
+	doc, err := st.Find(fleet.KindCluster, id)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(doc.Cluster().PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == componentID }) {
+		return &fleet.Error{Code: fleet.CodeNotFound, Detail: "component \"" + componentID + "\" is not assigned to this cluster"}
+	}
+	c.Response().Header().Set(headerETag, doc.ETag())
+	if p.IfNoneMatch != nil && fleet.MatchETag(*p.IfNoneMatch, doc.ETag()) {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return writeJSON(c, http.StatusOK, doc.OwnedPatches(componentID))
+}
+
+// PatchPatches implements the operation of that name.
+func (s *Server) PatchPatches(c echo.Context, id, componentID string, p api.PatchPatchesParams) error {
+	opt := fleet.PatchOptions{Manager: value(p.FieldManager), Force: value(p.Force)}
+	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+		_, err := tx.PatchValues(id, componentID, requestBody(c), opt)
+		return err
+	})
+}
+
+// ApplyPatches implements the operation of that name.
+func (s *Server) ApplyPatches(c echo.Context, id, componentID string, p api.ApplyPatchesParams) error {
+	opt := fleet.PatchOptions{Manager: value(p.FieldManager), Force: value(p.Force)}
+	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+		_, err := tx.ApplyValues(id, componentID, requestBody(c), opt)
+		return err
+	})
+}
+
+// RelinquishPatches implements the operation of that name.
+func (s *Server) RelinquishPatches(c echo.Context, id, componentID string, p api.RelinquishPatchesParams) error {
+	opt := fleet.PatchOptions{Manager: value(p.FieldManager), Retain: value(p.Retain)}
+	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+		_, err := tx.Relinquish(id, componentID, opt)
+		return err
+	})
+}
+
+func (s *Server) changePatches(c echo.Context, cluster, component string, p writeParams, change func(*fleet.Tx) error) error {
+	res, err := s.commit(c, fleet.KindCluster, cluster, p, change)
+	if err != nil {
+		return err
+	}
+	doc, err := res.State.Find(fleet.KindCluster, cluster)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(headerETag, doc.ETag())
+	return writeJSON(c, http.StatusOK, doc.OwnedPatches(component))
+}
