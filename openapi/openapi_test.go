@@ -112,7 +112,7 @@ func TestEveryErrorIsDescribed(t *testing.T) {
 			if op.RequestBody != nil {
 				want = append(want, "413", "415")
 			}
-			if op.method == "POST" {
+			if op.method == "POST" && op.Tags[0] != "changes" {
 				want = append(want, "201")
 			}
 			if id {
@@ -161,7 +161,7 @@ func TestEveryOperationTakesWhatItsKindTakes(t *testing.T) {
 		if op.write() {
 			require.True(t, op.takes("query", "dry_run"), op.name())
 			require.True(t, op.takes("header", "X-Change-Reason"), op.name())
-			require.Equal(t, id, op.takes("header", "If-Match"), op.name())
+			require.Equal(t, id && op.Tags[0] != "changes", op.takes("header", "If-Match"), op.name())
 			require.NotNil(t, op.Responses.Value("200").Value.Headers["Warning"], op.name())
 		}
 		if op.method == "PATCH" {

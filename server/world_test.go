@@ -314,6 +314,12 @@ func (w *world) delete(path string, headers ...string) *answer {
 	return w.do(http.MethodDelete, path, "", headers...)
 }
 
+// plan is the plan of some operations.
+func (w *world) plan(operations ...string) map[string]any {
+	w.t.Helper()
+	return w.do(http.MethodPost, "/plan", `{"operations":[`+strings.Join(operations, ",")+`]}`, "Authorization", "Bearer "+readToken).want(200).json()
+}
+
 func (w *world) revision() int { return int(w.replica.State().Revision()) }
 
 // unchanged requires that what f does leaves the fleet and the log as they are.

@@ -2377,6 +2377,9 @@ type UpdateClusterJSONRequestBody = ClusterUpdate
 // PatchPatchesJSONRequestBody defines body for PatchPatches for application/json ContentType.
 type PatchPatchesJSONRequestBody = MergePatchValues
 
+// PatchPatchesApplicationMergePatchPlusJSONRequestBody defines body for PatchPatches for application/merge-patch+json ContentType.
+type PatchPatchesApplicationMergePatchPlusJSONRequestBody = MergePatchValues
+
 // ApplyPatchesJSONRequestBody defines body for ApplyPatches for application/json ContentType.
 type ApplyPatchesJSONRequestBody = PatchValues
 

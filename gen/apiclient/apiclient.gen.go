@@ -276,6 +276,16 @@ type ClientInterface interface {
 	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
 	PatchPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PatchPatchesWithApplicationMergePatchPlusJSONBody Set and remove single values
+	//
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+	// unless `force`; with the same value both own it.
+	//
+	// Takes a body of the `application/merge-patch+json` content type.
+	//
+	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+	PatchPatchesWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ApplyPatchesWithBody Apply a manager's full set of values
 	//
 	// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
@@ -1082,6 +1092,26 @@ func (c *Client) PatchPatchesWithBody(ctx context.Context, id ID, componentID Pl
 // Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
 func (c *Client) PatchPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchPatchesRequest(c.Server, id, componentID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchPatchesWithApplicationMergePatchPlusJSONBody Set and remove single values
+//
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+// unless `force`; with the same value both own it.
+//
+// Takes a body of the `application/merge-patch+json` content type.
+//
+// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+func (c *Client) PatchPatchesWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchPatchesRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, componentID, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3491,6 +3521,17 @@ func NewPatchPatchesRequest(server string, id ID, componentID PlatformComponentP
 	}
 	bodyReader = bytes.NewReader(buf)
 	return NewPatchPatchesRequestWithBody(server, id, componentID, params, "application/json", bodyReader)
+}
+
+// NewPatchPatchesRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchPatches builder with application/merge-patch+json body
+func NewPatchPatchesRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchPatchesRequestWithBody(server, id, componentID, params, "application/merge-patch+json", bodyReader)
 }
 
 // NewPatchPatchesRequestWithBody constructs an http.Request for the PatchPatches method, with any body, and a specified content type
@@ -6919,6 +6960,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
 	PatchPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error)
+
+	// PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse Set and remove single values
+	//
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+	// unless `force`; with the same value both own it.
+	//
+	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+	PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error)
 
 	// ApplyPatchesWithBodyWithResponse Apply a manager's full set of values
 	//
@@ -11177,6 +11228,22 @@ func (c *ClientWithResponses) PatchPatchesWithBodyWithResponse(ctx context.Conte
 // Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
 func (c *ClientWithResponses) PatchPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error) {
 	rsp, err := c.PatchPatches(ctx, id, componentID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchPatchesResponse(rsp)
+}
+
+// PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse Set and remove single values
+//
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
+// unless `force`; with the same value both own it.
+//
+// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
+func (c *ClientWithResponses) PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error) {
+	rsp, err := c.PatchPatchesWithApplicationMergePatchPlusJSONBody(ctx, id, componentID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}

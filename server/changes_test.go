@@ -1,0 +1,210 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func (w *world) post(path, body string, headers ...string) *answer {
+	w.t.Helper()
+	return w.do(http.MethodPost, path, body, headers...)
+}
+
+func (w *world) batch(operations ...string) *answer {
+	w.t.Helper()
+	return w.post("/batch", `{"operations":[`+strings.Join(operations, ",")+`]}`)
+}
+
+// clusters adds so many clusters of an environment to the demo, each with podinfo.
+func (w *world) clusters(n int, environment string) {
+	w.t.Helper()
+	var ops []string
+	for i := range n {
+		ops = append(ops, fmt.Sprintf(`{"op":"create","kind":"cluster","document":{"id":"%s-%02d","cluster_dns":"%s-%02d.example.com","environment":%q,
+			"platform_components":[{"id":"podinfo"}],"namespaces":[{"id":"podinfo"}]}}`, environment, i, environment, i, environment))
+	}
+	w.batch(ops...).want(200)
+}
+
+func TestBatchIsOneRevision(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	before := w.revision()
+	res := w.post("/batch", `{"operations":[
+		{"op":"create","kind":"namespace","document":{"id":"sandbox"}},
+		{"op":"assign_namespace","all":true,"namespace_id":"sandbox"},
+		{"op":"set_component","selector":"environment=dev","component_id":"podinfo","component_version":"6.9.0"}
+	],"reason":"CHG-7"}`).want(200).json()
+	require.EqualValues(t, before+1, res["revision"])
+	require.Len(t, res["changes"], 2)
+	require.Equal(t, []any{
+		map[string]any{"op": "create", "clusters": 0.0, "documents": 1.0},
+		map[string]any{"op": "assign_namespace", "clusters": 1.0, "documents": 1.0},
+		map[string]any{"op": "set_component", "clusters": 1.0, "documents": 1.0},
+	}, res["results"])
+	require.Contains(t, w.poll(demoPolls+"/namespaces").ids(), "sandbox")
+	rev := w.get(fmt.Sprintf("/revisions/%d", before+1)).want(200).json()
+	require.Equal(t, "CHG-7", rev["reason"])
+}
+
+func TestBatchWithOneBadOperationDoesNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.unchanged(func() {
+		p := w.batch(
+			`{"op":"create","kind":"namespace","document":{"id":"sandbox"}}`,
+			`{"op":"set_component","selector":"environment=nowhere","component_id":"podinfo","enabled":false}`,
+			`{"op":"update","kind":"namespace","id":"podinfo","document":{"labels":{"x":"not ok!"}}}`,
+		).problem(400, "validation_error")
+		require.Contains(t, string(p.body), `"pointer":"/operations/1"`)
+		p = w.batch(`{"op":"update","kind":"namespace","id":"podinfo","document":{"labels":{"x":"not ok!"}}}`).problem(400, "validation_error")
+		require.Contains(t, string(p.body), `"pointer":"/operations/0/document/labels/x"`)
+		w.batch(`{"op":"swim"}`).problem(400, "validation_error")
+		w.batch(`{"op":"patch","kind":"namespace","id":"gone","patch":{}}`).problem(404, "not_found")
+		w.batch(`{"op":"unassign_namespace","selector":"","namespace_id":"podinfo"}`).problem(400, "validation_error")
+		w.post("/batch", `{"operations":[]}`).problem(400, "validation_error")
+		w.post("/batch?dry_run=true", `{"operations":[{"op":"create","kind":"namespace","document":{"id":"sandbox"}}]}`).want(200)
+		w.post("/batch", `{"operations":["`+strings.Repeat("x", 5<<20)+`"]}`).problem(413, "too_large")
+	})
+}
+
+func TestPlanThenBatch(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(60, "qa")
+	off := `{"op":"set_component","selector":"environment=qa","component_id":"podinfo","enabled":false}`
+	w.unchanged(func() { w.batch(off).problem(409, "confirmation_required") })
+	plan := w.plan(off)
+	require.Equal(t, true, plan["confirmation_required"])
+	require.Equal(t, map[string]any{"clusters": 60.0, "added": 0.0, "changed": 60.0, "removed": 0.0, "removals": 60.0}, plan["totals"])
+	require.Len(t, plan["groups"], 1)
+	apply := func(hash string) *answer {
+		return w.post("/batch", fmt.Sprintf(`{"operations":[%s],"plan_hash":%q}`, off, hash))
+	}
+	w.unchanged(func() { apply("0000").problem(412, "stale") })
+	hash := plan["plan_hash"].(string)
+	require.Equal(t, hash, w.plan(off)["plan_hash"], "the same plan has the same hash")
+	apply(hash).want(200)
+	require.Contains(t, string(w.poll("/api/v2/flux/clusters/qa-00.example.com/platform-components").body), `"enabled":false`)
+	apply(hash).problem(412, "stale")
+}
+
+func TestDeleteOfAComponentInUseIsPlannedAndTakenBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(60, "qa")
+	polls := func() string {
+		var all strings.Builder
+		for i := range 60 {
+			all.Write(w.poll(fmt.Sprintf("/api/v2/flux/clusters/qa-%02d.example.com/platform-components", i)).body)
+		}
+		all.Write(w.poll(demoPolls + "/platform-components").body)
+		return all.String()
+	}
+	before, revision := polls(), w.revision()
+	w.delete("/platform_components/podinfo?cascade=true").problem(409, "confirmation_required")
+	hash := w.plan(`{"op":"delete","kind":"platform_component","id":"podinfo","cascade":true}`)["plan_hash"].(string)
+	w.delete("/platform_components/podinfo?cascade=true&plan_hash=" + hash).want(200)
+	require.NotEqual(t, before, polls())
+	restored := w.post(fmt.Sprintf("/revisions/%d/restore", revision), "").want(200).json()
+	require.EqualValues(t, revision+2, restored["revision"])
+	require.Equal(t, before, polls(), "byte for byte")
+	require.Equal(t, "restored to revision "+fmt.Sprint(revision), w.get("/revisions?limit=1").list()[0]["reason"])
+}
+
+func TestRestoreOfOneDocument(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	first := w.revision()
+	w.patch(demoCluster, `{"patches":{"podinfo":{"replicaCount":"9"}}}`).want(200)
+	w.create("/namespaces", `{"id":"later"}`)
+	w.put(demoCluster+"/namespaces/later", "").want(200)
+	one := `{"kind":"cluster","id":"demo-cluster-01"}`
+	w.unchanged(func() {
+		w.post(fmt.Sprintf("/revisions/%d/restore?dry_run=true", first), one).want(200)
+		w.post("/revisions/999/restore", one).problem(404, "not_found")
+		w.post(fmt.Sprintf("/revisions/%d/restore", first), `{"kind":"cluster"}`).problem(400, "validation_error")
+		w.post(fmt.Sprintf("/revisions/%d/restore", first), `{"kind":"cluster","id":"nobody"}`).problem(404, "not_found")
+	})
+	w.post(fmt.Sprintf("/revisions/%d/restore", first), one).want(200)
+	require.Equal(t, "2", w.get(demoCluster).json()["patches"].(map[string]any)["podinfo"].(map[string]any)["replicaCount"])
+	w.get("/namespaces/later").want(200)
+
+	w.delete("/namespaces/later").want(200)
+	withLater := w.revision() - 2 // when the cluster still had it
+	w.unchanged(func() {
+		w.post(fmt.Sprintf("/revisions/%d/restore", withLater), one).problem(400, "validation_error")
+	})
+}
+
+func TestHistoryOfADocument(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	first := w.revision()
+	w.patch(demoCluster, `{"labels":{"a":"1"}}`).want(200)
+	w.create("/namespaces", `{"id":"other"}`)
+	w.patch(demoCluster, `{"labels":{"a":"2"}}`).want(200)
+	w.delete("/clusters/demo-cluster-01").want(200)
+
+	history := w.get(demoCluster + "/history?limit=2").want(200)
+	require.Len(t, history.list(), 2)
+	require.EqualValues(t, first+4, history.list()[0]["revision"])
+	require.EqualValues(t, first+3, history.list()[1]["revision"])
+	next := strings.TrimSuffix(strings.TrimPrefix(strings.Split(history.header.Get("Link"), ">")[0], "<"), ">")
+	require.Len(t, w.get(next).want(200).list(), 2)
+
+	for rev, label := range map[int]string{first + 1: "1", first + 2: "1", first + 3: "2"} {
+		doc := w.get(fmt.Sprintf("%s?revision=%d", demoCluster, rev)).want(200).json()
+		require.Equal(t, map[string]any{"a": label}, doc["labels"], rev)
+	}
+	w.get(fmt.Sprintf("%s?revision=%d", demoCluster, first+4)).problem(404, "not_found")
+	w.get(demoCluster+"?revision=999").problem(404, "not_found")
+	w.get("/namespaces/other?revision="+fmt.Sprint(first)).problem(404, "not_found")
+	require.Len(t, w.get("/namespaces/other/history").want(200).list(), 1)
+	require.Empty(t, w.get("/rolebindings/nobody/history").want(200).list())
+	w.get("/platform_components/podinfo/history").want(200)
+}
+
+func TestPatchesWithManagers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	path := demoCluster + "/patches/podinfo"
+	got := w.get(path).want(200)
+	require.NotEmpty(t, got.etag())
+	w.get(path, "If-None-Match", got.etag()).want(304)
+	require.Equal(t, map[string]any{"": []any{"replicaCount", "ui.color", "ui.message"}}, got.json()["managers"])
+
+	manager := func(name string) string { return path + "?field_manager=" + url.QueryEscape(name) }
+	res := w.patch(manager("ci"), `{"replicaCount":"4","image.tag":"1"}`).want(200).json()
+	require.Equal(t, []any{"image.tag", "replicaCount"}, res["managers"].(map[string]any)["ci"])
+	conflict := w.patch(manager("scaler"), `{"replicaCount":"5"}`).problem(409, "field_conflict")
+	require.Contains(t, string(conflict.body), `"pointer":"/replicaCount"`)
+	w.patch(path, `{"replicaCount":"5"}`).problem(409, "field_conflict")
+	w.patch(demoCluster, `{"patches":{"podinfo":{"replicaCount":"5"}}}`).problem(409, "field_conflict")
+	w.patch(manager("scaler")+"&force=true", `{"replicaCount":"5"}`).want(200)
+	require.Contains(t, string(w.poll(demoPolls+"/platform-components").body), `"replicaCount":"5"`)
+
+	w.put(manager("ci"), `{"image.pullPolicy":"Always"}`).want(200)
+	values := w.get(path).json()["values"].(map[string]any)
+	require.NotContains(t, values, "image.tag")
+	require.Contains(t, values, "image.pullPolicy")
+	w.delete(manager("scaler") + "&retain=true").want(200)
+	require.Equal(t, "5", w.get(path).json()["values"].(map[string]any)["replicaCount"])
+	w.delete(manager("ci")).want(200)
+	require.NotContains(t, w.get(path).json()["values"], "image.pullPolicy")
+
+	w.unchanged(func() {
+		w.patch(manager("ci"), `{"ui":"x"}`).problem(400, "validation_error")
+		w.patch(manager("a b"), `{"x":"x"}`).problem(400, "validation_error")
+		w.patch(demoCluster+"/patches/nobody", `{"x":"1"}`).problem(404, "not_found")
+		w.get(demoCluster+"/patches/nobody").problem(404, "not_found")
+		w.get("/clusters/nobody/patches/podinfo").problem(404, "not_found")
+		w.patch(manager("ci")+"&dry_run=true", `{"x":"1"}`).want(200)
+		w.patch(manager("ci"), `{"x":"1"}`, "If-Match", `"1-00000000"`).problem(412, "stale")
+	})
+}
