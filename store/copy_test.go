@@ -34,8 +34,12 @@ func TestCopyBetweenBackends(t *testing.T) {
 	var notes []store.Progress
 	require.NoError(t, store.Copy(t.Context(), first, second, func(p store.Progress) { notes = append(notes, p) }))
 	require.Equal(t, []store.Progress{
-		{Revision: 100, Of: 250}, {Revision: 200, Of: 250}, {Revision: 250, Of: 250},
-		{Verifying: true, Revision: 100, Of: 250}, {Verifying: true, Revision: 200, Of: 250}, {Verifying: true, Revision: 250, Of: 250},
+		{Revision: 100, Of: 250},
+		{Revision: 200, Of: 250},
+		{Revision: 250, Of: 250},
+		{Verifying: true, Revision: 100, Of: 250},
+		{Verifying: true, Revision: 200, Of: 250},
+		{Verifying: true, Revision: 250, Of: 250},
 	}, notes)
 	require.NoError(t, store.Copy(t.Context(), second, third, nil))
 	for _, s := range []store.Store{second, third} {

@@ -25,7 +25,7 @@ var forAll *Server
 
 // shared is the URL of the server of all tests of this binary. It runs until the process ends, however it ends.
 var shared = sync.OnceValues(func() (string, error) {
-	if given := os.Getenv("TEST_DATABASE_URL"); given != "" {
+	if given := os.Getenv("TEST_DATABASE_URL"); given != "" { //nolint:forbidigo // for tests only, which no cmd starts
 		return given, nil
 	}
 	var err error
@@ -120,7 +120,12 @@ func hasICU(ctx context.Context, t testing.TB, conn *pgx.Conn, version string) b
 
 func connect(ctx context.Context, t testing.TB, database string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(ctx, database)
+	cfg, err := pgx.ParseConfig(database)
+	if err != nil {
+		t.Fatalf("the test server's URL: %v", err)
+	}
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // the server may be behind pgbouncer
+	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		t.Fatalf("connecting to the test server: %v", err)
 	}

@@ -166,7 +166,7 @@ func (s *Server) tryStart() error {
 		defer close(ended)
 		_ = postgres.Wait() // how it ended is in its log
 	}(s.ended)
-	s.keeper = s.as(exec.CommandContext(context.Background(), "/bin/sh", "-c", keep, "sh", strconv.Itoa(postgres.Process.Pid), s.dir))
+	s.keeper = s.as(exec.CommandContext(context.Background(), "/bin/sh", "-c", keep, "sh", strconv.Itoa(postgres.Process.Pid), s.dir)) //nolint:gosec // no text of others is in it
 	if s.pipe, err = s.keeper.StdinPipe(); err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func credential() *syscall.Credential {
 }
 
 func (s *Server) command(program string, args ...string) *exec.Cmd {
-	return s.as(exec.CommandContext(context.Background(), filepath.Join(s.bin, program), args...))
+	return s.as(exec.CommandContext(context.Background(), filepath.Join(s.bin, program), args...)) //nolint:gosec // programs of the machine, started by tests
 }
 
 // as runs a command as the server's user, in a group of its own, so that an interrupt from the terminal ends the tests

@@ -3,9 +3,11 @@ package postgres
 import (
 	"bufio"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -62,9 +64,9 @@ func newProxy(t *testing.T, database string) (*proxy, string) {
 
 func pgxNetwork(cfg *pgx.ConnConfig) (network, address string) {
 	if strings.HasPrefix(cfg.Host, "/") {
-		return "unix", cfg.Host + "/.s.PGSQL.5432"
+		return "unix", fmt.Sprintf("%s/.s.PGSQL.%d", cfg.Host, cfg.Port)
 	}
-	return "tcp", net.JoinHostPort(cfg.Host, "5432")
+	return "tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))
 }
 
 func (p *proxy) serve(network string) {
@@ -155,13 +157,13 @@ func readMessage(in *bufio.Reader, first bool) ([]byte, error) {
 	if first {
 		head = 4
 	}
-	message := make([]byte, head)
-	if _, err := io.ReadFull(in, message); err != nil {
+	start, err := in.Peek(head)
+	if err != nil {
 		return nil, err
 	}
-	length := int(binary.BigEndian.Uint32(message[head-4:])) - 4
-	message = append(message, make([]byte, length)...)
-	_, err := io.ReadFull(in, message[head:])
+	length := int(binary.BigEndian.Uint32(start[head-4:])) - 4
+	message := make([]byte, head+length)
+	_, err = io.ReadFull(in, message)
 	return message, err
 }
 

@@ -60,7 +60,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if s.pool, err = pgxpool.NewWithConfig(ctx, p); err != nil {
 		return nil, err
 	}
-	s.closing, s.close = context.WithCancel(context.Background()) //nolint:gosec // Close calls it
+	s.closing, s.close = context.WithCancel(context.Background())
 	if err := s.check(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
