@@ -32,12 +32,16 @@ type Server struct {
 	pipe     io.WriteCloser
 }
 
-// keep waits until its standard input is closed, which happens when this process ends, even when it is killed. Then it
-// ends the server at once and removes its directory. When it is told anything, it has nothing to do any more.
-const keep = `read -r word && exit
-kill -QUIT "$1" 2>/dev/null
-while kill -0 "$1" 2>/dev/null; do sleep 0.1; done
-cd / && rm -rf "$2"`
+// keep is told the id of the server's process, and 0 when there is none, for as long as its standard input is open, which
+// is until this process closes it or ends, even by SIGKILL. Then it ends the server at once and removes its directory.
+const keep = `pid=0
+while read -r next; do pid=$next; done
+if [ "$pid" != 0 ]; then
+	kill -QUIT "$pid" 2>/dev/null
+	while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+fi
+cd /
+until rm -rf "$1" 2>/dev/null; do sleep 0.1; done`
 
 // NewServer starts a server with these settings (name=value) and ends it with the test.
 func NewServer(t testing.TB, settings ...string) *Server {
@@ -57,7 +61,8 @@ func newServer(settings ...string) (*Server, error) {
 	}
 	initdb := s.command("initdb", "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(s.dir))
+		s.end()
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	if err := s.tryStart(); err != nil {
 		s.end()
@@ -127,7 +132,8 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 // end stops the server for good.
 func (s *Server) end() {
 	s.signal(syscall.SIGQUIT)
-	_ = os.RemoveAll(s.dir) // what is left is in the system's directory for such things
+	_ = s.pipe.Close()
+	_ = s.keeper.Wait() // it has removed the directory
 }
 
 // signal ends the server by a signal, if it runs.
@@ -137,11 +143,12 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 	_ = s.postgres.Process.Signal(sig) // it may have ended by itself
 	<-s.ended
-	_, _ = io.WriteString(s.pipe, "done\n") // it may have been killed; nothing is left to keep
-	_ = s.pipe.Close()
-	_ = s.keeper.Wait()
 	s.postgres = nil
+	s.keep(0)
 }
+
+// keep tells the keeper which process to end. When the keeper is gone, so is the directory.
+func (s *Server) keep(pid int) { _, _ = fmt.Fprintln(s.pipe, pid) }
 
 // tryStart starts the server and waits until it answers.
 func (s *Server) tryStart() error {
@@ -166,13 +173,7 @@ func (s *Server) tryStart() error {
 		defer close(ended)
 		_ = postgres.Wait() // how it ended is in its log
 	}(s.ended)
-	s.keeper = s.as(exec.CommandContext(context.Background(), "/bin/sh", "-c", keep, "sh", strconv.Itoa(postgres.Process.Pid), s.dir)) //nolint:gosec // no text of others is in it
-	if s.pipe, err = s.keeper.StdinPipe(); err != nil {
-		return err
-	}
-	if err := s.keeper.Start(); err != nil {
-		return err
-	}
+	s.keep(postgres.Process.Pid)
 	return s.answers(ctx)
 }
 
@@ -227,7 +228,14 @@ func prepare(settings []string) (*Server, error) {
 	if c := credential(); c != nil {
 		err = os.Chown(s.dir, int(c.Uid), int(c.Gid))
 	}
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	s.keeper = s.as(exec.CommandContext(context.Background(), "/bin/sh", "-c", keep, "sh", s.dir)) //nolint:gosec // no text of others is in it
+	if s.pipe, err = s.keeper.StdinPipe(); err != nil {
+		return nil, err
+	}
+	return s, s.keeper.Start()
 }
 
 // programs is the directory with the server's programs, the newest version's when there are several; empty when there
