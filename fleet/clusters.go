@@ -72,9 +72,6 @@ func checkCluster(c *checker, d *Document) {
 	}
 	c.text("/cluster_name", cl.ClusterName, 1024)
 	c.dnsSubdomain("/cluster_dns", cl.ClusterDNS)
-	if other, ok := c.next.ByDNS(cl.ClusterDNS); ok && other.ID != cl.ID {
-		c.problem("/cluster_dns", "%q is the cluster_dns of cluster %q", cl.ClusterDNS, other.ID)
-	}
 	if envs := c.next.rules.Environments; cl.Environment != "" && len(envs) > 0 && !slices.Contains(envs, cl.Environment) {
 		c.problem("/environment", "%q is not an environment here; use one of %s", cl.Environment, strings.Join(envs, ", "))
 	}

@@ -31,15 +31,24 @@ type Change struct {
 	After  json.RawMessage
 }
 
-// Action is what happened to the document: create, update or delete.
+// Action is what happened to the document: create, update or delete. A decommissioned cluster is deleted, although it
+// is kept to answer its polls.
 func (c Change) Action() string {
+	was, is := c.Before != nil && !c.tombstone(c.Before), c.After != nil && !c.tombstone(c.After)
 	switch {
-	case c.Before == nil:
+	case !was && is:
 		return "create"
-	case c.After == nil:
+	case !is:
 		return "delete"
 	}
 	return "update"
+}
+
+func (c Change) tombstone(body json.RawMessage) bool {
+	var doc struct {
+		DeletedAt string `json:"deleted_at"`
+	}
+	return c.Kind == KindCluster && json.Unmarshal(body, &doc) == nil && doc.DeletedAt != ""
 }
 
 // Head names one point of history. ID is the commit that made Revision, so that two histories which happen to have

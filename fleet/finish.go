@@ -25,14 +25,12 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return res, tx.guard.check(res)
 	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
-	if err := tx.duplicateDNS(edits); err != nil {
-		return Result{}, err
-	}
+	duplicates := tx.duplicateDNS(edits)
 	next, err := tx.base.with(c, edits)
-	if err != nil {
+	if err != nil && len(duplicates) == 0 {
 		return Result{}, err
 	}
-	v := &verdict{base: tx.base, next: next}
+	v := &verdict{base: tx.base, next: next, problems: duplicates}
 	if err := v.inUse(tx, edits); err != nil {
 		return Result{}, err
 	}
@@ -89,8 +87,8 @@ func tombstone(doc *Document, now time.Time) (*Document, error) {
 	return newDocument(Record{Kind: KindCluster, ID: doc.ID, Body: body})
 }
 
-// duplicateDNS reports clusters that would share a DNS name, before a State with such clusters is built.
-func (tx *Tx) duplicateDNS(edits []edit) error {
+// duplicateDNS reports clusters that would share a DNS name.
+func (tx *Tx) duplicateDNS(edits []edit) []Problem {
 	taken := map[string]string{}
 	var problems []Problem
 	for _, e := range edits {
@@ -109,7 +107,7 @@ func (tx *Tx) duplicateDNS(edits []edit) error {
 		}
 		taken[dns] = e.id
 	}
-	return Invalid(problems)
+	return problems
 }
 
 func editOf(edits []edit, cluster string) (*Document, bool) {
@@ -174,6 +172,9 @@ func (v *verdict) document(e edit) {
 	before := v.base.docs[e.kind][e.id]
 	if before != nil {
 		was = check(v.base, before)
+	}
+	if e.kind == KindComponent && before != nil && before.Component().Type != doc.Component().Type {
+		now.warn("component %q becomes %s: on every cluster that has it, Flux removes what %s installed and installs it anew", e.id, doc.Component().Type, before.Component().Type)
 	}
 	if e.kind == KindCluster && !doc.Deleted() {
 		checkSizes(now, doc, PlatformComponents, Namespaces, RoleBindings)

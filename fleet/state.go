@@ -54,19 +54,19 @@ func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, e
 	return s, nil
 }
 
-func (s *State) index() error {
+func (s *State) index() (err error) {
 	s.byDNS, s.live = make(map[string]string, len(s.docs[KindCluster])), 0
 	for id, doc := range s.docs[KindCluster] {
 		dns := strings.ToLower(doc.Cluster().ClusterDNS)
 		if other, taken := s.byDNS[dns]; taken {
-			return fmt.Errorf("clusters %q and %q have the same cluster_dns %q", other, id, dns)
+			err = fmt.Errorf("clusters %q and %q have the same cluster_dns %q", other, id, dns)
 		}
 		s.byDNS[dns] = id
 		if !doc.Deleted() {
 			s.live++
 		}
 	}
-	return nil
+	return err
 }
 
 // Head is the point of history the State stands at.
@@ -154,7 +154,11 @@ func (s *State) Apply(c Commit) (*State, error) {
 		}
 		docs = append(docs, e)
 	}
-	return s.with(c, docs)
+	next, err := s.with(c, docs)
+	if err != nil {
+		return nil, err
+	}
+	return next, nil
 }
 
 // edit is one document of the next State; nil removes it.
@@ -165,7 +169,8 @@ type edit struct {
 }
 
 // with is the State after edits, stamped as the commit that makes them. Only the maps of the kinds that changed are
-// copied.
+// copied. When clusters share a DNS name the State comes with an error, and is good for nothing but finding out what
+// else is wrong.
 func (s *State) with(c Commit, edits []edit) (*State, error) {
 	next := &State{rules: s.rules, head: c.Head(), at: c.At, docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, token: &stateToken{}}
 	copied := map[Kind]bool{}
@@ -193,7 +198,7 @@ func (s *State) with(c Commit, edits []edit) (*State, error) {
 	}
 	if reindex {
 		if err := next.index(); err != nil {
-			return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
+			return next, fmt.Errorf("revision %d: %w", c.Revision, err)
 		}
 	}
 	return next, nil

@@ -88,6 +88,9 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 
 // runBatch runs operations in one transaction.
 func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, guard fleet.Guard) (fleet.Result, []api.OperationResult, error) {
+	if err := fleet.Invalid(misshapen(c)); err != nil {
+		return fleet.Result{}, nil, err
+	}
 	var batch *fleet.Batch
 	var results []api.OperationResult
 	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
@@ -134,6 +137,9 @@ func (s *Server) past(ctx context.Context, rev, upTo fleet.Revision) (fleet.Docu
 // decodeBody reads a body that validate has held against the contract.
 func decodeBody[T any](c echo.Context) (T, error) {
 	var v T
+	if err := fleet.Invalid(misshapen(c)); err != nil {
+		return v, err
+	}
 	if err := json.Unmarshal(requestBody(c), &v); err != nil {
 		return v, fleet.Invalid([]fleet.Problem{{Detail: "the body is not what the contract describes"}})
 	}

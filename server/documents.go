@@ -77,6 +77,8 @@ func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParam
 // commit runs a change under If-Match and sets the headers that every write answers with.
 func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) (fleet.Result, error) {
 	meta := store.Meta{Actor: actor(c), RequestID: requestID(c), Reason: value(p.reason), DryRun: value(p.dryRun)}
+	shape := misshapen(c)
+	meta.DryRun = meta.DryRun || len(shape) > 0
 	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
 		tx.Guard(fleet.Guard{PlanHash: value(p.planHash)})
 		if err := tx.Match(kind, id, value(p.ifMatch)); err != nil {
@@ -84,6 +86,9 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 		}
 		return change(tx)
 	})
+	if len(shape) > 0 {
+		return res, both(shape, err)
+	}
 	if err != nil {
 		return res, err
 	}

@@ -119,7 +119,14 @@ func (s *Server) handleError(err error, c echo.Context) {
 	}
 	p := toPublic(c, err)
 	if p.status >= http.StatusInternalServerError {
-		s.cfg.Logger.LogAttrs(c.Request().Context(), slog.LevelError, "request failed",
+		level := slog.LevelError
+		switch {
+		case errors.Is(err, errNotLoaded):
+			level = slog.LevelDebug // every poll until there is a fleet; following it says why there is none
+		case p.status == http.StatusServiceUnavailable:
+			level = slog.LevelWarn
+		}
+		s.cfg.Logger.LogAttrs(c.Request().Context(), level, "request failed",
 			slog.String("request_id", requestID(c)), slog.String("method", c.Request().Method),
 			slog.String("route", c.Path()), slog.String("code", p.code), slog.Any("error", err))
 		if p.code == string(fleet.CodeUnresolved) {

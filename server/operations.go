@@ -42,10 +42,10 @@ func loadOperations(mode string) (operations, error) {
 			if spec.Security != nil {
 				security = *spec.Security
 			}
-			op := &operation{public: len(security) == 0, poll: slices.Contains(spec.Tags, "flux")}
-			op.crudOnly = !op.poll && !op.public
+			op := &operation{public: len(security) == 0, poll: slices.Contains(spec.Tags, "flux") && strings.Contains(path, ":cluster_dns")}
+			op.crudOnly = !op.public && !slices.Contains(spec.Tags, "flux")
 			op.write = slices.ContainsFunc(security, func(r openapi3.SecurityRequirement) bool { _, ok := r["writeToken"]; return ok })
-			if mode == ModeCRUD {
+			if mode == ModeCRUD || !op.crudOnly && !op.public && !op.poll {
 				op.spec, op.route = spec, item
 			}
 			ops[path][method] = op

@@ -23,7 +23,8 @@ var errNotEmpty = errors.New("the store is not empty")
 // LoadSeed commits a seed as revision 1 of a store that has never held a commit; on any other it does nothing and
 // reports false. Every problem is reported at its place in the seed, and then nothing is written.
 func LoadSeed(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta store.Meta) (loaded bool, err error) {
-	if err := checkSchemas(seed); err != nil {
+	shape, err := checkSchemas(seed)
+	if err := errors.Join(err, fleet.Invalid(shape)); err != nil {
 		return false, err
 	}
 	_, err = replica.Update(ctx, meta, func(tx *fleet.Tx) error {
@@ -41,7 +42,8 @@ func LoadSeed(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta
 
 // CheckSeed tells what LoadSeed would refuse, without a store.
 func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
-	if err := checkSchemas(seed); err != nil {
+	shape, err := checkSchemas(seed)
+	if err != nil {
 		return err
 	}
 	empty, err := fleet.NewState(rules, fleet.Head{}, time.Time{}, nil)
@@ -49,18 +51,21 @@ func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 		return err
 	}
 	tx := empty.Begin()
-	if err := seed.Create(tx); err != nil {
-		return err
+	if err = seed.Create(tx); err == nil {
+		_, err = tx.Finish(fleet.Commit{})
+		err = seed.Locate(err)
 	}
-	_, err = tx.Finish(fleet.Commit{})
-	return seed.Locate(err)
+	if len(shape) > 0 {
+		return both(shape, err)
+	}
+	return err
 }
 
 // checkSchemas holds every document against the contract, as a POST of it would be.
-func checkSchemas(seed fleet.Seed) error {
+func checkSchemas(seed fleet.Seed) ([]fleet.Problem, error) {
 	doc, err := apiserver.GetSpec()
 	if err != nil {
-		return fmt.Errorf("the embedded contract: %w", err)
+		return nil, fmt.Errorf("the embedded contract: %w", err)
 	}
 	var problems []fleet.Problem
 	for _, d := range seed {
@@ -70,5 +75,5 @@ func checkSchemas(seed fleet.Seed) error {
 			problems = append(problems, p)
 		}
 	}
-	return fleet.Invalid(problems)
+	return problems, nil
 }

@@ -27,8 +27,11 @@ const maxBody = 4 << 20
 // bodyKey is where validate leaves the body for the handler, as raw bytes.
 const bodyKey = "body"
 
-// validate holds a request against the contract and reports everything wrong with its parameters and the shape of
-// its body. Rules that need the fleet are checked by package fleet.
+// shapeKey is where validate leaves the problems of a write for refuse.
+const shapeKey = "shape"
+
+// validate holds a request against the contract: its parameters and the shape of its body. Rules that need the fleet are
+// checked by package fleet. What is wrong with a write is kept for refuse, so that both are reported together.
 func (op *operation) validate(c echo.Context) error {
 	if op.spec == nil {
 		return nil // mode read-only: nothing here takes parameters
@@ -43,7 +46,33 @@ func (op *operation) validate(c echo.Context) error {
 		schema := op.bodySchema(c.Request().Header.Get(echo.HeaderContentType))
 		problems = append(problems, checkSchema(schema, body)...)
 	}
+	if op.write {
+		c.Set(shapeKey, problems)
+		return nil
+	}
 	return fleet.Invalid(problems)
+}
+
+// misshapen are the problems that validate found in a write.
+func misshapen(c echo.Context) []fleet.Problem {
+	problems, _ := c.Get(shapeKey).([]fleet.Problem)
+	return problems
+}
+
+// both adds to the problems of a request's shape those that the fleet's rules find in it. Where something has the wrong
+// shape, the rules have nothing to say.
+func both(shape []fleet.Problem, err error) error {
+	all := slices.Clone(shape)
+	if rules, ok := errors.AsType[*fleet.Error](err); ok && rules.Code == fleet.CodeInvalid {
+		for _, p := range rules.Problems {
+			if !slices.ContainsFunc(shape, func(s fleet.Problem) bool {
+				return s.Pointer == p.Pointer || strings.HasPrefix(p.Pointer, s.Pointer+"/")
+			}) {
+				all = append(all, p)
+			}
+		}
+	}
+	return fleet.Invalid(all)
 }
 
 // requestBody is the body that validate read.

@@ -41,7 +41,7 @@ func TestReplicaOutlivesItsStore(t *testing.T) {
 	w.heal()
 	eventually(t, func() bool { return w.replica.Status().Following })
 	require.NoError(t, w.replica.Healthy(t.Context()))
-	require.Equal(t, 1, w.logs.count("following the store again"))
+	require.Equal(t, 1, w.logs.count("following the store"))
 	require.Same(t, before, w.replica.State())
 	require.Zero(t, w.replica.Status().Reloads)
 }

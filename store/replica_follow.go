@@ -46,10 +46,10 @@ func (r *Replica) noteFollowing(ctx context.Context, err error, waited time.Dura
 	log := r.cfg.Logger
 	switch {
 	case err != nil && changed:
-		log.ErrorContext(ctx, "the store cannot be followed; answering from the last good state",
+		log.ErrorContext(ctx, "the store cannot be followed; the last good state, if there is one, is served",
 			slog.Any("error", err), r.revision())
 	case err == nil && changed:
-		log.InfoContext(ctx, "following the store again", r.revision())
+		log.InfoContext(ctx, "following the store", r.revision())
 	}
 	if err == nil {
 		return r.cfg.Interval

@@ -33,7 +33,7 @@ func main() {
 
 // run is the program; it returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := app(stdout, stderr).RunContext(ctx, args)
+	err := app(stdout, stderr).RunContext(ctx, hoist(args, flags()))
 	var config *configError
 	switch {
 	case err == nil:

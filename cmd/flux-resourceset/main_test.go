@@ -51,10 +51,10 @@ func TestCommandLine(t *testing.T) {
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	url := "--database-url=sqlite://" + filepath.Join(t.TempDir(), "sub", "fleet.db")
-	code, stdout, stderr := invoke(t, url, "migrate", "status")
+	code, stdout, stderr := invoke(t, "migrate", url, "status") // flags may stand anywhere
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "schema version 0 of ")
-	code, stdout, stderr = invoke(t, url, "migrate", "up")
+	code, stdout, stderr = invoke(t, "migrate", "up", "--database-url", strings.TrimPrefix(url, "--database-url="))
 	require.Zero(t, code, stderr)
 	up := stdout
 	code, stdout, _ = invoke(t, url, "migrate", "status")

@@ -156,7 +156,7 @@ type Cluster struct {
 	// PatchOwners Who owns which patches, by component and manager; see /clusters/{id}/patches.
 	//
 	// Example: {"podinfo":{"ci":["image.tag"]}}
-	PatchOwners PatchOwners `json:"patch_owners,omitempty"`
+	PatchOwners map[string]map[string][]string `json:"patch_owners,omitempty"`
 }
 
 // ClusterCreate A cluster: what is assigned to it, its overrides and patches: to create. Read-only fields are ignored, so that a document can be sent back.
@@ -263,11 +263,7 @@ type ClusterPatch struct {
 	PlatformComponents nullable.Nullable[[]ComponentAssignmentInput] `json:"platform_components,omitempty"`
 	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
-
-	// Patches Values by component id and Helm value path; null removes a value, or all of a component's.
-	//
-	// Example: {"podinfo":{"replicaCount":"3","ui.message":null}}
-	Patches *MergePatches `json:"patches,omitempty"`
+	Patches            nullable.Nullable[MergePatches]               `json:"patches,omitempty"`
 
 	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name.
 	//
@@ -684,12 +680,12 @@ type Labels map[string]string
 // MergePatchValues Values by Helm value path; null removes one.
 //
 // Example: {"replicaCount":"3","ui.message":null}
-type MergePatchValues map[string]*json.RawMessage
+type MergePatchValues = map[string]*json.RawMessage
 
 // MergePatches Values by component id and Helm value path; null removes a value, or all of a component's.
 //
 // Example: {"podinfo":{"replicaCount":"3","ui.message":null}}
-type MergePatches map[string]*json.RawMessage
+type MergePatches = map[string]*json.RawMessage
 
 // Namespace A namespace definition.
 type Namespace struct {
@@ -954,11 +950,6 @@ type OwnedPatches struct {
 	Values PatchValues `json:"values"`
 }
 
-// PatchOwners By component and manager, the paths that manager owns.
-//
-// Example: {"podinfo":{"ci":["image.tag"]}}
-type PatchOwners map[string]map[string][]string
-
 // PatchValue A string, number, boolean, list or object. A string is typed as `helm --set` would type it.
 //
 // Example: 2
@@ -1205,12 +1196,8 @@ type PlatformComponentPatch struct {
 	// Type Default by `oci_url`.
 	//
 	// Example: helm
-	Type nullable.Nullable[string] `json:"type,omitempty"`
-
-	// Patches Values by Helm value path; null removes one.
-	//
-	// Example: {"replicaCount":"3","ui.message":null}
-	Patches *MergePatchValues `json:"patches,omitempty"`
+	Type    nullable.Nullable[string]           `json:"type,omitempty"`
+	Patches nullable.Nullable[MergePatchValues] `json:"patches,omitempty"`
 
 	// ReleaseName Helm release; defaults to the id.
 	//

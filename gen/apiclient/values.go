@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/oapi-codegen/nullable"
+
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -17,5 +19,5 @@ func SetValues(component string, values map[string]any) (api.ClusterPatch, error
 		return api.ClusterPatch{}, fmt.Errorf("values of %s: %w", component, err)
 	}
 	message := json.RawMessage(raw)
-	return api.ClusterPatch{Patches: &api.MergePatches{component: &message}}, nil
+	return api.ClusterPatch{Patches: nullable.NewNullableWithValue(api.MergePatches{component: &message})}, nil
 }

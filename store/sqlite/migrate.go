@@ -74,6 +74,15 @@ func ignoreNoChange(err error) error {
 	return err
 }
 
+// create makes an empty file, which is an empty database. SQLite itself would make one that everybody can read.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o640)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // withMigrator runs do under the migration lock, on a file whose version is not dirty.
 func withMigrator(ctx context.Context, path string, do func(*migrate.Migrate, contents) error) (err error) {
 	doing := "migrating " + path
@@ -91,7 +100,7 @@ func withMigrator(ctx context.Context, path string, do func(*migrate.Migrate, co
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	if !found.exists {
-		if err := removeLeftovers(path); err != nil {
+		if err := errors.Join(removeLeftovers(path), create(path)); err != nil {
 			return fmt.Errorf("%s: %w", doing, err)
 		}
 	}

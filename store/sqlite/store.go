@@ -221,8 +221,10 @@ func (s *Store) reopen(ctx context.Context) (*handles, error) {
 	// SQLite pairs a database with the -wal file beside it by name only, and would mix the old log into the new
 	// database (https://www.sqlite.org/howtocorrupt.html, "Unlinking or renaming a database file while in use").
 	if s.besideLostWAL() {
-		return nil, fmt.Errorf("%w: %[2]s is not the file it was and %[2]s-wal belongs to the old one: "+
-			"stop every process that uses it, and remove %[2]s-wal and %[2]s-shm", store.ErrUnavailable, s.cfg.Path)
+		// It may as well be the old file come back: then its log is part of it, and removing that would lose commits.
+		return nil, fmt.Errorf("%w: %[2]s was taken away while it was in use, and its log %[2]s-wal was left behind: "+
+			"if the same file has been put back, restart every process that uses it; if it is another one, such as a backup, "+
+			"stop them first and remove %[2]s-wal and %[2]s-shm", store.ErrUnavailable, s.cfg.Path)
 	}
 	h, err := openFile(ctx, s.cfg)
 	if err != nil {
