@@ -41,16 +41,16 @@ func (op *operation) validate(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	var shape []fleet.Problem
 	if body != nil {
 		c.Set(bodyKey, body)
-		schema := op.bodySchema(c.Request().Header.Get(echo.HeaderContentType))
-		problems = append(problems, checkSchema(schema, body)...)
+		shape = checkSchema(op.bodySchema(c.Request().Header.Get(echo.HeaderContentType)), body)
 	}
-	if op.write {
-		c.Set(shapeKey, problems)
+	if op.write && len(problems) == 0 {
+		c.Set(shapeKey, shape)
 		return nil
 	}
-	return fleet.Invalid(problems)
+	return fleet.Invalid(append(problems, shape...))
 }
 
 // misshapen are the problems that validate found in a write.
@@ -65,7 +65,8 @@ func both(shape []fleet.Problem, err error) error {
 	all := slices.Clone(shape)
 	if rules, ok := errors.AsType[*fleet.Error](err); ok && rules.Code == fleet.CodeInvalid {
 		for _, p := range rules.Problems {
-			if !slices.ContainsFunc(shape, func(s fleet.Problem) bool {
+			// Those of no document are the decoder's, which stumbles over the same shape.
+			if p.Kind != "" && !slices.ContainsFunc(shape, func(s fleet.Problem) bool {
 				return s.Pointer == p.Pointer || strings.HasPrefix(p.Pointer, s.Pointer+"/")
 			}) {
 				all = append(all, p)

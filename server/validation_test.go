@@ -241,3 +241,15 @@ func TestKustomizePatchValidation(t *testing.T) {
 	require.Equal(t, strung, at(input, "values"), "served as strings")
 	require.Equal(t, strung, at(input, "patches"))
 }
+
+// The shape of a body and the fleet's rules are judged together.
+func TestShapeAndRulesAreReportedTogether(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.unchanged(func() {
+		p := w.put(demoCluster, `{"enviroment":"prod","labels":{"team":"not ok!"},"namespaces":[{"id":"podinfo"},{"id":"nobody"}]}`).problem(400, "validation_error")
+		require.ElementsMatch(t, []string{"/enviroment", "/labels/team", "/namespaces/1/id"}, p.pointers())
+		p = w.post("/namespaces", `{"id":"Not A Label","deletion_policy":"burn","labels":{"a":"not ok!"}}`).problem(400, "validation_error")
+		require.ElementsMatch(t, []string{"/deletion_policy", "/id", "/labels/a"}, p.pointers())
+	})
+}

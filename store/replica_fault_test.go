@@ -36,7 +36,7 @@ func TestReplicaOutlivesItsStore(t *testing.T) {
 	require.ErrorIs(t, w.replica.Healthy(t.Context()), store.ErrUnavailable)
 	_, err := w.replica.Update(t.Context(), store.Meta{}, createNamespace("x"))
 	require.ErrorIs(t, err, store.ErrUnavailable)
-	require.Equal(t, 1, w.logs.count("cannot be followed; answering"), "logged once, not with every attempt")
+	require.Equal(t, 1, w.logs.count("cannot be followed; the last"), "logged once, not with every attempt")
 
 	w.heal()
 	eventually(t, func() bool { return w.replica.Status().Following })
