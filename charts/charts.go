@@ -1,0 +1,14 @@
+// Package charts embeds what every cluster applies, so that the CLI renders exactly what is shipped.
+package charts
+
+import _ "embed"
+
+// The ResourceSets of chart flux-resourceset-cluster, one YAML document each.
+var (
+	//go:embed flux-resourceset-cluster/files/platform-components.yaml
+	PlatformComponents string
+	//go:embed flux-resourceset-cluster/files/namespaces.yaml
+	Namespaces string
+	//go:embed flux-resourceset-cluster/files/rolebindings.yaml
+	RoleBindings string
+)

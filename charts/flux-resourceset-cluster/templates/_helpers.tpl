@@ -1,0 +1,74 @@
+{{/* Labels of every object of this chart. What ResourceSets apply carries the operator's own. */}}
+{{- define "cluster.labels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
+{{- end }}
+
+{{/* All that is missing or contradictory, in one message: one attempt is enough to correct it. */}}
+{{- define "cluster.check" -}}
+{{- $problems := list }}
+{{- if not .Values.cluster.name }}{{ $problems = append $problems "cluster.name is required: the cluster's name in the API" }}{{ end }}
+{{- if not .Values.cluster.dns }}{{ $problems = append $problems "cluster.dns is required: the API knows the cluster by it" }}{{ end }}
+{{- if not .Values.cluster.environment }}{{ $problems = append $problems "cluster.environment is required: dev, qa, uat, prod or another tier of the API's" }}{{ end }}
+{{- if not .Values.api.url }}{{ $problems = append $problems "api.url is required: the base URL of the API as this cluster reaches it" }}{{ end }}
+{{- $tls := .Values.api.tls }}
+{{- if and .Values.api.token .Values.api.existingSecret }}{{ $problems = append $problems "api.token and api.existingSecret exclude each other" }}{{ end }}
+{{- if not (or .Values.api.token .Values.api.existingSecret $tls.existingSecret $tls.cert) }}{{ $problems = append $problems "api.existingSecret (or api.token, or a client certificate in api.tls) is required: the API answers nobody it does not know" }}{{ end }}
+{{- if and $tls.existingSecret (or $tls.ca $tls.cert $tls.key) }}{{ $problems = append $problems "api.tls.existingSecret excludes api.tls.ca, cert and key" }}{{ end }}
+{{- if ne (empty $tls.cert) (empty $tls.key) }}{{ $problems = append $problems "api.tls.cert and api.tls.key belong together" }}{{ end }}
+{{- if and (hasPrefix "http://" .Values.api.url) (or $tls.existingSecret $tls.ca $tls.cert) }}{{ $problems = append $problems "api.tls needs an https:// api.url" }}{{ end }}
+{{- if $problems }}{{ fail (printf "\n  - %s" (join "\n  - " $problems)) }}{{ end }}
+{{- end }}
+
+{{/* One type of resource: (dict "root" $ "name" the provider's name "values" its values "settings" for the template). */}}
+{{- define "cluster.resource" -}}
+{{- $api := .root.Values.api }}
+{{- if .values.enabled }}
+---
+apiVersion: fluxcd.controlplane.io/v1
+kind: ResourceSetInputProvider
+metadata:
+  name: {{ .name }}
+  namespace: flux-system
+  labels:
+    {{- include "cluster.labels" .root | nindent 4 }}
+  annotations:
+    fluxcd.controlplane.io/reconcileEvery: {{ .values.interval | default .root.Values.interval | quote }}
+spec:
+  type: ExternalService
+  url: {{ printf "%s/api/v2/flux/clusters/%s/%s" (trimSuffix "/" $api.url) .root.Values.cluster.dns .name | quote }}
+  {{- if hasPrefix "http://" $api.url }}
+  insecure: true
+  {{- end }}
+  {{- if $api.token }}
+  secretRef:
+    name: internal-api-token
+  {{- else if $api.existingSecret }}
+  secretRef:
+    name: {{ $api.existingSecret }}
+  {{- end }}
+  {{- if or $api.tls.existingSecret $api.tls.ca $api.tls.cert }}
+  certSecretRef:
+    name: {{ $api.tls.existingSecret | default "internal-api-tls" }}
+  {{- end }}
+  # Flux Operator reads 100 inputs unless told otherwise, and removes from the cluster what it did not read.
+  filter:
+    limit: {{ .root.Values.inputsLimit }}
+  {{- with .settings }}
+  defaultValues:
+    settings:
+      {{- toYaml . | nindent 6 }}
+  {{- end }}
+{{- if .values.resourceSet }}
+{{- $set := .root.Files.Get (printf "files/%s.yaml" .name) | fromYaml }}
+{{- $_ := set $set.metadata "labels" (include "cluster.labels" .root | fromYaml) }}
+{{- $_ := set $set.metadata.annotations "fluxcd.controlplane.io/reconcileEvery" .root.Values.driftCorrectionInterval }}
+{{- with .root.Values.serviceAccountName }}{{ $_ := set $set.spec "serviceAccountName" . }}{{ end }}
+---
+{{ toYaml $set }}
+{{- end }}
+{{- end }}
+{{- end }}
