@@ -12,3 +12,9 @@ var (
 	//go:embed flux-resourceset-cluster/files/rolebindings.yaml
 	RoleBindings string
 )
+
+// Manifests are what chart flux-resourceset-cluster installs, without Helm, for a cluster whose names are still the
+// placeholders ${CLUSTER_DNS} and ${INTERNAL_API_URL}.
+//
+//go:embed manifests/cluster.yaml
+var Manifests string

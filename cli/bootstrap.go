@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/charts"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// tokenSecret is the Secret of the poll token, unless another one is named.
+const tokenSecret = "internal-api-token" //nolint:gosec // a name
+
+const reconcileEvery = "fluxcd.controlplane.io/reconcileEvery"
+
+func (s *session) bootstrapCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "bootstrap",
+		Usage:     "Print what a cluster must apply to run what the API says",
+		ArgsUsage: "CLUSTER",
+		Description: "Prints manifests for kubectl apply, or with --values the values of chart flux-resourceset-cluster. Either way\n" +
+			"Flux Operator must be installed on the cluster. CLUSTER is an id or a DNS name.\n\n" +
+			"The token is never this program's own: name a Secret that is on the cluster, or give the token in a file.\n\n" +
+			exampleText(
+				"bootstrap demo-cluster-01 --api-url https://flux-api.example.com | kubectl apply -f -",
+				"bootstrap demo-cluster-01 --api-url https://flux-api.example.com --token-file poll-token | kubectl apply -f -",
+				"bootstrap demo-cluster-01 --api-url https://flux-api.example.com --values > values.yaml",
+			),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "api-url", Usage: "`URL` of the API as the cluster reaches it (default: the one this program uses)"},
+			&cli.StringFlag{Name: "token-secret", Value: tokenSecret, Usage: "`NAME` of the Secret in " + fluxNamespace + " whose key token is the poll token"},
+			&cli.StringFlag{Name: "token-file", Usage: "print that Secret too, with the token in `FILE`; - is standard input"},
+			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + fluxNamespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
+			&cli.DurationFlag{Name: "interval", Usage: "how often the API is asked (default: 5m)"},
+			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
+		},
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "CLUSTER")
+			if err != nil {
+				return err
+			}
+			return s.bootstrap(c, args[0])
+		},
+	}
+}
+
+// identityOf is what a cluster is told about itself and the API.
+type identityOf struct {
+	cluster             api.Cluster
+	url                 string
+	secret, token       string
+	tlsSecret, interval string
+}
+
+func (s *session) bootstrap(c *cli.Context, cluster string) error {
+	conn, err := s.ready(c)
+	if err != nil {
+		return err
+	}
+	id := identityOf{url: c.String("api-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret")}
+	if id.url == "" {
+		id.url = s.settings.url
+	}
+	id.url = strings.TrimRight(id.url, "/")
+	if err := s.checkAPIURL(id); err != nil {
+		return err
+	}
+	if c.IsSet("interval") {
+		if c.Duration("interval") <= 0 {
+			return usageErrorf("--interval must be more than 0")
+		}
+		id.interval = trimDuration(c.Duration("interval").String())
+	}
+	if file := c.String("token-file"); file != "" {
+		if id.token, err = s.readToken(file); err != nil {
+			return err
+		}
+	}
+	if id.cluster, err = s.clusterOf(c, conn, cluster); err != nil {
+		return err
+	}
+	if id.token == "" {
+		s.note("The poll token is expected in Secret %s/%s, key token.", fluxNamespace, id.secret)
+	}
+	if c.Bool("values") {
+		return s.printChartValues(c, id)
+	}
+	objects, err := id.manifests()
+	if err != nil {
+		return err
+	}
+	return s.printObjects(c, objects)
+}
+
+func (s *session) checkAPIURL(id identityOf) error {
+	u, err := url.Parse(id.url)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
+		return usageErrorf("--api-url must be an https:// or http:// URL")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return usageErrorf("--api-url must have no user, query or fragment")
+	case u.Scheme == "http" && id.tlsSecret != "":
+		return usageErrorf("--tls-secret needs an https:// URL")
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
+		s.note("The cluster is told to ask %s, which is itself: give --api-url unless that is meant.", id.url)
+	}
+	return nil
+}
+
+func (s *session) readToken(file string) (string, error) {
+	var raw []byte
+	var err error
+	if file == "-" {
+		raw, err = io.ReadAll(s.env.Stdin)
+	} else {
+		raw, err = os.ReadFile(file) //nolint:gosec // the file that the user names
+	}
+	if err != nil {
+		return "", err
+	}
+	token := string(bytes.TrimSpace(raw))
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", errors.New("--token-file: a token is visible ASCII characters without spaces")
+	}
+	return token, nil
+}
+
+// clusterOf is a cluster by its id, or by its DNS name when there is a dot in it.
+func (s *session) clusterOf(c *cli.Context, conn client, cluster string) (api.Cluster, error) {
+	var doc api.Cluster
+	if !strings.Contains(cluster, ".") {
+		a, err := receive(conn.GetCluster(c.Context, cluster, nil))
+		if err != nil {
+			return doc, err
+		}
+		return doc, a.decode(&doc)
+	}
+	a, err := receive(conn.ListClusters(c.Context, &api.ListClustersParams{}, query(url.Values{"cluster_dns": {cluster}})))
+	if err != nil {
+		return doc, err
+	}
+	var docs []api.Cluster
+	if err := a.decode(&docs); err != nil {
+		return doc, err
+	}
+	if len(docs) != 1 {
+		return doc, fmt.Errorf("there is no cluster whose cluster_dns is %q", cluster)
+	}
+	return docs[0], nil
+}
+
+// printChartValues prints values of chart flux-resourceset-cluster; what is not in them has the chart's default.
+func (s *session) printChartValues(c *cli.Context, id identityOf) error {
+	values := kubeObject{
+		"cluster": kubeObject{"name": id.cluster.ClusterName, "dns": id.cluster.ClusterDNS, "environment": id.cluster.Environment},
+	}
+	reach := kubeObject{"url": id.url}
+	switch {
+	case id.token == "":
+		reach["existingSecret"] = id.secret
+	case id.secret == tokenSecret:
+		reach["token"] = id.token
+	default:
+		return usageErrorf("the chart writes a token to Secret %s only: leave out --token-secret or --token-file", tokenSecret)
+	}
+	if id.tlsSecret != "" {
+		reach["tls"] = kubeObject{"existingSecret": id.tlsSecret}
+	}
+	values["api"] = reach
+	if id.interval != "" {
+		values["interval"] = id.interval
+	}
+	document, err := encode(values)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("output") && c.String("output") == "json" {
+		return s.printAs(c, "json", output{document: document})
+	}
+	return s.printAs(c, "yaml", output{document: document})
+}
+
+// manifests are the shipped ones with the names of this cluster in them.
+func (id identityOf) manifests() ([]kubeObject, error) {
+	shipped, err := parseObjects(charts.Manifests)
+	if err != nil {
+		return nil, err
+	}
+	named := func(kind, name string) kubeObject {
+		return kubeObject{"apiVersion": "v1", "kind": kind, "metadata": kubeObject{
+			"name": name, "namespace": fluxNamespace, "labels": kubeObject{"app.kubernetes.io/name": "flux-resourceset-cluster"},
+		}}
+	}
+	identity := named("ConfigMap", "cluster-identity")
+	identity["data"] = kubeObject{
+		"CLUSTER_NAME": id.cluster.ClusterName, "CLUSTER_DNS": id.cluster.ClusterDNS,
+		"ENVIRONMENT": id.cluster.Environment, "INTERNAL_API_URL": id.url,
+	}
+	objects := []kubeObject{identity}
+	if id.token != "" {
+		secret := named("Secret", id.secret)
+		secret["type"], secret["stringData"] = "Opaque", kubeObject{"token": id.token}
+		objects = append(objects, secret)
+	}
+	for _, obj := range shipped {
+		if textAt(obj, "kind") == kindProvider {
+			id.address(obj)
+		}
+		objects = append(objects, obj)
+	}
+	return objects, nil
+}
+
+// address points a provider at the API.
+func (id identityOf) address(obj kubeObject) {
+	spec, _ := obj["spec"].(kubeObject)
+	spec["url"] = strings.NewReplacer("${INTERNAL_API_URL}", id.url, "${CLUSTER_DNS}", id.cluster.ClusterDNS).Replace(textAt(spec, "url"))
+	spec["secretRef"] = kubeObject{"name": id.secret}
+	if strings.HasPrefix(id.url, "http://") {
+		spec["insecure"] = true
+	}
+	if id.tlsSecret != "" {
+		spec["certSecretRef"] = kubeObject{"name": id.tlsSecret}
+	}
+	metadata, _ := obj["metadata"].(kubeObject)
+	if annotations, ok := metadata["annotations"].(kubeObject); ok && id.interval != "" {
+		annotations[reconcileEvery] = id.interval
+	}
+}
+
+// trimDuration writes 5m0s as 5m.
+func trimDuration(s string) string {
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-resourceset/flux-resourceset/charts"
+)
+
+func (s *session) renderCommand() *cli.Command {
+	names := inputTypeNames()
+	return &cli.Command{
+		Name:      "render",
+		Usage:     "Show the Kubernetes objects that a cluster would end up with",
+		ArgsUsage: "CLUSTER",
+		Description: "The cluster's inputs are read from the API and rendered here, with the ResourceSets that are shipped or with\n" +
+			"your own. No cluster is asked. A file may hold several ResourceSets, and the ResourceSetInputProviders whose\n" +
+			"defaultValues they use, so what bootstrap prints can be rendered as it is. CLUSTER is an id or a DNS name.\n\n" +
+			exampleText(
+				"render demo-cluster-01",
+				"render demo-cluster-01 --type namespaces",
+				"render demo-cluster-01 -f my-resourceset.yaml",
+				"render demo-cluster-01 -o name",
+			),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "ResourceSets in a YAML `FILE`; - is standard input (default: the shipped ones)"},
+			&cli.StringFlag{Name: "type", Usage: "only what is rendered from inputs of this `TYPE`: " + listOf(names) + " (default: all)"},
+		},
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "CLUSTER")
+			if err != nil {
+				return err
+			}
+			if t := c.String("type"); t != "" && !slices.Contains(names, t) {
+				return usageErrorf("there is no type %q; there are %s", t, listOf(names))
+			}
+			return s.render(c, args[0])
+		},
+	}
+}
+
+func inputTypeNames() []string {
+	names := make([]string, len(inputTypes))
+	for i, t := range inputTypes {
+		names[i] = t.name
+	}
+	return names
+}
+
+func (s *session) render(c *cli.Context, cluster string) error {
+	sets, providers, err := s.resourceSets(c)
+	if err != nil {
+		return err
+	}
+	conn, err := s.ready(c)
+	if err != nil {
+		return err
+	}
+	dns, err := s.dnsOf(c, conn, cluster)
+	if err != nil {
+		return err
+	}
+	poll := pollOnce(func(t inputType) ([]map[string]json.RawMessage, error) {
+		a, err := receive(t.poll(c.Context, conn, dns))
+		if err != nil {
+			return nil, err
+		}
+		var body struct {
+			Inputs []map[string]json.RawMessage `json:"inputs"`
+		}
+		return body.Inputs, a.decode(&body)
+	})
+	var objects []kubeObject
+	for _, set := range sets {
+		if t := c.String("type"); t != "" && !slices.Contains(set.sources(), t) {
+			continue
+		}
+		inputs, err := set.inlineInputs()
+		if err != nil {
+			return fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
+		}
+		for _, name := range set.sources() {
+			raw, err := poll(name)
+			if err != nil {
+				return fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
+			}
+			more, err := prepareInputs(raw, providers[name].Spec.DefaultValues, kindProvider, objectName{name, set.Metadata.Namespace})
+			if err != nil {
+				return err
+			}
+			inputs = append(inputs, more...)
+		}
+		made, err := set.render(inputs)
+		if err != nil {
+			return fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
+		}
+		objects = append(objects, made...)
+	}
+	return s.printObjects(c, objects)
+}
+
+// pollOnce asks for each type of inputs at most once, by the name of its provider.
+func pollOnce(poll func(inputType) ([]map[string]json.RawMessage, error)) func(name string) ([]map[string]json.RawMessage, error) {
+	known := map[string][]map[string]json.RawMessage{}
+	return func(name string) ([]map[string]json.RawMessage, error) {
+		if inputs, ok := known[name]; ok {
+			return inputs, nil
+		}
+		for _, t := range inputTypes {
+			if t.name == name {
+				inputs, err := poll(t)
+				known[name] = inputs
+				return inputs, err
+			}
+		}
+		return nil, fmt.Errorf("inputsFrom %q: only the inputs of %s are known here", name, listOf(inputTypeNames()))
+	}
+}
+
+// resourceSets are those of --file, or the shipped ones.
+func (s *session) resourceSets(c *cli.Context) ([]resourceSet, map[string]provider, error) {
+	file := c.String("file")
+	text := []byte(strings.Join([]string{charts.PlatformComponents, charts.Namespaces, charts.RoleBindings}, "\n---\n"))
+	var err error
+	switch {
+	case file == "-":
+		text, err = io.ReadAll(s.env.Stdin)
+	case file != "":
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	sets, providers, err := readSets(string(text))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", first(file, "the shipped ResourceSets"), err)
+	}
+	if len(sets) == 0 {
+		return nil, nil, fmt.Errorf("%s: there is no %s in it", file, kindResourceSet)
+	}
+	for _, set := range sets {
+		if err := set.check(); err != nil {
+			return nil, nil, fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
+		}
+	}
+	return sets, providers, nil
+}
+
+// printObjects writes Kubernetes objects: as YAML documents, ready for kubectl, unless -o says otherwise.
+func (s *session) printObjects(c *cli.Context, objects []kubeObject) error {
+	format, err := s.format(c)
+	if err != nil {
+		return err
+	}
+	if !c.IsSet("output") || format == "yaml" {
+		text, err := documents(objects)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(s.env.Stdout, text)
+		return err
+	}
+	document, err := encode(kubeObject{"apiVersion": "v1", "kind": "List", "items": append([]kubeObject{}, objects...)})
+	if err != nil {
+		return err
+	}
+	return s.printAs(c, format, output{
+		document: document,
+		tables: func() ([]table, error) {
+			t := table{header: []string{"KIND", "NAMESPACE", "NAME"}}
+			for _, obj := range objects {
+				t.rows = append(t.rows, []string{textAt(obj, "kind"), textAt(obj, "metadata", "namespace"), textAt(obj, "metadata", "name")})
+			}
+			return []table{t}, nil
+		},
+		names: func() ([]string, error) {
+			names := make([]string, len(objects))
+			for i, obj := range objects {
+				names[i] = strings.ToLower(textAt(obj, "kind")) + "/" + textAt(obj, "metadata", "name")
+			}
+			return names, nil
+		},
+	})
+}
+
+// documents writes objects as a stream of YAML documents.
+func documents(objects []kubeObject) (string, error) {
+	var b strings.Builder
+	for _, obj := range objects {
+		text, err := yaml.Marshal(obj)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString("---\n")
+		b.Write(text)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	fluxAPIVersion  = "fluxcd.controlplane.io/v1"
+	kindResourceSet = "ResourceSet"
+	kindProvider    = "ResourceSetInputProvider"
+	fluxNamespace   = "flux-system"
+	// Labels by which Flux Operator knows what a ResourceSet applied.
+	ownerLabel     = "resourceset.fluxcd.controlplane.io/"
+	reconcileLabel = "fluxcd.controlplane.io/reconcile"
+)
+
+// resourceSet is what of Flux Operator's ResourceSet decides about the objects it makes.
+type resourceSet struct {
+	Metadata objectName `json:"metadata"`
+	Spec     struct {
+		CommonMetadata struct {
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"commonMetadata"`
+		Inputs        []map[string]json.RawMessage `json:"inputs"`
+		InputStrategy struct {
+			Name string `json:"name"`
+		} `json:"inputStrategy"`
+		InputsFrom []struct {
+			Name     string          `json:"name"`
+			Selector json.RawMessage `json:"selector"`
+		} `json:"inputsFrom"`
+		templates
+		Steps []struct {
+			Name string `json:"name"`
+			templates
+		} `json:"steps"`
+	} `json:"spec"`
+}
+
+// templates are the two forms in which a ResourceSet, or a step of it, says what to make.
+type templates struct {
+	Resources         []json.RawMessage `json:"resources"`
+	ResourcesTemplate string            `json:"resourcesTemplate"`
+}
+
+// provider is what of Flux Operator's ResourceSetInputProvider decides about the inputs.
+type provider struct {
+	Metadata objectName `json:"metadata"`
+	Spec     struct {
+		DefaultValues map[string]json.RawMessage `json:"defaultValues"`
+	} `json:"spec"`
+}
+
+type objectName struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
+// readSets finds the ResourceSets and providers in a stream of YAML documents; other kinds are left out.
+func readSets(text string) ([]resourceSet, map[string]provider, error) {
+	objects, err := parseObjects(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	var sets []resourceSet
+	providers := map[string]provider{}
+	for _, obj := range objects {
+		switch textAt(obj, "kind") {
+		case kindResourceSet:
+			var set resourceSet
+			if err := convert(obj, &set); err != nil {
+				return nil, nil, err
+			}
+			if set.Metadata.Name == "" {
+				return nil, nil, fmt.Errorf("a %s without a name", kindResourceSet)
+			}
+			set.Metadata.Namespace = first(set.Metadata.Namespace, fluxNamespace)
+			sets = append(sets, set)
+		case kindProvider:
+			var p provider
+			if err := convert(obj, &p); err != nil {
+				return nil, nil, err
+			}
+			providers[p.Metadata.Name] = p
+		}
+	}
+	return sets, providers, nil
+}
+
+// convert reads an object into a struct by way of JSON.
+func convert(obj kubeObject, v any) error {
+	raw, err := json.Marshal(obj)
+	if err == nil {
+		err = json.Unmarshal(raw, v)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", textAt(obj, "kind"), textAt(obj, "metadata", "name"), err)
+	}
+	return nil
+}
+
+// check refuses what is not rendered here, rather than to render it differently.
+func (set *resourceSet) check() error {
+	switch {
+	case set.Spec.InputStrategy.Name != "" && set.Spec.InputStrategy.Name != "Flatten":
+		return fmt.Errorf("inputStrategy %s is not rendered offline", set.Spec.InputStrategy.Name)
+	case len(set.Spec.Steps) > 0 && (len(set.Spec.Resources) > 0 || set.Spec.ResourcesTemplate != ""):
+		return fmt.Errorf("steps exclude resources and resourcesTemplate")
+	}
+	for _, from := range set.Spec.InputsFrom {
+		if from.Name == "" {
+			return fmt.Errorf("inputsFrom needs the provider's name: a selector cannot be followed without a cluster")
+		}
+	}
+	return nil
+}
+
+// render makes the objects of all inputs. The first of several objects with one name stays; those whose annotation
+// switches reconciliation off are left out.
+func (set *resourceSet) render(inputs []map[string]any) ([]kubeObject, error) {
+	if len(inputs) == 0 && len(set.Spec.InputsFrom) == 0 && len(set.Spec.Inputs) == 0 {
+		inputs = []map[string]any{nil} // a set without inputs is rendered once
+	}
+	steps := []templates{set.Spec.templates}
+	for _, step := range set.Spec.Steps {
+		steps = append(steps, step.templates)
+	}
+	var objects []kubeObject
+	seen := map[string]bool{}
+	for _, step := range steps {
+		made, err := step.render(inputs)
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range made {
+			if textAt(obj, "metadata", "annotations", reconcileLabel) == "disabled" || seen[identity(obj)] {
+				continue
+			}
+			seen[identity(obj)] = true
+			set.mark(obj)
+			objects = append(objects, obj)
+		}
+	}
+	return objects, nil
+}
+
+func (t *templates) render(inputs []map[string]any) ([]kubeObject, error) {
+	var texts []string
+	for _, raw := range t.Resources {
+		text, err := yaml.JSONToYAML(raw)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, string(text))
+	}
+	if t.ResourcesTemplate != "" {
+		texts = append(texts, t.ResourcesTemplate)
+	}
+	var objects []kubeObject
+	for _, text := range texts {
+		for _, input := range inputs {
+			made, err := executeTemplate(text, input)
+			if err != nil {
+				if id, ok := input["id"].(string); ok {
+					err = fmt.Errorf("input %q: %w", id, err)
+				}
+				return nil, err
+			}
+			objects = append(objects, made...)
+		}
+	}
+	return objects, nil
+}
+
+// identity is what makes two objects the same one on a cluster.
+func identity(obj kubeObject) string {
+	group, _, grouped := strings.Cut(textAt(obj, "apiVersion"), "/")
+	if !grouped {
+		group = ""
+	}
+	return strings.Join([]string{group, textAt(obj, "kind"), textAt(obj, "metadata", "namespace"), textAt(obj, "metadata", "name")}, "/")
+}
+
+// mark adds the common metadata and the operator's labels, which win over the template's.
+func (set *resourceSet) mark(obj kubeObject) {
+	metadata, _ := obj["metadata"].(kubeObject)
+	if metadata == nil {
+		metadata = kubeObject{}
+		obj["metadata"] = metadata
+	}
+	add := func(field string, values map[string]string) {
+		if len(values) == 0 {
+			return
+		}
+		existing, _ := metadata[field].(kubeObject)
+		if existing == nil {
+			existing = kubeObject{}
+		}
+		for key, value := range values {
+			existing[key] = value
+		}
+		metadata[field] = existing
+	}
+	add("labels", set.Spec.CommonMetadata.Labels)
+	add("annotations", set.Spec.CommonMetadata.Annotations)
+	add("labels", map[string]string{ownerLabel + "name": set.Metadata.Name, ownerLabel + "namespace": set.Metadata.Namespace})
+}
+
+// inlineInputs are the inputs written in the ResourceSet itself.
+func (set *resourceSet) inlineInputs() ([]map[string]any, error) {
+	return prepareInputs(set.Spec.Inputs, nil, kindResourceSet, set.Metadata)
+}
+
+// prepareInputs turns inputs, as the API answers them, into what a template sees: the provider's defaults where an
+// input has nothing, numbers as Flux Operator reads them, and where the input came from.
+func prepareInputs(raw []map[string]json.RawMessage, defaults map[string]json.RawMessage, kind string, from objectName) ([]map[string]any, error) {
+	inputs := make([]map[string]any, 0, len(raw))
+	for _, in := range raw {
+		input := make(map[string]any, len(in)+len(defaults)+1)
+		for _, fields := range []map[string]json.RawMessage{defaults, in} {
+			for name, value := range fields {
+				v, err := throughFloat(value)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", name, err)
+				}
+				input[name] = v
+			}
+		}
+		input["provider"] = map[string]any{
+			"apiVersion": fluxAPIVersion, "kind": kind, "name": from.Name, "namespace": first(from.Namespace, fluxNamespace),
+		}
+		inputs = append(inputs, input)
+	}
+	return inputs, nil
+}
+
+// throughFloat decodes a value as the operator does: once with every number a float64, then as Kubernetes does. So
+// 1e3 becomes the integer 1000.
+func throughFloat(raw json.RawMessage) (any, error) {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, err
+	}
+	floats, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return decodeNumbers(floats)
+}
+
+// sources are the names of the providers that a set reads.
+func (set *resourceSet) sources() []string {
+	names := make([]string, len(set.Spec.InputsFrom))
+	for i, from := range set.Spec.InputsFrom {
+		names[i] = from.Name
+	}
+	slices.Sort(names) // as the operator orders them, whatever the order in the set
+	return slices.Compact(names)
+}
