@@ -67,6 +67,7 @@ func (s *session) app() *cli.App {
 		Commands: []*cli.Command{
 			s.clusterCommand(), s.namespaceCommand(), s.componentCommand(), s.roleBindingCommand(),
 			s.revisionCommand(), s.inputsCommand(), s.statusCommand(), s.demoCommand(),
+			s.bootstrapCommand(), s.renderCommand(),
 			s.configCommand(), s.completionCommand(), s.versionCommand(), s.completeCommand(), s.docsCommand(),
 		},
 		Reader: s.env.Stdin, Writer: s.env.Stdout, ErrWriter: s.env.Stderr,
