@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,9 +32,7 @@ type owned struct {
 // together with a named one.
 func ownedPatches(c *api.Cluster, component string) *owned {
 	o := &owned{values: api.PatchValues{}, owners: map[string][]string{}}
-	for path, v := range c.Patches[component] {
-		o.values[path] = v
-	}
+	maps.Copy(o.values, c.Patches[component])
 	for manager, paths := range c.PatchOwners[component] {
 		for _, path := range paths {
 			if _, ok := o.values[path]; ok {

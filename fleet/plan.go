@@ -212,7 +212,7 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 	}
 	changes := make([]change, len(r.Commit.Changes))
 	for i, ch := range r.Commit.Changes {
-		changes[i] = change{ch.Kind, ch.ID, ch.Before, ch.After}
+		changes[i] = change(ch)
 		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
 			changes[i].After = json.RawMessage(`"decommissioned"`) // its content holds the time
 		}

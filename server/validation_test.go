@@ -247,8 +247,8 @@ func TestShapeAndRulesAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.unchanged(func() {
-		p := w.put(demoCluster, `{"enviroment":"prod","labels":{"team":"not ok!"},"namespaces":[{"id":"podinfo"},{"id":"nobody"}]}`).problem(400, "validation_error")
-		require.ElementsMatch(t, []string{"/enviroment", "/labels/team", "/namespaces/1/id"}, p.pointers())
+		p := w.put(demoCluster, `{"environ":"prod","labels":{"team":"not ok!"},"namespaces":[{"id":"podinfo"},{"id":"nobody"}]}`).problem(400, "validation_error")
+		require.ElementsMatch(t, []string{"/environ", "/labels/team", "/namespaces/1/id"}, p.pointers())
 		p = w.post("/namespaces", `{"id":"Not A Label","deletion_policy":"burn","labels":{"a":"not ok!"}}`).problem(400, "validation_error")
 		require.ElementsMatch(t, []string{"/deletion_policy", "/id", "/labels/a"}, p.pointers())
 	})

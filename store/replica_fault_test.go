@@ -61,8 +61,10 @@ func TestReplicaFirstLoadFails(t *testing.T) {
 func TestReplicaHangingStore(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	r := store.NewReplica(store.Config{Store: w.faulty, Interval: time.Millisecond, QueryTimeout: 10 * time.Millisecond,
-		LoadTimeout: 10 * time.Millisecond, CommitTimeout: 10 * time.Millisecond})
+	r := store.NewReplica(store.Config{
+		Store: w.faulty, Interval: time.Millisecond, QueryTimeout: 10 * time.Millisecond,
+		LoadTimeout: 10 * time.Millisecond, CommitTimeout: 10 * time.Millisecond,
+	})
 	w.faulty.hang.Store(true)
 	require.ErrorIs(t, r.Load(t.Context()), context.DeadlineExceeded)
 	w.faulty.hang.Store(false)

@@ -46,6 +46,10 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 		_, res, err := r.compute(meta, edit)
 		return res, err
 	}
+	// Known to be out of reach: waiting for it in turns would keep the last writer for as long as all before it.
+	if s := r.Status(); s.LastError != nil {
+		return fleet.Result{}, unavailable(s.LastError)
+	}
 	// The writers of one process take turns: they would only make each other compute again.
 	if err := acquire(ctx, r.writing); err != nil {
 		return fleet.Result{}, unavailable(fmt.Errorf("waiting for other writers: %w", err))

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,20 +15,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// Backends of the store.
-const (
-	backendSQLite   = "sqlite"
-	backendMemory   = "memory"
-	backendPostgres = "postgres"
-)
-
 const defaultDatabaseURL = "sqlite://data/flux-resourceset.db?mode=rwc"
 
 // config is everything the server is told, checked as a whole.
 type config struct {
 	mode         string
-	backend      string
-	sqlite       sqlite.Config
+	db           database
 	tokens       server.Tokens
 	fallback     bool // the write token is the read token
 	seedFile     string
@@ -38,6 +30,7 @@ type config struct {
 	logFormat    string
 	environments []string
 	maxRemovals  int
+	startTimeout time.Duration
 	tls          server.TLSFiles
 }
 
@@ -61,14 +54,15 @@ func flags() []cli.Flag {
 	}
 	return []cli.Flag{
 		text("api-mode", "API_MODE", server.ModeReadOnly, "`MODE`: read-only (Flux polls only) or crud (everything)"),
-		text("store-backend", "STORE_BACKEND", "", "`BACKEND`: sqlite or memory; taken from the database URL when not set"),
-		text("database-url", "DATABASE_URL", defaultDatabaseURL, "`URL` of the store: sqlite://relative/path, sqlite:///absolute/path or sqlite::memory:"),
+		text("store-backend", "STORE_BACKEND", "", "`BACKEND`: sqlite, postgres or memory; taken from the database URL when not set"),
+		text("database-url", "DATABASE_URL", defaultDatabaseURL, "`URL` of the store: sqlite://relative/path, sqlite:///absolute/path, sqlite::memory: or postgres://user@host/database"),
 		secret("auth-token", "AUTH_TOKEN", "bearer `TOKEN` for reads (required)"),
 		secret("auth-token-previous", "AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for reads while it is rotated"),
 		secret("crud-auth-token", "CRUD_AUTH_TOKEN", "bearer `TOKEN` for writes and reads; the read token when not set"),
 		secret("crud-auth-token-previous", "CRUD_AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for writes while it is rotated"),
 		text("seed-file", "SEED_FILE", "", "JSON `FILE` loaded into a store that has never held a commit"),
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
+		&cli.DurationFlag{Name: "start-timeout", EnvVars: []string{"START_TIMEOUT"}, Value: 5 * time.Minute, Usage: "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"},
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
@@ -88,8 +82,8 @@ func readConfig(c *cli.Context) (config, error) {
 			Read: c.String("auth-token"), ReadPrevious: c.String("auth-token-previous"),
 			Write: c.String("crud-auth-token"), WritePrevious: c.String("crud-auth-token-previous"),
 		},
-		maxRemovals: c.Int("max-removals"),
-		tls:         server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
+		maxRemovals: c.Int("max-removals"), startTimeout: c.Duration("start-timeout"),
+		tls: server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
 	}
 	var problems []string
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -119,7 +113,9 @@ func readConfig(c *cli.Context) (config, error) {
 	if cfg.tokens.Write == "" {
 		cfg.tokens.Write, cfg.fallback = cfg.tokens.Read, true
 	}
-	problems = append(problems, cfg.readDatabase(c)...)
+	db, wrong := readDatabase(c)
+	cfg.db = db
+	problems = append(problems, wrong...)
 	problems = append(problems, cfg.readLogging(c)...)
 	for env := range strings.SplitSeq(c.String("environments"), ",") {
 		if env = strings.TrimSpace(env); env == "" || slices.Contains(cfg.environments, env) {
@@ -127,6 +123,9 @@ func readConfig(c *cli.Context) (config, error) {
 			break
 		}
 		cfg.environments = append(cfg.environments, env)
+	}
+	if cfg.startTimeout < 0 {
+		problem("START_TIMEOUT is %s: it must not be negative", cfg.startTimeout)
 	}
 	if cfg.maxRemovals < 0 {
 		problem("MAX_REMOVALS is %d: it must not be negative", cfg.maxRemovals)
@@ -163,51 +162,24 @@ func readable(path string) error {
 	return f.Close()
 }
 
-// readDatabase settles the backend from STORE_BACKEND and DATABASE_URL.
-func (cfg *config) readDatabase(c *cli.Context) []string {
-	raw := c.String("database-url")
-	scheme, _, _ := strings.Cut(raw, ":")
-	fromURL := map[string]string{"sqlite": backendSQLite, "postgres": backendPostgres, "postgresql": backendPostgres}[strings.ToLower(scheme)]
-	switch backend := strings.ToLower(c.String("store-backend")); backend {
-	case "":
-		cfg.backend = fromURL
+// readDatabase settles the store from STORE_BACKEND and DATABASE_URL.
+func readDatabase(c *cli.Context) (database, []string) {
+	backend := strings.ToLower(c.String("store-backend"))
+	switch backend {
 	case "memory", "in-memory", "in_memory":
-		cfg.backend = backendMemory
-	case backendSQLite, backendPostgres:
-		cfg.backend = backend
-		if fromURL != "" && fromURL != backend {
-			return []string{fmt.Sprintf("STORE_BACKEND is %s but DATABASE_URL is of %s", backend, fromURL)}
-		}
+		return sqliteDatabase{sqlite.Config{Memory: true}}, nil
+	case "", backendSQLite, backendPostgres:
 	default:
-		return []string{fmt.Sprintf("STORE_BACKEND is %q: it must be sqlite or memory", backend)}
+		return nil, []string{fmt.Sprintf("STORE_BACKEND is %q: it must be sqlite, postgres or memory", backend)}
 	}
-	switch cfg.backend {
-	case backendMemory:
-		cfg.sqlite = sqlite.Config{Memory: true}
-	case backendPostgres:
-		return []string{"DATABASE_URL: this version has no Postgres store yet; use sqlite"}
-	case backendSQLite:
-		parsed, err := sqlite.ParseURL(raw)
-		if err != nil {
-			return []string{fmt.Sprintf("DATABASE_URL: %v", err)}
-		}
-		cfg.sqlite = parsed
-		if parsed.Memory {
-			cfg.backend = backendMemory
-		}
-	default:
-		return []string{fmt.Sprintf("DATABASE_URL is %q: it must start with sqlite:", redact(raw))}
-	}
-	return nil
-}
-
-// redact takes the password out of a URL before it is shown.
-func redact(raw string) string {
-	u, err := url.Parse(raw)
+	db, err := parseDatabase(c.String("database-url"))
 	if err != nil {
-		return "not a URL"
+		return nil, []string{fmt.Sprintf("DATABASE_URL: %v", err)}
 	}
-	return u.Redacted()
+	if backend != "" && backend != db.name() && db.name() != backendMemory {
+		return nil, []string{fmt.Sprintf("STORE_BACKEND is %s but DATABASE_URL is of %s", backend, db.name())}
+	}
+	return db, nil
 }
 
 func (cfg *config) readLogging(c *cli.Context) (problems []string) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server"
@@ -22,61 +21,80 @@ const actorSystem = "system"
 // maxSeed is the largest seed file.
 const maxSeed = 256 << 20
 
-// openStore opens the store, first migrating, importing and seeding it where that is this process's business.
+// openStore opens the store, first migrating, importing and seeding it where that is this process's business. When the
+// store is one that may be waited for, what comes back opens itself as soon as it can.
 func openStore(ctx context.Context, cfg config, rules fleet.Rules, logger *slog.Logger) (store.Store, error) {
 	seed, err := readSeed(cfg.seedFile)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.sqlite.Memory {
-		st, err := sqlite.Open(ctx, cfg.sqlite)
-		if err != nil {
-			return nil, err
-		}
-		return st, seedStore(ctx, st, rules, seed, "seeded from SEED_FILE", logger)
-	}
-	if _, err := os.Stat(cfg.sqlite.Path); cfg.mode == server.ModeCRUD || seed != nil && errors.Is(err, os.ErrNotExist) {
-		if err := prepare(ctx, cfg, rules, seed, logger); err != nil {
-			return nil, err
-		}
-	}
-	cfg.sqlite.ReadOnly = cfg.sqlite.ReadOnly || cfg.mode == server.ModeReadOnly
-	open := func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, cfg.sqlite) }
-	st, err := open(ctx)
+	o := opener{cfg, rules, seed, logger}
+	st, err := o.open(ctx)
 	if err != nil && mayWait(cfg, err) {
-		logger.WarnContext(ctx, "the store is not there yet: waiting for a process with API_MODE=crud to initialise it", "path", cfg.sqlite.Path)
-		return store.NewLazy(open), nil
+		logger.WarnContext(ctx, "the store cannot be opened yet; trying again", "store", cfg.db.where(), "error", err)
+		return store.NewLazy(o.open), nil
 	}
 	return st, err
 }
 
-// prepare brings a SQLite file to the state that a server starts from.
-func prepare(ctx context.Context, cfg config, rules fleet.Rules, seed fleet.Seed, logger *slog.Logger) error {
-	imported, err := readReference(ctx, cfg.sqlite.Path)
+type opener struct {
+	cfg    config
+	rules  fleet.Rules
+	seed   fleet.Seed
+	logger *slog.Logger
+}
+
+// fills tells whether this process may create and seed the store: in mode crud, and in either mode when it is the only
+// one that could, for a store in memory or a seed without a file.
+func (o opener) fills() bool {
+	lite, ok := o.cfg.db.(sqliteDatabase)
+	return o.cfg.mode == server.ModeCRUD || ok && lite.cfg.Memory || ok && o.seed != nil && !lite.exists()
+}
+
+func (o opener) open(ctx context.Context) (store.Store, error) {
+	if !o.fills() {
+		return o.cfg.db.open(ctx, true)
+	}
+	seed, reason, err := o.prepare(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	reason := "seeded from SEED_FILE"
-	if imported != nil {
-		seed, reason = imported, "imported from the reference's database"
-	}
-	// Before anything is written: the file stays as it is unless all of it can be taken over.
-	if err := server.CheckSeed(seed, rules); err != nil {
-		return fmt.Errorf("%s cannot be used: %w", map[bool]string{true: cfg.sqlite.Path, false: cfg.seedFile}[imported != nil], explain(err))
-	}
-	if err := os.MkdirAll(filepath.Dir(cfg.sqlite.Path), 0o750); err != nil {
-		return err
-	}
-	if err := sqlite.Migrate(ctx, cfg.sqlite.Path); err != nil {
-		return err
-	}
-	writable := cfg.sqlite
-	writable.ReadOnly = false
-	st, err := sqlite.Open(ctx, writable)
+	st, err := o.cfg.db.open(ctx, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(seedStore(ctx, st, rules, seed, reason, logger), st.Close())
+	if err := seedStore(ctx, st, o.rules, seed, reason, o.logger); err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	if o.cfg.mode == server.ModeCRUD || o.cfg.db.name() == backendMemory {
+		return st, nil
+	}
+	if err := st.Close(); err != nil {
+		return nil, err
+	}
+	return o.cfg.db.open(ctx, true)
+}
+
+// prepare brings the schema up to date and says what an empty store is to be filled with.
+func (o opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
+	seed, reason, from := o.seed, "seeded from SEED_FILE", o.cfg.seedFile
+	if lite, ok := o.cfg.db.(sqliteDatabase); ok && !lite.cfg.Memory {
+		imported, err := readReference(ctx, lite.cfg.Path)
+		if err != nil {
+			return nil, "", err
+		}
+		if imported != nil {
+			seed, reason, from = imported, "imported from the reference's database", lite.cfg.Path
+		}
+	}
+	// Before anything is written: the store stays as it is unless all of it can be taken over.
+	if err := server.CheckSeed(seed, o.rules); err != nil {
+		return nil, "", fmt.Errorf("%s cannot be used: %w", from, explain(err))
+	}
+	if o.cfg.db.name() == backendMemory {
+		return seed, reason, nil
+	}
+	return seed, reason, o.cfg.db.migrate(ctx)
 }
 
 func seedStore(ctx context.Context, st store.Store, rules fleet.Rules, seed fleet.Seed, reason string, logger *slog.Logger) error {

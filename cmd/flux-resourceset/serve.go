@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -46,7 +47,7 @@ func serve(c *cli.Context) error {
 	}
 	srv, err := server.New(server.Config{
 		Mode: cfg.mode, Replica: replica, History: st, Tokens: cfg.tokens,
-		Version: version, StoreName: cfg.backend, Spec: spec, Logger: logger,
+		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger,
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())
@@ -55,10 +56,25 @@ func serve(c *cli.Context) error {
 	return errors.Join(err, st.Close())
 }
 
-// mayWait tells whether a process may start without a fleet and wait for one: a read-only process does, for a store
-// that a crud process has yet to initialise or that does not answer at the moment.
+// mayWait tells whether a process may start without a fleet and wait for one: for a server that does not answer at the
+// moment, and a read-only process also for a store that a crud process has yet to initialise.
 func mayWait(cfg config, err error) bool {
-	return cfg.mode == server.ModeReadOnly && (errors.Is(err, store.ErrNotInitialised) || errors.Is(err, store.ErrUnavailable))
+	readOnly := cfg.mode == server.ModeReadOnly
+	return readOnly && errors.Is(err, store.ErrNotInitialised) ||
+		(readOnly || cfg.db.name() == backendPostgres) && errors.Is(err, store.ErrUnavailable)
+}
+
+// watchStart ends the program when it has had nothing to serve for too long.
+func watchStart(ctx context.Context, replica *store.Replica, patience time.Duration, giveUp context.CancelCauseFunc) {
+	if patience == 0 {
+		return
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	// A fleet without a commit is loaded, too.
+	if err := replica.WaitFor(waiting, 0); err != nil && ctx.Err() == nil {
+		giveUp(fmt.Errorf("there is still no fleet to serve after %s: %w", patience, cmp.Or(replica.Status().LastError, err)))
+	}
 }
 
 func listen(ctx context.Context, cfg config, srv *server.Server, replica *store.Replica, logger *slog.Logger) error {
@@ -73,6 +89,9 @@ func listen(ctx context.Context, cfg config, srv *server.Server, replica *store.
 	if err != nil {
 		return err
 	}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	go watchStart(ctx, replica, cfg.startTimeout, giveUp)
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -80,10 +99,13 @@ func listen(ctx context.Context, cfg config, srv *server.Server, replica *store.
 		replica.Run(following)
 	}()
 	logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("addr", ln.Addr().String()), slog.String("mode", cfg.mode),
-		slog.String("store", cfg.backend), slog.Bool("tls", tlsConfig != nil), slog.String("version", version))
+		slog.String("store", cfg.db.name()), slog.Bool("tls", tlsConfig != nil), slog.String("version", version))
 	err = server.Serve(ctx, ln, srv.Handler(), tlsConfig, logger)
 	stopFollowing()
 	<-done
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
 	logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
 	return err
 }

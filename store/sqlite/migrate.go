@@ -76,7 +76,7 @@ func ignoreNoChange(err error) error {
 
 // create makes an empty file, which is an empty database. SQLite itself would make one that everybody can read.
 func create(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o640)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

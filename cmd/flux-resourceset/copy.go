@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+func copyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "copy", Usage: "copy a whole store with its history into an empty one, and compare the two", OnUsageError: usageError,
+		Description: "For moving between SQLite and Postgres, and for backups. Stop the processes that write to the source first: " +
+			"what they commit meanwhile is not copied. The target must never have held a commit; its schema is created.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "from", Usage: "`URL` of the store to copy"},
+			&cli.StringFlag{Name: "to", Usage: "`URL` of the empty store"},
+		},
+		Action: copyStore,
+	}
+}
+
+func copyStore(c *cli.Context) (err error) {
+	var problems []string
+	parse := func(flag string) database {
+		db, err := parseDatabase(c.String(flag))
+		switch {
+		case c.String(flag) == "":
+			problems = append(problems, "--"+flag+" is required: the URL of a store")
+		case err != nil:
+			problems = append(problems, fmt.Sprintf("--%s: %v", flag, err))
+		}
+		return db
+	}
+	from, to := parse("from"), parse("to")
+	if len(problems) > 0 {
+		return &configError{problems}
+	}
+	source, err := from.open(c.Context, true)
+	if err != nil {
+		return fmt.Errorf("--from: %w", err)
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	if err := to.migrate(c.Context); err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
+	target, err := to.open(c.Context, false)
+	if err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	importer, ok := target.(store.Importer)
+	if !ok {
+		return fmt.Errorf("--to: a %s store cannot be copied into", to.name())
+	}
+	var last store.Progress
+	progress := newProgress(c)
+	if err := store.Copy(c.Context, source, importer, func(p store.Progress) { last = p; progress(p) }); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "copied %d revisions from %s to %s; both are the same\n", last.Of, from.where(), to.where())
+	return err
+}
+
+// newProgress shows a line on a terminal that is written over, twice a second at the most; nothing elsewhere.
+func newProgress(c *cli.Context) func(store.Progress) {
+	if !isTerminal(c.App.ErrWriter) {
+		return func(store.Progress) {}
+	}
+	var shown time.Time
+	return func(p store.Progress) {
+		now := time.Now()
+		if now.Sub(shown) < 500*time.Millisecond && p.Revision != p.Of {
+			return
+		}
+		shown = now
+		doing, end := "copying", ""
+		if p.Verifying {
+			doing = "comparing"
+		}
+		if p.Revision == p.Of {
+			end = "\n"
+		}
+		fmt.Fprintf(c.App.ErrWriter, "\r\033[K%s revision %d of %d%s", doing, p.Revision, p.Of, end)
+	}
+}

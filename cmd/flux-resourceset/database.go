@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/postgres"
+	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
+)
+
+// database is what DATABASE_URL names: a store that can be opened and whose schema can be managed.
+type database interface {
+	// name is the backend's, as STORE_BACKEND has it.
+	name() string
+	// where is shown to people; it holds no secret.
+	where() string
+	open(ctx context.Context, readOnly bool) (store.Store, error)
+	migrate(ctx context.Context) error
+	migrateDown(ctx context.Context, steps int) error
+	status(ctx context.Context) (schemaStatus, error)
+}
+
+type schemaStatus struct {
+	current, newest int
+	dirty           bool
+}
+
+// Backends of the store.
+const (
+	backendSQLite   = "sqlite"
+	backendMemory   = "memory"
+	backendPostgres = "postgres"
+)
+
+// parseDatabase reads a database URL.
+func parseDatabase(raw string) (database, error) {
+	scheme, _, _ := strings.Cut(raw, ":")
+	switch strings.ToLower(scheme) {
+	case "sqlite":
+		cfg, err := sqlite.ParseURL(raw)
+		if err != nil {
+			return nil, err
+		}
+		return sqliteDatabase{cfg}, nil
+	case "postgres", "postgresql":
+		cfg, err := postgres.ParseURL(raw)
+		if err != nil {
+			return nil, err
+		}
+		return postgresDatabase{cfg}, nil
+	}
+	return nil, fmt.Errorf("%q must start with sqlite: or postgres:", redact(raw))
+}
+
+// redact takes the password out of a URL before it is shown.
+func redact(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "not a URL"
+	}
+	return u.Redacted()
+}
+
+type sqliteDatabase struct{ cfg sqlite.Config }
+
+func (d sqliteDatabase) name() string {
+	if d.cfg.Memory {
+		return backendMemory
+	}
+	return backendSQLite
+}
+
+func (d sqliteDatabase) where() string {
+	if d.cfg.Memory {
+		return "memory"
+	}
+	return d.cfg.Path
+}
+
+func (d sqliteDatabase) open(ctx context.Context, readOnly bool) (store.Store, error) {
+	cfg := d.cfg
+	cfg.ReadOnly = cfg.ReadOnly || readOnly && !cfg.Memory // what is in memory is nobody else's to fill
+	st, err := sqlite.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+var errMemory = &configError{[]string{"a memory store has no schema to manage"}}
+
+func (d sqliteDatabase) migrate(ctx context.Context) error {
+	if d.cfg.Memory {
+		return errMemory
+	}
+	if err := os.MkdirAll(filepath.Dir(d.cfg.Path), 0o750); err != nil {
+		return err
+	}
+	return sqlite.Migrate(ctx, d.cfg.Path)
+}
+
+func (d sqliteDatabase) migrateDown(ctx context.Context, steps int) error {
+	if d.cfg.Memory {
+		return errMemory
+	}
+	return sqlite.MigrateDown(ctx, d.cfg.Path, steps)
+}
+
+func (d sqliteDatabase) status(ctx context.Context) (schemaStatus, error) {
+	if d.cfg.Memory {
+		return schemaStatus{}, errMemory
+	}
+	s, err := sqlite.Status(ctx, d.cfg.Path)
+	return schemaStatus{s.Current, s.Newest, s.Dirty}, err
+}
+
+// exists tells whether the file is there.
+func (d sqliteDatabase) exists() bool {
+	_, err := os.Stat(d.cfg.Path)
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+type postgresDatabase struct{ cfg postgres.Config }
+
+func (d postgresDatabase) name() string  { return backendPostgres }
+func (d postgresDatabase) where() string { return redact(d.cfg.URL) }
+
+func (d postgresDatabase) open(ctx context.Context, readOnly bool) (store.Store, error) {
+	cfg := d.cfg
+	cfg.ReadOnly = readOnly
+	st, err := postgres.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+func (d postgresDatabase) migrate(ctx context.Context) error { return postgres.Migrate(ctx, d.cfg.URL) }
+
+func (d postgresDatabase) migrateDown(ctx context.Context, steps int) error {
+	return postgres.MigrateDown(ctx, d.cfg.URL, steps)
+}
+
+func (d postgresDatabase) status(ctx context.Context) (schemaStatus, error) {
+	s, err := postgres.Status(ctx, d.cfg.URL)
+	return schemaStatus{s.Current, s.Newest, s.Dirty}, err
+}
