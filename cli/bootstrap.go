@@ -30,12 +30,12 @@ func (s *session) bootstrapCommand() *cli.Command {
 			"Flux Operator must be installed on the cluster. CLUSTER is an id or a DNS name.\n\n" +
 			"The token is never this program's own: name a Secret that is on the cluster, or give the token in a file.\n\n" +
 			exampleText(
-				"bootstrap demo-cluster-01 --api-url https://flux-api.example.com | kubectl apply -f -",
-				"bootstrap demo-cluster-01 --api-url https://flux-api.example.com --token-file poll-token | kubectl apply -f -",
-				"bootstrap demo-cluster-01 --api-url https://flux-api.example.com --values > values.yaml",
+				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com | kubectl apply -f -",
+				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --token-file poll-token | kubectl apply -f -",
+				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --values > values.yaml",
 			),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "api-url", Usage: "`URL` of the API as the cluster reaches it (default: the one this program uses)"},
+			&cli.StringFlag{Name: "poll-url", Usage: "`URL` of the API as the cluster reaches it (default: the one this program uses, --api-url)"},
 			&cli.StringFlag{Name: "token-secret", Value: tokenSecret, Usage: "`NAME` of the Secret in " + fluxNamespace + " whose key token is the poll token"},
 			&cli.StringFlag{Name: "token-file", Usage: "print that Secret too, with the token in `FILE`; - is standard input"},
 			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + fluxNamespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
@@ -65,12 +65,12 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	id := identityOf{url: c.String("api-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret")}
+	id := identityOf{url: c.String("poll-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret")}
 	if id.url == "" {
 		id.url = s.settings.url
 	}
 	id.url = strings.TrimRight(id.url, "/")
-	if err := s.checkAPIURL(id); err != nil {
+	if err := s.checkPollURL(id); err != nil {
 		return err
 	}
 	if c.IsSet("interval") {
@@ -100,18 +100,18 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 	return s.printObjects(c, objects)
 }
 
-func (s *session) checkAPIURL(id identityOf) error {
+func (s *session) checkPollURL(id identityOf) error {
 	u, err := url.Parse(id.url)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
-		return usageErrorf("--api-url must be an https:// or http:// URL")
+		return usageErrorf("--poll-url must be an https:// or http:// URL")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return usageErrorf("--api-url must have no user, query or fragment")
+		return usageErrorf("--poll-url must have no user, query or fragment")
 	case u.Scheme == "http" && id.tlsSecret != "":
 		return usageErrorf("--tls-secret needs an https:// URL")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
-		s.note("The cluster is told to ask %s, which is itself: give --api-url unless that is meant.", id.url)
+		s.note("The cluster is told to ask %s, which is itself: give --poll-url unless that is meant.", id.url)
 	}
 	return nil
 }

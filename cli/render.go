@@ -194,7 +194,11 @@ func (s *session) printObjects(c *cli.Context, objects []kubeObject) error {
 func documents(objects []kubeObject) (string, error) {
 	var b strings.Builder
 	for _, obj := range objects {
-		text, err := yaml.Marshal(obj)
+		raw, err := json.Marshal(obj)
+		if err != nil {
+			return "", err
+		}
+		text, err := yaml.JSONToYAML(escapeForYAML(raw))
 		if err != nil {
 			return "", err
 		}
@@ -202,4 +206,19 @@ func documents(objects []kubeObject) (string, error) {
 		b.Write(text)
 	}
 	return b.String(), nil
+}
+
+// escapeForYAML escapes, in JSON, the characters that JSON may hold as they are and YAML refuses or takes for a line's
+// end. In JSON they can only stand inside strings.
+func escapeForYAML(raw []byte) []byte {
+	var b strings.Builder
+	for _, r := range string(raw) {
+		switch {
+		case (r >= 0x7f && r <= 0x9f) || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff:
+			_, _ = fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return []byte(b.String())
 }
