@@ -90,13 +90,18 @@ func (s *State) Inputs(d *Document, r Resource) (any, error) {
 	return inputs, err
 }
 
-// inputs merges a cluster with the definitions it is assigned, in the order of assignment. A mistake in here must
-// not look like an empty list, so the lists are only made once everything has been resolved.
+// inputs merges a cluster with the definitions it is assigned, in the order of assignment.
 func (s *State) inputs(d *Document, r Resource) (any, []*Document, error) {
+	return s.inputsOnly(d, r, nil)
+}
+
+// inputsOnly is inputs without those that only does not name; nil names all. A mistake in here must not look like an
+// empty list, so the lists are only made once everything has been resolved.
+func (s *State) inputsOnly(d *Document, r Resource, only map[string]bool) (any, []*Document, error) {
 	c := d.Cluster()
 	a := assignments[r]
-	deps := make([]*Document, 0, len(a.ids(c)))
-	for _, id := range a.ids(c) {
+	var deps []*Document
+	for id := range a.each(c) {
 		def, ok := s.docs[a.kind][id]
 		if !ok {
 			return nil, nil, errorf(CodeUnresolved, "cluster %q refers to the %s %q, which is not in the store", c.ID, nouns[a.kind], id)
@@ -106,7 +111,7 @@ func (s *State) inputs(d *Document, r Resource) (any, []*Document, error) {
 	block := fluxCluster(c)
 	switch r {
 	case PlatformComponents:
-		inputs, err := componentInputs(c, deps, block)
+		inputs, err := componentInputs(c, deps, block, only)
 		return inputs, deps, err
 	case Namespaces:
 		return mapDocs(deps, func(def *Document) api.FluxNamespace { return namespaceInput(def.namespace(), block) }), deps, nil
@@ -115,7 +120,7 @@ func (s *State) inputs(d *Document, r Resource) (any, []*Document, error) {
 	}
 }
 
-func componentInputs(c *api.Cluster, deps []*Document, block api.FluxCluster) ([]api.FluxPlatformComponent, error) {
+func componentInputs(c *api.Cluster, deps []*Document, block api.FluxCluster, only map[string]bool) ([]api.FluxPlatformComponent, error) {
 	on := make(map[string]string, len(deps))
 	for i, e := range c.PlatformComponents {
 		if e.Enabled {
@@ -124,6 +129,9 @@ func componentInputs(c *api.Cluster, deps []*Document, block api.FluxCluster) ([
 	}
 	inputs := make([]api.FluxPlatformComponent, 0, len(deps))
 	for i, e := range c.PlatformComponents {
+		if only != nil && !only[e.ID] {
+			continue
+		}
 		in, err := componentInput(deps[i].Component(), e, c.Patches[e.ID], block, on)
 		if err != nil {
 			return nil, errorf(CodeUnresolved, "cluster %q: %v", c.ID, err)

@@ -299,7 +299,7 @@ func (b *Batch) ifAssigned(component string, edit func(string) (*Document, error
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(assignments[PlatformComponents].ids(doc.Cluster()), component) {
+		if !assignments[PlatformComponents].has(doc.Cluster(), component) {
 			return nil, errNotAssigned
 		}
 		return edit(cluster)

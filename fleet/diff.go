@@ -19,11 +19,11 @@ func fieldChanges(before, after any) ([]api.FieldChange, error) {
 	if err != nil || bytes.Equal(was, is) {
 		return nil, err
 	}
-	x, err := ParseObject(was)
+	x, err := decodeOwn(was)
 	if err != nil {
 		return nil, err
 	}
-	y, err := ParseObject(is)
+	y, err := decodeOwn(is)
 	if err != nil {
 		return nil, err
 	}

@@ -226,7 +226,7 @@ func (v *verdict) referers(edits []edit) {
 		}
 		now, was := &checker{next: v.next}, &checker{next: v.base}
 		for r, a := range assignments {
-			if ids := changed[a.kind]; ids != nil && slices.ContainsFunc(a.ids(doc.Cluster()), func(id string) bool { return ids[id] }) {
+			if a.hasAny(doc.Cluster(), changed[a.kind]) {
 				checkSizes(now, doc, Resource(r))
 			}
 		}

@@ -185,6 +185,15 @@ func (p *jsonParser) number(at string, n json.Number) {
 	}
 }
 
+// decodeOwn reads JSON that canonical wrote: ParseObject without the checks that only JSON from outside needs.
+func decodeOwn(body []byte) (map[string]any, error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var obj map[string]any
+	err := dec.Decode(&obj)
+	return obj, err
+}
+
 // canonical writes a document as it is stored and compared: compact, keys sorted, numbers as they were written.
 func canonical(v any) (json.RawMessage, error) {
 	var b bytes.Buffer

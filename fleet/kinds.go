@@ -1,6 +1,11 @@
 package fleet
 
-import "github.com/flux-resourceset/flux-resourceset/gen/api"
+import (
+	"iter"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
 
 // kindRules is what the fleet knows about one kind of document. A new kind is one of these, in a file of its own.
 type kindRules struct {
@@ -45,19 +50,46 @@ func Kinds() []Kind {
 type assigned struct {
 	kind  Kind
 	field string
-	ids   func(c *api.Cluster) []string
+	// each yields the ids of a cluster's list, in order.
+	each func(c *api.Cluster) iter.Seq[string]
 }
 
 var assignments = []assigned{
-	{KindComponent, "platform_components", func(c *api.Cluster) []string {
-		return idsOf(c.PlatformComponents, func(e api.ComponentAssignment) string { return e.ID })
+	{KindComponent, "platform_components", func(c *api.Cluster) iter.Seq[string] {
+		return idsOf(c.PlatformComponents, func(e *api.ComponentAssignment) string { return e.ID })
 	}},
-	{KindNamespace, "namespaces", func(c *api.Cluster) []string {
-		return idsOf(c.Namespaces, func(e api.NamespaceRef) string { return e.ID })
+	{KindNamespace, "namespaces", func(c *api.Cluster) iter.Seq[string] {
+		return idsOf(c.Namespaces, func(e *api.NamespaceRef) string { return e.ID })
 	}},
-	{KindRoleBinding, "rolebindings", func(c *api.Cluster) []string {
-		return idsOf(c.Rolebindings, func(e api.RoleBindingRef) string { return e.ID })
+	{KindRoleBinding, "rolebindings", func(c *api.Cluster) iter.Seq[string] {
+		return idsOf(c.Rolebindings, func(e *api.RoleBindingRef) string { return e.ID })
 	}},
+}
+
+// ids is each as a list.
+func (a assigned) ids(c *api.Cluster) []string { return slices.Collect(a.each(c)) }
+
+// has tells whether a cluster is assigned a definition.
+func (a assigned) has(c *api.Cluster, id string) bool {
+	for have := range a.each(c) {
+		if have == id {
+			return true
+		}
+	}
+	return false
+}
+
+// hasAny tells whether a cluster is assigned one of some definitions.
+func (a assigned) hasAny(c *api.Cluster, ids map[string]bool) bool {
+	if len(ids) == 0 {
+		return false
+	}
+	for have := range a.each(c) {
+		if ids[have] {
+			return true
+		}
+	}
+	return false
 }
 
 func assignmentOf(kind Kind) (assigned, bool) {
@@ -69,12 +101,14 @@ func assignmentOf(kind Kind) (assigned, bool) {
 	return assigned{}, false
 }
 
-func idsOf[T any](entries []T, id func(T) string) []string {
-	ids := make([]string, len(entries))
-	for i, e := range entries {
-		ids[i] = id(e)
+func idsOf[T any](entries []T, id func(*T) string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range entries {
+			if !yield(id(&entries[i])) {
+				return
+			}
+		}
 	}
-	return ids
 }
 
 // readOnly are the fields the server fills in. In a request they are ignored, so that what a GET answered can be

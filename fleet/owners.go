@@ -205,7 +205,7 @@ func (tx *Tx) editPatches(cluster, component string, body []byte, opt PatchOptio
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(assignments[PlatformComponents].ids(doc.Cluster()), component) {
+	if !assignments[PlatformComponents].has(doc.Cluster(), component) {
 		return nil, errorf(CodeNotFound, "component %q is not assigned to cluster %q", component, cluster)
 	}
 	request, err := ParseObject(body)

@@ -50,9 +50,10 @@ type removals struct {
 
 // removalsOn compares a cluster's lists before and after. Not counted is what Flux does not uninstall: a component
 // that was disabled already, a namespace with deletion policy orphan, and a cluster that is forgotten.
-func removalsOn(base, next *State, before, after *Document) removals {
+func removalsOn(base, next *State, a affected) removals {
 	var r removals
-	if before == nil || before.Deleted() || after == nil {
+	before, after := a.before, a.after
+	if before == nil || before.Deleted() || after == nil || before == after && !a.retyped {
 		return r
 	}
 	was, is := before.Cluster(), after.Cluster()
@@ -91,7 +92,7 @@ func (r Result) confirmation() string {
 	total, clusters := 0, 0
 	namespaces := map[string]int{}
 	for _, a := range r.affected() {
-		lost := removalsOn(r.base, r.State, a.before, a.after)
+		lost := removalsOn(r.base, r.State, a)
 		if lost.count > 0 {
 			clusters++
 		}
@@ -119,6 +120,7 @@ type affected struct {
 	id            string
 	before, after *Document
 	changed       map[Kind]map[string]bool // definitions that changed
+	retyped       bool                     // a component is deployed in another way
 }
 
 // affected are the clusters that change or refer to a definition that does, sorted by id.
@@ -135,9 +137,14 @@ func (r Result) affected() []affected {
 		}
 		changed[ch.Kind][ch.ID] = true
 	}
+	retyped := false
+	for id := range changed[KindComponent] {
+		was, is := r.base.docs[KindComponent][id], r.State.docs[KindComponent][id]
+		retyped = retyped || was != nil && is != nil && was.Component().Type != is.Component().Type
+	}
 	out := []affected{}
 	add := func(id string) {
-		out = append(out, affected{id, r.base.docs[KindCluster][id], r.State.docs[KindCluster][id], changed})
+		out = append(out, affected{id, r.base.docs[KindCluster][id], r.State.docs[KindCluster][id], changed, retyped})
 	}
 	for id := range edited {
 		add(id)
@@ -155,7 +162,7 @@ func (r Result) affected() []affected {
 
 func refersTo(c *api.Cluster, changed map[Kind]map[string]bool) bool {
 	for _, a := range assignments {
-		if ids := changed[a.kind]; ids != nil && slices.ContainsFunc(a.ids(c), func(id string) bool { return ids[id] }) {
+		if a.hasAny(c, changed[a.kind]) {
 			return true
 		}
 	}
@@ -179,7 +186,7 @@ func (r Result) Plan() (api.Plan, error) {
 			continue
 		}
 		plan.Totals.Clusters++
-		plan.Totals.Removals += removalsOn(r.base, r.State, a.before, a.after).count
+		plan.Totals.Removals += removalsOn(r.base, r.State, a).count
 		for _, e := range group.Effect {
 			plan.Totals.Added += len(e.Added)
 			plan.Totals.Changed += len(e.Changed)
@@ -303,7 +310,10 @@ func (a affected) interesting(next *State, res Resource) map[string]bool {
 	}
 	changed := a.changed[assignments[res].kind]
 	look := map[string]bool{}
-	for _, id := range assignments[res].ids(a.after.Cluster()) {
+	if len(changed) == 0 {
+		return look
+	}
+	for id := range assignments[res].each(a.after.Cluster()) {
 		doc, ok := next.Get(assignments[res].kind, id)
 		if changed[id] || ok && res == PlatformComponents && slices.ContainsFunc(doc.Component().DependsOn, func(dep string) bool { return changed[dep] }) {
 			look[id] = true
@@ -336,7 +346,7 @@ func inputsByID(s *State, d *Document, res Resource, look map[string]bool) (inpu
 	if look != nil && len(look) == 0 {
 		return out, nil
 	}
-	inputs, _, err := s.inputs(d, res)
+	inputs, _, err := s.inputsOnly(d, res, look)
 	if err != nil {
 		return out, err
 	}
@@ -395,5 +405,5 @@ func asObject(value any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ParseObject(body)
+	return decodeOwn(body)
 }

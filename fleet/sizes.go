@@ -69,15 +69,14 @@ func clusterBound(c *api.Cluster) int {
 // bound is at least the size of a cluster's answer.
 func (s *State) bound(d *Document, r Resource) int {
 	c := d.Cluster()
-	block := encodedSize(fluxCluster(c))
 	a := assignments[r]
 	n := envelopeBytes
 	if r == PlatformComponents {
 		n += d.bound
 	}
-	for _, id := range a.ids(c) {
+	for id := range a.each(c) {
 		if def, ok := s.docs[a.kind][id]; ok {
-			n += def.bound + block
+			n += def.bound + d.block
 		}
 	}
 	return n

@@ -215,6 +215,7 @@ type Document struct {
 	Record
 	value   any // *api.Cluster, *api.PlatformComponent, *api.Namespace or *api.RoleBinding
 	bound   int // see sizes.go
+	block   int // size of a cluster's own block, which every input repeats
 	answers *answers
 }
 
@@ -229,8 +230,8 @@ func newDocument(rec Record) (*Document, error) {
 	}
 	doc := &Document{Record: rec, value: value}
 	doc.bound = kind.bound(value)
-	if rec.Kind == KindCluster {
-		doc.answers = &answers{}
+	if c, ok := value.(*api.Cluster); ok {
+		doc.answers, doc.block = &answers{}, encodedSize(fluxCluster(c))
 	}
 	return doc, nil
 }

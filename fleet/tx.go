@@ -256,7 +256,7 @@ func (tx *Tx) users(kind Kind, id string) []*Document {
 	var out []*Document
 	tx.each(func(d *Document) {
 		switch {
-		case d.Kind == KindCluster && assignable && !d.Deleted() && slices.Contains(a.ids(d.Cluster()), id),
+		case d.Kind == KindCluster && assignable && !d.Deleted() && a.has(d.Cluster(), id),
 			d.Kind == KindComponent && kind == KindComponent && slices.Contains(d.Component().DependsOn, id):
 			out = append(out, d)
 		}

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -283,4 +284,56 @@ func BenchmarkWrite(b *testing.B) {
 			b.ReportMetric(float64((own-sync).Microseconds())/float64(n)/1000, "over-sync-ms")
 		})
 	}
+}
+
+// BenchmarkCatalogChange: a change to a catalog entry that every one of 10,000 clusters uses, and the plan of it.
+func BenchmarkCatalogChange(b *testing.B) {
+	_, replica := fleetOf(b, 10_000, 30)
+	n := 0
+	change := func(tx *fleet.Tx) error {
+		n++
+		_, err := tx.Patch(fleet.KindComponent, "component-7", fmt.Appendf(nil, `{"component_version":"2.0.%d"}`, n))
+		return err
+	}
+	b.Run("commit", func(b *testing.B) {
+		for b.Loop() {
+			_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, change)
+			require.NoError(b, err)
+		}
+		b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "commit-ms")
+	})
+	b.Run("plan", func(b *testing.B) {
+		for b.Loop() {
+			res, err := replica.Update(b.Context(), store.Meta{Actor: "bench", DryRun: true}, change)
+			require.NoError(b, err)
+			plan, err := res.Plan()
+			require.NoError(b, err)
+			require.Equal(b, 10_000, plan.Totals.Clusters)
+		}
+		b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "plan-ms")
+	})
+}
+
+// BenchmarkFleetInMemory: what a fleet of 10,000 clusters with 30 components takes, before and after all were polled.
+func BenchmarkFleetInMemory(b *testing.B) {
+	for b.Loop() {
+		_, replica := fleetOf(b, 10_000, 30)
+		b.ReportMetric(heapMiB(), "loaded-MiB")
+		st := replica.State()
+		for _, d := range st.All(fleet.KindCluster) {
+			for _, r := range []fleet.Resource{fleet.PlatformComponents, fleet.Namespaces, fleet.RoleBindings} {
+				_, err := st.Answer(d, r)
+				require.NoError(b, err)
+			}
+		}
+		b.ReportMetric(heapMiB(), "polled-MiB")
+		runtime.KeepAlive(st)
+	}
+}
+
+func heapMiB() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc) / (1 << 20)
 }
