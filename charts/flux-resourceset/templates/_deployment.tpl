@@ -1,0 +1,201 @@
+{{/* The pods of one part: (dict "root" $ "part" crud or readonly "values" the part's values "mode" API_MODE) */}}
+{{- define "api.deployment" -}}
+{{- $root := .root }}
+{{- $v := $root.Values }}
+{{- $sqlite := eq $v.store.backend "sqlite" }}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ $v.name }}-{{ .part }}
+  labels:
+    {{- include "api.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .part }}
+spec:
+  {{- if not .values.autoscaling.enabled }}
+  replicas: {{ .values.replicas }}
+  {{- end }}
+  {{- if $sqlite }}
+  # Two pods on one SQLite file would corrupt it: the old one goes before the new one comes.
+  strategy: {type: Recreate}
+  {{- else }}
+  strategy:
+    rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
+  {{- end }}
+  selector:
+    matchLabels:
+      {{- include "api.selector" $root | nindent 6 }}
+      app.kubernetes.io/component: {{ .part }}
+  template:
+    metadata:
+      labels:
+        {{- include "api.labels" $root | nindent 8 }}
+        app.kubernetes.io/component: {{ .part }}
+      annotations:
+        # Variables and the seed are read once: pods are replaced when the chart's own Secrets or ConfigMap change.
+        checksum/config: {{ list $v.auth $v.store.postgres $v.seed | toJson | sha256sum }}
+        {{- with .values.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      serviceAccountName: {{ include "api.serviceAccount" $root }}
+      automountServiceAccountToken: false
+      enableServiceLinks: false
+      {{- with $v.image.pullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      securityContext:
+        {{- toYaml $v.podSecurityContext | nindent 8 }}
+      containers:
+        - name: api
+          image: {{ include "api.image" $root | quote }}
+          imagePullPolicy: {{ $v.image.pullPolicy }}
+          securityContext:
+            {{- toYaml $v.securityContext | nindent 12 }}
+          ports:
+            - {name: http, containerPort: 8080}
+          env:
+            {{- include "api.env" . | nindent 12 }}
+          startupProbe:
+            httpGet: {path: /health, port: http, scheme: {{ include "api.scheme" $root | upper }}}
+            periodSeconds: 2
+            failureThreshold: 60
+          livenessProbe:
+            httpGet: {path: /health, port: http, scheme: {{ include "api.scheme" $root | upper }}}
+            periodSeconds: 10
+          readinessProbe:
+            httpGet: {path: /ready, port: http, scheme: {{ include "api.scheme" $root | upper }}}
+            periodSeconds: 5
+          resources:
+            {{- toYaml .values.resources | nindent 12 }}
+          volumeMounts:
+            {{- include "api.mounts" . | nindent 12 }}
+      volumes:
+        {{- include "api.volumes" . | nindent 8 }}
+      {{- with .values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      topologySpreadConstraints:
+        {{- if .values.topologySpreadConstraints }}
+        {{- toYaml .values.topologySpreadConstraints | nindent 8 }}
+        {{- else }}
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              {{- include "api.selector" $root | nindent 14 }}
+              app.kubernetes.io/component: {{ .part }}
+        {{- end }}
+{{- end }}
+
+{{- define "api.env" -}}
+{{- $v := .root.Values }}
+- {name: API_MODE, value: {{ .mode }}}
+- {name: STORE_BACKEND, value: {{ $v.store.backend }}}
+- name: DATABASE_URL
+  {{- if eq $v.store.backend "sqlite" }}
+  value: sqlite:///data/flux-resourceset.db?mode=rwc
+  {{- else }}
+  valueFrom:
+    secretKeyRef:
+      {{- include "api.databaseSecret" . | trim | nindent 6 }}
+  {{- end }}
+{{- $secret := include "api.tokenSecret" .root }}
+- name: AUTH_TOKEN
+  valueFrom:
+    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.readTokenKey }}}
+- name: AUTH_TOKEN_PREVIOUS
+  valueFrom:
+    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.readTokenPreviousKey }}, optional: true}
+{{- if eq .mode "crud" }}
+- name: CRUD_AUTH_TOKEN
+  valueFrom:
+    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.writeTokenKey }}, optional: true}
+- name: CRUD_AUTH_TOKEN_PREVIOUS
+  valueFrom:
+    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.writeTokenPreviousKey }}, optional: true}
+{{- end }}
+- {name: LISTEN_ADDR, value: "0.0.0.0:8080"}
+- {name: LOG_LEVEL, value: {{ $v.config.logLevel }}}
+- {name: LOG_FORMAT, value: {{ $v.config.logFormat }}}
+- name: ENVIRONMENTS
+  value: {{ join "," $v.config.environments | quote }}
+- name: MAX_REMOVALS
+  value: {{ $v.config.maxRemovals | quote }}
+{{- if and (eq .mode "crud") (or $v.seed.existingConfigMap $v.seed.data) }}
+- {name: SEED_FILE, value: /seed/seed.json}
+{{- end }}
+{{- if $v.tls.existingSecret }}
+- {name: TLS_CERT_FILE, value: /tls/tls.crt}
+- {name: TLS_KEY_FILE, value: /tls/tls.key}
+{{- end }}
+{{- if $v.tls.clientCASecret }}
+- {name: TLS_CLIENT_CA_FILE, value: /client-ca/ca.crt}
+{{- end }}
+{{- with $v.config.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "api.mounts" -}}
+{{- $v := .root.Values }}
+- {name: tmp, mountPath: /tmp}
+{{- if eq $v.store.backend "sqlite" }}
+- {name: data, mountPath: /data}
+{{- end }}
+{{- if and (eq .mode "crud") (or $v.seed.existingConfigMap $v.seed.data) }}
+- {name: seed, mountPath: /seed, readOnly: true}
+{{- end }}
+{{- if $v.tls.existingSecret }}
+- {name: tls, mountPath: /tls, readOnly: true}
+{{- end }}
+{{- if $v.tls.clientCASecret }}
+- {name: client-ca, mountPath: /client-ca, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "api.volumes" -}}
+{{- $v := .root.Values }}
+{{- $disk := $v.store.sqlite.persistence }}
+- name: tmp
+  emptyDir: {}
+{{- if eq $v.store.backend "sqlite" }}
+- name: data
+  {{- if $disk.enabled }}
+  persistentVolumeClaim:
+    claimName: {{ $disk.existingClaim | default (printf "%s-data" $v.name) }}
+  {{- else }}
+  emptyDir: {}
+  {{- end }}
+{{- end }}
+{{- if and (eq .mode "crud") (or $v.seed.existingConfigMap $v.seed.data) }}
+- name: seed
+  configMap:
+    name: {{ $v.seed.existingConfigMap | default (printf "%s-seed-data" $v.name) }}
+{{- end }}
+{{- if $v.tls.existingSecret }}
+- name: tls
+  secret:
+    secretName: {{ $v.tls.existingSecret }}
+{{- end }}
+{{- if $v.tls.clientCASecret }}
+- name: client-ca
+  secret:
+    secretName: {{ $v.tls.clientCASecret }}
+    items:
+      - {key: ca.crt, path: ca.crt}
+{{- end }}
+{{- end }}

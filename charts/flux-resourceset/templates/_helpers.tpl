@@ -1,0 +1,70 @@
+{{- define "api.labels" -}}
+{{ include "api.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
+{{- end }}
+
+{{- define "api.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "api.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (ternary .Values.name "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{- define "api.tokenSecret" -}}
+{{ .Values.auth.existingSecret | default (printf "%s-tokens" .Values.name) }}
+{{- end }}
+
+{{- define "api.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "api.scheme" -}}
+{{ ternary "https" "http" (ne .Values.tls.existingSecret "") }}
+{{- end }}
+
+{{/* All that is missing or contradictory, in one message: one attempt is enough to correct it. */}}
+{{- define "api.check" -}}
+{{- $problems := list }}
+{{- $pg := .Values.store.postgres }}
+{{- if eq .Values.store.backend "sqlite" }}
+{{- if gt (int .Values.crud.replicas) 1 }}{{ $problems = append $problems "crud.replicas is more than 1: a SQLite file has one writer. Set store.backend to postgres for more pods" }}{{ end }}
+{{- if or .Values.crud.autoscaling.enabled .Values.readonly.autoscaling.enabled }}{{ $problems = append $problems "autoscaling needs store.backend postgres: a SQLite file has one writer" }}{{ end }}
+{{- if or $pg.url $pg.existingSecret }}{{ $problems = append $problems "store.postgres is set but store.backend is sqlite" }}{{ end }}
+{{- else }}
+{{- if not (or $pg.url $pg.existingSecret) }}{{ $problems = append $problems "store.postgres.existingSecret (or store.postgres.url) is required with store.backend postgres" }}{{ end }}
+{{- if and $pg.url $pg.existingSecret }}{{ $problems = append $problems "store.postgres.url and store.postgres.existingSecret exclude each other" }}{{ end }}
+{{- if and $pg.read.url $pg.read.existingSecret }}{{ $problems = append $problems "store.postgres.read.url and store.postgres.read.existingSecret exclude each other" }}{{ end }}
+{{- end }}
+{{- if not (or .Values.auth.existingSecret .Values.auth.readToken) }}{{ $problems = append $problems "auth.existingSecret (or auth.readToken) is required: the token that clusters send" }}{{ end }}
+{{- if and .Values.auth.existingSecret (or .Values.auth.readToken .Values.auth.writeToken) }}{{ $problems = append $problems "auth.existingSecret excludes auth.readToken and auth.writeToken" }}{{ end }}
+{{- if and .Values.seed.existingConfigMap .Values.seed.data }}{{ $problems = append $problems "seed.existingConfigMap and seed.data exclude each other" }}{{ end }}
+{{- if and .Values.tls.clientCASecret (not .Values.tls.existingSecret) }}{{ $problems = append $problems "tls.clientCASecret needs tls.existingSecret: client certificates need HTTPS" }}{{ end }}
+{{- range $part := list "crud" "readonly" }}
+{{- $values := index $.Values $part }}
+{{- if and $values.ingress.enabled (not $values.ingress.host) }}{{ $problems = append $problems (printf "%s.ingress.host is required" $part) }}{{ end }}
+{{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) }}{{ $problems = append $problems (printf "%s.httpRoute.parentRefs is required: the Gateway to attach to" $part) }}{{ end }}
+{{- end }}
+{{- if $problems }}{{ fail (printf "\n  - %s" (join "\n  - " $problems)) }}{{ end }}
+{{- end }}
+
+{{/* Where a part's pods find the database: the Secret's name and key. (dict "root" $ "part" crud or readonly) */}}
+{{- define "api.databaseSecret" -}}
+{{- $pg := .root.Values.store.postgres }}
+{{- $read := and (eq .part "readonly") (or $pg.read.url $pg.read.existingSecret) }}
+{{- $from := ternary $pg.read $pg (not (empty $read)) }}
+{{- if $from.existingSecret }}
+name: {{ $from.existingSecret }}
+key: {{ $from.existingSecretKey }}
+{{- else }}
+name: {{ .root.Values.name }}-database
+key: {{ ternary "READ_DATABASE_URL" "DATABASE_URL" (not (empty $read)) }}
+{{- end }}
+{{- end }}

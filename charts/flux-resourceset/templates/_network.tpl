@@ -1,0 +1,114 @@
+{{/* How a part is reached, and how many of its pods there are.
+(dict "root" $ "part" crud or readonly "service" its Service's name "pods" the part whose pods answer "values" ...) */}}
+{{- define "api.network" -}}
+{{- $root := .root }}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ .service }}
+  labels:
+    {{- include "api.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .part }}
+  {{- with .values.service.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  type: {{ .values.service.type }}
+  ports:
+    - {name: http, port: {{ .values.service.port }}, targetPort: http}
+  selector:
+    {{- include "api.selector" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .pods }}
+{{- if .values.ingress.enabled }}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: {{ .service }}
+  labels:
+    {{- include "api.labels" $root | nindent 4 }}
+  {{- with .values.ingress.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  {{- with .values.ingress.className }}
+  ingressClassName: {{ . }}
+  {{- end }}
+  {{- with .values.ingress.tlsSecret }}
+  tls:
+    - hosts: [{{ $.values.ingress.host | quote }}]
+      secretName: {{ . }}
+  {{- end }}
+  rules:
+    - host: {{ .values.ingress.host | quote }}
+      http:
+        paths:
+          - path: /
+            pathType: Prefix
+            backend:
+              service:
+                name: {{ .service }}
+                port: {name: http}
+{{- end }}
+{{- if .values.httpRoute.enabled }}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  name: {{ .service }}
+  labels:
+    {{- include "api.labels" $root | nindent 4 }}
+  {{- with .values.httpRoute.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  parentRefs:
+    {{- toYaml .values.httpRoute.parentRefs | nindent 4 }}
+  {{- with .values.httpRoute.hostnames }}
+  hostnames:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  rules:
+    - backendRefs:
+        - {name: {{ .service }}, port: {{ .values.service.port }}}
+{{- end }}
+{{- if eq .part .pods }}
+{{- if .values.autoscaling.enabled }}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: {{ $root.Values.name }}-{{ .part }}
+  labels:
+    {{- include "api.labels" $root | nindent 4 }}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: {{ $root.Values.name }}-{{ .part }}}
+  minReplicas: {{ .values.autoscaling.minReplicas }}
+  maxReplicas: {{ .values.autoscaling.maxReplicas }}
+  metrics:
+    - type: Resource
+      resource:
+        name: cpu
+        target: {type: Utilization, averageUtilization: {{ .values.autoscaling.targetCPUUtilizationPercentage }}}
+{{- end }}
+{{- $several := or .values.autoscaling.enabled (gt (int .values.replicas) 1) }}
+{{- if and .values.podDisruptionBudget.enabled $several }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $root.Values.name }}-{{ .part }}
+  labels:
+    {{- include "api.labels" $root | nindent 4 }}
+spec:
+  minAvailable: {{ .values.podDisruptionBudget.minAvailable }}
+  selector:
+    matchLabels:
+      {{- include "api.selector" $root | nindent 6 }}
+      app.kubernetes.io/component: {{ .part }}
+{{- end }}
+{{- end }}
+{{- end }}
