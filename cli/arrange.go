@@ -14,6 +14,16 @@ type line struct {
 	help bool           // --help was given
 }
 
+// compares is true for the command lines that only tell whether something differs.
+func (l line) compares() bool {
+	if len(l.path) > 0 && (l.path[0].Name == "plan" || l.path[0].Name == "diff") {
+		return true
+	}
+	flags, _, _ := strings.Cut(strings.Join(l.args, "\x00"), "\x00--\x00")
+	words := strings.Split(flags, "\x00")
+	return slices.Contains(words, "--plan") || slices.Contains(words, "--plan=true")
+}
+
 // arrange puts a command line into the order urfave/cli needs: global flags, commands, the last command's flags, "--",
 // positional arguments. People type flags anywhere, and urfave/cli silently stops reading them at the first positional
 // argument. `--` ends the flags, as everywhere. A value is joined to its flag ("--set=a=b"), so it may start with a

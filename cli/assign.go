@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
@@ -21,8 +22,8 @@ func (s *session) createCommand(n noun, settings ...field) *cli.Command {
 		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster also assign it", n.title),
 		ArgsUsage: "NAME", Description: exampleText(n.example),
 		Flags: slices.Concat(flagsOf(n.fields), flagsOf(settings), []cli.Flag{
-			clusterFlag("assign it to this `CLUSTER` too"), fileFlag("the document"), dryRunFlag(),
-		}),
+			clusterFlag("assign it to this `CLUSTER` too, in the same change"), fileFlag("the document"), dryRunFlag(), yesFlag(),
+		}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, doc, err := s.documentFrom(c, n)
 			if err != nil {
@@ -46,34 +47,99 @@ func (s *session) createAndAssign(c *cli.Context, n noun, id string, doc map[str
 		if len(assignment) > 0 {
 			return usageErrorf("--enabled and the --cluster-… settings are those of an assignment; name its --cluster")
 		}
-		return s.change(c, n, func(api client) (answer, error) {
-			a, _, err := s.upsert(c, n, api, id, doc)
-			return a, err
-		})
+		return s.put(c, n, id, doc)
 	}
 	if err := checkID("--cluster", cluster); err != nil {
 		return err
 	}
-	api, err := s.ready(c)
+	operations := func(conn client) ([]operation, error) {
+		definition, err := s.putOperation(c, conn, n, id, doc)
+		on := targets{ids: []string{cluster}}
+		return []operation{definition, on.operation("assign_"+n.name, withID(n, id, assignment))}, err
+	}
+	return s.perform(c, change{
+		operations: operations,
+		request: func(conn client, hash string) (answer, error) {
+			return s.untilSettled(func() (answer, error) {
+				ops, err := operations(conn)
+				if err != nil {
+					return answer{}, err
+				}
+				return s.batch(c, conn, ops, hash)
+			})
+		},
+		show: func(conn client, _ answer) error { return s.showPair(c, n, conn, id, doc, cluster, assignment) },
+	})
+}
+
+// put creates or changes one document.
+func (s *session) put(c *cli.Context, n noun, id string, doc map[string]any) error {
+	return s.performOn(c, n, change{
+		operations: func(conn client) ([]operation, error) {
+			op, err := s.putOperation(c, conn, n, id, doc)
+			return []operation{op}, err
+		},
+		request: func(conn client, hash string) (answer, error) {
+			return s.upsert(c, n, conn, id, doc, planned(hash))
+		},
+	})
+}
+
+// putOperation creates a document, or changes it if there is one.
+func (s *session) putOperation(c *cli.Context, conn client, n noun, id string, doc map[string]any) (operation, error) {
+	op := operation{"op": "update", "kind": n.kind, "id": id, "document": doc}
+	_, err := receive(n.api.get(c.Context, conn, id))
+	if apiclient.ErrorCode(err) == "not_found" {
+		op["op"], err = "create", nil
+	}
+	return op, err
+}
+
+// untilSettled repeats a change that was decided by looking, when somebody created or deleted the same thing in
+// between.
+func (s *session) untilSettled(do func() (answer, error)) (a answer, err error) {
+	for range maxRaces {
+		a, err = do()
+		if code := apiclient.ErrorCode(err); code != "conflict" && code != "not_found" {
+			break
+		}
+	}
+	return a, err
+}
+
+// withID adds the id of a definition to an operation's fields.
+func withID(n noun, id string, settings map[string]any) map[string]any {
+	fields := map[string]any{n.name + "_id": id}
+	maps.Copy(fields, settings)
+	return fields
+}
+
+// showPair prints a definition and the cluster it was assigned to. What a dry run would make of them each has to be
+// asked for.
+func (s *session) showPair(c *cli.Context, n noun, conn client, id string, doc map[string]any, cluster string, assignment map[string]any) error {
+	if !c.Bool("dry-run") {
+		definition, err := receive(n.api.get(c.Context, conn, id))
+		if err != nil {
+			return err
+		}
+		on, err := receive(conn.GetCluster(c.Context, cluster, nil))
+		if err != nil {
+			return err
+		}
+		return s.printPair(c, n, definition.body, on.body)
+	}
+	definition, err := s.upsert(c, n, conn, id, doc)
 	if err != nil {
 		return err
 	}
-	// Two changes: look for what would stop the second before making the first.
-	before, err := receive(api.GetCluster(c.Context, cluster, nil))
-	if err != nil {
-		return err
+	on, err := s.assign(c, n, conn, cluster, id, assignment)
+	if err != nil { // it has been checked, so this can only be because the definition is not there yet
+		s.note("The cluster is shown without the assignment: the %s does not exist yet.", n.title)
+		if on, err = receive(conn.GetCluster(c.Context, cluster, nil)); err != nil {
+			return err
+		}
 	}
-	definition, existed, err := s.upsert(c, n, api, id, doc)
-	if err != nil {
-		return err
-	}
-	after := before
-	if c.Bool("dry-run") && !existed {
-		s.note("The assignment was not checked: the %s does not exist yet.", n.title)
-	} else if after, err = s.assign(c, n, api, cluster, id, assignment); err != nil {
-		return fmt.Errorf("the %s %q is stored, but assigning it to %q failed: %w", n.title, id, cluster, err)
-	}
-	return s.printPair(c, n, definition.body, after.body)
+	return s.printPair(c, n, definition.body, on.body)
 }
 
 // printPair prints a definition and the cluster it was assigned to, as one document.
@@ -117,17 +183,17 @@ func (s *session) assign(c *cli.Context, n noun, api client, cluster, id string,
 }
 
 func (s *session) assignCommand(n noun, settings ...field) *cli.Command {
-	usage := fmt.Sprintf("Assign a %s to a cluster", n.title)
+	usage := fmt.Sprintf("Assign a %s to clusters", n.title)
 	if len(settings) > 0 {
 		usage += ", or change the settings given of its assignment"
 	}
 	return &cli.Command{
 		Name:      "assign",
 		Usage:     usage,
-		ArgsUsage: "NAME",
-		Flags:     slices.Concat([]cli.Flag{clusterFlag("the `CLUSTER` (required)")}, flagsOf(settings), writeFlags()),
+		ArgsUsage: "NAME " + targetsUsage,
+		Flags:     slices.Concat(targetFlags(), flagsOf(settings), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, cluster, err := assignmentOf(c)
+			id, on, err := assignmentOf(c)
 			if err != nil {
 				return err
 			}
@@ -135,8 +201,8 @@ func (s *session) assignCommand(n noun, settings ...field) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.change(c, clusters, func(api client) (answer, error) {
-				return s.assign(c, n, api, cluster, id, values)
+			return s.onTargets(c, on, change{operations: on.planner("assign_"+n.name, withID(n, id, values))}, func(conn client, cluster string) (answer, error) {
+				return s.assign(c, n, conn, cluster, id, values)
 			})
 		},
 	}
@@ -145,32 +211,51 @@ func (s *session) assignCommand(n noun, settings ...field) *cli.Command {
 func (s *session) unassignCommand(n noun, consequence string, scriptsMay bool) *cli.Command {
 	return &cli.Command{
 		Name:      "unassign",
-		Usage:     fmt.Sprintf("Take a %s off a cluster, where Flux then removes %s", n.title, consequence),
-		ArgsUsage: "NAME",
-		Flags:     slices.Concat([]cli.Flag{clusterFlag("the `CLUSTER` (required)"), yesFlag()}, writeFlags()),
+		Usage:     fmt.Sprintf("Take a %s off clusters, where Flux then removes %s", n.title, consequence),
+		ArgsUsage: "NAME " + targetsUsage,
+		Flags:     slices.Concat(targetFlags(), []cli.Flag{yesFlag()}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, cluster, err := assignmentOf(c)
+			id, on, err := assignmentOf(c)
 			if err != nil {
 				return err
 			}
-			if err := s.confirm(c, fmt.Sprintf("take the %s %q off %q, where Flux then removes %s", n.title, id, cluster, consequence), scriptsMay); err != nil {
-				return err
-			}
-			return s.change(c, clusters, func(api client) (answer, error) {
-				return receive(n.api.unassign(c.Context, api, cluster, id, writeEdits(c)...))
+			_, single := on.one()
+			return s.onTargets(c, on, change{
+				operations: on.planner("unassign_"+n.name, withID(n, id, nil)),
+				what:       fmt.Sprintf("take the %s %q off %s, where Flux then removes %s", n.title, id, on, consequence),
+				scriptsMay: single && scriptsMay,
+			}, func(conn client, cluster string) (answer, error) {
+				return receive(n.api.unassign(c.Context, conn, cluster, id, writeEdits(c)...))
 			})
 		},
 	}
 }
 
-// assignmentOf are the argument and the --cluster of a command about one assignment.
-func assignmentOf(c *cli.Context) (id, cluster string, err error) {
+// onTargets makes a change of clusters: of one with a request of its own, which answers with the cluster, else as a
+// batch. A plan's hash is only good for a batch.
+func (s *session) onTargets(c *cli.Context, on targets, ch change, request func(conn client, cluster string) (answer, error)) error {
+	cluster, single := on.one()
+	if !single || c.IsSet("plan-hash") {
+		return s.perform(c, ch)
+	}
+	ch.request = func(conn client, _ string) (answer, error) { return request(conn, cluster) }
+	return s.performOn(c, clusters, ch)
+}
+
+// performOn makes a change that answers with a document of the kind.
+func (s *session) performOn(c *cli.Context, n noun, ch change) error {
+	ch.show = func(_ client, a answer) error { return s.printChange(c, n.one(a.body)) }
+	return s.perform(c, ch)
+}
+
+// assignmentOf are the argument and the targets of a command about assignments.
+func assignmentOf(c *cli.Context) (id string, on targets, err error) {
 	args, err := arguments(c, "NAME")
 	if err != nil {
-		return "", "", err
+		return "", on, err
 	}
-	cluster, err = required(c, "cluster")
-	return args[0], cluster, err
+	on, err = targetsOf(c)
+	return args[0], on, err
 }
 
 // onVersion makes a change that depends on what a cluster is now, and only if it still is: decide looks at the cluster

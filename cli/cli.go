@@ -16,6 +16,10 @@ const (
 	exitOK    = 0
 	exitError = 1 // the server refused, could not be reached, or something else failed
 	exitUsage = 2 // the command line is wrong; nothing was sent
+
+	// Of commands that compare (plan, diff, --plan), as of diff(1): 0 means that nothing differs.
+	exitDiffers = 1
+	exitTrouble = 3 // what is exitError elsewhere
 )
 
 const programName = "flux-resourceset-cli"
@@ -33,7 +37,8 @@ type Env struct {
 }
 
 // Run executes one command line, args[0] being the program's name, and answers the exit code: 0 done, 1 failed, 2 the
-// command line is wrong.
+// command line is wrong. Commands that compare answer 0 nothing differs, 1 something does, 2 the command line is wrong,
+// 3 failed.
 func Run(ctx context.Context, args []string, env Env) int {
 	s := &session{env: env, warned: map[string]bool{}}
 	app := s.app()
@@ -46,12 +51,18 @@ func Run(ctx context.Context, args []string, env Env) int {
 	default:
 		err = app.RunContext(ctx, append([]string{programName}, line.args...))
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return exitOK
+	case errors.Is(err, errDiffers):
+		return exitDiffers
 	}
 	s.reportError(err)
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
+	}
+	if line.compares() {
+		return exitTrouble
 	}
 	return exitError
 }
@@ -66,7 +77,9 @@ func (s *session) app() *cli.App {
 		Flags:    globalFlags(),
 		Commands: []*cli.Command{
 			s.clusterCommand(), s.namespaceCommand(), s.componentCommand(), s.roleBindingCommand(),
-			s.revisionCommand(), s.inputsCommand(), s.statusCommand(), s.demoCommand(),
+			s.revisionCommand(), s.ownershipCommand(),
+			s.applyCommand(), s.planCommand(), s.diffCommand(), s.exportCommand(), s.restoreCommand(),
+			s.inputsCommand(), s.statusCommand(), s.demoCommand(),
 			s.bootstrapCommand(), s.renderCommand(),
 			s.configCommand(), s.completionCommand(), s.versionCommand(), s.completeCommand(), s.docsCommand(),
 		},

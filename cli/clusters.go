@@ -18,7 +18,7 @@ import (
 )
 
 var clusters = noun{
-	name: "cluster", plural: "clusters", title: "cluster",
+	kind: "cluster", name: "cluster", plural: "clusters", title: "cluster",
 	example: "cluster create edge-01 --dns edge-01.example.com --environment dev --label region=eu --component podinfo",
 	fields: []field{
 		textField("dns", "cluster_dns", "DNS `NAME` under which the cluster polls"),
@@ -51,6 +51,9 @@ var clusters = noun{
 		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
 			return c.GetCluster(ctx, id, nil, e...)
 		},
+		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.GetClusterHistory(ctx, id, nil, e...)
+		},
 		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
 			return c.CreateClusterWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
 		},
@@ -82,6 +85,8 @@ func (s *session) clusterCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			s.listCommand(clusters, clusterFilters()...),
 			s.getCommand(clusters),
+			s.historyCommand(clusters),
+			s.rollbackCommand(clusters),
 			s.createClusterCommand(),
 			s.updateCommand(clusters),
 			s.patchDocumentCommand(clusters),
@@ -97,16 +102,13 @@ func (s *session) createClusterCommand() *cli.Command {
 		Name:      "create",
 		Usage:     "Create a cluster, or change the fields given when it exists",
 		ArgsUsage: "NAME", Description: exampleText(clusters.example),
-		Flags: slices.Concat(flagsOf(clusters.fields), []cli.Flag{fileFlag("the document"), dryRunFlag()}),
+		Flags: slices.Concat(flagsOf(clusters.fields), []cli.Flag{fileFlag("the document"), dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, doc, err := s.documentFrom(c, clusters)
 			if err != nil {
 				return err
 			}
-			return s.change(c, clusters, func(api client) (answer, error) {
-				a, _, err := s.upsert(c, clusters, api, id, doc)
-				return a, err
-			})
+			return s.put(c, clusters, id, doc)
 		},
 	}
 }
@@ -114,34 +116,60 @@ func (s *session) createClusterCommand() *cli.Command {
 func (s *session) labelCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "label",
-		Usage:     "Set and remove labels of a cluster; the others stay",
-		ArgsUsage: "NAME KEY=VALUE... KEY-...",
-		Flags: append(writeFlags(),
-			&cli.BoolFlag{Name: "overwrite", Hidden: true, Usage: "accepted because kubectl wants it; labels are always overwritten"}),
+		Usage:     "Set and remove labels of clusters; the others stay",
+		ArgsUsage: "[NAME] KEY=VALUE... KEY-...",
+		Description: "Without --cluster, --selector or --all the first argument names the cluster.\n\n" +
+			exampleText("cluster label demo-cluster-01 tier=web old-", "cluster label --selector environment=dev canary=true --plan"),
+		Flags: slices.Concat(targetFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags(),
+			[]cli.Flag{&cli.BoolFlag{Name: "overwrite", Hidden: true, Usage: "accepted because kubectl wants it; labels are always overwritten"}}),
 		Action: func(c *cli.Context) error {
 			args := c.Args().Slice()
-			if len(args) < 2 {
-				return usageErrorf("%s takes NAME and at least one KEY=VALUE or KEY-", c.Command.HelpName)
+			on := targets{}
+			if c.IsSet("cluster") || c.IsSet("selector") || c.IsSet("all") {
+				var err error
+				if on, err = targetsOf(c); err != nil {
+					return err
+				}
+			} else if len(args) > 0 {
+				if err := checkID("NAME", args[0]); err != nil {
+					return err
+				}
+				on.ids, args = args[:1], args[1:]
 			}
-			if err := checkID("NAME", args[0]); err != nil {
+			if len(args) == 0 {
+				return usageErrorf("%s takes NAME, or --cluster, --selector or --all, and at least one KEY=VALUE or KEY-", c.Command.HelpName)
+			}
+			labels, err := labelsFrom(args)
+			if err != nil {
 				return err
 			}
-			labels := map[string]any{}
-			for _, arg := range args[1:] {
-				key, value, isSet := strings.Cut(arg, "=")
-				gone, isGone := strings.CutSuffix(arg, "-")
-				switch {
-				case isSet && key != "":
-					labels[key] = value
-				case isGone && !isSet && gone != "":
-					labels[gone] = nil
-				default:
-					return usageErrorf("%q is neither KEY=VALUE nor KEY-", arg)
+			return s.onTargets(c, on, change{operations: on.planner("set_labels", map[string]any{"labels": labels})}, func(conn client, cluster string) (answer, error) {
+				patch, err := encode(map[string]any{"labels": labels})
+				if err != nil {
+					return answer{}, err
 				}
-			}
-			return s.mergeCluster(c, args[0], map[string]any{"labels": labels})
+				return receive(clusters.api.patch(c.Context, conn, cluster, patch, writeEdits(c)...))
+			})
 		},
 	}
+}
+
+// labelsFrom reads KEY=VALUE and KEY-, the latter as null.
+func labelsFrom(args []string) (map[string]any, error) {
+	labels := map[string]any{}
+	for _, arg := range args {
+		key, value, isSet := strings.Cut(arg, "=")
+		gone, isGone := strings.CutSuffix(arg, "-")
+		switch {
+		case isSet && key != "":
+			labels[key] = value
+		case isGone && !isSet && gone != "":
+			labels[gone] = nil
+		default:
+			return nil, usageErrorf("%q is neither KEY=VALUE nor KEY-", arg)
+		}
+	}
+	return labels, nil
 }
 
 func (s *session) protectCommand() *cli.Command {
@@ -149,25 +177,19 @@ func (s *session) protectCommand() *cli.Command {
 		Name:      "protect",
 		Usage:     "Protect a cluster from being deleted or given another DNS name",
 		ArgsUsage: "NAME",
-		Flags:     append(writeFlags(), &cli.BoolFlag{Name: "off", Usage: "lift the protection"}),
+		Flags:     slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "lift the protection"}}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			args, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
-			return s.mergeCluster(c, args[0], map[string]any{"deletion_protection": !c.Bool("off")})
+			patch, err := encode(map[string]any{"deletion_protection": !c.Bool("off")})
+			if err != nil {
+				return err
+			}
+			return s.mergePatch(c, clusters, args[0], patch)
 		},
 	}
-}
-
-func (s *session) mergeCluster(c *cli.Context, id string, patch map[string]any) error {
-	body, err := encode(patch)
-	if err != nil {
-		return err
-	}
-	return s.change(c, clusters, func(api client) (answer, error) {
-		return receive(clusters.api.patch(c.Context, api, id, body, writeEdits(c)...))
-	})
 }
 
 func (s *session) deleteClusterCommand() *cli.Command {
@@ -178,7 +200,7 @@ func (s *session) deleteClusterCommand() *cli.Command {
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "mode", Value: "uninstall", Usage: "`MODE`: uninstall tells Flux to remove everything; orphan forgets the cluster and Flux keeps what runs"},
 			yesFlag(),
-		}, writeFlags()),
+		}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
 			args, err := arguments(c, "NAME")
 			if err != nil {
@@ -192,11 +214,13 @@ func (s *session) deleteClusterCommand() *cli.Command {
 			default:
 				return usageErrorf("--mode is uninstall or orphan, not %q", mode)
 			}
-			if err := s.confirm(c, what, false); err != nil {
-				return err
-			}
-			return s.change(c, clusters, func(api client) (answer, error) {
-				return receive(clusters.api.delete(c.Context, api, args[0], append(writeEdits(c), query(url.Values{"mode": {mode}}))...))
+			return s.performOn(c, clusters, change{
+				operations: fixed(operation{"op": "delete", "kind": clusters.kind, "id": args[0], "mode": mode}),
+				what:       what,
+				request: func(conn client, hash string) (answer, error) {
+					edits := append(writeEdits(c), planned(hash), query(url.Values{"mode": {mode}}))
+					return receive(clusters.api.delete(c.Context, conn, args[0], edits...))
+				},
 			})
 		},
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 var components = noun{
-	name: "component", plural: "platform components", title: "platform component",
+	kind: "platform_component", name: "component", plural: "platform components", title: "platform component",
 	example: "component create redis --component-path redis --oci-url https://charts.example.com --component-version 20.1.0",
 	fields: []field{
 		textField("component-path", "component_path", "`PATH` of the chart, or of the manifests in the artifact"),
@@ -45,6 +45,9 @@ var components = noun{
 		},
 		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
 			return c.GetPlatformComponent(ctx, id, nil, e...)
+		},
+		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.GetPlatformComponentHistory(ctx, id, nil, e...)
 		},
 		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
 			return c.CreatePlatformComponentWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
@@ -84,13 +87,17 @@ func (s *session) componentCommand() *cli.Command {
 				&cli.StringFlag{Name: "component-version", Usage: "only entries with this `VERSION`"}, "component_version",
 			}),
 			s.getCommand(components),
+			s.historyCommand(components),
+			s.rollbackCommand(components),
 			s.createCommand(components, assignmentSettings...),
 			s.updateCommand(components),
 			s.assignCommand(components, assignmentSettings...),
 			s.unassignCommand(components, "it; its patches go too", true),
+			s.setCommand(),
 			s.switchCommand("enable", true),
 			s.switchCommand("disable", false),
 			s.patchValuesCommand(),
+			s.relinquishCommand(),
 			s.deleteCommand(components, true),
 		},
 	}
@@ -99,88 +106,142 @@ func (s *session) componentCommand() *cli.Command {
 // switchCommand is enable or disable. Unlike assign it does not create an assignment: a typing error must not put a
 // component on a cluster.
 func (s *session) switchCommand(verb string, enabled bool) *cli.Command {
-	usage := "Let Flux run a component that is assigned to a cluster"
+	usage := "Let Flux run a component on clusters that it is assigned to"
 	if !enabled {
-		usage = "Let Flux remove a component from a cluster; its assignment and patches stay"
+		usage = "Let Flux remove a component from clusters; its assignment and patches stay"
 	}
 	return &cli.Command{
-		Name: verb, Usage: usage, ArgsUsage: "NAME",
-		Flags: append([]cli.Flag{clusterFlag("the `CLUSTER` (required)")}, writeFlags()...),
+		Name: verb, Usage: usage, ArgsUsage: "NAME " + targetsUsage,
+		Flags: slices.Concat(targetFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, cluster, err := assignmentOf(c)
+			id, on, err := assignmentOf(c)
 			if err != nil {
 				return err
 			}
-			return s.change(c, clusters, func(conn client) (answer, error) {
-				_, after, err := s.onVersion(c, conn, cluster, func(now answer, unchanged edit) (answer, error) {
-					var doc api.Cluster
-					if err := now.decode(&doc); err != nil {
-						return answer{}, err
-					}
-					if !slices.ContainsFunc(doc.PlatformComponents, func(a api.ComponentAssignment) bool { return a.ID == id }) {
-						return answer{}, hintedError{
-							fmt.Errorf("the component %q is not assigned to %q", id, cluster),
-							fmt.Sprintf("assign it with: component assign %s --cluster %s", id, cluster),
-						}
-					}
-					return s.assign(c, components, conn, cluster, id, map[string]any{"enabled": enabled}, unchanged)
-				})
-				return after, err
+			ch := change{operations: on.planner("set_component", withID(components, id, map[string]any{"enabled": enabled}))}
+			if _, single := on.one(); !single && !enabled {
+				ch.what = fmt.Sprintf("let Flux remove the component %q from %s", id, on)
+			}
+			return s.onTargets(c, on, ch, func(conn client, cluster string) (answer, error) {
+				return s.setAssigned(c, conn, id, cluster, map[string]any{"enabled": enabled})
 			})
 		},
 	}
 }
 
-func (s *session) patchValuesCommand() *cli.Command {
+// setCommand changes settings of assignments, which, as with enable and disable, must be there.
+func (s *session) setCommand() *cli.Command {
+	settings := []field{
+		boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays"),
+		clearableField("oci-tag", "oci_tag", "`TAG` there instead of the catalog's; empty: the catalog's"),
+		clearableField("component-path", "component_path", "`PATH` there instead of the catalog's; empty: the catalog's"),
+		clearableField("component-version", "component_version", "`VERSION` there instead of the catalog's; empty: the catalog's"),
+	}
 	return &cli.Command{
-		Name:      "patch",
-		Usage:     "Set and remove Helm values of a component on one cluster; the others stay",
-		ArgsUsage: "NAME",
-		Description: exampleText("component patch podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
-			"component patch podinfo --cluster demo-cluster-01 -f values.yaml --unset ui.color --dry-run"),
-		Flags: slices.Concat([]cli.Flag{clusterFlag("the `CLUSTER` (required)")}, valueFlags(), writeFlags()),
+		Name: "set", Usage: "Change settings of a component on clusters that have it; update changes the catalog",
+		ArgsUsage: "NAME " + targetsUsage,
+		Description: exampleText("component set grafana --selector environment=dev --component-version 17.1.0 --plan",
+			"component set grafana --all --component-version ''"),
+		Flags: slices.Concat(targetFlags(), flagsOf(settings), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, cluster, err := assignmentOf(c)
+			id, on, err := assignmentOf(c)
 			if err != nil {
 				return err
 			}
-			return s.patchValues(c, cluster, id)
+			values, err := settingsOf(c, settings)
+			if err != nil {
+				return err
+			}
+			if len(values) == 0 {
+				return usageErrorf("nothing to change: give at least one of --enabled, --oci-tag, --component-path and --component-version")
+			}
+			return s.onTargets(c, on, change{operations: on.planner("set_component", withID(components, id, values))}, func(conn client, cluster string) (answer, error) {
+				return s.setAssigned(c, conn, id, cluster, values)
+			})
 		},
 	}
 }
 
-// patchValues changes a component's patches on a cluster and prints them as they were and as they are.
-func (s *session) patchValues(c *cli.Context, cluster, component string) error {
+// setAssigned changes settings of a component on one cluster, if it is assigned.
+func (s *session) setAssigned(c *cli.Context, conn client, id, cluster string, settings map[string]any) (answer, error) {
+	_, after, err := s.onVersion(c, conn, cluster, func(now answer, unchanged edit) (answer, error) {
+		var doc api.Cluster
+		if err := now.decode(&doc); err != nil {
+			return answer{}, err
+		}
+		if !slices.ContainsFunc(doc.PlatformComponents, func(a api.ComponentAssignment) bool { return a.ID == id }) {
+			return answer{}, hintedError{
+				fmt.Errorf("the component %q is not assigned to %q", id, cluster),
+				fmt.Sprintf("assign it with: component assign %s --cluster %s", id, cluster),
+			}
+		}
+		return s.assign(c, components, conn, cluster, id, settings, unchanged)
+	})
+	return after, err
+}
+
+func (s *session) patchValuesCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "patch",
+		Usage:     "Set and remove Helm values of a component on clusters; the others stay",
+		ArgsUsage: "NAME " + targetsUsage,
+		Description: exampleText("component patch podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
+			"component patch podinfo --cluster demo-cluster-01 -f values.yaml --unset ui.color --dry-run",
+			"component patch podinfo --selector environment=dev --set image.tag=6.9.0 --field-manager ci --plan"),
+		Flags: slices.Concat(targetFlags(), valueFlags(), ownerFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
+		Action: func(c *cli.Context) error {
+			id, on, err := assignmentOf(c)
+			if err != nil {
+				return err
+			}
+			return s.patchValues(c, on, id)
+		},
+	}
+}
+
+// patchValues changes a component's patches. Of one cluster it prints them as they were and as they are.
+func (s *session) patchValues(c *cli.Context, on targets, component string) error {
 	values, err := s.valuesFrom(c)
 	if err != nil {
 		return err
 	}
-	body, err := encode(map[string]any{"patches": map[string]any{component: values}})
+	cluster, single := on.one()
+	if c.Bool("apply") {
+		if !single || c.Bool("plan") || c.IsSet("plan-hash") {
+			return usageErrorf("--apply is about one cluster, and cannot be planned; see it with --dry-run")
+		}
+		for path, value := range values {
+			if value == nil {
+				return usageErrorf("--apply gives the manager's full set: leave %q out instead of --unset", path)
+			}
+		}
+	}
+	fields := withID(components, component, map[string]any{"values": values})
+	if m := c.String("field-manager"); m != "" {
+		fields["field_manager"] = m
+	}
+	if c.Bool("force") {
+		fields["force"] = true
+	}
+	ch := change{operations: on.planner("patch_values", fields)}
+	if !single || c.IsSet("plan-hash") {
+		return s.perform(c, ch)
+	}
+	body, err := encode(values)
 	if err != nil {
 		return err
 	}
-	conn, err := s.ready(c)
-	if err != nil {
-		return err
+	var before, after map[string]json.RawMessage
+	ch.request = func(conn client, _ string) (answer, error) {
+		var a answer
+		before, after, a, err = s.writeValues(c, conn, cluster, component, body)
+		return a, err
 	}
-	before, after, err := s.onVersion(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
-		return receive(clusters.api.patch(c.Context, conn, cluster, body, append(writeEdits(c), unchanged)...))
-	})
-	if err != nil {
-		return err
-	}
-	return s.printValues(c, cluster, component, before.body, after.body)
+	ch.show = func(client, answer) error { return s.printValues(c, cluster, component, before, after) }
+	return s.perform(c, ch)
 }
 
-func (s *session) printValues(c *cli.Context, cluster, component string, before, after json.RawMessage) error {
-	old, err := patchesOf(before, component)
-	if err != nil {
-		return err
-	}
-	now, err := patchesOf(after, component)
-	if err != nil {
-		return err
-	}
+func (s *session) printValues(c *cli.Context, cluster, component string, old, now map[string]json.RawMessage) error {
 	document, err := encode(struct {
 		Before map[string]json.RawMessage `json:"before"`
 		After  map[string]json.RawMessage `json:"after"`

@@ -15,7 +15,7 @@ func (s *session) demoCommand() *cli.Command {
 				Name:      "add-namespace",
 				Usage:     "Create a namespace, or change it, and assign it to a cluster; as namespace create --cluster",
 				ArgsUsage: "CLUSTER NAMESPACE",
-				Flags:     append(flagsOf(namespaces.fields), dryRunFlag()),
+				Flags:     slices.Concat(flagsOf(namespaces.fields), []cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 				Action: func(c *cli.Context) error {
 					args, err := arguments(c, "CLUSTER", "NAMESPACE")
 					if err != nil {
@@ -32,13 +32,13 @@ func (s *session) demoCommand() *cli.Command {
 				Name:      "patch-component",
 				Usage:     "Set and remove Helm values of a component on a cluster; as component patch",
 				ArgsUsage: "CLUSTER COMPONENT",
-				Flags:     slices.Concat(valueFlags(), writeFlags()),
+				Flags:     slices.Concat(valueFlags(), ownerFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 				Action: func(c *cli.Context) error {
 					args, err := arguments(c, "CLUSTER", "COMPONENT")
 					if err != nil {
 						return err
 					}
-					return s.patchValues(c, args[0], args[1])
+					return s.patchValues(c, targets{ids: args[:1]}, args[1])
 				},
 			},
 			{

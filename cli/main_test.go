@@ -64,6 +64,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fleet, err := filepath.Abs("../examples/fleet")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
@@ -73,6 +77,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "xdg"))
 			env.Setenv("SEED", seed)
+			env.Setenv("FLEET", fleet)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -203,6 +208,7 @@ var volatile = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UUID"},
+	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "HASH"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "SERVER"},
 	{regexp.MustCompile(`"(\d+)-[0-9a-f]{8}"`), `"$1-ETAG"`},
 	{regexp.MustCompile(`go1\.[0-9.]+`), "GO"},

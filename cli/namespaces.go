@@ -11,7 +11,7 @@ import (
 )
 
 var namespaces = noun{
-	name: "namespace", plural: "namespaces", title: "namespace",
+	kind: "namespace", name: "namespace", plural: "namespaces", title: "namespace",
 	example: "namespace create team-sandbox --label team=sandbox --annotation owner=platform --cluster demo-cluster-01",
 	fields: []field{
 		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; the labels given replace all"),
@@ -31,6 +31,9 @@ var namespaces = noun{
 		},
 		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
 			return c.GetNamespace(ctx, id, nil, e...)
+		},
+		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.GetNamespaceHistory(ctx, id, nil, e...)
 		},
 		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
 			return c.CreateNamespaceWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
@@ -59,6 +62,8 @@ func (s *session) namespaceCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			s.listCommand(namespaces),
 			s.getCommand(namespaces),
+			s.historyCommand(namespaces),
+			s.rollbackCommand(namespaces),
 			s.createCommand(namespaces),
 			s.updateCommand(namespaces),
 			s.patchDocumentCommand(namespaces),

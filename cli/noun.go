@@ -11,6 +11,7 @@ import (
 
 // noun is a kind of document: how it is called, its fields, its table, and the calls of the API for it.
 type noun struct {
+	kind         string // as the API calls it; empty for what is no document
 	name, plural string // as in messages and in -o name: "component", "components"
 	title        string // for people: "platform component"
 	example      string // a command line that creates one
@@ -24,12 +25,13 @@ type noun struct {
 // calls are a kind's operations. Optional parameters travel as edits, so all kinds look the same. A kind that is not
 // assigned to clusters has no assign and unassign.
 type calls struct {
-	list   func(ctx context.Context, c client, e ...edit) (*http.Response, error)
-	get    func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error)
-	create func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error)
-	update func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error)
-	patch  func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error)
-	delete func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error)
+	list    func(ctx context.Context, c client, e ...edit) (*http.Response, error)
+	get     func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error)
+	history func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error)
+	create  func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error)
+	update  func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error)
+	patch   func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error)
+	delete  func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error)
 
 	assign   func(ctx context.Context, c client, cluster, id string, body []byte, e ...edit) (*http.Response, error)
 	unassign func(ctx context.Context, c client, cluster, id string, e ...edit) (*http.Response, error)
@@ -57,6 +59,19 @@ func rowOf[T any](cells func(T) []string) func(json.RawMessage) ([]string, error
 		}
 		return cells(doc), nil
 	}
+}
+
+// nouns are the kinds of documents, definitions first: what a cluster refers to is there before it does.
+func nouns() []noun { return []noun{components, namespaces, roleBindings, clusters} }
+
+// nameOfKind is how people call what the API calls so.
+func nameOfKind(kind string) string {
+	for _, n := range nouns() {
+		if n.kind == kind {
+			return n.name
+		}
+	}
+	return kind
 }
 
 func (v view) table(docs ...json.RawMessage) (table, error) {

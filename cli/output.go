@@ -21,6 +21,8 @@ type output struct {
 	document json.RawMessage
 	// tables are shown one after the other.
 	tables func() ([]table, error)
+	// text is shown instead of tables where there is no table to show.
+	text func(wide bool) string
 	// names are one for each document: "cluster/demo-cluster-01".
 	names func() ([]string, error)
 }
@@ -79,6 +81,10 @@ func (s *session) printAs(c *cli.Context, format string, out output) error {
 			b.WriteString(name + "\n")
 		}
 	default:
+		if out.text != nil {
+			b.WriteString(out.text(format == "wide"))
+			break
+		}
 		tables, err := out.tables()
 		if err != nil {
 			return err

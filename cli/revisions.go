@@ -54,7 +54,7 @@ func (s *session) listRevisionsCommand() *cli.Command {
 func (s *session) getRevisionCommand() *cli.Command {
 	revisions := noun{name: "revision", plural: "revisions", title: "revision with its changes, before and after", view: revisionView}
 	cmd := s.getCommand(revisions)
-	cmd.ArgsUsage = "REVISION..."
+	cmd.ArgsUsage, cmd.Flags = "REVISION...", nil
 	cmd.Action = func(c *cli.Context) error {
 		args, err := severalArguments(c, "REVISION")
 		if err != nil {

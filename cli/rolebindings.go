@@ -12,7 +12,7 @@ import (
 )
 
 var roleBindings = noun{
-	name: "rolebinding", plural: "role bindings", title: "role binding",
+	kind: "rolebinding", name: "rolebinding", plural: "role bindings", title: "role binding",
 	example: "rolebinding create web-editors --role edit --group web --serviceaccount flux-system:deployer",
 	fields: []field{
 		textField("role", "role", "`NAME` of the ClusterRole"),
@@ -37,6 +37,9 @@ var roleBindings = noun{
 		},
 		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
 			return c.GetRoleBinding(ctx, id, nil, e...)
+		},
+		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.GetRoleBindingHistory(ctx, id, nil, e...)
 		},
 		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
 			return c.CreateRoleBindingWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
@@ -65,6 +68,8 @@ func (s *session) roleBindingCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			s.listCommand(roleBindings),
 			s.getCommand(roleBindings),
+			s.historyCommand(roleBindings),
+			s.rollbackCommand(roleBindings),
 			s.createCommand(roleBindings),
 			s.updateCommand(roleBindings),
 			s.patchDocumentCommand(roleBindings),

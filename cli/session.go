@@ -37,6 +37,7 @@ type session struct {
 	conn              client // nil until it is needed
 	token, writeToken string
 	quiet             bool
+	replies           *bufio.Reader // of the person at the terminal
 
 	mu     sync.Mutex // guards what the client's callbacks use
 	warned map[string]bool
@@ -209,6 +210,14 @@ func writeEdits(c *cli.Context) []edit {
 	return edits
 }
 
+// planned ties a change to the plan with this hash; empty: to none.
+func planned(hash string) edit {
+	if hash == "" {
+		return func(context.Context, *http.Request) error { return nil }
+	}
+	return query(url.Values{"plan_hash": {hash}})
+}
+
 // confirm makes sure that something destructive is meant: --yes says so, a person at a terminal is asked. Without
 // either the command is refused, unless it is one that scripts have always been able to run.
 func (s *session) confirm(c *cli.Context, what string, scriptsMay bool) error {
@@ -221,8 +230,16 @@ func (s *session) confirm(c *cli.Context, what string, scriptsMay bool) error {
 		}
 		return usageErrorf("%s: nobody is at a terminal to confirm it; add --yes", what)
 	}
+	return s.ask(what)
+}
+
+// ask puts a question to the person at the terminal.
+func (s *session) ask(what string) error {
 	_, _ = fmt.Fprintf(s.env.Stderr, "%s? [y/N] ", what)
-	reply, err := bufio.NewReader(s.env.Stdin).ReadString('\n')
+	if s.replies == nil { // one for the whole run: it may read ahead
+		s.replies = bufio.NewReader(s.env.Stdin)
+	}
+	reply, err := s.replies.ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -235,12 +252,19 @@ func (s *session) confirm(c *cli.Context, what string, scriptsMay bool) error {
 
 const (
 	red    = "31"
+	green  = "32"
+	bold   = "1"
 	yellow = "33"
 )
 
-// colour marks text for a terminal. NO_COLOR (no-color.org) switches it off.
+// colour marks text for standard error. NO_COLOR (no-color.org) switches it off.
 func (s *session) colour(code, text string) string {
-	if !s.env.StderrTerminal || s.env.Getenv("NO_COLOR") != "" {
+	return s.paint(s.env.StderrTerminal, code, text)
+}
+
+// paint marks text for where it is written, if that is a terminal.
+func (s *session) paint(terminal bool, code, text string) string {
+	if !terminal || s.env.Getenv("NO_COLOR") != "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"

@@ -129,17 +129,25 @@ func (s *session) getCommand(n noun) *cli.Command {
 		Name:      "get",
 		Usage:     "Show one " + n.title + ", or several as a list",
 		ArgsUsage: "NAME...",
+		Flags:     []cli.Flag{&cli.IntFlag{Name: "revision", Usage: "as it was at revision `N`"}},
 		Action: func(c *cli.Context) error {
 			ids, err := severalArguments(c, "NAME")
 			if err != nil {
 				return err
+			}
+			at := url.Values{}
+			if c.IsSet("revision") {
+				if c.Int("revision") < 1 {
+					return usageErrorf("--revision must be at least 1")
+				}
+				at = atRevision(int64(c.Int("revision")))
 			}
 			api, err := s.ready(c)
 			if err != nil {
 				return err
 			}
 			return s.getSeveral(c, n, ids, func(id string) (answer, error) {
-				return receive(n.api.get(c.Context, api, id))
+				return receive(n.api.get(c.Context, api, id, query(at)))
 			})
 		},
 	}
@@ -188,7 +196,7 @@ func (s *session) updateCommand(n noun) *cli.Command {
 		Name:      "update",
 		Usage:     "Change the fields given of a " + n.title + " that exists; the others stay",
 		ArgsUsage: "NAME",
-		Flags:     slices.Concat(flagsOf(n.fields), []cli.Flag{fileFlag("fields of the document")}, writeFlags()),
+		Flags:     slices.Concat(flagsOf(n.fields), []cli.Flag{fileFlag("fields of the document"), yesFlag()}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, body, err := s.documentFrom(c, n)
 			if err != nil {
@@ -197,12 +205,15 @@ func (s *session) updateCommand(n noun) *cli.Command {
 			if len(body) == 1 {
 				return usageErrorf("nothing to change: give at least one field")
 			}
-			return s.change(c, n, func(api client) (answer, error) {
-				data, err := encode(body)
-				if err != nil {
-					return answer{}, err
-				}
-				return receive(n.api.update(c.Context, api, id, data, writeEdits(c)...))
+			return s.performOn(c, n, change{
+				operations: fixed(operation{"op": "update", "kind": n.kind, "id": id, "document": body}),
+				request: func(conn client, hash string) (answer, error) {
+					data, err := encode(body)
+					if err != nil {
+						return answer{}, err
+					}
+					return receive(n.api.update(c.Context, conn, id, data, append(writeEdits(c), planned(hash))...))
+				},
 			})
 		},
 	}
@@ -215,8 +226,8 @@ func (s *session) patchDocumentCommand(n noun) *cli.Command {
 		ArgsUsage: "NAME",
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "patch", Aliases: []string{"p"}, Usage: "the patch, as `JSON` or YAML"},
-			fileFlag("the patch"),
-		}, writeFlags()),
+			fileFlag("the patch"), yesFlag(),
+		}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
 			ids, err := arguments(c, "NAME")
 			if err != nil {
@@ -236,24 +247,24 @@ func (s *session) patchDocumentCommand(n noun) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.change(c, n, func(api client) (answer, error) {
-				return receive(n.api.patch(c.Context, api, ids[0], body, writeEdits(c)...))
-			})
+			return s.mergePatch(c, n, ids[0], body)
 		},
 	}
 }
 
-// change makes a change that answers with a document of the kind, and prints it.
-func (s *session) change(c *cli.Context, n noun, do func(api client) (answer, error)) error {
-	api, err := s.ready(c)
-	if err != nil {
-		return err
-	}
-	a, err := do(api)
-	if err != nil {
-		return err
-	}
-	return s.printChange(c, n.one(a.body))
+// mergePatch merges a patch into a document.
+func (s *session) mergePatch(c *cli.Context, n noun, id string, patch json.RawMessage) error {
+	return s.performOn(c, n, change{
+		operations: fixed(operation{"op": "patch", "kind": n.kind, "id": id, "patch": patch}),
+		request: func(conn client, hash string) (answer, error) {
+			return receive(n.api.patch(c.Context, conn, id, patch, append(writeEdits(c), planned(hash))...))
+		},
+	})
+}
+
+// fixed are operations that are known without looking at the fleet.
+func fixed(ops ...operation) planner {
+	return func(client) ([]operation, error) { return ops, nil }
 }
 
 // deleteCommand deletes a definition, which the server refuses as long as clusters use it. scriptsMay: without a
@@ -266,7 +277,7 @@ func (s *session) deleteCommand(n noun, scriptsMay bool) *cli.Command {
 		Flags: slices.Concat([]cli.Flag{
 			&cli.BoolFlag{Name: "cascade", Usage: "take it off every cluster that uses it, in the same change"},
 			yesFlag(),
-		}, writeFlags()),
+		}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
 			ids, err := arguments(c, "NAME")
 			if err != nil {
@@ -276,15 +287,16 @@ func (s *session) deleteCommand(n noun, scriptsMay bool) *cli.Command {
 			if c.Bool("cascade") {
 				what += ", also from every cluster that uses it"
 			}
-			if err := s.confirm(c, what, scriptsMay && !c.Bool("cascade")); err != nil {
-				return err
-			}
-			return s.change(c, n, func(api client) (answer, error) {
-				edits := writeEdits(c)
-				if c.Bool("cascade") {
-					edits = append(edits, query(url.Values{"cascade": {"true"}}))
-				}
-				return receive(n.api.delete(c.Context, api, ids[0], edits...))
+			return s.performOn(c, n, change{
+				operations: fixed(operation{"op": "delete", "kind": n.kind, "id": ids[0], "cascade": c.Bool("cascade")}),
+				what:       what, scriptsMay: scriptsMay && !c.Bool("cascade"),
+				request: func(conn client, hash string) (answer, error) {
+					edits := append(writeEdits(c), planned(hash))
+					if c.Bool("cascade") {
+						edits = append(edits, query(url.Values{"cascade": {"true"}}))
+					}
+					return receive(n.api.delete(c.Context, conn, ids[0], edits...))
+				},
 			})
 		},
 	}
@@ -296,29 +308,29 @@ const maxRaces = 5
 // upsert creates a document or, when it exists, changes the fields given. The change is tied to the version that was
 // found, so that a document deleted and created anew in between is not mistaken for it. A validation error may only
 // mean that the fields given are too few for a new document, so that, too, asks whether there is one.
-func (s *session) upsert(c *cli.Context, n noun, api client, id string, doc map[string]any) (a answer, existed bool, err error) {
+func (s *session) upsert(c *cli.Context, n noun, api client, id string, doc map[string]any, more ...edit) (a answer, err error) {
 	body, err := encode(doc)
 	if err != nil {
-		return answer{}, false, err
+		return answer{}, err
 	}
-	edits := writeEdits(c)
+	edits := append(writeEdits(c), more...)
 	for range maxRaces {
 		a, err = receive(n.api.create(c.Context, api, body, edits...))
 		if code := apiclient.ErrorCode(err); code != "conflict" && code != "validation_error" {
-			return a, false, err
+			return a, err
 		}
 		refusal := err
 		found, err := receive(n.api.get(c.Context, api, id))
 		if apiclient.ErrorCode(err) == "not_found" {
-			return answer{}, false, refusal // of something else, such as a DNS name that is taken
+			return answer{}, refusal // of something else, such as a DNS name that is taken
 		}
 		if err != nil {
-			return answer{}, false, err
+			return answer{}, err
 		}
 		a, err = receive(n.api.update(c.Context, api, id, body, append(slices.Clone(edits), header("If-Match", found.etag))...))
 		if code := apiclient.ErrorCode(err); code != "stale" && code != "not_found" {
-			return a, true, err
+			return a, err
 		}
 	}
-	return answer{}, false, errors.New("somebody else keeps changing it at the same time; try again")
+	return answer{}, errors.New("somebody else keeps changing it at the same time; try again")
 }

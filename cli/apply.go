@@ -1,0 +1,324 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+	"github.com/urfave/cli/v2"
+)
+
+func pruneFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "prune", Usage: "delete the documents of this `KIND` that are not among those given; repeat for more"},
+		&cli.StringFlag{Name: "mode", Usage: "`MODE` for clusters that --prune deletes: uninstall tells Flux to remove everything; orphan forgets the cluster and Flux keeps what runs"},
+	}
+}
+
+func (s *session) applyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "apply",
+		Usage: "Create or change the documents of files, all in one change",
+		Description: "A file holds lists of documents in the layout of a seed file and of export, or documents with a `kind`.\n" +
+			"Fields that a document does not have stay as they are. Clusters may refer to what the same files create.\n\n" +
+			exampleText("apply -f fleet/ --plan", "apply -f fleet/ --reason CHG-1234", "export | flux-resourceset-cli apply -f -"),
+		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
+		Action: func(c *cli.Context) error {
+			a, err := s.newApplication(c)
+			if err != nil {
+				return err
+			}
+			return s.perform(c, change{
+				operations: a.operations, what: a.question(),
+				request: func(conn client, hash string) (answer, error) { return a.apply(conn, hash) },
+				show:    func(_ client, answer answer) error { return a.show(answer) },
+			})
+		},
+	}
+}
+
+func (s *session) planCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "plan",
+		Usage: "Show what applying the documents of files would do to which cluster, and change nothing",
+		Description: "The same as apply --plan. Exit code 0: nothing would change, 1: something would, 2: the command line is wrong, 3: an error.\n\n" +
+			exampleText("plan -f fleet/", "plan -f fleet/ -o json > plan.json    # apply -f fleet/ --plan-hash @plan.json does this and nothing else"),
+		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags()),
+		Action: func(c *cli.Context) error {
+			a, err := s.newApplication(c)
+			if err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			return s.showPlan(c, conn, a.operations)
+		},
+	}
+}
+
+// application is one run of apply, plan or diff.
+type application struct {
+	s      *session
+	c      *cli.Context
+	docs   []document
+	pruned []noun
+	// found is what the fleet has of these documents, and of the kinds to prune, by kind and id.
+	found map[string]map[string]json.RawMessage
+}
+
+func (s *session) newApplication(c *cli.Context) (*application, error) {
+	a := &application{s: s, c: c}
+	mode := c.String("mode")
+	for _, word := range c.StringSlice("prune") {
+		n, ok := nounOf(word)
+		if !ok {
+			return nil, usageErrorf("--prune: there is no kind %q; there are %s", word, listOf(kinds()))
+		}
+		a.pruned = append(a.pruned, n)
+	}
+	prunesClusters := slices.ContainsFunc(a.pruned, func(n noun) bool { return n.kind == clusters.kind })
+	switch {
+	case prunesClusters && mode != "uninstall" && mode != "orphan":
+		return nil, usageErrorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps what runs)", clusters.name)
+	case !prunesClusters && c.IsSet("mode"):
+		return nil, usageErrorf("--mode is for --prune %s", clusters.name)
+	}
+	if _, err := arguments(c); err != nil {
+		return nil, err
+	}
+	var err error
+	if a.docs, err = s.documents(c); err != nil {
+		return nil, err
+	}
+	for _, n := range a.pruned {
+		if !slices.ContainsFunc(a.docs, func(d document) bool { return d.noun.kind == n.kind }) {
+			return nil, usageErrorf("--prune %s would delete every %s: there is none among the documents given", n.name, n.title)
+		}
+	}
+	return a, nil
+}
+
+// question is what a person is asked, if anything is taken away.
+func (a *application) question() string {
+	if len(a.pruned) == 0 {
+		return ""
+	}
+	titles := make([]string, len(a.pruned))
+	for i, n := range a.pruned {
+		titles[i] = n.title
+	}
+	what := fmt.Sprintf("delete every %s that is not among the documents given", strings.Join(titles, ", every "))
+	switch a.c.String("mode") {
+	case "uninstall":
+		what += ", Flux removing everything on such clusters"
+	case "orphan":
+		what += ", Flux keeping what runs on such clusters"
+	}
+	return what
+}
+
+// fewDocuments is up to how many documents of a kind are read one by one; of more, the whole list is.
+const fewDocuments = 20
+
+// look reads what the fleet has.
+func (a *application) look(conn client) error {
+	a.found = map[string]map[string]json.RawMessage{}
+	for _, n := range nouns() {
+		found := map[string]json.RawMessage{}
+		a.found[n.kind] = found
+		var ids []string
+		for _, d := range a.docs {
+			if d.noun.kind == n.kind {
+				ids = append(ids, d.id)
+			}
+		}
+		if len(ids) <= fewDocuments && !slices.ContainsFunc(a.pruned, func(p noun) bool { return p.kind == n.kind }) {
+			for _, id := range ids {
+				doc, err := receive(n.api.get(a.c.Context, conn, id))
+				switch {
+				case err == nil:
+					found[id] = doc.body
+				case apiclient.ErrorCode(err) != "not_found":
+					return err
+				}
+			}
+			continue
+		}
+		list, err := a.s.listAll(a.c, conn, n)
+		if err != nil {
+			return err
+		}
+		for _, doc := range list {
+			id, err := idOf(doc)
+			if err != nil {
+				return err
+			}
+			found[id] = doc
+		}
+	}
+	return nil
+}
+
+// listAll reads every document of a kind.
+func (s *session) listAll(c *cli.Context, conn client, n noun) ([]json.RawMessage, error) {
+	return s.all(0, n.page, func(e ...edit) (*http.Response, error) { return n.api.list(c.Context, conn, e...) })
+}
+
+// operations are those that make the fleet what the documents say, looking at it anew each time. Documents that say
+// what the fleet has are left out, so that a large fleet with few changes is a small request. Definitions come before
+// the clusters that refer to them, and are deleted after.
+func (a *application) operations(conn client) ([]operation, error) {
+	if err := a.look(conn); err != nil {
+		return nil, err
+	}
+	ops := []operation{}
+	for _, n := range nouns() {
+		for _, d := range a.docs {
+			if d.noun.kind != n.kind {
+				continue
+			}
+			op := operation{"op": "create", "kind": n.kind, "document": d.fields}
+			if now, exists := a.found[n.kind][d.id]; exists {
+				changes, err := d.changes(now)
+				if err != nil {
+					return nil, err
+				}
+				if len(changes) == 0 {
+					continue
+				}
+				op["op"], op["id"] = "update", d.id
+			}
+			ops = append(ops, op)
+		}
+	}
+	for _, n := range slices.Backward(nouns()) {
+		for _, id := range a.surplus(n) {
+			op := operation{"op": "delete", "kind": n.kind, "id": id}
+			if n.kind == clusters.kind {
+				op["mode"] = a.c.String("mode")
+			}
+			ops = append(ops, op)
+		}
+	}
+	return ops, nil
+}
+
+// surplus are the documents of a kind that are to be pruned.
+func (a *application) surplus(n noun) []string {
+	if !slices.ContainsFunc(a.pruned, func(p noun) bool { return p.kind == n.kind }) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.found[n.kind])), func(id string) bool {
+		return slices.ContainsFunc(a.docs, func(d document) bool { return d.noun.kind == n.kind && d.id == id })
+	})
+}
+
+// apply sends the operations. When somebody creates or deletes a document in between, it looks again.
+func (a *application) apply(conn client, hash string) (answer, error) {
+	var before string
+	for range maxRaces {
+		ops, err := a.operations(conn)
+		if err != nil {
+			return answer{}, err
+		}
+		if len(ops) == 0 && hash == "" {
+			return answer{body: json.RawMessage(`{"revision":0,"changes":[],"results":[],"plan_hash":"","warnings":[]}`)}, nil
+		}
+		if len(ops) == 0 {
+			return answer{}, hintedError{errors.New("there is nothing to change any more, which is not what was planned"), hints["stale"]}
+		}
+		data, err := encode(ops)
+		if err != nil {
+			return answer{}, err
+		}
+		result, err := a.s.sendBatch(a.c, conn, ops, hash)
+		if code := apiclient.ErrorCode(err); (code != "conflict" && code != "not_found") || string(data) == before {
+			return result, located(ops, err, a.describe)
+		}
+		before = string(data)
+	}
+	return answer{}, errors.New("somebody else keeps changing the same documents; try again")
+}
+
+// describe says which document of which file an operation is about.
+func (a *application) describe(op operation) string {
+	for _, d := range a.docs {
+		fields, _ := op["document"].(map[string]json.RawMessage)
+		if op["kind"] == d.noun.kind && fields != nil && string(fields["id"]) == string(d.fields["id"]) {
+			return d.name() + " (" + d.source + ")"
+		}
+	}
+	return describeOperation(op)
+}
+
+// applied is what apply prints.
+type applied struct {
+	Revision  *int64   `json:"revision"` // null: there is none, because nothing changed or it was a dry run
+	Created   []string `json:"created"`
+	Changed   []string `json:"changed"`
+	Deleted   []string `json:"deleted"`
+	Unchanged []string `json:"unchanged"`
+}
+
+func (a *application) show(answer answer) error {
+	var result api.BatchResult
+	if err := answer.decode(&result); err != nil {
+		return err
+	}
+	sum := applied{Created: []string{}, Changed: []string{}, Deleted: []string{}, Unchanged: []string{}}
+	if len(result.Changes) > 0 && !a.c.Bool("dry-run") {
+		sum.Revision = &result.Revision
+	}
+	actions := map[string]string{}
+	for _, ref := range result.Changes {
+		name := nameOfKind(ref.Kind) + "/" + ref.ID
+		actions[name] = ref.Action
+		switch ref.Action {
+		case "create":
+			sum.Created = append(sum.Created, name)
+		case "delete":
+			sum.Deleted = append(sum.Deleted, name)
+		default:
+			sum.Changed = append(sum.Changed, name)
+		}
+	}
+	for _, d := range a.docs {
+		if actions[d.name()] == "" {
+			sum.Unchanged = append(sum.Unchanged, d.name())
+		}
+	}
+	slices.Sort(sum.Unchanged)
+	summary := fmt.Sprintf("%d created, %d changed, %d deleted, %d unchanged", len(sum.Created), len(sum.Changed), len(sum.Deleted), len(sum.Unchanged))
+	if sum.Revision != nil {
+		summary += fmt.Sprintf("; revision %d", *sum.Revision)
+	}
+	a.s.note("%s.", summary)
+	document, err := encode(sum)
+	if err != nil {
+		return err
+	}
+	return a.s.printChange(a.c, output{
+		document: document,
+		tables: func() ([]table, error) {
+			t := table{header: []string{"DOCUMENT", "RESULT"}}
+			for _, part := range []struct {
+				result string
+				names  []string
+			}{{"created", sum.Created}, {"changed", sum.Changed}, {"deleted", sum.Deleted}, {"unchanged", sum.Unchanged}} {
+				for _, name := range part.names {
+					t.rows = append(t.rows, []string{name, part.result})
+				}
+			}
+			return []table{t}, nil
+		},
+		names: func() ([]string, error) { return changeNames(result.Changes), nil },
+	})
+}

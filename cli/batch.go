@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+	"github.com/urfave/cli/v2"
+)
+
+// operation is one operation of a batch or a plan, as the API takes it.
+type operation map[string]any
+
+// planner makes the operations of a change. It may look at the fleet to do so.
+type planner func(conn client) ([]operation, error)
+
+// plannedFlags are those of every change that can be planned.
+func plannedFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "plan", Usage: "show what would happen to which cluster, and change nothing; exit code 0: nothing, 1: something, 3: an error"},
+		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
+	}
+}
+
+// planHash is the --plan-hash of the command line.
+func (s *session) planHash(c *cli.Context) (string, error) {
+	hash := c.String("plan-hash")
+	name, inFile := strings.CutPrefix(hash, "@")
+	switch {
+	case hash == "" && c.IsSet("plan-hash"), inFile && name == "":
+		return "", usageErrorf("--plan-hash must not be empty")
+	case !inFile:
+		return hash, nil
+	}
+	data, err := s.fileOrStdin(name)
+	if err != nil {
+		return "", err
+	}
+	var plan api.Plan
+	if err := json.Unmarshal(data, &plan); err != nil || plan.PlanHash == "" {
+		return "", usageErrorf("%s does not hold a plan in JSON", name)
+	}
+	return plan.PlanHash, nil
+}
+
+// batch sends operations as one change, or with --dry-run only has them checked.
+func (s *session) batch(c *cli.Context, conn client, ops []operation, hash string) (answer, error) {
+	a, err := s.sendBatch(c, conn, ops, hash)
+	return a, located(ops, err, describeOperation)
+}
+
+func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash string) (answer, error) {
+	body := map[string]any{"operations": ops}
+	if hash != "" {
+		body["plan_hash"] = hash
+	}
+	data, err := encode(body)
+	if err != nil {
+		return answer{}, err
+	}
+	return receive(conn.ApplyBatchWithBody(c.Context, nil, contentJSON, bytes.NewReader(data), writeEdits(c)...))
+}
+
+var operationPointer = regexp.MustCompile(`/operations/(\d+)(?:/document|/patch|/values)?(/?)`)
+
+// located puts words for the places of operations in an error of the server: nobody has typed them.
+func located(ops []operation, err error, describe func(operation) string) error {
+	problem, ok := errors.AsType[*apiclient.Error](err)
+	if !ok {
+		return err
+	}
+	words := func(text string) string {
+		return strings.TrimPrefix(operationPointer.ReplaceAllStringFunc(text, func(place string) string {
+			parts := operationPointer.FindStringSubmatch(place)
+			n, err := strconv.Atoi(parts[1])
+			if err != nil || n >= len(ops) {
+				return place
+			}
+			name := describe(ops[n])
+			if name != "" && parts[2] != "" {
+				name += " "
+			}
+			return name + parts[2]
+		}), ": ")
+	}
+	problem.Problem.Detail = words(problem.Problem.Detail)
+	for i, field := range problem.Problem.Errors {
+		problem.Problem.Errors[i].Pointer = words(field.Pointer)
+	}
+	return err
+}
+
+// describeOperation names the document of an operation; the others say enough without.
+func describeOperation(op operation) string {
+	kind, _ := op["kind"].(string)
+	id, _ := op["id"].(string)
+	if id == "" {
+		return kind
+	}
+	return nameOfKind(kind) + "/" + id
+}
+
+// change is a change of the fleet in a form that can be planned.
+type change struct {
+	operations planner
+	// what it does, for the question; empty: it takes nothing away, and is only asked about when the server wants it
+	// confirmed.
+	what string
+	// scriptsMay: without a terminal it needs no --yes, unless the server wants it confirmed.
+	scriptsMay bool
+	// request makes the change with a request of its own, with the plan's hash if it is not empty; nil: as a batch.
+	request func(conn client, hash string) (answer, error)
+	// show prints the answer; nil: what a batch answers.
+	show func(conn client, a answer) error
+}
+
+// perform plans, confirms and makes a change, as the flags say.
+func (s *session) perform(c *cli.Context, ch change) error {
+	conn, err := s.ready(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("plan") {
+		return s.showPlan(c, conn, ch.operations)
+	}
+	hash, err := s.planHash(c)
+	if err != nil {
+		return err
+	}
+	if ch.what != "" && hash == "" && (ch.request != nil || !s.interactive() || c.Bool("yes")) {
+		// Whoever is shown a plan is asked once, about that.
+		if err := s.confirm(c, ch.what, ch.scriptsMay); err != nil {
+			return err
+		}
+	} else if ch.what != "" && hash == "" && !c.Bool("dry-run") {
+		if hash, err = s.agreed(c, conn, ch, nil); err != nil {
+			return err
+		}
+	}
+	a, err := s.send(c, conn, ch, hash)
+	if apiclient.ErrorCode(err) == "confirmation_required" && hash == "" {
+		if hash, err = s.agreed(c, conn, ch, err); err != nil {
+			return err
+		}
+		a, err = s.send(c, conn, ch, hash)
+	}
+	if err != nil {
+		return err
+	}
+	if ch.show != nil {
+		return ch.show(conn, a)
+	}
+	return s.printBatch(c, a)
+}
+
+func (s *session) send(c *cli.Context, conn client, ch change, hash string) (answer, error) {
+	if ch.request != nil {
+		return ch.request(conn, hash)
+	}
+	ops, err := ch.operations(conn)
+	if err != nil {
+		return answer{}, err
+	}
+	if c.String("if-match") != "" {
+		return answer{}, usageErrorf("--if-match is about one document; for more, use --plan and then --plan-hash")
+	}
+	return s.batch(c, conn, ops, hash)
+}
+
+// agreed plans a change and answers the plan's hash, if somebody agrees with it: --yes does, or the person at the
+// terminal, who is shown the plan. refusal is why the server wants that; nil: it was not asked.
+func (s *session) agreed(c *cli.Context, conn client, ch change, refusal error) (string, error) {
+	asking := !c.Bool("yes") && !c.Bool("dry-run")
+	if asking && !s.interactive() {
+		return "", hintedError{refusal, "see the effect with --plan; then repeat the command with --yes, or with the --plan-hash that the plan shows."}
+	}
+	ops, err := ch.operations(conn)
+	if err != nil {
+		return "", err
+	}
+	_, plan, err := s.plan(c, conn, ops)
+	if err != nil {
+		return "", err
+	}
+	if !asking {
+		return plan.PlanHash, nil
+	}
+	if _, err := fmt.Fprint(s.env.Stderr, s.planText(plan, false, s.env.StderrTerminal)+"\n"); err != nil {
+		return "", err
+	}
+	return plan.PlanHash, s.ask(first(ch.what, "make this change"))
+}
+
+// interactive is true when somebody can be shown something and asked.
+func (s *session) interactive() bool { return s.env.StdinTerminal && s.env.StderrTerminal }
+
+// printBatch shows the answer to a batch.
+func (s *session) printBatch(c *cli.Context, a answer) error {
+	var result api.BatchResult
+	if err := a.decode(&result); err != nil {
+		return err
+	}
+	switch {
+	case len(result.Changes) == 0:
+		s.note("Nothing to change.")
+	case c.Bool("dry-run"):
+		s.note("%s would change.", count(len(result.Changes), "document"))
+	default:
+		s.note("%s changed, as revision %d.", count(len(result.Changes), "document"), result.Revision)
+	}
+	return s.printChange(c, output{
+		document: a.body,
+		tables: func() ([]table, error) {
+			t := table{header: []string{"KIND", "ID", "ACTION"}}
+			for _, ref := range result.Changes {
+				t.rows = append(t.rows, []string{nameOfKind(ref.Kind), ref.ID, ref.Action})
+			}
+			return []table{t}, nil
+		},
+		names: func() ([]string, error) { return changeNames(result.Changes), nil },
+	})
+}
+
+func changeNames(refs []api.ChangeRef) []string {
+	names := make([]string, len(refs))
+	for i, ref := range refs {
+		names[i] = nameOfKind(ref.Kind) + "/" + ref.ID
+	}
+	return names
+}
+
+// count writes a number of things: "1 cluster", "2 clusters".
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

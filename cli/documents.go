@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"sigs.k8s.io/yaml"
+)
+
+// document is one document of a file.
+type document struct {
+	noun   noun
+	id     string
+	fields map[string]json.RawMessage
+	source string // the file, and which of its documents when there are several
+}
+
+func (d document) name() string { return d.noun.name + "/" + d.id }
+
+func documentsFlag() cli.Flag {
+	return &cli.StringSliceFlag{
+		Name: "file", Aliases: []string{"f"},
+		Usage: "documents, from a YAML or JSON `FILE`, every such file in a directory and those below it, or - for standard input; repeat for more",
+	}
+}
+
+// layoutKeys are the members of a file in the layout of a seed file, by kind.
+var layoutKeys = map[string]string{
+	"platform_component": "platform_components", "namespace": "namespaces", "rolebinding": "rolebindings", "cluster": "clusters",
+}
+
+// documents reads all documents that the --file flags name. Everything that is wrong with them is reported together.
+func (s *session) documents(c *cli.Context) ([]document, error) {
+	names := c.StringSlice("file")
+	if len(names) == 0 {
+		return nil, usageErrorf("%s needs documents: give them with -f", c.Command.HelpName)
+	}
+	var (
+		docs  []document
+		errs  []error
+		first = map[string]string{}
+	)
+	for _, name := range names {
+		files, err := filesOf(name)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		for _, file := range files {
+			data, err := s.fileOrStdin(file)
+			if err != nil {
+				return nil, usageError{err}
+			}
+			found, err := documentsIn(data, file)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			for _, d := range found {
+				if other, twice := first[d.name()]; twice {
+					errs = append(errs, fmt.Errorf("%s: %s is in %s already", d.source, d.name(), other))
+				}
+				first[d.name()] = d.source
+				docs = append(docs, d)
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, usageErrorf("%w", err)
+	}
+	if len(docs) == 0 {
+		return nil, usageErrorf("there is no document in %s", listOf(names))
+	}
+	return docs, nil
+}
+
+// filesOf are the files that a name stands for: those of a directory in the order of their paths. Names that start
+// with a dot are left out.
+func filesOf(name string) ([]string, error) {
+	if name == "" {
+		return nil, errors.New("-f needs the name of a file or directory")
+	}
+	if name == "-" {
+		return []string{name}, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path != name && strings.HasPrefix(entry.Name(), "."):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("there is no .yaml, .yml or .json file in %s", name)
+	}
+	return files, err
+}
+
+// documentsIn are the documents of one file.
+func documentsIn(data []byte, source string) ([]document, error) {
+	if source == "-" {
+		source = "standard input"
+	}
+	parts, err := valuesIn(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s is neither JSON nor YAML: %w", source, err)
+	}
+	var (
+		docs []document
+		errs []error
+	)
+	for i, part := range parts {
+		at := source
+		if len(parts) > 1 {
+			at = fmt.Sprintf("%s, document %d", source, i+1)
+		}
+		found, err := documentsFrom(part, at)
+		docs = append(docs, found...)
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return docs, errors.Join(errs...)
+}
+
+// yamlDocuments splits a stream of YAML at the lines that start a further document. Nothing inside one can look so.
+func yamlDocuments(data []byte) []string {
+	parts := []string{""}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "---"); ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n")) {
+			parts, line = append(parts, ""), rest
+		}
+		parts[len(parts)-1] += line
+	}
+	return parts
+}
+
+// valuesIn are the values of a stream of JSON or YAML, as JSON. Empty ones are left out.
+func valuesIn(data []byte) ([]json.RawMessage, error) {
+	if parts, err := jsonValues(data); err == nil { // YAML would lose the precision of large numbers
+		return parts, nil
+	}
+	var parts []json.RawMessage
+	for _, part := range yamlDocuments(data) {
+		converted, err := yaml.YAMLToJSONStrict([]byte(part))
+		if err != nil {
+			return nil, err
+		}
+		if string(converted) != "null" {
+			parts = append(parts, converted)
+		}
+	}
+	return parts, nil
+}
+
+func jsonValues(data []byte) ([]json.RawMessage, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	var parts []json.RawMessage
+	for {
+		var part json.RawMessage
+		err := dec.Decode(&part)
+		if errors.Is(err, io.EOF) {
+			return parts, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+}
+
+// documentsFrom reads one value: a document that says its kind, or lists of documents in the layout of a seed file.
+func documentsFrom(value json.RawMessage, source string) ([]document, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(value, &fields); err != nil || fields == nil {
+		return nil, fmt.Errorf("%s must hold one object", source)
+	}
+	if raw, ok := fields["kind"]; ok {
+		var kind string
+		if err := json.Unmarshal(raw, &kind); err != nil {
+			return nil, fmt.Errorf("%s: the kind must be a string", source)
+		}
+		n, ok := nounOf(kind)
+		if !ok {
+			return nil, fmt.Errorf("%s: there is no kind %q; there are %s", source, kind, listOf(kinds()))
+		}
+		delete(fields, "kind")
+		d, err := newDocument(n, fields, source)
+		return []document{d}, err
+	}
+	var (
+		docs []document
+		errs []error
+	)
+	for _, n := range nouns() {
+		key := layoutKeys[n.kind]
+		raw, ok := fields[key]
+		delete(fields, key)
+		if !ok {
+			continue
+		}
+		var list []map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &list); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s must be a list of documents", source, key))
+			continue
+		}
+		for i, fields := range list {
+			d, err := newDocument(n, fields, fmt.Sprintf("%s, %s[%d]", source, key, i))
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			docs = append(docs, d)
+		}
+	}
+	if len(fields) > 0 {
+		errs = append(errs, fmt.Errorf("%s has neither a kind (%s) nor only lists of documents (clusters, platform_components, namespaces, rolebindings): what is %s?",
+			source, listOf(kinds()), listOf(sortedKeys(fields))))
+	}
+	return docs, errors.Join(errs...)
+}
+
+// readOnly are the fields of a document that the server sets.
+var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners"}
+
+// newDocument checks the id, which a seed file may call _id. All other rules are the server's.
+func newDocument(n noun, fields map[string]json.RawMessage, source string) (document, error) {
+	if fields == nil {
+		return document{}, fmt.Errorf("%s must be an object", source)
+	}
+	if old, ok := fields["_id"]; ok {
+		if id, both := fields["id"]; both && !bytes.Equal(id, old) {
+			return document{}, fmt.Errorf("%s: id and _id differ", source)
+		}
+		fields["id"] = old
+		delete(fields, "_id")
+	}
+	for _, name := range readOnly {
+		delete(fields, name)
+	}
+	d := document{noun: n, fields: fields, source: source}
+	if err := json.Unmarshal(fields["id"], &d.id); err != nil || checkID("id", d.id) != nil {
+		return document{}, fmt.Errorf("%s: a %s needs an id, which is a string", source, n.title)
+	}
+	return d, nil
+}
+
+// kinds are the API's names of the kinds.
+func kinds() []string {
+	var names []string
+	for _, n := range nouns() {
+		names = append(names, n.kind)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// nounOf is the kind that a word stands for: as the API calls it, as the command is called, its short form, and plurals.
+func nounOf(word string) (noun, bool) {
+	short := map[string]string{"ns": "namespace", "rb": "rolebinding"}
+	for _, n := range nouns() {
+		if word == n.kind || word == n.name || word == layoutKeys[n.kind] || word == n.name+"s" || short[word] == n.kind {
+			return n, true
+		}
+	}
+	return noun{}, false
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// ownerFlags say in whose name values are changed.
+func ownerFlags() []cli.Flag {
+	return []cli.Flag{
+		fieldManagerFlag("own the values given as this `MANAGER`: others cannot change them unawares"),
+		&cli.BoolFlag{Name: "force", Usage: "take over values that another manager owns, instead of failing"},
+		&cli.BoolFlag{Name: "apply", Usage: "the values given are all this manager wants: what it owned and is not given goes, unless somebody else owns it too"},
+	}
+}
+
+func fieldManagerFlag(usage string) cli.Flag {
+	return &cli.StringFlag{Name: "field-manager", Usage: usage}
+}
+
+// writeValues changes values of a component on one cluster and answers them as they were and as they are.
+func (s *session) writeValues(c *cli.Context, conn client, cluster, component string, body json.RawMessage) (before, after map[string]json.RawMessage, a answer, err error) {
+	shared := c.IsSet("field-manager") || c.Bool("force") || c.Bool("apply")
+	was, a, err := s.onVersion(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
+		edits := append(writeEdits(c), unchanged)
+		if shared {
+			return s.writeShared(c, conn, cluster, component, body, edits)
+		}
+		patch, err := encode(map[string]any{"patches": map[string]any{component: body}})
+		if err != nil {
+			return answer{}, err
+		}
+		return receive(clusters.api.patch(c.Context, conn, cluster, patch, edits...))
+	})
+	if err != nil {
+		return nil, nil, a, err
+	}
+	if before, err = patchesOf(was.body, component); err != nil {
+		return nil, nil, a, err
+	}
+	if !shared {
+		after, err = patchesOf(a.body, component)
+		return before, after, a, err
+	}
+	var owned api.OwnedPatches
+	if err := a.decode(&owned); err != nil {
+		return nil, nil, a, err
+	}
+	return before, owned.Values, a, nil
+}
+
+func (s *session) writeShared(c *cli.Context, conn client, cluster, component string, body json.RawMessage, edits []edit) (answer, error) {
+	edits = append(edits, managerEdit(c))
+	if c.Bool("force") {
+		edits = append(edits, query(url.Values{"force": {"true"}}))
+	}
+	if c.Bool("apply") {
+		return receive(conn.ApplyPatchesWithBody(c.Context, cluster, component, nil, contentJSON, bytes.NewReader(body), edits...))
+	}
+	return receive(conn.PatchPatchesWithBody(c.Context, cluster, component, nil, contentMergePatch, bytes.NewReader(body), edits...))
+}
+
+func managerEdit(c *cli.Context) edit {
+	if name := c.String("field-manager"); name != "" {
+		return query(url.Values{"field_manager": {name}})
+	}
+	return query(nil)
+}
+
+func (s *session) ownershipCommand() *cli.Command {
+	return &cli.Command{
+		Name: "ownership", Usage: "Show which manager owns which values of a component on a cluster",
+		ArgsUsage: "CLUSTER COMPONENT",
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "CLUSTER", "COMPONENT")
+			if err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			a, err := receive(conn.GetPatches(c.Context, args[0], args[1], nil))
+			if err != nil {
+				return err
+			}
+			out, err := ownership(a, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return s.print(c, out)
+		},
+	}
+}
+
+func (s *session) relinquishCommand() *cli.Command {
+	return &cli.Command{
+		Name: "relinquish", Usage: "Give up every value that a manager owns of a component on a cluster; what nobody else owns is removed",
+		ArgsUsage: "NAME",
+		Flags: slices.Concat([]cli.Flag{
+			clusterFlag("the `CLUSTER` (required)"), fieldManagerFlag("the `MANAGER` (required)"),
+			&cli.BoolFlag{Name: "retain", Usage: "leave the values, owned by nobody"}, yesFlag(),
+		}, writeFlags()),
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			cluster, err := required(c, "cluster")
+			if err != nil {
+				return err
+			}
+			if _, err := required(c, "field-manager"); err != nil {
+				return err
+			}
+			edits := append(writeEdits(c), managerEdit(c))
+			if c.Bool("retain") {
+				edits = append(edits, query(url.Values{"retain": {"true"}}))
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			a, err := receive(conn.RelinquishPatches(c.Context, cluster, args[0], nil, edits...))
+			if err != nil {
+				return err
+			}
+			out, err := ownership(a, cluster, args[0])
+			if err != nil {
+				return err
+			}
+			return s.printChange(c, out)
+		},
+	}
+}
+
+// ownership shows values with those who own them.
+func ownership(a answer, cluster, component string) (output, error) {
+	var owned api.OwnedPatches
+	if err := a.decode(&owned); err != nil {
+		return output{}, err
+	}
+	owners := map[string][]string{}
+	for manager, paths := range owned.Managers {
+		for _, path := range paths {
+			owners[path] = append(owners[path], first(manager, "(anonymous)"))
+		}
+	}
+	return output{
+		document: a.body,
+		tables: func() ([]table, error) {
+			t := table{header: []string{"VALUE", "IS", "OWNERS"}}
+			for _, path := range sortedKeys(owned.Values) {
+				slices.Sort(owners[path])
+				t.rows = append(t.rows, []string{path, string(owned.Values[path]), strings.Join(owners[path], ",")})
+			}
+			return []table{t}, nil
+		},
+		names: func() ([]string, error) {
+			return []string{clusters.name + "/" + cluster, components.name + "/" + component}, nil
+		},
+	}, nil
+}

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// errDiffers ends a plan or a diff that found something. It is no failure, and nothing is printed about it.
+var errDiffers = errors.New("something would change")
+
+// plan asks the server what operations would do.
+func (s *session) plan(c *cli.Context, conn client, ops []operation) (json.RawMessage, api.Plan, error) {
+	document, plan, err := s.requestPlan(c, conn, ops)
+	return document, plan, located(ops, err, describeOperation)
+}
+
+func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (json.RawMessage, api.Plan, error) {
+	data, err := encode(map[string]any{"operations": ops})
+	if err != nil {
+		return nil, api.Plan{}, err
+	}
+	a, err := receive(conn.PlanWithBody(c.Context, nil, contentJSON, bytes.NewReader(data)))
+	if err != nil {
+		return nil, api.Plan{}, err
+	}
+	var plan api.Plan
+	return a.body, plan, a.decode(&plan)
+}
+
+// showPlan prints the plan of a change.
+func (s *session) showPlan(c *cli.Context, conn client, operations planner) error {
+	for _, flag := range []string{"dry-run", "if-match", "plan-hash"} {
+		if c.IsSet(flag) {
+			return usageErrorf("--plan changes nothing, so it cannot take --%s", flag)
+		}
+	}
+	ops, err := operations(conn)
+	if err != nil {
+		return err
+	}
+	if len(ops) == 0 {
+		s.note("Nothing would change.")
+		return nil
+	}
+	document, plan, err := s.plan(c, conn, ops)
+	if err != nil {
+		return err
+	}
+	err = s.print(c, output{
+		document: document,
+		text:     func(wide bool) string { return s.planText(plan, wide, s.env.StdoutTerminal) },
+		names:    func() ([]string, error) { return affectedClusters(plan), nil },
+	})
+	if err == nil && len(plan.Changes) > 0 {
+		err = errDiffers
+	}
+	return err
+}
+
+func affectedClusters(plan api.Plan) []string {
+	var names []string
+	for _, group := range plan.Groups {
+		for _, id := range group.Clusters {
+			names = append(names, clusters.name+"/"+id)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// shownNames is how many clusters or documents a plan names before it only counts them; -o wide names all.
+const shownNames = 8
+
+// planText writes a plan for people: counts first, removals loud.
+func (s *session) planText(plan api.Plan, wide, terminal bool) string {
+	w := planWriter{wide: wide, paint: func(code, text string) string { return s.paint(terminal, code, text) }}
+	if len(plan.Changes) == 0 {
+		return "Nothing would change.\n"
+	}
+	w.counts(plan)
+	for _, group := range plan.Groups {
+		w.group(group)
+	}
+	for _, warning := range plan.Warnings {
+		w.linef("\n%s %s", w.paint(yellow, "Warning:"), warning)
+	}
+	w.linef("")
+	if plan.ConfirmationRequired {
+		w.linef("%s", w.paint(red, "The server wants this confirmed: with --yes, or with the plan's hash."))
+	}
+	w.linef("Plan hash %s, made at revision %d.", plan.PlanHash, plan.BaseRevision)
+	return w.b.String()
+}
+
+type planWriter struct {
+	b     strings.Builder
+	wide  bool
+	paint func(code, text string) string
+}
+
+func (w *planWriter) linef(format string, args ...any) {
+	_, _ = fmt.Fprintf(&w.b, format+"\n", args...)
+}
+
+func (w *planWriter) counts(plan api.Plan) {
+	t := plan.Totals
+	if t.Removals > 0 {
+		w.linef("%s", w.paint(red, "Flux would uninstall "+count(t.Removals, "thing")+"."))
+	}
+	w.linef("%s would change; inputs of %s: %d added, %d changed, %d removed.",
+		count(len(plan.Changes), "document"), count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
+	names := make([]string, len(plan.Changes))
+	for i, ref := range plan.Changes {
+		names[i] = ref.Action + " " + nameOfKind(ref.Kind) + "/" + ref.ID
+	}
+	w.linef("Documents: %s", w.names(names))
+}
+
+// names lists names; too many are counted.
+func (w *planWriter) names(names []string) string {
+	if more := len(names) - shownNames; more > 1 && !w.wide {
+		return printable(strings.Join(names[:shownNames], ", ")) + fmt.Sprintf(" and %d more", more)
+	}
+	return printable(strings.Join(names, ", "))
+}
+
+// group writes what happens to clusters that it happens to alike.
+func (w *planWriter) group(group api.EffectGroup) {
+	w.linef("\n%s: %s", count(len(group.Clusters), "cluster"), w.names(group.Clusters))
+	if group.Forgotten {
+		w.linef("  %s", w.paint(yellow, "forgotten: polls are answered with 404, and Flux keeps what is running"))
+	}
+	for _, t := range inputTypes {
+		effect, ok := group.Effect[t.name]
+		if !ok {
+			continue
+		}
+		w.linef("  %s", t.name)
+		for _, id := range effect.Removed {
+			w.linef("    %s", w.paint(red, "- "+printable(id)+"   REMOVED: "+removal[t.name]))
+		}
+		for _, change := range effect.Changed {
+			w.changed(change)
+		}
+		for _, input := range effect.Added {
+			w.linef("    %s", w.paint(green, "+ "+printable(describeInput(input))))
+		}
+		if effect.Reordered {
+			w.linef("    ~ (the order of the inputs)")
+		}
+	}
+}
+
+// removal is what Flux does about an input that is gone.
+var removal = map[string]string{
+	"platform-components": "Flux uninstalls it",
+	"namespaces":          "Flux deletes it with everything in it, unless its deletion policy is orphan",
+	"rolebindings":        "Flux takes the rights away",
+}
+
+func (w *planWriter) changed(change api.InputChange) {
+	line := "~ " + printable(change.ID)
+	if change.Removal {
+		line = w.paint(red, line+"   REMOVED: Flux uninstalls it")
+	}
+	w.linef("    %s", line)
+	for _, field := range telling(change.Fields) {
+		w.linef("        %s: %s → %s", printable(fieldName(field.Pointer)), shortJSON(field.Before.Get()), shortJSON(field.After.Get()))
+	}
+}
+
+// telling leaves out changes of values that only say again what changes of patches say.
+func telling(fields []api.FieldChange) []api.FieldChange {
+	under := func(f api.FieldChange, name string) bool {
+		return f.Pointer == "/"+name || strings.HasPrefix(f.Pointer, "/"+name+"/")
+	}
+	if !slices.ContainsFunc(fields, func(f api.FieldChange) bool { return under(f, "patches") }) {
+		return fields
+	}
+	return slices.DeleteFunc(slices.Clone(fields), func(f api.FieldChange) bool { return under(f, "values") })
+}
+
+// fieldName writes a JSON pointer as people do: source.oci_tag, patches[ui.color].
+func fieldName(pointer string) string {
+	steps := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i, step := range steps {
+		steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+	}
+	name := steps[0]
+	for _, step := range steps[1:] {
+		if strings.ContainsAny(step, ".[]/") || steps[0] == "patches" {
+			name += "[" + step + "]"
+		} else {
+			name += "." + step
+		}
+	}
+	return name
+}
+
+// shortJSON writes one side of a change. It takes what a nullable field's Get answers.
+func shortJSON(value json.RawMessage, err error) string {
+	if err != nil {
+		return "(none)"
+	}
+	const longest = 120
+	text := []rune(printable(strings.ReplaceAll(string(value), "\n", " ")))
+	if len(text) > longest {
+		return string(text[:longest]) + "…"
+	}
+	return string(text)
+}
+
+// describeInput names an input that is new, with what matters most about it.
+func describeInput(input json.RawMessage) string {
+	var in struct {
+		ID      string `json:"id"`
+		Type    string `json:"type"`
+		Path    string `json:"component_path"`
+		Version string `json:"component_version"`
+		Source  struct {
+			URL string `json:"oci_url"`
+			Tag string `json:"oci_tag"`
+		} `json:"source"`
+		Role string `json:"role"`
+	}
+	if err := json.Unmarshal(input, &in); err != nil {
+		return string(input)
+	}
+	switch {
+	case in.Source.URL != "":
+		return fmt.Sprintf("%s   %s, %s version %s from %s, tag %s", in.ID, in.Type, in.Path, in.Version, in.Source.URL, in.Source.Tag)
+	case in.Role != "":
+		return fmt.Sprintf("%s   role %s", in.ID, in.Role)
+	}
+	return in.ID
+}
