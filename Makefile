@@ -32,6 +32,10 @@ dist: ## build release archives for every platform into dist/
 generate: ## write gen/ from openapi/openapi.yaml
 	scripts/generate
 
+.PHONY: manifests
+manifests: ## write charts/manifests/cluster.yaml, the cluster chart without Helm
+	scripts/manifests
+
 .PHONY: verify
 verify: ## check that generated code, modules, formatting and the spec are current and sound
 	scripts/verify
