@@ -56,19 +56,21 @@ func TestMain(m *testing.M) {
 // TestScripts runs the programs as people do; each script has servers of its own.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	testscript.Run(t, scripts(t))
+}
+
+// scripts are the parameters of all scripts.
+func scripts(t *testing.T) testscript.Params {
+	t.Helper()
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed, err := filepath.Abs("../examples/demo/seed.json")
+	examples, err := filepath.Abs("../examples")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet, err := filepath.Abs("../examples/fleet")
-	if err != nil {
-		t.Fatal(err)
-	}
-	testscript.Run(t, testscript.Params{
+	return testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
@@ -76,9 +78,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "xdg"))
-			env.Setenv("SEED", seed)
-			env.Setenv("FLEET", fleet)
-			return nil
+			env.Setenv("SEED", filepath.Join(examples, "demo", "seed.json"))
+			env.Setenv("FLEET", filepath.Join(examples, "fleet"))
+			return os.Symlink(examples, filepath.Join(env.WorkDir, "examples"))
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"server":  startServer,
@@ -94,7 +96,7 @@ func TestScripts(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
-	})
+	}
 }
 
 // haveShell looks for a shell. bash must be there; where CI promises the others (it sets REQUIRE_SHELLS), they must too.
