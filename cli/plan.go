@@ -89,7 +89,7 @@ func (s *session) planText(plan api.Plan, wide, terminal bool) string {
 		w.group(group)
 	}
 	for _, warning := range plan.Warnings {
-		w.linef("\n%s %s", w.paint(yellow, "Warning:"), warning)
+		w.linef("\n%s %s", w.paint(yellow, "Warning:"), printable(warning))
 	}
 	w.linef("")
 	if plan.ConfirmationRequired {

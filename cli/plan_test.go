@@ -1,0 +1,121 @@
+package cli_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli"
+)
+
+const planAnswer = `{"base_revision":4,"plan_hash":"abc","confirmation_required":true,
+	"changes":[{"kind":"cluster","id":"c1","action":"update"},{"kind":"cluster","id":"c2","action":"update"}],
+	"groups":[{"clusters":["c1","c2"],"effect":{"platform-components":{"added":[{"id":"new\u001b[2J"}],"removed":["p"],"changed":[
+		{"id":"q","removal":true,"fields":[{"pointer":"/enabled","before":true,"after":false}]},
+		{"id":"r","removal":false,"fields":[
+			{"pointer":"/patches/a.b~1c","after":"1"},{"pointer":"/values/a/b~1c","after":1},{"pointer":"/source/oci_tag","before":"v1","after":null}]}
+	]}}}],
+	"results":[],"totals":{"clusters":2,"added":2,"changed":4,"removed":2,"removals":4},"warnings":["take\u001b care"]}`
+
+// planner is a server that refuses a batch until it comes with the hash of the plan.
+func planner(t *testing.T, requests *[]string) string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body strings.Builder
+		_ = r.Write(&body)
+		call := r.Method + " " + r.URL.Path
+		if strings.Contains(body.String(), `"plan_hash":"abc"`) {
+			call += " with hash"
+		}
+		*requests = append(*requests, call)
+		w.Header().Set("Content-Type", "application/json")
+		switch call {
+		case "POST /plan":
+			_, _ = w.Write([]byte(planAnswer))
+		case "POST /batch":
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"error":"confirmation_required","detail":"too much"}`))
+		case "POST /batch with hash":
+			_, _ = w.Write([]byte(`{"revision":5,"changes":[{"kind":"cluster","id":"c1","action":"update"}]}`))
+		default:
+			t.Errorf("unexpected %s", call)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// TestConfirmation: what the server wants confirmed is shown and asked about on a terminal, and once.
+func TestConfirmation(t *testing.T) {
+	t.Parallel()
+	const refusedOnly, planned, done = "POST /batch", "POST /batch|POST /plan", "POST /batch|POST /plan|POST /batch with hash"
+	for _, test := range []struct {
+		name, args, reply string
+		terminal          bool
+		requests          string
+		code              int
+	}{
+		{"yes at the terminal", "component set p --all --enabled", "y\n", true, done, 0},
+		{"no at the terminal", "component set p --all --enabled", "n\n", true, planned, 1},
+		{"nobody there", "component set p --all --enabled", "", false, refusedOnly, 1},
+		{"--yes", "component set p --all --enabled --yes", "", false, done, 0},
+		{"--plan-hash", "component set p --all --enabled --plan-hash abc", "", false, "POST /batch with hash", 0},
+		{"a dry run changes nothing", "component set p --all --enabled --dry-run", "", false, done, 0},
+		{"removal at the terminal", "component unassign p --all", "y\n", true, "POST /plan|POST /batch with hash", 0},
+		{"removal refused at the terminal", "component unassign p --all", "\n", true, "POST /plan", 1},
+		{"removal, nobody there", "component unassign p --all", "", false, "", 2},
+		{"removal with --yes", "component unassign p --all --yes", "", true, done, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var requests []string
+			env := cli.Env{StdinTerminal: test.terminal, StdoutTerminal: test.terminal, StderrTerminal: test.terminal, Stdin: strings.NewReader(test.reply)}
+			got := run(t, env, map[string]string{"FLUX_API_URL": planner(t, &requests)}, strings.Fields(test.args)...)
+			if sent := strings.Join(requests, "|"); sent != test.requests || got.code != test.code {
+				t.Errorf("exit %d, sent %s; want %d, %s\n%s", got.code, sent, test.code, test.requests, got.stderr)
+			}
+			asked := strings.Count(got.stderr, "? [y/N] ")
+			if want := strings.Count(test.reply, "\n"); asked != want || strings.Contains(got.stdout, "REMOVED") {
+				t.Errorf("asked %d times, want %d; the plan belongs on standard error\n%s%s", asked, want, got.stdout, got.stderr)
+			}
+			if asked > 0 && !strings.Contains(got.stderr, "Flux would uninstall 4 things") {
+				t.Errorf("asked without showing the plan:\n%s", got.stderr)
+			}
+		})
+	}
+}
+
+// TestPlanForPeople: removals first and red, nothing said twice, and nothing from the server steers the terminal.
+func TestPlanForPeople(t *testing.T) {
+	t.Parallel()
+	var requests []string
+	variables := map[string]string{"FLUX_API_URL": planner(t, &requests)}
+	args := strings.Fields("component set p --all --enabled --plan")
+	got := run(t, cli.Env{StdoutTerminal: true}, variables, args...)
+	const want = "\x1b[31mFlux would uninstall 4 things.\x1b[0m\n" +
+		"2 documents would change; inputs of 2 clusters: 2 added, 4 changed, 2 removed.\n" +
+		"Documents: update cluster/c1, update cluster/c2\n\n" +
+		"2 clusters: c1, c2\n" +
+		"  platform-components\n" +
+		"    \x1b[31m- p   REMOVED: Flux uninstalls it\x1b[0m\n" +
+		"    \x1b[31m~ q   REMOVED: Flux uninstalls it\x1b[0m\n" +
+		"        enabled: true → false\n" +
+		"    ~ r\n" +
+		"        patches[a.b/c]: (none) → \"1\"\n" +
+		"        source.oci_tag: \"v1\" → (none)\n" +
+		"    \x1b[32m+ new?[2J\x1b[0m\n\n" +
+		"\x1b[33mWarning:\x1b[0m take? care\n\n" +
+		"\x1b[31mThe server wants this confirmed: with --yes, or with the plan's hash.\x1b[0m\n" +
+		"Plan hash abc, made at revision 4.\n"
+	if got.stdout != want || got.code != 1 {
+		t.Errorf("exit %d\ngot  %q\nwant %q", got.code, got.stdout, want)
+	}
+	variables["NO_COLOR"] = "1"
+	if got := run(t, cli.Env{StdoutTerminal: true}, variables, args...); strings.Contains(got.stdout, "\x1b") {
+		t.Errorf("NO_COLOR: %q", got.stdout)
+	}
+	if got := run(t, cli.Env{}, variables, append(args, "-o", "table")...); strings.Contains(got.stdout, "\x1b") {
+		t.Errorf("colours in a file: %q", got.stdout)
+	}
+}
