@@ -1,0 +1,196 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-resourceset/flux-resourceset/cli"
+)
+
+// answers is a server that answers each poll with the given body; others are a 404. It stands for the network only.
+func answers(t *testing.T, bodies map[string]string) map[string]string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		body, ok := bodies[path.Base(r.URL.Path)]
+		if !ok {
+			body = `{"inputs":[]}`
+		}
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(srv.Close)
+	return map[string]string{"FLUX_API_URL": srv.URL}
+}
+
+// TestRenderShipped holds what the shipped templates make of every shape of input. scripts/check-charts validates the
+// golden files against the schemas of Kubernetes and Flux.
+func TestRenderShipped(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"platform-components", "namespaces", "rolebindings"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join("testdata", "render", name)
+			body, err := os.ReadFile(file + ".json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := run(t, cli.Env{}, answers(t, map[string]string{name: string(body)}), "render", "c1.example.com", "--type", name)
+			if got.code != 0 {
+				t.Fatal(got.stderr)
+			}
+			if *update {
+				if err := os.WriteFile(file+".golden.yaml", []byte(got.stdout), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file + ".golden.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.stdout != string(want) {
+				t.Errorf("render differs from %s.golden.yaml; run go test ./cli -run TestRenderShipped -update and look at the change:\n%s", file, got.stdout)
+			}
+		})
+	}
+}
+
+// TestRenderExactly: whatever text is in an input, it arrives in the objects as it is, and makes no other object.
+func TestRenderExactly(t *testing.T) {
+	t.Parallel()
+	bodies := map[string]string{}
+	variables := answers(t, bodies)
+	rapid.Check(t, func(r *rapid.T) {
+		text := hostileText()
+		message, annotation, subject := text.Draw(r, "message"), text.Draw(r, "annotation"), text.Draw(r, "subject")
+		where := map[string]any{"name": "c1", "dns": "c1.example.com", "environment": "dev"}
+		values := map[string]any{"ui": map[string]any{"message": message}, "list": []any{message, true, 1048576.0, 0.5}}
+		bodies["platform-components"] = inputs(r, map[string]any{
+			"id": "p", "enabled": true, "component_path": "podinfo", "component_version": "latest",
+			"source": map[string]any{"oci_url": "https://charts.example.com", "oci_tag": "latest"}, "cluster_env_enabled": false,
+			"depends_on": []any{}, "dependencies": []any{}, "type": "helm", "release_name": "p", "target_namespace": "p", "secret_ref": "",
+			"patches": map[string]any{"ui.message": message, "list": values["list"]}, "values": values, "cluster": where,
+		})
+		bodies["namespaces"] = inputs(r, map[string]any{
+			"id": "n", "labels": map[string]any{"a": "yes"}, "annotations": map[string]any{"a": annotation, "b": message},
+			"deletion_policy": "delete", "cluster": where,
+		})
+		bodies["rolebindings"] = inputs(r, map[string]any{
+			"id": "b", "role": "view", "cluster": where,
+			"subjects": []any{map[string]any{"kind": "User", "name": subject, "namespace": "", "apiGroup": "rbac.authorization.k8s.io"}},
+		})
+		got := run(t, cli.Env{}, variables, "render", "c1.example.com", "-o", "json")
+		if got.code != 0 {
+			r.Fatal(got.stderr)
+		}
+		var list struct {
+			Items []struct {
+				Kind     string
+				Metadata struct{ Annotations map[string]string }
+				Data     map[string]string
+				Subjects []struct{ Name string }
+			}
+		}
+		if err := json.Unmarshal([]byte(got.stdout), &list); err != nil {
+			r.Fatal(err)
+		}
+		var kinds []string
+		for _, obj := range list.Items {
+			kinds = append(kinds, obj.Kind)
+		}
+		if fmt.Sprint(kinds) != "[HelmRepository ConfigMap HelmRelease Namespace ClusterRoleBinding]" {
+			r.Fatal(kinds)
+		}
+		data, ns, binding := list.Items[1].Data, list.Items[3].Metadata.Annotations, list.Items[4].Subjects
+		var read map[string]any
+		if err := yaml.Unmarshal([]byte(data["values.yaml"]), &read); err != nil {
+			r.Fatal(err)
+		}
+		if !reflect.DeepEqual(read, values) || data["ui.message"] != message {
+			r.Errorf("values %q, key %q; want %q", data["values.yaml"], data["ui.message"], message)
+		}
+		if ns["a"] != annotation || ns["b"] != message || binding[0].Name != subject {
+			r.Errorf("annotations %q, subject %q; want %q, %q and %q", ns, binding[0].Name, annotation, message, subject)
+		}
+		// As documents, the same objects.
+		got = run(t, cli.Env{}, variables, "render", "c1.example.com")
+		if n := strings.Count("\n"+got.stdout, "\n---\n"); got.code != 0 || n != len(kinds) {
+			r.Errorf("%d documents, %s", n, got.stderr)
+		}
+	})
+}
+
+// hostileText is text that means something in YAML, in templates or to a reader of lines, beside ordinary text.
+func hostileText() *rapid.Generator[string] {
+	pieces := rapid.SampledFrom([]string{
+		",", "{", "}", "[", "]", "'", `"`, `\`, "\n", "\r", "\t", "\n---\n", ": ", " #", "{{", "}}", "<<", ">>", "<< inputs.id >>",
+		"*a", "&a", "!a", "!!int", "|", ">", "%", "@", "`", "?", "- ", "on", "yes", "null", "~", "1e3", "0x1f", "1_000", "=", "$", "${X}",
+		"\u0007", "\u001b", "\u007f", "\u0080", "\u0085", "\u009f", "\u00a0", "\u00ad", "\u2028", "\u2029", "\ufeff", "\ufffd", "\ufffe", "\uffff",
+		"ü", "漢", "😀", " ", "  ", "a", "kind: Secret",
+	})
+	return rapid.OneOf(
+		rapid.Map(rapid.SliceOfN(pieces, 0, 12), func(p []string) string { return strings.Join(p, "") }),
+		rapid.Map(rapid.String(), func(s string) string { return strings.ReplaceAll(s, "\x00", "") }),
+	)
+}
+
+func inputs(r *rapid.T, input any) string {
+	body, err := json.Marshal(map[string]any{"inputs": []any{input}})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestRenderOwn renders ResourceSets of the user's, as Flux Operator documents them.
+func TestRenderOwn(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: own}\nspec:\n"
+	const from = head + "  inputsFrom: [{name: namespaces}]\n"
+	const configMap = "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {v: "
+	variables := answers(t, map[string]string{"namespaces": `{"inputs":[{"id":"a","n":12345678,"f":1e3},{"id":"b","n":1,"f":0.5}]}`})
+	for _, test := range []struct {
+		name, set, want string
+		code            int
+	}{
+		{"once without inputs", head + "  resources: [" + configMap + "1}}]\n", `"v": 1`, 0},
+		{"inline inputs", head + "  inputs: [{a: x1}]\n  resourcesTemplate: |\n    " + configMap + "<< inputs.a >>-<< inputs.provider.kind >>}}\n", "x1-ResourceSet", 0},
+		{"a name of each", from + "  resources: [{apiVersion: v1, kind: ConfigMap, metadata: {name: << inputs.id >>}}]\n", `"name": "b"`, 0},
+		{"numbers", from + "  resourcesTemplate: |\n    " + configMap + "\"<< inputs.n >> << inputs.f >>\"}}\n", "12345678 1000", 0},
+		{"provider", from + "  resourcesTemplate: |\n    " + configMap + "<< inputs.provider.name >>}}\n", `"v": "namespaces"`, 0},
+		{"slugs", from + "  resourcesTemplate: |\n    " + configMap + "<< \"A b_ç!\" | slugify >>}}\n", `"v": "a-b_c"`, 0},
+		{"defaults", from + "  resourcesTemplate: |\n    " + configMap + "<< inputs.extra >>}}\n---\nkind: ResourceSetInputProvider\napiVersion: fluxcd.controlplane.io/v1\nmetadata: {name: namespaces}\nspec: {defaultValues: {extra: yes-it-is, id: never}}\n", "yes-it-is", 0},
+		{"common metadata", head + "  commonMetadata: {labels: {l: a}, annotations: {note: b}}\n  resources: [" + configMap + "1}}]\n", `"note": "b"`, 0},
+		{"switched off", head + "  resources: [{apiVersion: v1, kind: ConfigMap, metadata: {name: x, annotations: {fluxcd.controlplane.io/reconcile: disabled}}}]\n", `"items": []`, 0},
+		{"steps", head + "  steps: [{name: s, resources: [" + configMap + "2}}]}]\n", `"v": 2`, 0},
+		{"missing field", from + "  resourcesTemplate: << inputs.missing >>\n", `input "a": `, 1},
+		{"unknown function", from + "  resourcesTemplate: << env \"HOME\" >>\n", `function "env" not defined`, 1},
+		{"not YAML", from + "  resourcesTemplate: |\n    a: b: c\n", "a: b: c", 1},
+		{"no kind", from + "  resourcesTemplate: |\n    a: b\n", "without kind", 1},
+		{"selector", head + "  inputsFrom: [{selector: {matchLabels: {a: b}}}]\n  resourcesTemplate: x\n", "selector", 1},
+		{"other provider", head + "  inputsFrom: [{name: else}]\n  resourcesTemplate: x\n", `"else"`, 1},
+		{"permute", head + "  inputStrategy: {name: Permute}\n  resourcesTemplate: x\n", "Permute", 1},
+		{"nothing", "kind: ConfigMap\napiVersion: v1\n", "no ResourceSet", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := run(t, cli.Env{Stdin: strings.NewReader(test.set)}, variables, "render", "c1.example.com", "-f", "-", "-o", "json")
+			if got.code != test.code || !strings.Contains(got.stdout+got.stderr, test.want) {
+				t.Errorf("exit %d, want %d with %s:\n%s%s", got.code, test.code, test.want, got.stdout, got.stderr)
+			}
+			if test.name == "numbers" && strings.Count(got.stdout, `"kind": "ConfigMap"`) != 1 {
+				t.Errorf("two objects of one name:\n%s", got.stdout)
+			}
+		})
+	}
+}
