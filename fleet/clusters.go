@@ -81,6 +81,9 @@ func checkCluster(c *checker, d *Document) {
 		checkAssignments(c, cl, a)
 	}
 	for i, e := range cl.PlatformComponents {
+		if e.OCITag == "" && e.ComponentPath == "" && e.ComponentVersion == "" {
+			continue
+		}
 		at := pointer("platform_components", i)
 		c.text(at+"/oci_tag", e.OCITag, 253)
 		c.text(at+"/component_path", e.ComponentPath, 1024)
@@ -104,13 +107,12 @@ func checkAssignments(c *checker, cl *api.Cluster, a assigned) {
 	}
 	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
-		at := pointer(a.field, i, "id")
 		if seen[id] {
-			c.problem(at, "%q is listed twice", id)
+			c.problem(pointer(a.field, i, "id"), "%q is listed twice", id)
 		}
 		seen[id] = true
 		if _, ok := c.next.Get(a.kind, id); !ok {
-			c.problem(at, "there is no %s %q", nouns[a.kind], id)
+			c.problem(pointer(a.field, i, "id"), "there is no %s %q", nouns[a.kind], id)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -82,7 +83,14 @@ func pointer(parts ...any) string {
 	var b strings.Builder
 	for _, p := range parts {
 		b.WriteByte('/')
-		b.WriteString(pointerEscape.Replace(fmt.Sprint(p)))
+		switch p := p.(type) {
+		case int:
+			b.WriteString(strconv.Itoa(p))
+		case string:
+			b.WriteString(pointerEscape.Replace(p))
+		default:
+			panic(fmt.Sprintf("a JSON pointer is made of strings and integers, not of %T", p))
+		}
 	}
 	return b.String()
 }

@@ -229,7 +229,7 @@ func (tx *Tx) editPatches(cluster, component string, body []byte, opt PatchOptio
 	if err := fieldConflict(change(o, values)); err != nil {
 		return nil, err
 	}
-	stored, err := ParseObject(doc.Body)
+	stored, err := decodeOwn(doc.Body)
 	if err != nil {
 		return nil, fmt.Errorf("the stored cluster %q cannot be read: %w", cluster, err)
 	}

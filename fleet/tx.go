@@ -157,7 +157,7 @@ func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, requ
 
 // edit changes a document through a function of what is stored.
 func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any) (*Document, error) {
-	stored, err := ParseObject(before.Body)
+	stored, err := decodeOwn(before.Body)
 	if err != nil {
 		return nil, fmt.Errorf("the stored %s %q cannot be read: %w", nouns[before.Kind], before.ID, err)
 	}

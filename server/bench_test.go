@@ -19,9 +19,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oapi-codegen/nullable"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
@@ -312,6 +314,22 @@ func BenchmarkCatalogChange(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "plan-ms")
 	})
+}
+
+// BenchmarkBatch: one operation on each of 10,000 clusters, in one commit.
+func BenchmarkBatch(b *testing.B) {
+	_, replica := fleetOf(b, 10_000, 30)
+	n := 0
+	for b.Loop() {
+		n++
+		op := api.Operation{Op: "set_component", All: true, ComponentID: "component-7", OCITag: nullable.NewNullableWithValue(fmt.Sprintf("v1.0.%d", n))}
+		_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
+			_, err := fleet.NewBatch(tx, nil).Run([]api.Operation{op})
+			return err
+		})
+		require.NoError(b, err)
+	}
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "batch-ms")
 }
 
 // BenchmarkFleetInMemory: what a fleet of 10,000 clusters with 30 components takes, before and after all were polled.
