@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -91,6 +92,8 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	if err := fleet.Invalid(misshapen(c)); err != nil {
 		return fleet.Result{}, nil, err
 	}
+	shape := s.misshapenDocuments(ops)
+	meta.DryRun = meta.DryRun || len(shape) > 0
 	var batch *fleet.Batch
 	var results []api.OperationResult
 	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
@@ -105,7 +108,41 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	if err != nil && batch != nil {
 		err = batch.Locate(ops, err)
 	}
+	if len(shape) > 0 {
+		err = both(shape, err)
+	}
 	return res, results, err
+}
+
+// misshapenDocuments holds the documents and patches of operations against the contract, as the requests that create,
+// update and patch one of them would be.
+func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
+	paths := map[fleet.Kind]string{
+		fleet.KindCluster: "/clusters", fleet.KindComponent: "/platform_components",
+		fleet.KindNamespace: "/namespaces", fleet.KindRoleBinding: "/rolebindings",
+	}
+	var problems []fleet.Problem
+	for i, op := range ops {
+		path, method, field, body := paths[fleet.Kind(op.Kind)], "", "document", op.Document
+		switch op.Op {
+		case "create":
+			method = http.MethodPost
+		case "update":
+			method, path = http.MethodPut, path+"/:id"
+		case "patch":
+			method, path, field, body = http.MethodPatch, path+"/:id", "patch", op.Patch
+		}
+		route := s.operations.find(method, path)
+		if route == nil || body == nil {
+			continue // Run says what is missing
+		}
+		at := fleet.Pointer("operations", strconv.Itoa(i), field)
+		for _, p := range checkSchema(route.bodySchema(echo.MIMEApplicationJSON), body) {
+			p.Pointer = at + p.Pointer
+			problems = append(problems, p)
+		}
+	}
+	return problems
 }
 
 // historyPage is how many commits are read at a time when going back.

@@ -73,6 +73,34 @@ func TestBatchWithOneBadOperationDoesNothing(t *testing.T) {
 	})
 }
 
+// TestBatchHoldsDocumentsAgainstTheContract: a misspelt field is no change, and is reported with what else is wrong.
+func TestBatchHoldsDocumentsAgainstTheContract(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, test := range []struct{ operation, pointer string }{
+		{`{"op":"create","kind":"namespace","document":{"id":"sandbox","colour":"red"}}`, "document/colour"},
+		{`{"op":"create","kind":"rolebinding","document":{"id":"x","role":"view"}}`, "document/subjects"},
+		{`{"op":"update","kind":"cluster","id":"demo-cluster-01","document":{"platform_components":[{"id":"podinfo","oci_tga":"v1"}]}}`, "document/platform_components/0/oci_tga"},
+		{`{"op":"patch","kind":"namespace","id":"podinfo","patch":{"colour":null}}`, "patch/colour"},
+	} {
+		w.unchanged(func() {
+			for _, path := range []string{"/batch", "/plan", "/batch?dry_run=true"} {
+				p := w.post(path, `{"operations":[`+test.operation+`,{"op":"update","kind":"namespace","id":"podinfo","document":{"labels":{"x":"not ok!"}}}]}`).problem(400, "validation_error")
+				require.Contains(t, string(p.body), `"pointer":"/operations/0/`+test.pointer+`"`, path)
+				require.Contains(t, string(p.body), `"pointer":"/operations/1/document/labels/x"`, path)
+			}
+		})
+	}
+	p := w.batch(`{"op":"update","kind":"platform_component","id":"podinfo","document":{"component_version":6}}`).problem(400, "validation_error")
+	require.Contains(t, string(p.body), `"pointer":"/operations/0/document/component_version"`)
+	// What a GET answers can be sent back, and a patch may clear.
+	doc := string(w.get(demoCluster).want(200).body)
+	w.unchanged(func() {
+		w.batch(`{"op":"update","kind":"cluster","id":"demo-cluster-01","document":` + doc + `}`).want(200)
+	})
+	w.batch(`{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"labels":{"a":null},"node_count":null,"patches":{"podinfo":{"replicaCount":null}}}}`).want(200)
+}
+
 func TestPlanThenBatch(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
