@@ -35,7 +35,7 @@ func (s *session) applyCommand() *cli.Command {
 				return err
 			}
 			return s.perform(c, change{
-				operations: a.operations, what: a.question(),
+				operations: a.operations, describe: a.describe, what: a.question(),
 				request: func(conn client, hash string) (answer, error) { return a.apply(conn, hash) },
 				show:    func(_ client, answer answer) error { return a.show(answer) },
 			})
@@ -59,7 +59,7 @@ func (s *session) planCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.showPlan(c, conn, a.operations)
+			return s.showPlan(c, conn, change{operations: a.operations, describe: a.describe})
 		},
 	}
 }
@@ -185,7 +185,7 @@ func (a *application) operations(conn client) ([]operation, error) {
 			if d.noun.kind != n.kind {
 				continue
 			}
-			op := operation{"op": "create", "kind": n.kind, "document": d.fields}
+			op := operation{"op": "create", "kind": n.kind, "id": d.id, "document": d.fields}
 			if now, exists := a.found[n.kind][d.id]; exists {
 				changes, err := d.changes(now)
 				if err != nil {
@@ -194,7 +194,7 @@ func (a *application) operations(conn client) ([]operation, error) {
 				if len(changes) == 0 {
 					continue
 				}
-				op["op"], op["id"] = "update", d.id
+				op["op"] = "update"
 			}
 			ops = append(ops, op)
 		}
@@ -207,6 +207,10 @@ func (a *application) operations(conn client) ([]operation, error) {
 			}
 			ops = append(ops, op)
 		}
+	}
+	if len(ops) == 0 { // the API wants at least one, and a plan of nothing has a hash, too
+		d := a.docs[0]
+		ops = append(ops, operation{"op": "update", "kind": d.noun.kind, "id": d.id, "document": d.fields})
 	}
 	return ops, nil
 }
@@ -228,12 +232,6 @@ func (a *application) apply(conn client, hash string) (answer, error) {
 		ops, err := a.operations(conn)
 		if err != nil {
 			return answer{}, err
-		}
-		if len(ops) == 0 && hash == "" {
-			return answer{body: json.RawMessage(`{"revision":0,"changes":[],"results":[],"plan_hash":"","warnings":[]}`)}, nil
-		}
-		if len(ops) == 0 {
-			return answer{}, hintedError{errors.New("there is nothing to change any more, which is not what was planned"), hints["stale"]}
 		}
 		data, err := encode(ops)
 		if err != nil {

@@ -109,6 +109,8 @@ func describeOperation(op operation) string {
 // change is a change of the fleet in a form that can be planned.
 type change struct {
 	operations planner
+	// describe names what an operation is about, for errors; nil: describeOperation.
+	describe func(operation) string
 	// what it does, for the question; empty: it takes nothing away, and is only asked about when the server wants it
 	// confirmed.
 	what string
@@ -120,6 +122,19 @@ type change struct {
 	show func(conn client, a answer) error
 }
 
+// plan asks what the change would do.
+func (ch change) plan(s *session, c *cli.Context, conn client) (json.RawMessage, api.Plan, error) {
+	ops, err := ch.operations(conn)
+	if err != nil {
+		return nil, api.Plan{}, err
+	}
+	document, plan, err := s.requestPlan(c, conn, ops)
+	if ch.describe == nil {
+		ch.describe = describeOperation
+	}
+	return document, plan, located(ops, err, ch.describe)
+}
+
 // perform plans, confirms and makes a change, as the flags say.
 func (s *session) perform(c *cli.Context, ch change) error {
 	conn, err := s.ready(c)
@@ -127,7 +142,7 @@ func (s *session) perform(c *cli.Context, ch change) error {
 		return err
 	}
 	if c.Bool("plan") {
-		return s.showPlan(c, conn, ch.operations)
+		return s.showPlan(c, conn, ch)
 	}
 	hash, err := s.planHash(c)
 	if err != nil {
@@ -180,15 +195,11 @@ func (s *session) agreed(c *cli.Context, conn client, ch change, refusal error) 
 	if asking && !s.interactive() {
 		return "", hintedError{refusal, "see the effect with --plan; then repeat the command with --yes, or with the --plan-hash that the plan shows."}
 	}
-	ops, err := ch.operations(conn)
+	_, plan, err := ch.plan(s, c, conn)
 	if err != nil {
 		return "", err
 	}
-	_, plan, err := s.plan(c, conn, ops)
-	if err != nil {
-		return "", err
-	}
-	if !asking {
+	if !asking || len(plan.Changes) == 0 { // nothing to ask about
 		return plan.PlanHash, nil
 	}
 	if _, err := fmt.Fprint(s.env.Stderr, s.planText(plan, false, s.env.StderrTerminal)+"\n"); err != nil {

@@ -193,8 +193,8 @@ func (s *session) diffCommand() *cli.Command {
 func (a *application) diff(conn client) ([]documentDiff, error) {
 	diffs := []documentDiff{}
 	ops, err := a.operations(conn)
-	if err != nil || len(ops) == 0 {
-		return diffs, err
+	if err != nil {
+		return nil, err
 	}
 	_, plan, err := a.s.requestPlan(a.c, conn, ops)
 	if err != nil {

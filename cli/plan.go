@@ -35,21 +35,13 @@ func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (jso
 }
 
 // showPlan prints the plan of a change.
-func (s *session) showPlan(c *cli.Context, conn client, operations planner) error {
+func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
 	for _, flag := range []string{"dry-run", "if-match", "plan-hash"} {
 		if c.IsSet(flag) {
 			return usageErrorf("--plan changes nothing, so it cannot take --%s", flag)
 		}
 	}
-	ops, err := operations(conn)
-	if err != nil {
-		return err
-	}
-	if len(ops) == 0 {
-		s.note("Nothing would change.")
-		return nil
-	}
-	document, plan, err := s.plan(c, conn, ops)
+	document, plan, err := ch.plan(s, c, conn)
 	if err != nil {
 		return err
 	}
