@@ -17,7 +17,7 @@ import (
 )
 
 // tokenSecret is the Secret of the poll token, unless another one is named.
-const tokenSecret = "internal-api-token" //nolint:gosec // a name
+const tokenSecret = "internal-api-token"
 
 const reconcileEvery = "fluxcd.controlplane.io/reconcileEvery"
 
@@ -122,7 +122,7 @@ func (s *session) readToken(file string) (string, error) {
 	if file == "-" {
 		raw, err = io.ReadAll(s.env.Stdin)
 	} else {
-		raw, err = os.ReadFile(file) //nolint:gosec // the file that the user names
+		raw, err = os.ReadFile(file)
 	}
 	if err != nil {
 		return "", err
