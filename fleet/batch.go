@@ -55,6 +55,15 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 		}
 		failed.add(e.Code, b.place(i, op, e)...)
 	}
+	if len(failed.problems) > 0 {
+		// What the rules find in the operations that could be done is told along with what could not.
+		b.tx.Guard(Guard{Off: true})
+		if _, err := b.tx.Finish(Commit{}); err != nil {
+			if e, ok := errors.AsType[*Error](b.Locate(ops, err)); ok && e.Code == CodeInvalid {
+				failed.add(e.Code, e.Problems...)
+			}
+		}
+	}
 	return results, failed.err()
 }
 
@@ -154,6 +163,10 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 	var docs []*Document
 	var failed failures
 	for _, id := range targets {
+		if _, err := b.tx.Get(KindCluster, id); err != nil {
+			failed.add(CodeNotFound, Problem{Detail: err.Error()})
+			continue
+		}
 		doc, err := apply(id)
 		if errors.Is(err, errNotAssigned) {
 			if !named {

@@ -32,6 +32,7 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 		return err
 	}
 	plan.Results = results
+	warn(c, plan.Warnings)
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
 		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect is no longer the one that plan_hash names"}
 	}
@@ -103,9 +104,12 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 		})
 		var err error
 		results, err = batch.Run(ops)
+		if err != nil {
+			results = nil // its problems are where they belong
+		}
 		return err
 	})
-	if err != nil && batch != nil {
+	if err != nil && batch != nil && results != nil {
 		err = batch.Locate(ops, err)
 	}
 	if len(shape) > 0 {

@@ -46,8 +46,9 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 		_, res, err := r.compute(meta, edit)
 		return res, err
 	}
-	// Known to be out of reach: waiting for it in turns would keep the last writer for as long as all before it.
-	if s := r.Status(); s.LastError != nil {
+	// Known to be out of reach: one writer at a time finds out whether it still is. If all waited for it in turns, the
+	// last would wait as long as all before it together.
+	if s := r.Status(); s.LastError != nil && len(r.writing) == cap(r.writing) {
 		return fleet.Result{}, unavailable(s.LastError)
 	}
 	// The writers of one process take turns: they would only make each other compute again.

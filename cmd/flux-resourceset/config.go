@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,12 +63,12 @@ func flags() []cli.Flag {
 		secret("crud-auth-token-previous", "CRUD_AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for writes while it is rotated"),
 		text("seed-file", "SEED_FILE", "", "JSON `FILE` loaded into a store that has never held a commit"),
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
-		&cli.DurationFlag{Name: "start-timeout", EnvVars: []string{"START_TIMEOUT"}, Value: 5 * time.Minute, Usage: "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"},
+		text("start-timeout", "START_TIMEOUT", "5m", "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"),
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
-		&cli.IntFlag{Name: "max-removals", EnvVars: []string{"MAX_REMOVALS"}, Value: 50, Usage: "a change of several clusters that removes more than this `MANY` installed things needs the hash of a plan"},
+		text("max-removals", "MAX_REMOVALS", "50", "a change of several clusters that removes more than this `MANY` installed things needs the hash of a plan"),
 		text("tls-cert-file", "TLS_CERT_FILE", "", "PEM `FILE` with the server's certificate chain; reloaded when it changes"),
 		text("tls-key-file", "TLS_KEY_FILE", "", "PEM `FILE` with the certificate's key"),
 		text("tls-client-ca-file", "TLS_CLIENT_CA_FILE", "", "PEM `FILE` of CAs: a client certificate of theirs with a cluster's DNS name may poll for that cluster"),
@@ -82,14 +83,13 @@ func readConfig(c *cli.Context) (config, error) {
 			Read: c.String("auth-token"), ReadPrevious: c.String("auth-token-previous"),
 			Write: c.String("crud-auth-token"), WritePrevious: c.String("crud-auth-token-previous"),
 		},
-		maxRemovals: c.Int("max-removals"), startTimeout: c.Duration("start-timeout"),
 		tls: server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
 	}
 	var problems []string
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 
 	if c.NArg() > 0 {
-		problem("%q is not a command; use serve or migrate", c.Args().First())
+		problem("%q is not a command; use serve, migrate or copy", c.Args().First())
 	}
 	switch strings.ToLower(c.String("api-mode")) {
 	case "read-only", "readonly", "read_only":
@@ -124,11 +124,12 @@ func readConfig(c *cli.Context) (config, error) {
 		}
 		cfg.environments = append(cfg.environments, env)
 	}
-	if cfg.startTimeout < 0 {
-		problem("START_TIMEOUT is %s: it must not be negative", cfg.startTimeout)
+	var err error
+	if cfg.startTimeout, err = time.ParseDuration(c.String("start-timeout")); err != nil || cfg.startTimeout < 0 {
+		problem("START_TIMEOUT is %q: it must be a time such as 90s or 5m, or 0", c.String("start-timeout"))
 	}
-	if cfg.maxRemovals < 0 {
-		problem("MAX_REMOVALS is %d: it must not be negative", cfg.maxRemovals)
+	if cfg.maxRemovals, err = strconv.Atoi(c.String("max-removals")); err != nil || cfg.maxRemovals < 0 {
+		problem("MAX_REMOVALS is %q: it must be a number, 0 or more", c.String("max-removals"))
 	}
 	if _, err := net.ResolveTCPAddr("tcp", cfg.listen); err != nil {
 		problem("LISTEN_ADDR is %q: it must be HOST:PORT", cfg.listen)

@@ -58,13 +58,13 @@ func parseDatabase(raw string) (database, error) {
 	return nil, fmt.Errorf("%q must start with sqlite: or postgres:", redact(raw))
 }
 
-// redact takes the password out of a URL before it is shown.
+// redact leaves of a URL what may be shown: a password can stand before the host and among the parameters.
 func redact(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return "not a URL"
+		return "a URL that cannot be read"
 	}
-	return u.Redacted()
+	return (&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path}).String()
 }
 
 type sqliteDatabase struct{ cfg sqlite.Config }

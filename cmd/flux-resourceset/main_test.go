@@ -22,9 +22,9 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func TestConfigurationErrorsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	p := start(t, "AUTH_TOKEN=", "API_MODE=wild", "DATABASE_URL=mysql://u:hunter2@h/db", "LISTEN_ADDR=nowhere", "LOG_LEVEL=loud", "LOG_FORMAT=xml",
-		"ENVIRONMENTS=dev,,prod", "TLS_CERT_FILE=/nope.pem", "SEED_FILE=/nope.json")
+		"ENVIRONMENTS=dev,,prod", "START_TIMEOUT=soon", "MAX_REMOVALS=-1", "TLS_CERT_FILE=/nope.pem", "SEED_FILE=/nope.json")
 	require.Equal(t, 2, p.exit())
-	for _, name := range []string{"AUTH_TOKEN is required", "API_MODE", "DATABASE_URL", "LISTEN_ADDR", "LOG_LEVEL", "LOG_FORMAT", "ENVIRONMENTS", "TLS_KEY_FILE", "TLS_CERT_FILE: open", "SEED_FILE: open"} {
+	for _, name := range []string{"AUTH_TOKEN is required", "API_MODE", "DATABASE_URL", "LISTEN_ADDR", "LOG_LEVEL", "LOG_FORMAT", "START_TIMEOUT", "MAX_REMOVALS", "ENVIRONMENTS", "TLS_KEY_FILE", "TLS_CERT_FILE: open", "SEED_FILE: open"} {
 		require.Contains(t, p.logged(), name)
 	}
 	require.NotContains(t, p.logged(), "hunter2")
@@ -120,4 +120,15 @@ func TestDatabaseThatCannotBeUsed(t *testing.T) {
 	body, err := os.ReadFile(text)
 	require.NoError(t, err)
 	require.Len(t, body, 1500, "untouched")
+}
+
+func TestPasswordsInDatabaseURLsAreNotShown(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"postgres://owner:hunter2@127.0.0.1:1/fleet", "postgres://127.0.0.1:1/fleet?user=owner&password=hunter2&connect_timeout=1"} {
+		for _, args := range [][]string{{"migrate", "status", "--database-url", url}, {"copy", "--from", url, "--to", url}, {"--database-url", url, "--auth-token", "x", "--start-timeout", "100ms", "--listen-addr", "127.0.0.1:0"}} {
+			code, stdout, stderr := invoke(t, args...)
+			require.Equal(t, 1, code, "%s%s", stdout, stderr)
+			require.NotContains(t, stdout+stderr, "hunter2")
+		}
+	}
 }
