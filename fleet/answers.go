@@ -52,7 +52,7 @@ func (a *Answer) Body() ([]byte, error) {
 // answers are the encoded answers of one version of a cluster's document, made when first asked for.
 type answers [resourceCount]atomic.Pointer[Answer]
 
-// Answer returns what the cluster receives. It is encoded at most once per version of the documents it is made of.
+// Answer returns what the cluster receives. It is encoded when it is first asked for after a document it is made of has changed.
 // CodeUnresolved when stored data refers to a document that is not there: no answer then, never a shorter one.
 func (s *State) Answer(d *Document, r Resource) (*Answer, error) {
 	slot := &d.answers[r]
@@ -82,12 +82,6 @@ func (s *State) stillMadeOf(r Resource, a *Answer) bool {
 		}
 	}
 	return true
-}
-
-// Inputs is what the cluster receives for a resource, before encoding: a list of the resource's inputs.
-func (s *State) Inputs(d *Document, r Resource) (any, error) {
-	inputs, _, err := s.inputs(d, r)
-	return inputs, err
 }
 
 // inputs merges a cluster with the definitions it is assigned, in the order of assignment.

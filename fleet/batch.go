@@ -27,6 +27,9 @@ type Past func(rev, upTo Revision) (Documents, error)
 
 // Batch runs operations in one Tx and knows which of them touched which document.
 type Batch struct {
+	// Stop is asked between the steps of a batch; an error of its ends the batch. Nil never does.
+	Stop func() error
+
 	tx      *Tx
 	past    Past
 	touched map[docKey]int // the last operation that did
@@ -41,6 +44,9 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 	results := make([]api.OperationResult, len(ops))
 	var failed failures
 	for i, op := range ops {
+		if err := b.stopped(); err != nil {
+			return nil, err
+		}
 		docs, clusters, err := b.one(op)
 		for _, d := range docs {
 			b.touched[docKey{d.Kind, d.ID}] = i
@@ -163,6 +169,9 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 	var docs []*Document
 	var failed failures
 	for _, id := range targets {
+		if err := b.stopped(); err != nil {
+			return nil, 0, err
+		}
 		if _, err := b.tx.Get(KindCluster, id); err != nil {
 			failed.add(CodeNotFound, Problem{Detail: err.Error()})
 			continue
@@ -194,6 +203,13 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 	return docs, len(docs), nil
 }
 
+func (b *Batch) stopped() error {
+	if b.Stop == nil {
+		return nil
+	}
+	return b.Stop()
+}
+
 // maxBatchProblems keeps the answer to a batch that is wrong on 10,000 clusters readable.
 const maxBatchProblems = 100
 
@@ -205,6 +221,11 @@ func (b *Batch) document(op api.Operation) (*Document, error) {
 	if _, ok := kindOf(kind); !ok {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "kind: is required"}})
 	}
+	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
+		return nil, Invalid([]Problem{{Detail: op.Op + " takes kind and id; not cluster_ids, selector or all"}})
+	}
+	b.tx.Force(op.Force)
+	defer b.tx.Force(false)
 	if op.ID == "" && op.Op != "create" {
 		return nil, Invalid([]Problem{{Detail: "id: is required"}})
 	}
@@ -244,11 +265,16 @@ func (b *Batch) targets(op api.Operation) (ids []string, named bool, err error) 
 		return nil, false, Invalid([]Problem{{Detail: "exactly one of cluster_ids, selector (not empty) and all says which clusters"}})
 	}
 	if len(op.ClusterIds) > 0 {
-		return op.ClusterIds, true, nil
+		ids = slices.Clone(op.ClusterIds)
+		slices.Sort(ids)
+		return slices.Compact(ids), true, nil
 	}
 	sel, err := ParseSelector(op.Selector)
 	if err != nil {
 		return nil, false, err
+	}
+	if !op.All && sel.selector.Empty() {
+		return nil, false, Invalid([]Problem{{Detail: "selector: must not be empty; say all for every cluster"}})
 	}
 	b.tx.each(func(d *Document) {
 		if d.Kind == KindCluster && !d.Deleted() && sel.Matches(d.Cluster()) {
@@ -386,7 +412,11 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 	base := b.tx.base.Revision()
 	rev := Revision(op.Revision)
 	switch {
-	case rev < 0 || rev > base:
+	case rev < 1: // also when it was left out: revision 0 would be a fleet without anything
+		return nil, Invalid([]Problem{{Detail: "revision: is required, and at least 1"}})
+	case len(op.ClusterIds) > 0 || op.Selector != "" || op.All:
+		return nil, Invalid([]Problem{{Detail: "restore takes kind and id, or everything; not cluster_ids, selector or all"}})
+	case rev > base:
 		return nil, errorf(CodeNotFound, "there is no revision %d", rev)
 	case (op.Kind == "") != (op.ID == ""):
 		return nil, Invalid([]Problem{{Detail: "kind and id name one document together; leave out both to restore everything"}})
@@ -437,8 +467,8 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 	if err != nil {
 		return nil, fmt.Errorf("%s %q as it was: %w", nouns[kind], id, err)
 	}
-	if kind == KindCluster && !was.Deleted() {
-		tx.endDecommission(was.Cluster())
+	if was.Deleted() && now != nil && !now.Deleted() {
+		return tx.Delete(kind, id, DeleteOptions{}) // under the rules of Delete: it may be protected
 	}
 	tx.edits[docKey{kind, id}] = was
 	return was, nil

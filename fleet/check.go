@@ -28,6 +28,11 @@ func (c *checker) limit(at, format string, args ...any) {
 	c.limits = append(c.limits, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...)})
 }
 
+// limitOf is limit for something of a size.
+func (c *checker) limitOf(size int, at, format string, args ...any) {
+	c.limits = append(c.limits, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...), size: size})
+}
+
 func (c *checker) warn(format string, args ...any) {
 	if w := fmt.Sprintf(format, args...); !slices.Contains(c.warnings, w) {
 		c.warnings = append(c.warnings, w)

@@ -3,7 +3,8 @@ package fleet
 import (
 	"slices"
 	"strings"
-	"unicode"
+
+	"github.com/gosimple/slug"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -67,7 +68,7 @@ func decommissioned(c *api.Cluster, at string) map[string]any {
 func checkCluster(c *checker, d *Document) {
 	cl := d.Cluster()
 	c.dnsLabel("/id", cl.ID)
-	if n := len([]rune(cl.ClusterName)); n > 63 || !strings.ContainsFunc(cl.ClusterName, alphanumeric) {
+	if n := len([]rune(cl.ClusterName)); n > 63 || slug.Make(cl.ClusterName) == "" {
 		c.problem("/cluster_name", "must be 1 to 63 characters with at least one letter or digit")
 	}
 	c.text("/cluster_name", cl.ClusterName, 1024)
@@ -95,12 +96,10 @@ func checkCluster(c *checker, d *Document) {
 	adviseCluster(c, cl)
 }
 
-func alphanumeric(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
-
 func checkAssignments(c *checker, cl *api.Cluster, a assigned) {
 	ids := a.ids(cl)
 	if len(ids) > MaxInputs {
-		c.limit(pointer(a.field), "cluster %q would have %d %s; at most %d are served", cl.ID, len(ids), a.field, MaxInputs)
+		c.limitOf(len(ids), pointer(a.field), "cluster %q would have %d %s; at most %d are served", cl.ID, len(ids), a.field, MaxInputs)
 	}
 	if len(ids) > adviseInputs {
 		c.warn("cluster %q has more than %d %s: its provider needs filter.limit, or Flux cuts the list there and removes the rest", cl.ID, adviseInputs, a.field)
@@ -161,11 +160,11 @@ func adviseCluster(c *checker, cl *api.Cluster) {
 			c.warn("component %q follows \"latest\" on cluster %q, which is prod", e.ID, cl.ID)
 		}
 		if p.Type == typeHelm {
-			release := p.TargetNamespace + "/" + p.ReleaseName
-			if other, taken := releases[release]; taken {
-				c.warn("components %q and %q are the same Helm release %s on cluster %q", other, e.ID, release, cl.ID)
+			// Flux keeps a release where the HelmRelease is, whatever namespace it installs into.
+			if other, taken := releases[p.ReleaseName]; taken && other != e.ID {
+				c.problem("/platform_components", "components %q and %q are the same Helm release %q: give one of them another release_name", other, e.ID, p.ReleaseName)
 			}
-			releases[release] = e.ID
+			releases[p.ReleaseName] = e.ID
 		}
 	}
 }

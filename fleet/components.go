@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -75,7 +76,7 @@ func checkComponent(c *checker, d *Document) {
 func checkSource(c *checker, p *api.PlatformComponent) {
 	u, err := url.Parse(p.OCIURL)
 	switch {
-	case err != nil || u.Host == "" || (u.Scheme != "oci" && u.Scheme != "https" && u.Scheme != "http"):
+	case err != nil || u.Hostname() == "" || !sourceScheme.MatchString(p.OCIURL):
 		c.problem("/oci_url", "must be an oci://, https:// or http:// URL")
 	case u.User != nil:
 		c.problem("/oci_url", "must not contain credentials; name a pull secret in secret_ref")
@@ -86,6 +87,9 @@ func checkSource(c *checker, p *api.PlatformComponent) {
 	}
 	c.text("/oci_url", p.OCIURL, 2048)
 }
+
+// sourceScheme is what the custom resources of Flux accept; they compare letter by letter.
+var sourceScheme = regexp.MustCompile(`^(oci|https?)://`)
 
 func checkDependencies(c *checker, p *api.PlatformComponent) {
 	seen := map[string]bool{}
@@ -158,10 +162,12 @@ func (c *checker) patches(at, kind string, patches api.PatchValues) {
 	}
 }
 
+var joiners = strings.NewReplacer("_", "", "-", "")
+
 // secretLike guesses from the last name of a value path.
 func secretLike(path string) bool {
 	name := path[strings.LastIndexByte(path, '.')+1:]
-	name = strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+	name = strings.ToLower(joiners.Replace(name))
 	if strings.HasPrefix(name, "existing") {
 		return false
 	}

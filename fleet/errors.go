@@ -30,6 +30,8 @@ type Problem struct {
 	Detail  string
 	Kind    Kind
 	ID      string
+
+	size int // of what is too large: a problem that was stored and has not grown is no reason to refuse
 }
 
 // Error is every error of the domain. Detail is written for the person who sent the request.

@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -63,6 +64,7 @@ func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 		}
 		edits = append(edits, edit{key.kind, key.id, doc})
 	}
+	edits = tx.endTombstones(edits)
 	slices.SortFunc(edits, func(a, b edit) int {
 		return strings.Compare(string(a.kind)+"/"+a.id, string(b.kind)+"/"+b.id)
 	})
@@ -77,6 +79,26 @@ func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 		}
 	}
 	return edits, changes, nil
+}
+
+// endTombstones forgets decommissioned clusters whose DNS name a live one takes in this commit.
+func (tx *Tx) endTombstones(edits []edit) []edit {
+	taken := map[string]string{}
+	for _, e := range edits {
+		if e.kind == KindCluster && e.doc != nil && !e.doc.Deleted() {
+			taken[e.doc.Cluster().ClusterDNS] = e.id
+		}
+	}
+	var kept []edit
+	for _, e := range edits {
+		if e.kind == KindCluster && e.doc != nil && e.doc.Deleted() && taken[e.doc.Cluster().ClusterDNS] != "" {
+			if e.doc = nil; tx.base.docs[e.kind][e.id] == nil {
+				continue
+			}
+		}
+		kept = append(kept, e)
+	}
+	return kept
 }
 
 func tombstone(doc *Document, now time.Time) (*Document, error) {
@@ -151,7 +173,7 @@ func (v *verdict) add(now, before *checker) {
 func (v *verdict) fresh(now, before []Problem) []Problem {
 	var out []Problem
 	for _, p := range now {
-		if slices.ContainsFunc(before, func(b Problem) bool { return b.Detail == p.Detail }) {
+		if slices.ContainsFunc(before, p.noWorseThan) {
 			if w := "stored before and still wrong: " + p.Detail; !slices.Contains(v.warnings, w) {
 				v.warnings = append(v.warnings, w)
 			}
@@ -162,6 +184,16 @@ func (v *verdict) fresh(now, before []Problem) []Problem {
 	return out
 }
 
+// noWorseThan tells whether the problem was there before: the same one in the same field, or a size that has not grown.
+func (p Problem) noWorseThan(before Problem) bool {
+	if indices.ReplaceAllString(p.Pointer, "/*") != indices.ReplaceAllString(before.Pointer, "/*") {
+		return false
+	}
+	return p.Detail == before.Detail || p.size > 0 && p.size <= before.size
+}
+
+var indices = regexp.MustCompile(`/[0-9]+`)
+
 // document checks one document that changes.
 func (v *verdict) document(e edit) {
 	if e.doc == nil {
@@ -170,14 +202,20 @@ func (v *verdict) document(e edit) {
 	doc := v.next.docs[e.kind][e.id]
 	now, was := check(v.next, doc), &checker{next: v.base}
 	before := v.base.docs[e.kind][e.id]
-	if before != nil {
+	if before != nil && len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
 		was = check(v.base, before)
 	}
 	if e.kind == KindComponent && before != nil && before.Component().Type != doc.Component().Type {
 		now.warn("component %q becomes %s: on every cluster that has it, Flux removes what %s installed and installs it anew", e.id, doc.Component().Type, before.Component().Type)
 	}
+	if e.kind == KindComponent && before != nil && (before.Component().ReleaseName != doc.Component().ReleaseName || before.Component().TargetNamespace != doc.Component().TargetNamespace) {
+		now.warn("component %q gets another release_name or target_namespace: on every cluster that has it, Flux uninstalls the old release and installs a new one", e.id)
+	}
 	if e.kind == KindCluster && !doc.Deleted() {
 		checkSizes(now, doc, PlatformComponents, Namespaces, RoleBindings)
+		if len(now.limits) > 0 && before != nil && !before.Deleted() {
+			checkSizes(was, before, PlatformComponents, Namespaces, RoleBindings)
+		}
 		if before != nil && !before.Deleted() {
 			checkRename(now, before, doc)
 		}
@@ -197,6 +235,10 @@ func checkRename(c *checker, before, after *Document) {
 	}
 	if was.DeletionProtection {
 		c.problem("/cluster_dns", "deletion_protection is on: clear it in a change of its own before giving the cluster another DNS name")
+		return
+	}
+	if other, ok := c.next.ByDNS(was.ClusterDNS); ok {
+		c.warn("cluster %q is now polled as %q; the old name %q is answered with what cluster %q has, and Flux removes there what that one has not", is.ID, is.ClusterDNS, was.ClusterDNS, other.ID)
 		return
 	}
 	c.warn("cluster %q is now polled as %q; the old name %q answers 404 from now on, and what Flux installed under it stays as it is", is.ID, is.ClusterDNS, was.ClusterDNS)
@@ -228,6 +270,9 @@ func (v *verdict) referers(edits []edit) {
 		for r, a := range assignments {
 			if a.hasAny(doc.Cluster(), changed[a.kind]) {
 				checkSizes(now, doc, Resource(r))
+				if old, ok := v.base.Get(KindCluster, doc.ID); ok && len(now.limits) > 0 {
+					checkSizes(was, old, Resource(r))
+				}
 			}
 		}
 		for id := range changed[KindComponent] {
@@ -290,7 +335,7 @@ func (v *verdict) policies(edits []edit, now time.Time) {
 			continue
 		}
 		before, ok := v.base.Get(KindCluster, e.id)
-		if !ok {
+		if !ok || e.doc == nil { // forgotten: nothing is deleted there
 			continue
 		}
 		kept := map[string]bool{}

@@ -26,17 +26,20 @@ func ParseJSON(body []byte) (any, error) {
 	}
 	p := &jsonParser{dec: json.NewDecoder(bytes.NewReader(body))}
 	p.dec.UseNumber()
-	v, err := p.value("", 1)
+	v, err := p.value(1)
 	if err == nil {
 		if _, trailing := p.dec.Token(); !errors.Is(trailing, io.EOF) {
 			err = errors.New("there is something after the JSON document")
 		}
 	}
+	if errors.Is(err, errManyProblems) {
+		return nil, Invalid(p.problems)
+	}
 	if err != nil {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "the body is not valid JSON: " + jsonError(err)}})
 	}
 	if i := loneSurrogate(body); i >= 0 {
-		p.problem("", fmt.Sprintf("half of a surrogate pair (at byte %d) stands for no character", i))
+		p.problems = append(p.problems, Problem{Detail: fmt.Sprintf("half of a surrogate pair (at byte %d) stands for no character", i)})
 	}
 	if err := Invalid(p.problems); err != nil {
 		return nil, err
@@ -98,16 +101,30 @@ func jsonError(err error) string {
 	return err.Error()
 }
 
+// Limits on JSON from outside, beyond which nobody means well.
+const (
+	maxJSONProblems = 100
+	maxKeyBytes     = 4096
+)
+
+var errManyProblems = errors.New("it has more problems than are worth listing")
+
 type jsonParser struct {
 	dec      *json.Decoder
+	path     []any // keys and indices on the way to where we are; a pointer is only written when one is needed
 	problems []Problem
 }
 
-func (p *jsonParser) problem(at, detail string) {
-	p.problems = append(p.problems, Problem{Pointer: at, Detail: detail})
+// problem notes what is wrong at the present place.
+func (p *jsonParser) problem(detail string) error {
+	p.problems = append(p.problems, Problem{Pointer: pointer(p.path...), Detail: detail})
+	if len(p.problems) >= maxJSONProblems {
+		return errManyProblems
+	}
+	return nil
 }
 
-func (p *jsonParser) value(at string, depth int) (any, error) {
+func (p *jsonParser) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
@@ -118,22 +135,40 @@ func (p *jsonParser) value(at string, depth int) (any, error) {
 	switch t := tok.(type) {
 	case json.Delim:
 		if t == '{' {
-			return p.object(at, depth)
+			return p.object(depth)
 		}
-		return p.array(at, depth)
+		return p.array(depth)
 	case string:
-		if strings.ContainsRune(t, 0) {
-			p.problem(at, `must not contain \u0000`)
-		}
-		return t, nil
+		return t, p.text(t)
 	case json.Number:
-		p.number(at, t)
-		return t, nil
+		return t, p.number(t)
 	}
 	return tok, nil
 }
 
-func (p *jsonParser) object(at string, depth int) (any, error) {
+// text refuses characters that YAML, which everything becomes on the cluster, cannot carry or would change.
+func (p *jsonParser) text(s string) error {
+	if strings.ContainsRune(s, 0) {
+		return p.problem(`must not contain \u0000`)
+	}
+	if i := strings.IndexFunc(s, notForYAML); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(s[i:])
+		return p.problem(fmt.Sprintf("must not contain the control character %U", r))
+	}
+	return nil
+}
+
+func notForYAML(r rune) bool {
+	switch {
+	case r == '\t' || r == '\n' || r == '\r':
+		return false
+	case r < ' ' || r >= 0x7f && r <= 0x9f:
+		return true
+	}
+	return r == 0xfffe || r == 0xffff || r == 0xfeff
+}
+
+func (p *jsonParser) object(depth int) (any, error) {
 	obj := map[string]any{}
 	for p.dec.More() {
 		tok, err := p.dec.Token()
@@ -141,48 +176,57 @@ func (p *jsonParser) object(at string, depth int) (any, error) {
 			return nil, err
 		}
 		key, _ := tok.(string)
-		here := at + pointer(key)
+		if len(key) > maxKeyBytes {
+			return nil, fmt.Errorf("it has a key of more than %d bytes", maxKeyBytes)
+		}
+		p.path = append(p.path, key)
 		if _, dup := obj[key]; dup {
-			p.problem(here, "the key appears twice")
+			err = p.problem("the key appears twice")
 		}
-		if strings.ContainsRune(key, 0) {
-			p.problem(here, `a key must not contain \u0000`)
+		if err == nil {
+			err = p.text(key)
 		}
-		v, err := p.value(here, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		v, err := p.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
 		obj[key] = v
+		p.path = p.path[:len(p.path)-1]
 	}
 	_, err := p.dec.Token()
 	return obj, err
 }
 
-func (p *jsonParser) array(at string, depth int) (any, error) {
+func (p *jsonParser) array(depth int) (any, error) {
 	items := []any{}
 	for p.dec.More() {
-		v, err := p.value(fmt.Sprintf("%s/%d", at, len(items)), depth+1)
+		p.path = append(p.path, len(items))
+		v, err := p.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
 		items = append(items, v)
+		p.path = p.path[:len(p.path)-1]
 	}
 	_, err := p.dec.Token()
 	return items, err
 }
 
-func (p *jsonParser) number(at string, n json.Number) {
+func (p *jsonParser) number(n json.Number) error {
 	f, err := n.Float64()
 	if err != nil || math.IsInf(f, 0) {
-		p.problem(at, "the number is too large")
-		return
+		return p.problem("the number is too large")
 	}
 	if strings.ContainsAny(string(n), ".eE") {
-		return
+		return nil
 	}
 	if i, err := strconv.ParseInt(string(n), 10, 64); err != nil || i > maxSafeInteger || i < -maxSafeInteger {
-		p.problem(at, "an integer above 2^53 would arrive rounded; send it as a string")
+		return p.problem("an integer above 2^53 would arrive rounded; send it as a string")
 	}
+	return nil
 }
 
 // decodeOwn reads JSON that canonical wrote: ParseObject without the checks that only JSON from outside needs.

@@ -26,6 +26,14 @@ var namespaceKind = kindRules{
 		c.dnsLabel("/id", n.ID)
 		c.labels("/labels", n.Labels)
 		c.annotations("/annotations", n.Annotations)
+		for at, keys := range map[string]map[string]string{"/labels": n.Labels, "/annotations": n.Annotations} {
+			for _, k := range sortedKeys(keys) {
+				// They tell Flux Operator what to do with the object: one of them makes it delete the namespace.
+				if strings.HasPrefix(strings.ToLower(k), "fluxcd.controlplane.io/") {
+					c.problem(at+pointer(k), "keys of fluxcd.controlplane.io are instructions to Flux Operator and are set by the templates")
+				}
+			}
+		}
 		c.oneOf("/deletion_policy", n.DeletionPolicy, policyDelete, policyOrphan)
 		if systemNamespace(n.ID) && n.DeletionPolicy == policyDelete {
 			c.problem("/deletion_policy", `the system namespace %q can only be adopted with deletion_policy "orphan": taking it off a cluster would delete it`, n.ID)

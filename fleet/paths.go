@@ -51,7 +51,9 @@ func parsePath(path string) ([]step, error) {
 			if index, tail, err = scanIndex(tail); err != nil {
 				return nil, err
 			}
-			steps = append(steps, step{index: index})
+			if steps = append(steps, step{index: index}); len(steps) > 2*maxPathDepth {
+				return nil, fmt.Errorf("a value path has at most %d steps", 2*maxPathDepth)
+			}
 			if stop = 0; tail != "" {
 				stop, tail = rune(tail[0]), tail[1:]
 				if stop != '[' && stop != '.' {

@@ -1,9 +1,10 @@
 package fleet
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -115,21 +116,27 @@ func (r Result) confirmation() string {
 	return ""
 }
 
-// affected is one cluster whose answers a commit may change.
+// affected is one DNS name whose answers a commit may change: clusters poll by their name, so what matters is which
+// document answered it before and which does after.
 type affected struct {
-	id            string
+	id            string // of the cluster that answers after, or that answered before
 	before, after *Document
 	changed       map[Kind]map[string]bool // definitions that changed
 	retyped       bool                     // a component is deployed in another way
 }
 
-// affected are the clusters that change or refer to a definition that does, sorted by id.
+// affected are the names of clusters that change or refer to a definition that does, sorted by id.
 func (r Result) affected() []affected {
-	edited := map[string]bool{}
+	edited, names := map[string]bool{}, map[string]bool{}
 	changed := map[Kind]map[string]bool{}
 	for _, ch := range r.Commit.Changes {
 		if ch.Kind == KindCluster {
 			edited[ch.ID] = true
+			for _, s := range []*State{r.base, r.State} {
+				if doc := s.docs[KindCluster][ch.ID]; doc != nil {
+					names[doc.Cluster().ClusterDNS] = true
+				}
+			}
 			continue
 		}
 		if changed[ch.Kind] == nil {
@@ -143,21 +150,30 @@ func (r Result) affected() []affected {
 		retyped = retyped || was != nil && is != nil && was.Component().Type != is.Component().Type
 	}
 	out := []affected{}
-	add := func(id string) {
-		out = append(out, affected{id, r.base.docs[KindCluster][id], r.State.docs[KindCluster][id], changed, retyped})
-	}
-	for id := range edited {
-		add(id)
+	for name := range names {
+		before, _ := r.base.ByDNS(name)
+		after, _ := r.State.ByDNS(name)
+		out = append(out, affected{cmp.Or(after, before).ID, before, after, changed, retyped})
 	}
 	if len(changed) > 0 {
 		for id, doc := range r.State.docs[KindCluster] {
 			if !edited[id] && refersTo(doc.Cluster(), changed) {
-				add(id)
+				out = append(out, affected{id, doc, doc, changed, retyped})
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b affected) int { return bytes.Compare([]byte(a.id), []byte(b.id)) })
+	slices.SortFunc(out, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
 	return out
+}
+
+func compareNames(a, b *Document) int {
+	name := func(d *Document) string {
+		if d == nil {
+			return ""
+		}
+		return d.Cluster().ClusterDNS
+	}
+	return cmp.Compare(name(a), name(b))
 }
 
 func refersTo(c *api.Cluster, changed map[Kind]map[string]bool) bool {
@@ -250,7 +266,7 @@ func changeRefs(changes []Change) []api.ChangeRef {
 func (r Result) effect(a affected) (api.EffectGroup, error) {
 	group := api.EffectGroup{Clusters: []string{}, Effect: map[string]api.EndpointEffect{}}
 	if a.after == nil {
-		group.Forgotten = !a.before.Deleted()
+		group.Forgotten = a.before != nil && !a.before.Deleted()
 		return group, nil
 	}
 	for res := range resourceCount {
@@ -269,6 +285,9 @@ func (r Result) endpoint(a affected, res Resource) (api.EndpointEffect, error) {
 	e := api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: []string{}}
 	look := a.interesting(r.State, res)
 	before, err := inputsByID(r.base, a.before, res, look)
+	if broken, ok := errors.AsType[*Error](err); ok && broken.Code == CodeUnresolved {
+		before, err = inputList{}, nil // it could not be answered before: whatever it is now is new
+	}
 	if err != nil {
 		return e, err
 	}

@@ -194,11 +194,13 @@ func requirePlanned(t require.TestingT, before, after *State, plan api.Plan, wha
 	effects := map[string]map[string]api.EndpointEffect{}
 	for _, g := range plan.Groups {
 		for _, id := range g.Clusters {
-			effects[id] = g.Effect
+			if !g.Forgotten { // a renamed cluster is forgotten under its old name, and new under the other
+				effects[id] = g.Effect
+			}
 		}
 	}
 	for id, doc := range after.docs[KindCluster] {
-		was := before.docs[KindCluster][id]
+		was, _ := before.ByDNS(doc.Cluster().ClusterDNS) // clusters poll by name
 		for r := range resourceCount {
 			e := effects[id][r.String()]
 			var expected []string
@@ -257,4 +259,78 @@ func remove1(list []string, id string) []string {
 		}
 	}
 	return list
+}
+
+// TestGuardCountsByName: what a name was answered is what Flux installed there, whichever document answered it.
+func TestGuardCountsByName(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*Tx) error{
+		"names are swapped with clusters that have nothing": both(
+			put(KindCluster, "c000", `{"cluster_dns":"e0.example.com"}`), put(KindCluster, "c001", `{"cluster_dns":"e1.example.com"}`),
+			put(KindCluster, "empty0", `{"cluster_dns":"c000.example.com"}`), put(KindCluster, "empty1", `{"cluster_dns":"c001.example.com"}`)),
+		"clusters are forgotten and made anew without anything": batch(
+			`{"op":"delete","kind":"cluster","id":"c000","mode":"orphan"}`, `{"op":"create","kind":"cluster","document":{"id":"n0","cluster_dns":"c000.example.com","environment":"dev"}}`,
+			`{"op":"delete","kind":"cluster","id":"c001","mode":"orphan"}`, `{"op":"create","kind":"cluster","document":{"id":"n1","cluster_dns":"c001.example.com","environment":"dev"}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := fleetOf(t, 2)
+			w.must(create(KindCluster, `{"id":"empty0","cluster_dns":"e0.example.com","environment":"dev"}`))
+			w.must(create(KindCluster, `{"id":"empty1","cluster_dns":"e1.example.com","environment":"dev"}`))
+			w.refused(CodeConfirm, edit)
+			require.Positive(t, w.plan(edit).Totals.Removals)
+		})
+	}
+}
+
+func TestRestoreCannotBeMeantByAccident(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 2)
+	for _, op := range []string{`{"op":"restore"}`, `{"op":"restore","kind":"cluster","id":"c000"}`, `{"op":"restore","revision":1,"cluster_ids":["c000"]}`} {
+		w.refused(CodeInvalid, batch(op))
+	}
+	for _, selector := range []string{" ", "\\t", "  ", "\\u0000environment=dev"} {
+		w.refused(CodeInvalid, batch(`{"op":"unassign_component","component_id":"loki","selector":"`+selector+`"}`))
+	}
+}
+
+func TestDeletionProtectionHoldsAgainstRestoreAndBatch(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 1)
+	w.must(remove(KindCluster, "c000", DeleteOptions{}))
+	gone, _ := w.state.ByDNS("c000.example.com")
+	w.must(create(KindCluster, `{"id":"c000","cluster_dns":"c000.example.com","environment":"dev","deletion_protection":true}`))
+	w.refused(CodeProtected, func(tx *Tx) error { _, err := tx.restore(KindCluster, "c000", gone.Body); return err })
+	w.refused(CodeProtected, both(patch(KindCluster, "c000", `{"deletion_protection":false}`), remove(KindCluster, "c000", DeleteOptions{})))
+}
+
+func TestBatchSeesItsOwnDeletions(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 1)
+	gone := `{"op":"delete","kind":"cluster","id":"c000"}`
+	w.refused(CodeNotFound, batch(gone, gone))
+	w.refused(CodeNotFound, batch(gone, `{"op":"patch","kind":"cluster","id":"c000","patch":{"labels":{"a":"b"}}}`))
+	w.must(batch(gone, `{"op":"create","kind":"cluster","document":{"id":"heir","cluster_dns":"c000.example.com","environment":"dev"}}`))
+	require.Empty(t, w.state.Decommissioned())
+	w.must(batch(`{"op":"delete","kind":"cluster","id":"heir"}`, `{"op":"create","kind":"cluster","document":{"id":"heir","cluster_dns":"c000.example.com","environment":"qa"}}`))
+	doc, ok := w.state.Get(KindCluster, "heir")
+	require.True(t, ok)
+	require.Equal(t, "qa", doc.Cluster().Environment)
+}
+
+func TestStoredSizesMayShrink(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 1)
+	big, err := json.Marshal(map[string]any{"id": "big", "labels": map[string]string{}, "annotations": map[string]string{"x": strings.Repeat("y", MaxAnswerBytes)}, "deletion_policy": "delete"})
+	require.NoError(t, err)
+	w.must(create(KindNamespace, `{"id":"big"}`))
+	w.must(assign("c000", KindNamespace, "big", ""))
+	before, _ := w.state.Get(KindNamespace, "big")
+	grown, err := w.state.Apply(Commit{Revision: w.state.Revision() + 1, Changes: []Change{{Kind: KindNamespace, ID: "big", Before: before.Body, After: big}}})
+	require.NoError(t, err)
+	w.state = grown
+	w.must(patch(KindCluster, "c000", `{"labels":{"a":"b"}}`))
+	w.must(patch(KindNamespace, "team", `{"labels":{}}`))
+	w.refused(CodeLimitExceeded, patch(KindNamespace, "team", `{"labels":{"one":"more"}}`))
+	w.must(batch(`{"op":"unassign_namespace","cluster_ids":["c000"],"namespace_id":"team"}`))
 }

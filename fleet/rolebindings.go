@@ -36,6 +36,9 @@ var roleBindingKind = kindRules{
 		if reservedBinding(b.ID) {
 			c.problem("/id", "the name %q belongs to Kubernetes or Flux; choose another", b.ID)
 		}
+		if strings.Contains(b.ID, "__") {
+			c.problem("/id", "must not contain two underscores in a row: Flux's inventory reads them as a colon")
+		}
 		c.rbacName("/role", b.Role)
 		for i, s := range b.Subjects {
 			checkSubject(c, pointer("subjects", i), s)

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -13,6 +15,9 @@ type Selector struct{ selector labels.Selector }
 
 // ParseSelector reads a selector. The empty one selects every cluster.
 func ParseSelector(s string) (Selector, error) {
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return Selector{}, Invalid([]Problem{{Detail: "selector: must not contain control characters"}})
+	}
 	sel, err := labels.Parse(s)
 	if err != nil {
 		return Selector{}, Invalid([]Problem{{Pointer: "", Detail: fmt.Sprintf("selector: %v", err)}})

@@ -99,7 +99,7 @@ func checkSizes(c *checker, d *Document, resources ...Resource) {
 		}
 		switch n := body.Len(); {
 		case n > MaxAnswerBytes:
-			c.limit(pointer(assignments[r].field), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", r, d.ID, n, MaxAnswerBytes)
+			c.limitOf(n, pointer(assignments[r].field), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", r, d.ID, n, MaxAnswerBytes)
 		case n > adviseAnswerBytes:
 			c.warn("the %s of cluster %q are %d bytes, above 70 %% of the %d that Flux Operator accepts", r, d.ID, n, MaxAnswerBytes)
 		}

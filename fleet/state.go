@@ -75,8 +75,15 @@ func (s *State) Head() Head { return s.head }
 // Revision is the number of commits the State is made of.
 func (s *State) Revision() Revision { return s.head.Revision }
 
-// At is when the last of those commits was made; zero for the empty history.
-func (s *State) At() time.Time { return s.at }
+// Assignments is how many things are assigned to live clusters in all.
+func (s *State) Assignments() int {
+	n := 0
+	for _, d := range s.docs[KindCluster] {
+		c := d.Cluster()
+		n += len(c.PlatformComponents) + len(c.Namespaces) + len(c.Rolebindings)
+	}
+	return n
+}
 
 // Clusters is the number of live clusters.
 func (s *State) Clusters() int { return s.live }
@@ -231,6 +238,10 @@ func newDocument(rec Record) (*Document, error) {
 	doc := &Document{Record: rec, value: value}
 	doc.bound = kind.bound(value)
 	if c, ok := value.(*api.Cluster); ok {
+		// A list that is not there must not be served as an empty one: that would uninstall what it should name.
+		if c.PlatformComponents == nil || c.Namespaces == nil || c.Rolebindings == nil {
+			return nil, fmt.Errorf("cluster %q cannot be read: one of its lists is missing", rec.ID)
+		}
 		doc.answers, doc.block = &answers{}, encodedSize(fluxCluster(c))
 	}
 	return doc, nil
@@ -260,7 +271,7 @@ func (d *Document) ETag() string {
 // Deleted tells whether this is a decommissioned cluster.
 func (d *Document) Deleted() bool {
 	c, ok := d.value.(*api.Cluster)
-	return ok && c.DeletedAt != nil
+	return ok && (c.DeletedAt != nil || pendingTombstone(d))
 }
 
 // Cluster is the document as a cluster; it must be one. The result must not be changed.

@@ -216,7 +216,8 @@ func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error)
 		}
 		return doc, nil
 	}
-	if doc.Cluster().DeletionProtection {
+	stored, exists := tx.base.Get(kind, id) // protection is not lifted in the commit that deletes
+	if doc.Cluster().DeletionProtection || exists && stored.Cluster().DeletionProtection {
 		return nil, errorf(CodeProtected, "cluster %q has deletion_protection; clear it first: PATCH /clusters/%s {\"deletion_protection\": false}", id, id)
 	}
 	if opt.Orphan {

@@ -43,6 +43,9 @@ func expand(patches api.PatchValues) (map[string]any, []Problem) {
 			problems = append(problems, Problem{Pointer: pointer(path), Detail: fmt.Sprintf("contradicts the path %q: one of them would overwrite the other", other)})
 		}
 	}
+	if n := root.slots(); n > maxListIndex+1 {
+		problems = append(problems, Problem{Detail: fmt.Sprintf("the list indices call for lists of %d entries in all; at most %d are possible", n, maxListIndex+1)})
+	}
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -104,6 +107,19 @@ func (n *node) insert(steps []step, path string, value any) (other string, clash
 		n.names[s.name] = child
 	}
 	return child.insert(steps[1:], path, value)
+}
+
+// slots is how many entries the lists of the tree have in all, gaps included.
+func (n *node) slots() int {
+	total, last := 0, -1
+	for i, child := range n.items {
+		last = max(last, i)
+		total += child.slots()
+	}
+	for _, child := range n.names {
+		total += child.slots()
+	}
+	return total + last + 1
 }
 
 func (n *node) value() any {

@@ -95,14 +95,25 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	}
 	shape := s.misshapenDocuments(ops)
 	meta.DryRun = meta.DryRun || len(shape) > 0
+	// They can take a core for seconds: no more at once than leaves the polls one.
+	select {
+	case s.heavy <- struct{}{}:
+		defer func() { <-s.heavy }()
+	case <-c.Request().Context().Done():
+		return fleet.Result{}, nil, c.Request().Context().Err()
+	}
 	var batch *fleet.Batch
 	var results []api.OperationResult
 	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
 		tx.Guard(guard)
+		if err := c.Request().Context().Err(); err != nil {
+			return err
+		}
 		batch = fleet.NewBatch(tx, func(rev, upTo fleet.Revision) (fleet.Documents, error) {
 			return s.past(c.Request().Context(), rev, upTo)
 		})
 		var err error
+		batch.Stop = c.Request().Context().Err
 		results, err = batch.Run(ops)
 		if err != nil {
 			results = nil // its problems are where they belong
@@ -150,7 +161,7 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 }
 
 // historyPage is how many commits are read at a time when going back.
-const historyPage = 500
+const historyPage = 20
 
 // past reads how documents were at a revision: what the first commit after it that changed them found.
 func (s *Server) past(ctx context.Context, rev, upTo fleet.Revision) (fleet.Documents, error) {

@@ -25,6 +25,9 @@ type publicError struct {
 
 func (e *publicError) Error() string { return e.detail }
 
+// statusClientGone is what proxies log for a client that did not wait.
+const statusClientGone = 499
+
 // domainStatus maps the domain's codes to statuses.
 var domainStatus = map[fleet.Code]int{
 	fleet.CodeInvalid:       http.StatusBadRequest,
@@ -114,7 +117,12 @@ func routerDetail(c echo.Context, err *echo.HTTPError) string {
 
 // handleError writes an error as problem+json. The cause of what is our fault goes to the log, never to the caller.
 func (s *Server) handleError(err error, c echo.Context) {
-	if c.Response().Committed || isClientGone(c, err) {
+	if isClientGone(c, err) {
+		c.Response().Status = statusClientGone // for the log and the metrics; nobody will read it
+		return
+	}
+	if c.Response().Committed {
+		s.cfg.Logger.LogAttrs(c.Request().Context(), slog.LevelDebug, "an answer was cut off", slog.Any("error", err))
 		return
 	}
 	p := toPublic(c, err)

@@ -53,9 +53,21 @@ func linkNext(c echo.Context, change url.Values) {
 	c.Response().Header().Set("Link", fmt.Sprintf("<%s?%s>; rel=\"next\"", c.Request().URL.EscapedPath(), query.Encode()))
 }
 
+const (
+	maxWarnings     = 15
+	maxWarningBytes = 250
+)
+
 // warn adds advice to a response, as the Kubernetes API does.
 func warn(c echo.Context, warnings []string) {
+	if extra := len(warnings) - maxWarnings; extra > 0 {
+		// Headers have limits of their own, on the way as well: a change must not look failed for good advice.
+		warnings = append(warnings[:maxWarnings:maxWarnings], fmt.Sprintf("and %d more", extra))
+	}
 	for _, w := range warnings {
+		if len(w) > maxWarningBytes {
+			w = w[:maxWarningBytes] + "..."
+		}
 		w = strings.Map(func(r rune) rune {
 			if r < ' ' || r > '~' {
 				return '?'

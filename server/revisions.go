@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -40,18 +41,38 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 		}
 		q.Before = fleet.Revision(before)
 	}
-	commits, err := s.cfg.History.History(c.Request().Context(), q)
+	out, err := s.summaries(c.Request().Context(), q)
 	if err != nil {
 		return err
 	}
-	if len(commits) == q.Limit {
-		linkNext(c, url.Values{"cursor": {formatRevision(commits[len(commits)-1].Revision)}})
-	}
-	out := make([]api.RevisionSummary, len(commits))
-	for i, commit := range commits {
-		out[i] = revisionSummary(commit)
+	if len(out) == q.Limit {
+		linkNext(c, url.Values{"cursor": {strconv.FormatInt(out[len(out)-1].Revision, 10)}})
 	}
 	return writeJSON(c, http.StatusOK, out)
+}
+
+// summaryPage is how many commits are read at a time for a list: each comes with all its documents, before and after,
+// and a commit may have changed a whole fleet.
+const summaryPage = 4
+
+func (s *Server) summaries(ctx context.Context, q store.HistoryQuery) ([]api.RevisionSummary, error) {
+	out := []api.RevisionSummary{}
+	for wanted := q.Limit; wanted > 0; {
+		q.Limit = min(wanted, summaryPage)
+		commits, err := s.cfg.History.History(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, commit := range commits {
+			out = append(out, revisionSummary(commit))
+			q.Before = commit.Revision
+		}
+		if len(commits) < q.Limit {
+			break
+		}
+		wanted -= len(commits)
+	}
+	return out, nil
 }
 
 // GetRevision implements the operation of that name.

@@ -23,6 +23,9 @@ var errNotEmpty = errors.New("the store is not empty")
 // LoadSeed commits a seed as revision 1 of a store that has never held a commit; on any other it does nothing and
 // reports false. Every problem is reported at its place in the seed, and then nothing is written.
 func LoadSeed(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta store.Meta) (loaded bool, err error) {
+	if st := replica.State(); st != nil && st.Revision() != 0 {
+		return false, nil
+	}
 	shape, err := checkSchemas(seed)
 	if err := errors.Join(err, fleet.Invalid(shape)); err != nil {
 		return false, err

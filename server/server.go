@@ -54,6 +54,7 @@ type Server struct {
 	operations  operations
 	metrics     *metrics
 	echo        *echo.Echo
+	heavy       chan struct{} // a token for each plan or batch under way
 	// The document served at /openapi.yaml in other forms, made when first asked for.
 	specJSON, docsSpec func() ([]byte, error)
 }
@@ -72,7 +73,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the embedded contract: %w", err)
 	}
-	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New()}
+	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New(), heavy: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s)
 	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })
 	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })

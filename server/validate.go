@@ -27,11 +27,12 @@ const maxBody = 4 << 20
 // bodyKey is where validate leaves the body for the handler, as raw bytes.
 const bodyKey = "body"
 
-// shapeKey is where validate leaves the problems of a write for refuse.
+// shapeKey is where validate leaves the problems of a write for misshapen.
 const shapeKey = "shape"
 
 // validate holds a request against the contract: its parameters and the shape of its body. Rules that need the fleet are
-// checked by package fleet. What is wrong with a write is kept for refuse, so that both are reported together.
+// checked by package fleet. What is wrong with the body of a write is kept
+// for the handler (see misshapen), so that both are reported together.
 func (op *operation) validate(c echo.Context) error {
 	if op.spec == nil {
 		return nil // mode read-only: nothing here takes parameters

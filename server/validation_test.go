@@ -253,3 +253,14 @@ func TestShapeAndRulesAreReportedTogether(t *testing.T) {
 		require.ElementsMatch(t, []string{"/deletion_policy", "/id", "/labels/a"}, p.pointers())
 	})
 }
+
+// One Helm release cannot be two components.
+func TestOneReleaseIsOneComponent(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/platform_components", `{"id":"other","component_path":"x","oci_url":"https://charts.example.com","release_name":"podinfo","target_namespace":"elsewhere"}`)
+	w.unchanged(func() {
+		p := w.put(demoCluster+"/platform_components/other", "").problem(400, "validation_error")
+		require.Equal(t, []string{"/platform_components"}, p.pointers())
+	})
+}

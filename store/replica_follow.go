@@ -217,5 +217,9 @@ func shrunken(ours, next *fleet.State) string {
 		return fmt.Sprintf("the store has another history with %d clusters at revision %d, and %d are served at revision %d",
 			has, next.Revision(), had, ours.Revision())
 	}
+	if had, has := ours.Assignments(), next.Assignments(); 2*has < had {
+		return fmt.Sprintf("the store has another history with %d things assigned to clusters at revision %d, and %d are served at revision %d",
+			has, next.Revision(), had, ours.Revision())
+	}
 	return ""
 }

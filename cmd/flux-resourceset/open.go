@@ -87,9 +87,19 @@ func (o opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
 			seed, reason, from = imported, "imported from the reference's database", lite.cfg.Path
 		}
 	}
+	fresh := o.cfg.db.name() == backendMemory
+	if !fresh {
+		status, err := o.cfg.db.status(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		fresh = status.current == 0
+	}
 	// Before anything is written: the store stays as it is unless all of it can be taken over.
-	if err := server.CheckSeed(seed, o.rules); err != nil {
-		return nil, "", fmt.Errorf("%s cannot be used: %w", from, explain(err))
+	if fresh {
+		if err := server.CheckSeed(seed, o.rules); err != nil {
+			return nil, "", fmt.Errorf("%s cannot be used: %w", from, explain(err))
+		}
 	}
 	if o.cfg.db.name() == backendMemory {
 		return seed, reason, nil
@@ -156,7 +166,7 @@ func readReference(ctx context.Context, path string) (fleet.Seed, error) {
 	if err != nil || ref == nil {
 		return nil, err
 	}
-	var seed fleet.Seed
+	seed := fleet.Seed{} // not nil: also a database of the reference without rows is never seeded over
 	var problems []fleet.Problem
 	for _, table := range []struct {
 		name string

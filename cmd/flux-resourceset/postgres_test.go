@@ -31,8 +31,8 @@ func TestSeveralProcessesOnPostgres(t *testing.T) {
 		wg.Go(func() {
 			for n := range each {
 				id := fmt.Sprintf("ns-%d-%d", i, n)
-				a := w.send("POST", "/namespaces", `{"id":"`+id+`"}`)
-				if a.status != 201 || w.send("PUT", "/clusters/demo-cluster-01/namespaces/"+id, "").status != 200 {
+				a := w.insist("POST", "/namespaces", `{"id":"`+id+`"}`)
+				if a.status != 201 || w.insist("PUT", "/clusters/demo-cluster-01/namespaces/"+id, "").status != 200 {
 					t.Errorf("%s: %d %s", id, a.status, a.body)
 					return
 				}
@@ -113,4 +113,15 @@ func TestCopyThereAndBack(t *testing.T) {
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "--from")
 	require.Contains(t, stderr, "--to is required")
+}
+
+// insist sends a request again while the store is busy, as a client does: a 503 with Retry-After has changed nothing.
+func (p *program) insist(method, path, body string) answer {
+	p.t.Helper()
+	for {
+		a := p.send(method, path, body)
+		if a.status != 503 || a.header.Get("Retry-After") == "" {
+			return a
+		}
+	}
 }

@@ -161,6 +161,9 @@ func (h *handles) close() error {
 	return errors.Join(errs...)
 }
 
+// smallestFile is less than any database with our schema has: a page for each table.
+const smallestFile = 4 << 10
+
 // unmoved returns ErrUnavailable when path no longer leads to the file these handles have open. SQLite would go on
 // with the old one, which nobody will ever read again. The number of the old file cannot be given to a new one as
 // long as we have it open.
@@ -174,6 +177,8 @@ func (h *handles) unmoved(path string) error {
 		return fmt.Errorf("%w: the database file is gone: %w", store.ErrUnavailable, err)
 	case !os.SameFile(now, h.file):
 		return fmt.Errorf("%w: %s was replaced by another file", store.ErrUnavailable, path)
+	case now.Size() < smallestFile:
+		return fmt.Errorf("%w: %s was truncated", store.ErrUnavailable, path)
 	}
 	return nil
 }
