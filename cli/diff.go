@@ -38,10 +38,7 @@ func (d document) changes(now json.RawMessage) ([]fieldDiff, error) {
 	var out []fieldDiff
 	for name, value := range d.fields {
 		if name == "platform_components" {
-			var err error
-			if value, err = overlayEntries(stored[name], value); err != nil {
-				return nil, err
-			}
+			value = overlayEntries(stored[name], value)
 		}
 		leafValues(before, name, stored[name])
 		leafValues(after, name, value)
@@ -62,10 +59,10 @@ func (d document) changes(now json.RawMessage) ([]fieldDiff, error) {
 }
 
 // overlayEntries gives the entries of a list what those with the same id have now and they do not mention.
-func overlayEntries(now, list json.RawMessage) (json.RawMessage, error) {
+func overlayEntries(now, list json.RawMessage) json.RawMessage {
 	var stored, entries []map[string]json.RawMessage
 	if json.Unmarshal(now, &stored) != nil || json.Unmarshal(list, &entries) != nil {
-		return list, nil // the server will say what is wrong with it
+		return list // the server will say what is wrong with it
 	}
 	for _, entry := range entries {
 		for _, old := range stored {
@@ -79,7 +76,11 @@ func overlayEntries(now, list json.RawMessage) (json.RawMessage, error) {
 			}
 		}
 	}
-	return encode(entries)
+	whole, err := encode(entries)
+	if err != nil {
+		return list
+	}
+	return whole
 }
 
 // leafValues collects what a value is made of, by path. Entries of a list that have an id are called by it, so that one

@@ -147,14 +147,17 @@ func documentsIn(data []byte, source string) ([]document, error) {
 
 // yamlDocuments splits a stream of YAML at the lines that start a further document. Nothing inside one can look so.
 func yamlDocuments(data []byte) []string {
-	parts := []string{""}
+	var parts []string
+	var part strings.Builder
 	for line := range strings.Lines(string(data)) {
 		if rest, ok := strings.CutPrefix(line, "---"); ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n")) {
-			parts, line = append(parts, ""), rest
+			parts = append(parts, part.String())
+			part.Reset()
+			line = rest
 		}
-		parts[len(parts)-1] += line
+		part.WriteString(line)
 	}
-	return parts
+	return append(parts, part.String())
 }
 
 // valuesIn are the values of a stream of JSON or YAML, as JSON. Empty ones are left out.

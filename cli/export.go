@@ -150,13 +150,13 @@ func withNulls(entries json.RawMessage) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		text := string(bytes.TrimSuffix(bytes.TrimSpace(entry), []byte("}")))
+		members := []string{string(bytes.TrimSuffix(bytes.TrimSpace(entry), []byte("}")))}
 		for _, name := range []string{"oci_tag", "component_path", "component_version"} {
 			if _, has := fields[name]; !has {
-				text += "," + strconv.Quote(name) + ":null"
+				members = append(members, strconv.Quote(name)+":null")
 			}
 		}
-		list[i] = json.RawMessage(text + "}")
+		list[i] = json.RawMessage(strings.Join(members, ",") + "}")
 	}
 	return encode(list)
 }

@@ -185,15 +185,14 @@ func fieldName(pointer string) string {
 	for i, step := range steps {
 		steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
 	}
-	name := steps[0]
-	for _, step := range steps[1:] {
-		if strings.ContainsAny(step, ".[]/") || steps[0] == "patches" {
-			name += "[" + step + "]"
+	for i := range steps[1:] {
+		if step := steps[i+1]; strings.ContainsAny(step, ".[]/") || steps[0] == "patches" {
+			steps[i+1] = "[" + step + "]"
 		} else {
-			name += "." + step
+			steps[i+1] = "." + step
 		}
 	}
-	return name
+	return strings.Join(steps, "")
 }
 
 // shortJSON writes one side of a change. It takes what a nullable field's Get answers.

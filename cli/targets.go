@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -64,9 +65,7 @@ func (t targets) one() (string, bool) {
 // operation makes an operation on these clusters.
 func (t targets) operation(op string, fields map[string]any) operation {
 	o := operation{"op": op}
-	for name, value := range fields {
-		o[name] = value
-	}
+	maps.Copy(o, fields)
 	switch {
 	case len(t.ids) > 0:
 		o["cluster_ids"] = t.ids
