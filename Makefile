@@ -13,7 +13,7 @@ MODULES = . $(patsubst %/go.mod,%,$(wildcard e2e/go.mod))
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## start the server with the demo fleet on 127.0.0.1:8080
@@ -67,10 +67,35 @@ bench: ## run the benchmarks, each with its baseline
 
 .PHONY: e2e
 e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API server
-	@if [[ -f e2e/go.mod ]]; then cd e2e && go test -count=1 -timeout 40m ./...; else \
-		echo "There is no end-to-end suite yet. It will start a real Kubernetes API server, install the"; \
-		echo "cluster chart with the real Flux Operator, and check what each cluster ends up running."; \
-	fi
+	@scripts/e2e-tools >/dev/null
+	cd e2e && go test -count=1 -timeout 20m -parallel 6 -v ./... | grep -v '^=== '
+
+.PHONY: demo-local
+demo-local: ## the demo on this machine, without containers: a real API server and Flux (Linux)
+	@scripts/e2e-tools >/dev/null
+	@cd e2e && mkdir -p ../.cache/e2e && go build -o ../.cache/e2e/demo-local ./cmd/demo-local && exec ../.cache/e2e/demo-local
+
+.PHONY: demo
+demo: kind-create kind-setup kind-demo ## the demo in a kind cluster (needs docker, kind, kubectl and helm)
+
+.PHONY: kind-create kind-setup kind-demo kind-delete cli-demo-port-forward cli-demo
+kind-create: ## create the kind cluster flux-demo
+	@scripts/demo-kind create
+
+kind-setup: ## load the image into it and install Flux
+	@scripts/demo-kind setup
+
+kind-demo: ## install the service and make the cluster part of its fleet
+	@scripts/demo-kind demo
+
+kind-delete: ## remove the kind cluster
+	@scripts/demo-kind delete
+
+cli-demo-port-forward: ## serve the API of the kind demo on 127.0.0.1:8080
+	@scripts/demo-kind port-forward
+
+cli-demo: build ## change things with the CLI and see them arrive in the kind cluster
+	@scripts/demo-kind cli
 
 .PHONY: docker-build
 docker-build: ## build the container image (needs a container engine)

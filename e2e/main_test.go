@@ -1,0 +1,32 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
+)
+
+// shared is the one control plane of all cases, started by the first case that asks for it.
+var shared = sync.OnceValues(func() (*rig.World, error) {
+	// E2E_BIN names a folder with programs of ours that are built already, such as a release's.
+	return rig.Start(context.Background(), rig.Config{Progress: os.Stderr, Bin: os.Getenv("E2E_BIN")})
+})
+
+var started bool
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if started {
+		if w, _ := shared(); w != nil {
+			if code != 0 {
+				fmt.Fprintln(os.Stderr, w.Logs(15))
+			}
+			w.Stop()
+		}
+	}
+	os.Exit(code)
+}

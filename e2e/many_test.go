@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
+)
+
+// More namespaces than Flux Operator reads unless it is told to; and polls that bring nothing new apply nothing.
+func TestManyNamespaces(t *testing.T) {
+	t.Parallel()
+	const count = 150
+	var operations, assigned []object
+	for i := range count {
+		id := fmt.Sprintf("many-%03d", i)
+		operations = append(operations, object{"op": "create", "kind": "namespace", "id": id, "document": object{"id": id, "labels": object{"number": fmt.Sprint(i)}}})
+		assigned = append(assigned, object{"id": id})
+	}
+	if err := world(t).API.Do(t.Context(), "POST", "/batch", object{"operations": operations, "reason": "e2e"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	c := setup(t, "many", object{"namespaces": assigned})
+	var objects []*unstructured.Unstructured
+	for i := range count {
+		namespace := c.exists("v1", "Namespace", "", fmt.Sprintf("many-%03d", i))
+		if number := namespace.GetLabels()["number"]; number != fmt.Sprint(i) {
+			t.Errorf("%s has label number=%q", namespace.GetName(), number)
+		}
+		objects = append(objects, namespace)
+	}
+	if got := len(c.inventory("namespaces")); got != count {
+		t.Errorf("the ResourceSet has applied %d objects, not %d", got, count)
+	}
+
+	// A reconciliation that does apply is recorded in the ResourceSet's status, so that must not move either.
+	for _, name := range rig.Resources {
+		objects = append(objects, c.exists(fluxAPI, "ResourceSet", c.ns, name))
+	}
+	before := c.revisions(objects...)
+	if err := c.gate.Polls(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	c.unchanged("the same answers", before, objects...)
+}

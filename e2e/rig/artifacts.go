@@ -1,0 +1,92 @@
+package rig
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// chartVersions are what a chart repository offers; a chart whose name begins with noChart is in none.
+var chartVersions = []string{"1.0.0", "1.1.0", "2.0.0"}
+
+const noChart = "absent"
+
+// chart packages a Helm chart: a Deployment of replicaCount replicas, and a ConfigMap with the values as Helm knows
+// them, one JSON text.
+func chart(name, version string) ([]byte, error) {
+	return archive(map[string]string{
+		name + "/Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\nkubeVersion: \">=1.30.0-0\"\n", name, version),
+		name + "/values.yaml": "replicaCount: 1\n",
+		name + "/templates/deployment.yaml": `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .Release.Name }}
+  labels: {chart: "{{ .Chart.Name }}", version: "{{ .Chart.Version | replace "+" "_" }}"}
+spec:
+  replicas: {{ .Values.replicaCount }}
+  selector: {matchLabels: {app: "{{ .Release.Name }}"}}
+  template:
+    metadata: {labels: {app: "{{ .Release.Name }}"}}
+    spec: {containers: [{name: main, image: example.com/none}]}
+`,
+		name + "/templates/values.yaml": `apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ .Release.Name }}-values"}
+data: {values: {{ .Values | toJson | quote }}}
+`,
+	})
+}
+
+// tree packages the files of a kustomize repository as they are at a tag. apps/NAME has a ConfigMap NAME that names
+// the tag and takes two substitutions, an overlay for each environment, and at tags other than v2 a ConfigMap
+// NAME-old besides.
+func tree(tag string, names ...string) ([]byte, error) {
+	files := map[string]string{}
+	for _, name := range names {
+		base := "apps/" + name
+		resources := "resources: [config.yaml, old.yaml]\n"
+		files[base+"/old.yaml"] = configMap(name+"-old", "tag: "+tag)
+		if tag == "v2" {
+			resources = "resources: [config.yaml]\n"
+			delete(files, base+"/old.yaml")
+		}
+		files[base+"/kustomization.yaml"] = "namespace: default\n" + resources
+		files[base+"/config.yaml"] = configMap(name, "tag: "+tag, `color: ${color:=none}`, `text: "replicas ${replicas:=1}"`)
+		for _, environment := range []string{"dev", "prod"} {
+			overlay := base + "/" + environment
+			files[overlay+"/kustomization.yaml"] = "namespace: default\nresources: [config.yaml]\n"
+			files[overlay+"/config.yaml"] = configMap(name, "tag: "+tag, "environment: "+environment)
+		}
+	}
+	return archive(files)
+}
+
+func configMap(name string, data ...string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata:\n  " + strings.Join(data, "\n  ") + "\n"
+}
+
+// archive makes a .tar.gz, the same bytes for the same files.
+func archive(files map[string]string) ([]byte, error) {
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	packed := tar.NewWriter(zipped)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := packed.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name]))}); err != nil {
+			return nil, err
+		}
+		if _, err := packed.Write([]byte(files[name])); err != nil {
+			return nil, err
+		}
+	}
+	if err := packed.Close(); err != nil {
+		return nil, err
+	}
+	if err := zipped.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,81 @@
+package rig
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// Cluster is one of the fleet, as this control plane is to play it.
+type Cluster struct {
+	// ID in the fleet.
+	ID string
+	// Namespace takes the place of flux-system, so that one control plane can be several clusters at once. What they
+	// install must not have the same names. Empty for flux-system itself.
+	Namespace string
+	// URL of the API.
+	URL string
+	// Token of the polls; empty for the read token.
+	Token string
+	// Interval of the polls; empty for a second.
+	Interval string
+	// TLSSecret is the name of a Secret with the authority to trust; empty for the system's.
+	TLSSecret string
+}
+
+// Join applies what `flux-resourceset-cli bootstrap` prints for a cluster.
+func (w *World) Join(ctx context.Context, c Cluster) error {
+	args := []string{"bootstrap", c.ID, "--poll-url", c.URL, "--token-file", "-", "--interval", cmp.Or(c.Interval, "1s")}
+	if c.TLSSecret != "" {
+		args = append(args, "--tls-secret", c.TLSSecret)
+	}
+	manifests, err := w.cli(ctx, strings.NewReader(cmp.Or(c.Token, ReadToken)), args...)
+	if err != nil {
+		return err
+	}
+	return w.install(ctx, c.Namespace, manifests)
+}
+
+// JoinChart installs chart flux-resourceset-cluster with these values.
+func (w *World) JoinChart(ctx context.Context, values map[string]any) error {
+	text, err := yaml.Marshal(values)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(w.root, "scripts", "tool"), "helm", "template", "cluster",
+		filepath.Join(w.root, "charts", "flux-resourceset-cluster"), "--namespace", systemNamespace, "--values", "-")
+	cmd.Stdin = bytes.NewReader(text)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	manifests, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("helm template: %w\n%s", err, stderr.String())
+	}
+	return w.install(ctx, "", string(manifests))
+}
+
+// install applies manifests with another namespace in place of flux-system, unless it is empty.
+func (w *World) install(ctx context.Context, namespace, manifests string) error {
+	if namespace != "" {
+		manifests = strings.ReplaceAll(manifests, systemNamespace, namespace)
+		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+		if err := client.IgnoreAlreadyExists(w.Kube.Create(ctx, object)); err != nil {
+			return err
+		}
+	}
+	return w.Apply(ctx, manifests)
+}
+
+// Apply applies YAML.
+func (w *World) Apply(ctx context.Context, text string) error {
+	return w.cp.apply(ctx, []byte(text))
+}

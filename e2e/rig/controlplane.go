@@ -1,0 +1,134 @@
+package rig
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// AdminToken is good for one API server on 127.0.0.1, for as long as one run takes.
+const AdminToken = "admin-of-the-test-cluster"
+
+// controlPlane is a Kubernetes without nodes.
+type controlPlane struct {
+	client     client.WithWatch
+	kubeconfig string // file
+	url        string
+	processes  []*process
+}
+
+// startControlPlane starts etcd, the API server and the controller manager, and waits until the API server is ready.
+func startControlPlane(ctx context.Context, dir string, tools map[string]string) (*controlPlane, error) {
+	cp := &controlPlane{kubeconfig: filepath.Join(dir, "kubeconfig")}
+	ports, err := freePorts(ctx, 3)
+	if err != nil {
+		return nil, err
+	}
+	etcdURL, peerURL := fmt.Sprintf("http://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1])
+	cp.url = fmt.Sprintf("https://127.0.0.1:%d", ports[2])
+	if err := cp.writeFiles(dir); err != nil {
+		return nil, err
+	}
+	if _, err := cp.start(dir, program{name: "etcd", path: filepath.Join(tools["etcd"], "etcd"), args: []string{
+		"--data-dir=" + filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--logger=zap",
+		"--listen-client-urls=" + etcdURL, "--advertise-client-urls=" + etcdURL,
+		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL, "--initial-cluster=default=" + peerURL,
+	}}); err != nil {
+		return cp, err
+	}
+	apiserver, err := cp.start(dir, program{name: "kube-apiserver", path: filepath.Join(tools["kubernetes"], "kube-apiserver"), args: []string{
+		"--etcd-servers=" + etcdURL, fmt.Sprintf("--secure-port=%d", ports[2]),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+		"--cert-dir=" + filepath.Join(dir, "certificates"), "--token-auth-file=" + filepath.Join(dir, "tokens.csv"),
+		"--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.0.0.0/24",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + filepath.Join(dir, "service-accounts.pem"),
+		"--service-account-signing-key-file=" + filepath.Join(dir, "service-accounts.pem"),
+	}})
+	if err != nil {
+		return cp, err
+	}
+	config := &rest.Config{Host: cp.url, BearerToken: AdminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 1000, Burst: 2000}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return cp, err
+	}
+	if err := apiserver.until(ctx, func(ctx context.Context) error { return answers(ctx, httpClient, cp.url+"/readyz") }); err != nil {
+		return cp, err
+	}
+	if cp.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme.Scheme}); err != nil {
+		return cp, err
+	}
+	_, err = cp.start(dir, program{name: "kube-controller-manager", path: filepath.Join(tools["kubernetes"], "kube-controller-manager"), args: []string{
+		"--kubeconfig=" + cp.kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000",
+		"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller,serviceaccount-controller",
+		"--concurrent-namespace-syncs=20", "--service-account-private-key-file=" + filepath.Join(dir, "service-accounts.pem"),
+	}})
+	return cp, err
+}
+
+// start runs a program of the cluster.
+func (cp *controlPlane) start(dir string, p program) (*process, error) {
+	p.env = append(p.env, "PATH=/usr/bin:/bin", "HOME="+dir, "TMPDIR="+dir, "KUBECONFIG="+cp.kubeconfig)
+	proc, err := start(dir, p)
+	if err == nil {
+		cp.processes = append(cp.processes, proc)
+	}
+	return proc, err
+}
+
+// stop ends everything, what was started last first.
+func (cp *controlPlane) stop() {
+	for _, proc := range slices.Backward(cp.processes) {
+		// Nothing of it is needed again.
+		proc.kill()
+	}
+}
+
+func (cp *controlPlane) writeFiles(dir string) error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	kubeconfig := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: e2e
+contexts: [{name: e2e, context: {cluster: e2e, user: admin}}]
+clusters: [{name: e2e, cluster: {server: %q, insecure-skip-tls-verify: true}}]
+users: [{name: admin, user: {token: %s}}]
+`, cp.url, AdminToken)
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "service-accounts.pem"), keyPEM, 0o600),
+		os.WriteFile(filepath.Join(dir, "tokens.csv"), []byte(AdminToken+",admin,admin,system:masters\n"), 0o600),
+		os.WriteFile(cp.kubeconfig, []byte(kubeconfig), 0o600),
+	)
+}
+
+// answers tells whether a GET is answered with 200.
+func answers(ctx context.Context, c *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Server is a process of ours.
+type Server struct {
+	URL  string
+	proc *process
+}
+
+// ServerConfig is what differs between servers.
+type ServerConfig struct {
+	// Name of the log; unique in a run.
+	Name string
+	// Settings of the server, as its environment.
+	Settings map[string]string
+	// Client reaches it; nil for plain HTTP.
+	Client *http.Client
+}
+
+// StartServer starts the server on a port of its own and waits until it is ready.
+func (w *World) StartServer(ctx context.Context, config ServerConfig) (*Server, error) {
+	env := []string{"PATH=/usr/bin:/bin", "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json"}
+	for name, value := range config.Settings {
+		env = append(env, name+"="+value)
+	}
+	proc, err := start(w.dir, program{name: config.Name, path: filepath.Join(w.bin, "flux-resourceset"), env: env})
+	if err != nil {
+		return nil, err
+	}
+	w.keep(proc)
+	server := &Server{proc: proc}
+	c := config.Client
+	if c == nil {
+		c = &http.Client{}
+	}
+	return server, proc.until(ctx, func(ctx context.Context) error {
+		if server.URL == "" {
+			if server.URL, err = listeningURL(proc.log); err != nil {
+				return err
+			}
+		}
+		return answers(ctx, c, server.URL+"/ready")
+	})
+}
+
+// Stop ends the server as a rollout would.
+func (s *Server) Stop() { s.proc.stop() }
+
+// Log is what the server and those of the same name before it have logged.
+func (s *Server) Log() string {
+	text, err := os.ReadFile(s.proc.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// listeningURL reads in a server's log where it listens.
+func listeningURL(log string) (string, error) {
+	file, err := os.Open(log)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	// Servers of the same name share a log: the last line counts.
+	found := ""
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		var line struct {
+			Msg, Addr string
+			TLS       bool
+		}
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
+			found = "http://" + line.Addr
+			if line.TLS {
+				found = "https://" + line.Addr
+			}
+		}
+	}
+	if found == "" {
+		return "", errors.Join(errors.New("it does not listen yet"), lines.Err())
+	}
+	return found, nil
+}
+
+// API changes the fleet over HTTP, as the write token.
+type API struct {
+	url string
+}
+
+// Do sends a request with a JSON body, or none, and reads the answer into out, if there is one. Statuses other than
+// 2xx are errors.
+func (a API) Do(ctx context.Context, method, path string, body, out any) error {
+	var content io.Reader = http.NoBody
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		content = bytes.NewReader(text)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, a.url+path, content)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+WriteToken)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := (&http.Client{}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
+	}
+	if out != nil {
+		return json.Unmarshal(answer, out)
+	}
+	return nil
+}
+
+// CLI runs our command line on the fleet and answers what it prints.
+func (w *World) CLI(ctx context.Context, args ...string) (string, error) {
+	return w.cli(ctx, nil, args...)
+}
+
+func (w *World) cli(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+	return w.run(ctx, stdin, w.cliPath(), args...)
+}
+
+// DemoScript runs what the demo shows with the command line.
+func (w *World) DemoScript(ctx context.Context) (string, error) {
+	return w.run(ctx, nil, filepath.Join(w.root, "scripts", "demo-cli"))
+}
+
+func (w *World) cliPath() string { return filepath.Join(w.bin, "flux-resourceset-cli") }
+
+// run runs a program with the command line's settings.
+func (w *World) run(ctx context.Context, stdin io.Reader, path string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = []string{
+		"PATH=/usr/bin:/bin", "HOME=" + w.dir, "FLUX_RESOURCESET_CLI=" + w.cliPath(),
+		"FLUX_API_URL=" + w.URL, "FLUX_API_TOKEN=" + ReadToken, "FLUX_API_WRITE_TOKEN=" + WriteToken,
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}

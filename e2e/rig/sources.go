@@ -1,0 +1,174 @@
+package rig
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const sourceAPI = "source.toolkit.fluxcd.io/v1"
+
+// sources stands in for source-controller, which does not build from Go modules alone: it offers charts and kustomize
+// trees of our own under whatever URL is asked for, and writes the status that the other controllers wait for.
+type sources struct {
+	client client.WithWatch
+	log    *slog.Logger
+	url    string
+
+	mu        sync.Mutex
+	artifacts map[string][]byte // by path
+}
+
+// startSources serves artifacts and looks after source objects until ctx ends.
+func startSources(ctx context.Context, c client.WithWatch, log *slog.Logger) error {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s := &sources{client: c, log: log, url: "http://" + ln.Addr().String(), artifacts: map[string][]byte{}}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	go func() { _ = server.Serve(ln) }()
+	for _, kind := range []string{"HelmRepository", "HelmChart", "OCIRepository"} {
+		go follow(ctx, c, log, Object(sourceAPI, kind), s.reconcile)
+	}
+	return nil
+}
+
+func (s *sources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	artifact, ok := s.artifacts[r.URL.Path]
+	s.mu.Unlock()
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	_, _ = w.Write(artifact)
+}
+
+// follow calls reconcile for every object of a kind, and again whenever it changes, until ctx ends.
+func follow(ctx context.Context, c client.WithWatch, log *slog.Logger, kind *unstructured.Unstructured, reconcile func(context.Context, *unstructured.Unstructured) error) {
+	for ctx.Err() == nil {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersionKind())
+		list.SetKind(kind.GetKind() + "List")
+		// Without a resource version a watch begins with every object there is.
+		watcher, err := c.Watch(ctx, list)
+		if err != nil {
+			log.ErrorContext(ctx, "watch failed", "kind", kind.GetKind(), "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+			continue
+		}
+		for event := range watcher.ResultChan() {
+			object, ok := event.Object.(*unstructured.Unstructured)
+			if !ok || event.Type == watch.Deleted || object.GetDeletionTimestamp() != nil {
+				continue
+			}
+			if err := reconcile(ctx, object); err != nil && ctx.Err() == nil {
+				log.ErrorContext(ctx, "reconcile failed", "kind", kind.GetKind(), "name", object.GetName(), "error", err)
+			}
+		}
+	}
+}
+
+// reconcile writes the status of a source as source-controller would.
+func (s *sources) reconcile(ctx context.Context, object *unstructured.Unstructured) error {
+	if observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration"); observed == object.GetGeneration() {
+		return nil
+	}
+	revision, content, err := offer(object)
+	condition := map[string]any{
+		"type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored artifact " + revision,
+		"observedGeneration": object.GetGeneration(), "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339),
+	}
+	status := map[string]any{"observedGeneration": object.GetGeneration(), "conditions": []any{condition}}
+	switch {
+	case err != nil:
+		condition["status"], condition["reason"], condition["message"] = "False", "NotFound", err.Error()
+		status["artifact"] = nil
+	case content != nil:
+		digest := fmt.Sprintf("sha256:%x", sha256.Sum256(content))
+		if object.GetKind() == "OCIRepository" {
+			revision += "@" + digest
+		}
+		where := path.Join("/", strings.ToLower(object.GetKind()), object.GetNamespace(), object.GetName(), digest[len("sha256:"):]+".tar.gz")
+		s.mu.Lock()
+		s.artifacts[where] = content
+		s.mu.Unlock()
+		status["artifact"] = map[string]any{
+			"path": where[1:], "url": s.url + where, "revision": revision, "digest": digest, "size": int64(len(content)),
+			"lastUpdateTime": metav1.Now().UTC().Format(time.RFC3339),
+		}
+	}
+	before := object.DeepCopy()
+	object.Object["status"] = status
+	return client.IgnoreNotFound(s.client.Status().Patch(ctx, object, client.MergeFrom(before)))
+}
+
+// offer is what a source has: a revision and its content, nil for a HelmRepository, whose index nobody here reads.
+func offer(object *unstructured.Unstructured) (revision string, content []byte, err error) {
+	text := func(fields ...string) string {
+		value, _, _ := unstructured.NestedString(object.Object, append([]string{"spec"}, fields...)...)
+		return value
+	}
+	switch object.GetKind() {
+	case "HelmChart":
+		if revision, err = newest(text("version")); err == nil {
+			content, err = existing(text("chart"), revision)
+		}
+	case "OCIRepository":
+		if text("layerSelector", "mediaType") == "" {
+			revision = text("ref", "tag")
+			content, err = tree(revision, path.Base(text("url")))
+			break
+		}
+		if revision = text("ref", "tag"); revision == "" {
+			revision, err = newest(text("ref", "semver"))
+		}
+		if err == nil {
+			content, err = existing(path.Base(text("url")), revision)
+		}
+	}
+	return revision, content, err
+}
+
+func existing(name, version string) ([]byte, error) {
+	if strings.HasPrefix(name, noChart) {
+		return nil, fmt.Errorf("no chart %s of version %s", name, version)
+	}
+	return chart(name, version)
+}
+
+// newest is the newest version that a constraint allows.
+func newest(constraint string) (string, error) {
+	if constraint == "" {
+		constraint = "*"
+	}
+	allowed, err := semver.NewConstraint(constraint)
+	if err != nil {
+		return "", err
+	}
+	for _, version := range slices.Backward(chartVersions) {
+		if allowed.Check(semver.MustParse(version)) {
+			return version, nil
+		}
+	}
+	return "", fmt.Errorf("no version matches %q", constraint)
+}

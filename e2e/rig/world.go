@@ -1,0 +1,173 @@
+// Package rig runs a real cluster without containers: etcd, the Kubernetes API server and controller manager, Flux
+// Operator, helm-controller and kustomize-controller as processes of this machine, with stand-ins for
+// source-controller and for the nodes, beside the real server and command line. Linux only.
+package rig
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/go-logr/logr"
+)
+
+// Tokens of the servers.
+const (
+	ReadToken  = "demo-read"
+	WriteToken = "demo-write"
+)
+
+// Resources are what a cluster asks for, by the names of its providers and ResourceSets.
+var Resources = []string{"platform-components", "namespaces", "rolebindings"}
+
+// Config of a world; the zero value is good.
+type Config struct {
+	// Progress is told what takes long; nil for silence.
+	Progress io.Writer
+	// Bin is a folder with our programs, built already; empty to build them from the checkout.
+	Bin string
+}
+
+// World is a control plane with Flux on it, and a fleet with a crud and a read-only server on one SQLite file.
+type World struct {
+	// Kube is the cluster.
+	Kube client.WithWatch
+	// KubeURL and Kubeconfig are for people.
+	KubeURL, Kubeconfig string
+	// API changes the fleet. URL and ReadURL are the crud and the read-only server's.
+	API          API
+	URL, ReadURL string
+
+	root, dir, bin string
+	cp             *controlPlane
+	cancel         context.CancelFunc
+
+	mu        sync.Mutex
+	processes []*process // ours
+}
+
+// Start brings up everything, with the demo fleet as the content of the store. Stop it even when it answers an error.
+func Start(ctx context.Context, config Config) (*World, error) {
+	if config.Progress == nil {
+		config.Progress = io.Discard
+	}
+	// The Kubernetes client logs through this, if anybody wants it.
+	log.SetLogger(logr.Discard())
+	w := &World{cancel: func() {}}
+	var err error
+	if w.root, err = root(); err != nil {
+		return w, err
+	}
+	if w.dir, err = runDir(w.root); err != nil {
+		return w, err
+	}
+	built, err := tools(ctx, w.root, config.Progress)
+	if err != nil {
+		return w, err
+	}
+	if w.bin = config.Bin; w.bin == "" {
+		w.bin = filepath.Join(w.dir, "bin")
+		if err := buildOurs(ctx, w.root, w.bin); err != nil {
+			return w, err
+		}
+	}
+	ready, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	w.cp, err = startControlPlane(ready, w.dir, built)
+	if err != nil {
+		return w, err
+	}
+	w.Kube, w.KubeURL, w.Kubeconfig = w.cp.client, w.cp.url, w.cp.kubeconfig
+	if err := w.cp.startFlux(ready, w.dir, built); err != nil {
+		return w, err
+	}
+	if err := w.startStandIns(); err != nil {
+		return w, err
+	}
+	return w, w.startFleet(ready)
+}
+
+func (w *World) startStandIns() error {
+	file, err := os.Create(filepath.Join(w.dir, "stand-ins.log"))
+	if err != nil {
+		return err
+	}
+	logger := slog.New(slog.NewTextHandler(file, nil))
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	startPods(ctx, w.Kube, logger)
+	return startSources(ctx, w.Kube, logger)
+}
+
+func (w *World) startFleet(ctx context.Context) error {
+	settings := map[string]string{
+		"API_MODE": "crud", "DATABASE_URL": w.DatabaseURL(), "SEED_FILE": filepath.Join(w.root, "examples", "demo", "seed.json"),
+		"AUTH_TOKEN": ReadToken, "CRUD_AUTH_TOKEN": WriteToken,
+	}
+	crud, err := w.StartServer(ctx, ServerConfig{Name: "server-crud", Settings: settings})
+	if err != nil {
+		return err
+	}
+	w.URL, w.API = crud.URL, API{url: crud.URL}
+	read, err := w.StartServer(ctx, ServerConfig{Name: "server-read-only", Settings: map[string]string{
+		"API_MODE": "read-only", "DATABASE_URL": settings["DATABASE_URL"], "AUTH_TOKEN": ReadToken,
+	}})
+	if err != nil {
+		return err
+	}
+	w.ReadURL = read.URL
+	return nil
+}
+
+// DatabaseURL is the fleet's, for servers besides the two.
+func (w *World) DatabaseURL() string {
+	return "sqlite://" + filepath.Join(w.dir, "fleet.db") + "?mode=rwc"
+}
+
+// Bin is where our programs are.
+func (w *World) Bin() string { return w.bin }
+
+// keep ends a process with the world.
+func (w *World) keep(proc *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.processes = append(w.processes, proc)
+}
+
+// Stop ends everything. The logs stay until the next run.
+func (w *World) Stop() {
+	w.cancel()
+	if w.cp != nil {
+		w.cp.stop()
+	}
+	w.mu.Lock()
+	for _, proc := range w.processes {
+		proc.stop()
+	}
+	w.mu.Unlock()
+	for _, data := range []string{"etcd", "bin"} {
+		_ = os.RemoveAll(filepath.Join(w.dir, data))
+	}
+}
+
+// Logs are the ends of all logs.
+func (w *World) Logs(lines int) string {
+	files, err := filepath.Glob(filepath.Join(w.dir, "*.log"))
+	if err != nil {
+		return err.Error()
+	}
+	var text strings.Builder
+	for _, file := range files {
+		fmt.Fprintf(&text, "==== %s\n%s\n", file, tail(file, lines))
+	}
+	return text.String()
+}

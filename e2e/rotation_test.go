@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
+)
+
+// The token of the polls is replaced while they go on, over TLS with a private authority, whose certificate is
+// renewed too. No poll is refused, and nothing in the cluster changes but what was asked for.
+func TestRotationOverTLS(t *testing.T) {
+	t.Parallel()
+	define(t, "namespaces", object{"id": "rotation-space"})
+	c := prepare(t, "rotation", object{"namespaces": []object{{"id": "rotation-space"}}})
+	authority := newAuthority(t)
+	dir := t.TempDir()
+	settings := map[string]string{
+		"API_MODE": "read-only", "DATABASE_URL": c.w.DatabaseURL(), "AUTH_TOKEN": "rotation-old",
+		"TLS_CERT_FILE": filepath.Join(dir, "tls.crt"), "TLS_KEY_FILE": filepath.Join(dir, "tls.key"),
+	}
+	authority.issue(t, dir)
+	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.pool}, DisableKeepAlives: true}}
+	config := rig.ServerConfig{Name: "server-rotation", Settings: settings, Client: trusting}
+	server := c.start(config)
+
+	secret := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: private-ca, namespace: %s}\nstringData:\n  ca.crt: %q\n", c.ns, authority.text)
+	c.namespace(c.ns)
+	if err := c.w.Apply(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	c.join(rig.Cluster{URL: server.URL, Token: "rotation-old", TLSSecret: "private-ca"})
+	c.settled()
+	namespace := c.exists("v1", "Namespace", "", "rotation-space")
+	before := c.revisions(namespace)
+
+	// The server learns the new token and goes on taking the old one; it keeps its address.
+	address, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings["LISTEN_ADDR"] = address.Host
+	settings["AUTH_TOKEN"], settings["AUTH_TOKEN_PREVIOUS"] = "rotation-new", "rotation-old"
+	server.Stop()
+	server = c.start(config)
+	c.polled()
+
+	// The cluster learns it.
+	c.setToken("rotation-new")
+	c.polled()
+
+	// The server forgets the old one.
+	delete(settings, "AUTH_TOKEN_PREVIOUS")
+	server.Stop()
+	server = c.start(config)
+	c.polled()
+
+	// The certificate is renewed under the running server.
+	serial := authority.issue(t, dir)
+	c.eventually("the new certificate is served", func(ctx context.Context) error {
+		dialer := tls.Dialer{Config: &tls.Config{RootCAs: authority.pool}}
+		conn, err := dialer.DialContext(ctx, "tcp", address.Host)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if got := conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber; got.Cmp(serial) != 0 {
+			return fmt.Errorf("certificate %v is served, not %v", got, serial)
+		}
+		return nil
+	})
+	c.polled()
+	c.unchanged("rotated", before, namespace)
+	if log := server.Log(); strings.Contains(log, `"status":401`) {
+		t.Errorf("a poll was refused:\n%s", log)
+	}
+
+	// A cluster that trusts somebody else, or has a wrong token, keeps what it has.
+	c.setToken("rotation-wrong")
+	c.failing("401")
+	c.setToken("rotation-new")
+	c.polled()
+	c.patch("v1", "Secret", "private-ca", object{"stringData": object{"ca.crt": newAuthority(t).text}})
+	c.failing("certificate")
+	c.reapplied()
+	c.unchanged("not trusted", before, namespace)
+	c.patch("v1", "Secret", "private-ca", object{"stringData": object{"ca.crt": authority.text}})
+	c.polled()
+}
+
+// start starts a server for this case.
+func (c *cluster) start(config rig.ServerConfig) *rig.Server {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	defer cancel()
+	server, err := c.w.StartServer(ctx, config)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return server
+}
+
+// polled waits until every provider has asked once more and got an answer.
+func (c *cluster) polled() {
+	c.Helper()
+	for _, name := range rig.Resources {
+		request := c.reconcile("ResourceSetInputProvider", name)
+		c.eventually("provider "+name+" polls", func(ctx context.Context) error {
+			provider, err := c.get(ctx, fluxAPI, "ResourceSetInputProvider", c.ns, name)
+			if err != nil {
+				return err
+			}
+			if handled, _, _ := unstructured.NestedString(provider.Object, "status", "lastHandledReconcileAt"); handled != request {
+				status, message := rig.Condition(provider, "Ready")
+				return fmt.Errorf("it has handled the request of %q; Ready is %q: %s", handled, status, message)
+			}
+			return rig.HasCondition(provider, "Ready", "True")
+		})
+	}
+}
+
+func (c *cluster) setToken(token string) {
+	c.Helper()
+	c.patch("v1", "Secret", "internal-api-token", object{"stringData": object{"token": token}})
+}
+
+// authority signs certificates for servers on 127.0.0.1.
+type authority struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	text string
+	pool *x509.CertPool
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a private authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{key: key, cert: cert, pool: x509.NewCertPool(), text: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}
+	a.pool.AddCert(cert)
+	return a
+}
+
+// issue writes a new certificate and key and answers its serial number.
+func (a *authority) issue(t *testing.T, dir string) *big.Int {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, content []byte) error {
+		// Renamed into place, as a mounted Secret changes.
+		file := filepath.Join(dir, name)
+		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})
+		return errors.Join(os.WriteFile(file+".new", text, 0o600), os.Rename(file+".new", file))
+	}
+	if err := errors.Join(write("tls.key", "PRIVATE KEY", keyDER), write("tls.crt", "CERTIFICATE", der)); err != nil {
+		t.Fatal(err)
+	}
+	return template.SerialNumber
+}
+
+// namespace creates a namespace, unless there is one.
+func (c *cluster) namespace(name string) {
+	c.Helper()
+	o := rig.Object("v1", "Namespace")
+	o.SetName(name)
+	if err := client.IgnoreAlreadyExists(c.w.Kube.Create(c.Context(), o)); err != nil {
+		c.Fatal(err)
+	}
+}
