@@ -23,12 +23,7 @@ func (c *checker) problem(at, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...)})
 }
 
-// limit reports what is well-formed but more than Flux takes; such a request is 422, not 400.
-func (c *checker) limit(at, format string, args ...any) {
-	c.limits = append(c.limits, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...)})
-}
-
-// limitOf is limit for something of a size.
+// limitOf reports something of a size that is well-formed but more than Flux takes; such a request is 422, not 400.
 func (c *checker) limitOf(size int, at, format string, args ...any) {
 	c.limits = append(c.limits, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...), size: size})
 }

@@ -55,7 +55,7 @@ func parseDatabase(raw string) (database, error) {
 		}
 		return postgresDatabase{cfg}, nil
 	}
-	return nil, fmt.Errorf("%q must start with sqlite: or postgres:", redact(raw))
+	return nil, fmt.Errorf("%q is not the URL of a store, which starts with sqlite: or postgres://", redact(raw))
 }
 
 // redact leaves of a URL what may be shown: a password can stand before the host and among the parameters.
