@@ -49,12 +49,13 @@ func TestCommandLine(t *testing.T) {
 	kept := c.exists("v1", "Namespace", "", "flow-kept")
 	c.cli("namespace", "create", "flow-witness", "--cluster", c.id)
 	c.exists("v1", "Namespace", "", "flow-witness")
+	before := c.revisions(kept)
 	c.cli("namespace", "unassign", "flow-kept", "--cluster", c.id, "--yes")
 	c.cli("namespace", "unassign", "flow-witness", "--cluster", c.id, "--yes")
-	// The witness left with the same poll or a later one.
+	// The witness left with the same poll or a later one. What is removed is changed first: it is on its way out.
 	c.gone("v1", "Namespace", "", "flow-witness")
 	c.settled()
-	c.unchanged("an orphaned namespace", c.revisions(kept), kept)
+	c.unchanged("an orphaned namespace", before, kept)
 }
 
 // A cluster's own version wins; the catalog's reaches the others.

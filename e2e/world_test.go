@@ -21,7 +21,7 @@ import (
 type object = map[string]any
 
 // patience is how long a change may take to arrive; reached only when something is wrong, or the machine is very busy.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 const (
 	fluxAPI = "fluxcd.controlplane.io/v1"
