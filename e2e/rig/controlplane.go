@@ -59,7 +59,7 @@ func startControlPlane(ctx context.Context, dir string, tools map[string]string)
 	if err != nil {
 		return cp, err
 	}
-	config := &rest.Config{Host: cp.url, BearerToken: AdminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
+	config := &rest.Config{Host: cp.url, BearerToken: AdminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 1000, Burst: 2000}
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return cp, err
