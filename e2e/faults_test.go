@@ -57,6 +57,10 @@ func TestAPIFails(t *testing.T) {
 				for _, name := range rig.Resources {
 					c.patch(fluxAPI, "ResourceSetInputProvider", name, annotation("fluxcd.controlplane.io/reconcileTimeout", "3s"))
 				}
+				// Polls that are on their way still have the two minutes.
+				if err := c.gate.Polls(t.Context(), 2); err != nil {
+					t.Fatal(err)
+				}
 			}
 
 			fault.begin(c.gate)
