@@ -108,7 +108,7 @@ func TestEveryErrorIsDescribed(t *testing.T) {
 		case service:
 			want = []string{"200", "500"}
 		case op.write():
-			want = []string{"200", "400", "401", "404", "405", "409", "422", "500", "503"}
+			want = []string{"200", "400", "401", "403", "404", "405", "409", "422", "500", "503"}
 			if op.RequestBody != nil {
 				want = append(want, "413", "415")
 			}
@@ -119,7 +119,7 @@ func TestEveryErrorIsDescribed(t *testing.T) {
 				want = append(want, "412")
 			}
 		default:
-			want = []string{"200", "400", "401", "500", "503"}
+			want = []string{"200", "400", "401", "403", "500", "503"}
 			if op.Tags[0] == "flux" {
 				want = append(want, "422")
 			}

@@ -3,11 +3,14 @@ package server
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
 // Tokens are the static bearer tokens. Read must not be empty. Previous ones are still accepted while clients are
@@ -21,7 +24,50 @@ type Tokens struct {
 const (
 	actorRead  = "static-read"
 	actorWrite = "static-write"
+	// A certificate only polls, so it is never the actor of a commit.
+	actorCertificate = "certificate"
 )
+
+// role is what an identity may do. Each may do what those before it may.
+type role uint8
+
+const (
+	roleNone  role = iota // nobody
+	rolePoll              // the Flux endpoints of one cluster
+	roleRead              // every read, and plans
+	roleWrite             // every change of the fleet
+	roleAdmin             // tokens as well
+)
+
+// principal is who sent a request. The zero value is nobody.
+type principal struct {
+	role   role
+	actor  string   // as the log names it
+	static bool     // a token of the configuration
+	names  []string // of a client certificate: the DNS names of the clusters it may poll for
+}
+
+// mayPoll tells whether the principal may poll for the cluster that dns, as the request spells it, names. cluster is nil
+// where there is none: who may not poll for a cluster is told the same whether it exists or not.
+func (p *principal) mayPoll(_ *fleet.Document, dns string) bool {
+	if p.role != rolePoll {
+		return p.role >= roleRead
+	}
+	dns = strings.TrimSuffix(dns, ".")
+	return slices.ContainsFunc(p.names, func(name string) bool { return strings.EqualFold(name, dns) })
+}
+
+// may tells whether the principal may do this; dns is the cluster that a poll names.
+func (p *principal) may(op *operation, st *fleet.State, dns string) bool {
+	if !op.poll {
+		return p.role >= op.needs
+	}
+	var cluster *fleet.Document
+	if st != nil {
+		cluster, _ = st.ByDNS(dns)
+	}
+	return p.mayPoll(cluster, dns)
+}
 
 const actorKey = "actor"
 
@@ -33,28 +79,55 @@ func actor(c echo.Context) string {
 
 // authenticate finds out who sent the request and whether they may do this.
 func (s *Server) authenticate(c echo.Context, op *operation) error {
-	if op.public {
+	if op.public() {
 		return nil
 	}
-	if token, ok := bearer(c.Request()); ok {
-		name := s.actorOf(token)
-		switch {
-		case name == "" || op.write && name != actorWrite:
-			return unauthorized(op)
-		case !op.poll: // nobody asks who polled, and polls are many
-			c.Set(actorKey, name)
+	st := s.cfg.Replica.State()
+	who, err := s.identify(c.Request(), st)
+	switch {
+	case errors.Is(err, errNobody):
+		return unauthorized(op)
+	case err != nil:
+		return err
+	case who.may(op, st, c.Param("cluster_dns")):
+	case who.static: // as the reference answers
+		return unauthorized(op)
+	default:
+		return errForbidden
+	}
+	if !op.poll { // nobody asks who polled, and polls are many
+		c.Set(actorKey, who.actor)
+	}
+	return nil
+}
+
+// errNobody: the request carries nothing that says who sent it, or something that is not known here.
+var errNobody = errors.New("not authenticated")
+
+// errForbidden is the same for everything that a principal may not do, so that it tells nothing about what is there.
+var errForbidden = &publicError{
+	status: http.StatusForbidden, code: "forbidden",
+	detail: "the token or client certificate is valid, but not for this: ask for one with another role",
+}
+
+// identify finds out who sent a request: by its token if it has one, else by its client certificate. It neither
+// allocates nor waits, since every poll passes here. errNobody when it is nobody known.
+func (s *Server) identify(r *http.Request, _ *fleet.State) (principal, error) {
+	if token, ok := bearer(r); ok {
+		if who := s.holder(token); who.role != roleNone {
+			return who, nil
 		}
-		return nil
+		return principal{}, errNobody
 	}
-	if op.poll && certifiedFor(c.Request(), c.Param("cluster_dns")) {
-		return nil
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {
+		return principal{role: rolePoll, actor: actorCertificate, names: r.TLS.PeerCertificates[0].DNSNames}, nil
 	}
-	return unauthorized(op)
+	return principal{}, errNobody
 }
 
 func unauthorized(op *operation) error {
 	detail := "a bearer token is required: send Authorization: Bearer, with the read token"
-	if op.write {
+	if op.needs >= roleWrite {
 		detail = "the write token is required: send Authorization: Bearer, with the write token"
 	}
 	return &publicError{
@@ -70,42 +143,33 @@ func bearer(r *http.Request) (string, bool) {
 
 // credential is a configured token, as it is compared.
 type credential struct {
-	sum   [sha256.Size]byte
-	actor string
+	sum    [sha256.Size]byte
+	holder principal
 }
 
 // credentials are the tokens that are set. The write token comes last: where both are the same, it counts.
 func (t Tokens) credentials() []credential {
+	read := principal{role: roleRead, actor: actorRead, static: true}
+	write := principal{role: roleAdmin, actor: actorWrite, static: true}
 	var out []credential
-	for _, known := range []struct{ token, actor string }{
-		{t.ReadPrevious, actorRead}, {t.Read, actorRead}, {t.WritePrevious, actorWrite}, {t.Write, actorWrite},
-	} {
+	for _, known := range []struct {
+		token  string
+		holder principal
+	}{{t.ReadPrevious, read}, {t.Read, read}, {t.WritePrevious, write}, {t.Write, write}} {
 		if known.token != "" {
-			out = append(out, credential{sha256.Sum256([]byte(known.token)), known.actor})
+			out = append(out, credential{sha256.Sum256([]byte(known.token)), known.holder})
 		}
 	}
 	return out
 }
 
-// actorOf is whose token it is, empty for nobody's. Every credential is compared, in constant time, whatever matched
-// before.
-func (s *Server) actorOf(token string) string {
-	name := ""
+// holder is whose token it is. Every credential is compared, in constant time, whatever matched before.
+func (s *Server) holder(token string) (who principal) {
 	sum := sha256.Sum256([]byte(token))
 	for i := range s.credentials {
 		if subtle.ConstantTimeCompare(sum[:], s.credentials[i].sum[:]) == 1 {
-			name = s.credentials[i].actor
+			who = s.credentials[i].holder
 		}
 	}
-	return name
-}
-
-// certifiedFor tells whether the client presented a verified certificate with this DNS name: that is the cluster's own
-// identity, good for its own polls.
-func certifiedFor(r *http.Request, dns string) bool {
-	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || dns == "" {
-		return false
-	}
-	dns = strings.TrimSuffix(dns, ".")
-	return slices.ContainsFunc(r.TLS.PeerCertificates[0].DNSNames, func(san string) bool { return strings.EqualFold(san, dns) })
+	return who
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -15,8 +16,7 @@ import (
 type operation struct {
 	spec     *openapi3.Operation
 	route    *openapi3.PathItem
-	public   bool // no token
-	write    bool // the write token
+	needs    role // the least role that may do this; none: no token is needed
 	crudOnly bool // only in mode crud
 	poll     bool // a Flux poll: kept free of everything a poll does not need
 }
@@ -42,10 +42,12 @@ func loadOperations(mode string) (operations, error) {
 			if spec.Security != nil {
 				security = *spec.Security
 			}
-			op := &operation{public: len(security) == 0, poll: slices.Contains(spec.Tags, "flux") && strings.Contains(path, ":cluster_dns")}
-			op.crudOnly = !op.public && !slices.Contains(spec.Tags, "flux")
-			op.write = slices.ContainsFunc(security, func(r openapi3.SecurityRequirement) bool { _, ok := r["writeToken"]; return ok })
-			if mode == ModeCRUD || !op.crudOnly && !op.public && !op.poll {
+			op := &operation{poll: slices.Contains(spec.Tags, "flux") && strings.Contains(path, ":cluster_dns")}
+			if op.needs, err = leastRole(security); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", method, path, err)
+			}
+			op.crudOnly = !op.public() && !slices.Contains(spec.Tags, "flux")
+			if mode == ModeCRUD || !op.crudOnly && !op.public() && !op.poll {
 				op.spec, op.route = spec, item
 			}
 			ops[path][method] = op
@@ -53,6 +55,31 @@ func loadOperations(mode string) (operations, error) {
 	}
 	return ops, nil
 }
+
+// schemeRoles are the roles behind the contract's security schemes.
+var schemeRoles = map[string]role{"readToken": roleRead, "writeToken": roleWrite}
+
+// leastRole is the least role among alternatives; none when there are no alternatives.
+func leastRole(security openapi3.SecurityRequirements) (least role, err error) {
+	for _, alternative := range security {
+		for scheme := range alternative {
+			r, ok := schemeRoles[scheme]
+			if !ok {
+				return 0, fmt.Errorf("the security scheme %q is none that this server knows", scheme)
+			}
+			if least == roleNone || r < least {
+				least = r
+			}
+		}
+	}
+	return least, nil
+}
+
+// public tells whether no token is needed.
+func (op *operation) public() bool { return op.needs == roleNone }
+
+// write tells whether the operation changes something.
+func (op *operation) write() bool { return op.needs >= roleWrite }
 
 func (o operations) find(method, path string) *operation {
 	if method == http.MethodHead {

@@ -1701,6 +1701,9 @@ type BadRequest = Problem
 // Conflict RFC 9457 problem details, with a stable code and every field problem.
 type Conflict = Problem
 
+// Forbidden RFC 9457 problem details, with a stable code and every field problem.
+type Forbidden = Problem
+
 // Internal RFC 9457 problem details, with a stable code and every field problem.
 type Internal = Problem
 
