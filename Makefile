@@ -15,6 +15,9 @@ MODULES = . $(patsubst %/go.mod,%,$(wildcard e2e/go.mod))
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# The cases that run again on Postgres, with two read-only servers; all of them with E2E_POSTGRES=. (another minute).
+E2E_POSTGRES = ^(TestDemoFleet|TestOverrides|TestCommandLine|TestDecommission)
+
 .PHONY: run
 run: build ## start the server with the demo fleet on 127.0.0.1:8080
 	@DEMO_DATABASE_URL='$(if $(filter command line,$(origin DATABASE_URL)),$(DATABASE_URL))' exec scripts/run-demo
@@ -66,9 +69,10 @@ bench: ## run the benchmarks, each with its baseline
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: e2e
-e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API server
+e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API server; on SQLite, then Postgres
 	@scripts/e2e-tools >/dev/null
 	cd e2e && go test -count=1 -timeout 20m -parallel 6 -v ./... | grep -v '^=== '
+	cd e2e && E2E_STORE=postgres go test -count=1 -timeout 20m -parallel 6 -v -run '$(E2E_POSTGRES)' . | grep -v '^=== '
 
 .PHONY: demo-local
 demo-local: ## the demo on this machine, without containers: a real API server and Flux (Linux)

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,7 +15,7 @@ import (
 func TestDemoFleet(t *testing.T) {
 	t.Parallel()
 	w := world(t)
-	gate, err := w.NewGate(t.Context(), w.ReadURL)
+	gate, err := w.NewGate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,4 +76,17 @@ func TestDemoFleet(t *testing.T) {
 	c.field(c.exists("v1", "Namespace", "", "team-sandbox"), "sandbox", "metadata", "labels", "team")
 	c.field(c.exists("apps/v1", "Deployment", "podinfo", "podinfo"), int64(3), "status", "readyReplicas")
 	c.settled()
+
+	// Every read-only server has answered polls, as they would behind a Service.
+	for _, url := range w.ReadURLs {
+		text, err := w.Metrics(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range rig.Resources {
+			if !strings.Contains(text, fmt.Sprintf(`/%s",status="200"}`, name)) {
+				t.Errorf("the server at %s has answered no poll of %s", url, name)
+			}
+		}
+	}
 }

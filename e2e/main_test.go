@@ -12,8 +12,13 @@ import (
 
 // shared is the one control plane of all cases, started by the first case that asks for it.
 var shared = sync.OnceValues(func() (*rig.World, error) {
-	// E2E_BIN names a folder with programs of ours that are built already, such as a release's.
-	return rig.Start(context.Background(), rig.Config{Progress: os.Stderr, Bin: os.Getenv("E2E_BIN")})
+	return rig.Start(context.Background(), rig.Config{
+		Progress: os.Stderr,
+		// A folder with programs of ours that are built already, such as a release's.
+		Bin: os.Getenv("E2E_BIN"),
+		// sqlite or postgres.
+		Store: os.Getenv("E2E_STORE"),
+	})
 })
 
 var started bool

@@ -67,7 +67,7 @@ func prepare(t *testing.T, id string, document object) *cluster {
 	body := object{"id": id, "cluster_dns": c.dns, "environment": "dev"}
 	maps.Copy(body, document)
 	c.api("POST", "/clusters", body)
-	gate, err := w.NewGate(t.Context(), w.ReadURL)
+	gate, err := w.NewGate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

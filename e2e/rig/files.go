@@ -34,18 +34,23 @@ func root() (string, error) {
 // runDir makes the folder of this run's logs and data, and removes those of runs that have ended.
 func runDir(root string) (string, error) {
 	base := filepath.Join(root, ".cache", "e2e")
-	old, err := filepath.Glob(filepath.Join(base, "run-*"))
+	removeEnded(filepath.Join(base, "run-"))
+	dir := filepath.Join(base, fmt.Sprintf("run-%d", os.Getpid()))
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// removeEnded removes the folders of processes that have ended; their names are prefix and the process's id.
+func removeEnded(prefix string) {
+	old, err := filepath.Glob(prefix + "*")
 	if err != nil {
-		return "", err
+		return // the folders are in nobody's way
 	}
 	for _, dir := range old {
-		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "run-"))
+		pid, err := strconv.Atoi(strings.TrimPrefix(dir, prefix))
 		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			_ = os.RemoveAll(dir)
 		}
 	}
-	dir := filepath.Join(base, fmt.Sprintf("run-%d", os.Getpid()))
-	return dir, os.MkdirAll(dir, 0o700)
 }
 
 // tools builds the programs of a cluster, or finds them built, and answers their folders by name.

@@ -17,24 +17,28 @@ import (
 type Gate struct {
 	URL     string
 	address string
-	forward http.Handler
+	targets []http.Handler // asked in turn, as the pods behind a Service
 
 	mu     sync.Mutex
 	server *http.Server
 	status int           // answered instead of asking; 0 to ask
 	hang   chan struct{} // not nil: nothing is answered until it is closed
 	polls  map[string]int
+	asked  int
 }
 
-// NewGate opens a gate to a server.
-func (w *World) NewGate(ctx context.Context, target string) (*Gate, error) {
-	to, err := url.Parse(target)
-	if err != nil {
-		return nil, err
+// NewGate opens a gate to the read-only servers.
+func (w *World) NewGate(ctx context.Context) (*Gate, error) {
+	g := &Gate{address: "127.0.0.1:0", polls: map[string]int{}}
+	for _, target := range w.ReadURLs {
+		to, err := url.Parse(target)
+		if err != nil {
+			return nil, err
+		}
+		proxy := httputil.NewSingleHostReverseProxy(to)
+		proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
+		g.targets = append(g.targets, proxy)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
-	g := &Gate{forward: proxy, address: "127.0.0.1:0", polls: map[string]int{}}
 	if err := g.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -60,6 +64,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	status, hang := g.status, g.hang
 	g.polls[path.Base(r.URL.Path)]++
+	g.asked++
+	target := g.targets[g.asked%len(g.targets)]
 	g.mu.Unlock()
 	if hang != nil {
 		select {
@@ -72,7 +78,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error":"a fault of the test's"}`, status)
 		return
 	}
-	g.forward.ServeHTTP(w, r)
+	target.ServeHTTP(w, r)
 }
 
 // Open lets requests through again, after any of the faults below.

@@ -18,7 +18,8 @@ type program struct {
 	name string // of its log
 	path string
 	args []string
-	env  []string // in place of the caller's
+	env  []string            // in place of the caller's
+	as   *syscall.Credential // nil for the caller
 }
 
 // process is a program that runs, or has ended.
@@ -53,7 +54,7 @@ func start(logs string, p program) (*process, error) {
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, log, log
 	// A group of its own: Ctrl-C in a terminal is for us alone.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: p.as}
 	started := make(chan error)
 	spawner() <- func() { started <- cmd.Start() }
 	err = <-started

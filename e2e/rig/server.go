@@ -140,6 +140,21 @@ func (a API) Do(ctx context.Context, method, path string, body, out any) error {
 	return nil
 }
 
+// Metrics are what a server tells Prometheus.
+func (w *World) Metrics(ctx context.Context, server string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/metrics", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}
+
 // CLI runs our command line on the fleet and answers what it prints.
 func (w *World) CLI(ctx context.Context, args ...string) (string, error) {
 	return w.cli(ctx, nil, args...)

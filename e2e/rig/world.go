@@ -35,20 +35,27 @@ type Config struct {
 	Progress io.Writer
 	// Bin is a folder with our programs, built already; empty to build them from the checkout.
 	Bin string
+	// Store of the fleet: sqlite, with one crud and one read-only server, or postgres, with one crud and two read-only
+	// ones. Empty for sqlite.
+	Store string
 }
 
-// World is a control plane with Flux on it, and a fleet with a crud and a read-only server on one SQLite file.
+// World is a control plane with Flux on it, and a fleet.
 type World struct {
 	// Kube is the cluster.
 	Kube client.WithWatch
 	// KubeURL and Kubeconfig are for people.
 	KubeURL, Kubeconfig string
-	// API changes the fleet. URL and ReadURL are the crud and the read-only server's.
-	API          API
-	URL, ReadURL string
+	// API changes the fleet. URL and ReadURLs are the crud and the read-only servers'.
+	API      API
+	URL      string
+	ReadURLs []string
+	// ReadDatabaseURL is where read-only servers find the fleet.
+	ReadDatabaseURL string
 
 	root, dir, bin string
 	cp             *controlPlane
+	pg             *postgres // nil with SQLite
 	cancel         context.CancelFunc
 
 	mu        sync.Mutex
@@ -93,7 +100,7 @@ func Start(ctx context.Context, config Config) (*World, error) {
 	if err := w.startStandIns(); err != nil {
 		return w, err
 	}
-	return w, w.startFleet(ready)
+	return w, w.startFleet(ready, config.Store)
 }
 
 func (w *World) startStandIns() error {
@@ -108,29 +115,45 @@ func (w *World) startStandIns() error {
 	return startSources(ctx, w.Kube, logger)
 }
 
-func (w *World) startFleet(ctx context.Context) error {
-	settings := map[string]string{
-		"API_MODE": "crud", "DATABASE_URL": w.DatabaseURL(), "SEED_FILE": filepath.Join(w.root, "examples", "demo", "seed.json"),
+func (w *World) startFleet(ctx context.Context, kind string) error {
+	file := "sqlite://" + filepath.Join(w.dir, "fleet.db") + "?mode=rwc"
+	database, readers := file, 1
+	w.ReadDatabaseURL = file
+	switch kind {
+	case "", "sqlite":
+	case "postgres":
+		var err error
+		if w.pg, err = startPostgres(ctx, w.dir); err != nil {
+			return err
+		}
+		database, readers = w.pg.url("fleet_owner", "fleet"), 2
+		w.ReadDatabaseURL = w.pg.url("fleet_reader", "fleet")
+	default:
+		return fmt.Errorf("store %q: it must be sqlite or postgres", kind)
+	}
+	crud, err := w.StartServer(ctx, ServerConfig{Name: "server-crud", Settings: map[string]string{
+		"API_MODE": "crud", "DATABASE_URL": database, "SEED_FILE": filepath.Join(w.root, "examples", "demo", "seed.json"),
 		"AUTH_TOKEN": ReadToken, "CRUD_AUTH_TOKEN": WriteToken,
-	}
-	crud, err := w.StartServer(ctx, ServerConfig{Name: "server-crud", Settings: settings})
-	if err != nil {
-		return err
-	}
-	w.URL, w.API = crud.URL, API{url: crud.URL}
-	read, err := w.StartServer(ctx, ServerConfig{Name: "server-read-only", Settings: map[string]string{
-		"API_MODE": "read-only", "DATABASE_URL": settings["DATABASE_URL"], "AUTH_TOKEN": ReadToken,
 	}})
 	if err != nil {
 		return err
 	}
-	w.ReadURL = read.URL
+	w.URL, w.API = crud.URL, API{url: crud.URL}
+	if w.pg != nil {
+		if err := w.pg.letReaderRead(ctx); err != nil {
+			return err
+		}
+	}
+	for i := range readers {
+		read, err := w.StartServer(ctx, ServerConfig{Name: fmt.Sprintf("server-read-only-%d", i+1), Settings: map[string]string{
+			"API_MODE": "read-only", "DATABASE_URL": w.ReadDatabaseURL, "AUTH_TOKEN": ReadToken,
+		}})
+		if err != nil {
+			return err
+		}
+		w.ReadURLs = append(w.ReadURLs, read.URL)
+	}
 	return nil
-}
-
-// DatabaseURL is the fleet's, for servers besides the two.
-func (w *World) DatabaseURL() string {
-	return "sqlite://" + filepath.Join(w.dir, "fleet.db") + "?mode=rwc"
 }
 
 // Bin is where our programs are.
@@ -154,6 +177,9 @@ func (w *World) Stop() {
 		proc.stop()
 	}
 	w.mu.Unlock()
+	if w.pg != nil {
+		w.pg.stop()
+	}
 	for _, data := range []string{"etcd", "bin"} {
 		_ = os.RemoveAll(filepath.Join(w.dir, data))
 	}

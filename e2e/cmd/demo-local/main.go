@@ -33,7 +33,7 @@ func run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	narration, quiet := context.WithCancel(ctx)
 	defer quiet()
-	if err := w.Join(ctx, rig.Cluster{ID: "demo-cluster-01", URL: w.ReadURL, Interval: "5s"}); err != nil {
+	if err := w.Join(ctx, rig.Cluster{ID: "demo-cluster-01", URL: w.ReadURLs[0], Interval: "5s"}); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, `

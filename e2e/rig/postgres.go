@@ -1,0 +1,127 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// postgres is a PostgreSQL server with a database fleet and the two roles of docs/operations.md: one that owns the
+// tables, and one that may only read them.
+type postgres struct {
+	dir, bin string
+	proc     *process
+}
+
+const postgresDirs = "flux-resourceset-e2e-"
+
+// startPostgres starts a server with the programs on this machine.
+func startPostgres(ctx context.Context, logs string) (*postgres, error) {
+	bin, err := postgresPrograms()
+	if err != nil {
+		return nil, err
+	}
+	// Not beside the logs: PostgreSQL refuses to run as root, and another user may not get to the checkout.
+	removeEnded(filepath.Join(os.TempDir(), postgresDirs))
+	pg := &postgres{bin: bin, dir: filepath.Join(os.TempDir(), postgresDirs+strconv.Itoa(os.Getpid()))}
+	if err := os.Mkdir(pg.dir, 0o700); err != nil {
+		return nil, err
+	}
+	as := postgresUser()
+	if as != nil {
+		if err := os.Chown(pg.dir, int(as.Uid), int(as.Gid)); err != nil {
+			return pg, err
+		}
+	}
+	data := filepath.Join(pg.dir, "data")
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata="+data, "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	initdb.Dir = pg.dir
+	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return pg, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	if pg.proc, err = start(logs, program{name: "postgres", path: filepath.Join(bin, "postgres"), as: as, args: []string{
+		"-D", data, "-k", pg.dir, "-c", "listen_addresses=", "-c", "fsync=off",
+	}}); err != nil {
+		return pg, err
+	}
+	if err := pg.proc.until(ctx, func(ctx context.Context) error { return pg.sql(ctx, "postgres", "SELECT 1") }); err != nil {
+		return pg, err
+	}
+	return pg, errors.Join(
+		pg.sql(ctx, "postgres", "CREATE ROLE fleet_owner LOGIN"),
+		pg.sql(ctx, "postgres", "CREATE DATABASE fleet OWNER fleet_owner ENCODING 'UTF8' TEMPLATE template0"),
+		pg.sql(ctx, "postgres", "CREATE ROLE fleet_reader LOGIN"),
+	)
+}
+
+// letReaderRead gives the reader its rights, once the tables are there.
+func (pg *postgres) letReaderRead(ctx context.Context) error {
+	return errors.Join(
+		pg.sql(ctx, "fleet", "GRANT USAGE ON SCHEMA public TO fleet_reader"),
+		pg.sql(ctx, "fleet", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO fleet_reader"),
+	)
+}
+
+// sql runs a statement as the superuser.
+func (pg *postgres) sql(ctx context.Context, database, statement string) error {
+	out, err := exec.CommandContext(ctx, filepath.Join(pg.bin, "psql"), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1",
+		"--command="+statement, pg.url("postgres", database)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("psql: %w: %s", err, out)
+	}
+	return nil
+}
+
+// url is a database's, for a role.
+func (pg *postgres) url(role, database string) string {
+	query := url.Values{"host": {pg.dir}, "sslmode": {"disable"}}
+	return (&url.URL{Scheme: "postgres", User: url.User(role), Path: "/" + database, RawQuery: query.Encode()}).String()
+}
+
+// stop ends the server. Nothing of it is needed again.
+func (pg *postgres) stop() {
+	if pg.proc != nil {
+		pg.proc.kill()
+	}
+	_ = os.RemoveAll(pg.dir) // the next run tries again
+}
+
+// postgresPrograms is the folder of the server's programs.
+func postgresPrograms() (string, error) {
+	if found, err := exec.LookPath("initdb"); err == nil {
+		if found, err = filepath.EvalSymlinks(found); err == nil {
+			return filepath.Dir(found), nil
+		}
+	}
+	// Debian keeps each version in a folder of its own, outside of the path.
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return "", errors.New("PostgreSQL's server programs are not installed: install the package postgresql")
+	}
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+// postgresUser is whom to run the server as; nil where we are not root ourselves.
+func postgresUser() *syscall.Credential {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		if u, err := user.Lookup(name); err == nil {
+			uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
+			gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
+			if errors.Join(uidErr, gidErr) == nil {
+				return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+			}
+		}
+	}
+	return &syscall.Credential{Uid: 65534, Gid: 65534}
+}
