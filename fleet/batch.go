@@ -218,7 +218,7 @@ var errNotAssigned = errors.New("not assigned")
 
 func (b *Batch) document(op api.Operation) (*Document, error) {
 	kind := Kind(op.Kind)
-	if _, ok := kindOf(kind); !ok {
+	if !slices.Contains(Kinds(), kind) {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "kind: is required"}})
 	}
 	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
@@ -418,6 +418,8 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 		return nil, Invalid([]Problem{{Detail: "restore takes kind and id, or everything; not cluster_ids, selector or all"}})
 	case rev > base:
 		return nil, errorf(CodeNotFound, "there is no revision %d", rev)
+	case op.Kind != "" && !slices.Contains(Kinds(), Kind(op.Kind)):
+		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("kind: %q is nothing that can be restored", op.Kind)}})
 	case (op.Kind == "") != (op.ID == ""):
 		return nil, Invalid([]Problem{{Detail: "kind and id name one document together; leave out both to restore everything"}})
 	}

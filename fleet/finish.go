@@ -64,7 +64,7 @@ func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 		}
 		edits = append(edits, edit{key.kind, key.id, doc})
 	}
-	edits = tx.endTombstones(edits)
+	edits = tx.dropTokens(tx.endTombstones(edits))
 	slices.SortFunc(edits, func(a, b edit) int {
 		return strings.Compare(string(a.kind)+"/"+a.id, string(b.kind)+"/"+b.id)
 	})
@@ -252,6 +252,9 @@ func (v *verdict) referers(edits []edit) {
 	for _, e := range edits {
 		if e.kind == KindCluster {
 			edited[e.id] = true
+			continue
+		}
+		if e.kind == KindToken {
 			continue
 		}
 		if changed[e.kind] == nil {

@@ -21,10 +21,13 @@ type kindRules struct {
 	bound func(value any) int
 }
 
-// kinds lists every kind, definitions before the clusters that refer to them.
+// kinds lists every kind of document that describes the fleet, definitions before the clusters that refer to them.
 var kinds = []kindRules{componentKind, namespaceKind, roleBindingKind, clusterKind}
 
 func kindOf(name Kind) (kindRules, bool) {
+	if name == KindToken {
+		return tokenKind, true
+	}
 	for _, k := range kinds {
 		if k.name == name {
 			return k, true
@@ -35,9 +38,11 @@ func kindOf(name Kind) (kindRules, bool) {
 
 var nouns = map[Kind]string{
 	KindCluster: "cluster", KindComponent: "platform component", KindNamespace: "namespace", KindRoleBinding: "role binding",
+	KindToken: "token",
 }
 
-// Kinds are the names of all kinds, definitions before the clusters that refer to them.
+// Kinds are the names of all kinds of documents that describe the fleet, definitions before the clusters that refer to
+// them. Tokens do not.
 func Kinds() []Kind {
 	names := make([]Kind, len(kinds))
 	for i, k := range kinds {

@@ -139,6 +139,9 @@ func (r Result) affected() []affected {
 			}
 			continue
 		}
+		if ch.Kind == KindToken {
+			continue
+		}
 		if changed[ch.Kind] == nil {
 			changed[ch.Kind] = map[string]bool{}
 		}
@@ -233,12 +236,16 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 		Before json.RawMessage `json:"before"`
 		After  json.RawMessage `json:"after"`
 	}
-	changes := make([]change, len(r.Commit.Changes))
-	for i, ch := range r.Commit.Changes {
-		changes[i] = change(ch)
-		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
-			changes[i].After = json.RawMessage(`"decommissioned"`) // its content holds the time
+	changes := make([]change, 0, len(r.Commit.Changes))
+	for _, ch := range r.Commit.Changes {
+		if ch.Kind == KindToken {
+			continue // those of clusters that are forgotten: a rotation meanwhile changes nothing about that
 		}
+		planned := change(ch)
+		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
+			planned.After = json.RawMessage(`"decommissioned"`) // its content holds the time
+		}
+		changes = append(changes, planned)
 	}
 	sum := sha256.New()
 	enc := json.NewEncoder(sum)

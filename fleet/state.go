@@ -29,6 +29,8 @@ type State struct {
 	byDNS map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
 	live  int               // clusters that are not decommissioned
 	token *stateToken
+
+	holders map[Digest]*Holder // of the secrets of managed tokens
 }
 
 // stateToken identifies a State for as long as something remembers it, without keeping the State itself alive.
@@ -41,6 +43,7 @@ func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, e
 	for _, kind := range kinds {
 		s.docs[kind.name] = map[string]*Document{}
 	}
+	s.docs[KindToken] = map[string]*Document{}
 	for _, rec := range records {
 		doc, err := newDocument(rec)
 		if err != nil {
@@ -51,6 +54,7 @@ func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, e
 	if err := s.index(); err != nil {
 		return nil, err
 	}
+	s.indexTokens()
 	return s, nil
 }
 
@@ -179,7 +183,7 @@ type edit struct {
 // copied. When clusters share a DNS name the State comes with an error, and is good for nothing but finding out what
 // else is wrong.
 func (s *State) with(c Commit, edits []edit) (*State, error) {
-	next := &State{rules: s.rules, head: c.Head(), at: c.At, docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, token: &stateToken{}}
+	next := &State{rules: s.rules, head: c.Head(), at: c.At, docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, token: &stateToken{}, holders: s.holders}
 	copied := map[Kind]bool{}
 	reindex := false
 	for _, e := range edits {
@@ -203,6 +207,9 @@ func (s *State) with(c Commit, edits []edit) (*State, error) {
 		}
 		next.docs[e.kind][e.id] = &stamped
 	}
+	if copied[KindToken] {
+		next.indexTokens()
+	}
 	if reindex {
 		if err := next.index(); err != nil {
 			return next, fmt.Errorf("revision %d: %w", c.Revision, err)
@@ -220,7 +227,7 @@ func indexedDiffers(before, after *Document) bool {
 // Document is one document of a State with what is derived from it. It never changes.
 type Document struct {
 	Record
-	value   any // *api.Cluster, *api.PlatformComponent, *api.Namespace or *api.RoleBinding
+	value   any // *api.Cluster, *api.PlatformComponent, *api.Namespace, *api.RoleBinding or *storedToken
 	bound   int // see sizes.go
 	block   int // size of a cluster's own block, which every input repeats
 	answers *answers
@@ -302,6 +309,8 @@ func (d *Document) View() any {
 		b := *v
 		b.Revision, b.CreatedAt, b.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
 		return &b
+	case *storedToken:
+		return v.view(d)
 	}
 	panic(fmt.Sprintf("a document holds a %T", d.value)) // newDocument makes no other
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,17 +42,21 @@ const (
 
 // principal is who sent a request. The zero value is nobody.
 type principal struct {
-	role   role
-	actor  string   // as the log names it
-	static bool     // a token of the configuration
-	names  []string // of a client certificate: the DNS names of the clusters it may poll for
+	role    role
+	actor   string   // as the log names it
+	static  bool     // a token of the configuration
+	cluster string   // of a poll token: the id of the cluster it may poll for
+	names   []string // of a client certificate: the DNS names of the clusters it may poll for
 }
 
 // mayPoll tells whether the principal may poll for the cluster that dns, as the request spells it, names. cluster is nil
 // where there is none: who may not poll for a cluster is told the same whether it exists or not.
-func (p *principal) mayPoll(_ *fleet.Document, dns string) bool {
+func (p *principal) mayPoll(cluster *fleet.Document, dns string) bool {
 	if p.role != rolePoll {
 		return p.role >= roleRead
+	}
+	if p.cluster != "" {
+		return cluster != nil && cluster.ID == p.cluster
 	}
 	dns = strings.TrimSuffix(dns, ".")
 	return slices.ContainsFunc(p.names, func(name string) bool { return strings.EqualFold(name, dns) })
@@ -101,8 +106,17 @@ func (s *Server) authenticate(c echo.Context, op *operation) error {
 	return nil
 }
 
-// errNobody: the request carries nothing that says who sent it, or something that is not known here.
-var errNobody = errors.New("not authenticated")
+// errNobody: the request carries nothing that says who sent it, or something that is not known here. errExpired is one
+// of them.
+var (
+	errNobody  = errors.New("not authenticated")
+	errExpired = fmt.Errorf("%w: the token has expired", errNobody)
+)
+
+// tokenRoles are the roles of managed tokens. One that a newer version has added may do nothing here.
+var tokenRoles = map[string]role{
+	fleet.RolePoll: rolePoll, fleet.RoleRead: roleRead, fleet.RoleWrite: roleWrite, fleet.RoleAdmin: roleAdmin,
+}
 
 // errForbidden is the same for everything that a principal may not do, so that it tells nothing about what is there.
 var errForbidden = &publicError{
@@ -111,13 +125,10 @@ var errForbidden = &publicError{
 }
 
 // identify finds out who sent a request: by its token if it has one, else by its client certificate. It neither
-// allocates nor waits, since every poll passes here. errNobody when it is nobody known.
-func (s *Server) identify(r *http.Request, _ *fleet.State) (principal, error) {
+// allocates nor waits, since every poll passes here. st may be nil. errNobody when it is nobody known.
+func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
 	if token, ok := bearer(r); ok {
-		if who := s.holder(token); who.role != roleNone {
-			return who, nil
-		}
-		return principal{}, errNobody
+		return s.holder(token, st)
 	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {
 		return principal{role: rolePoll, actor: actorCertificate, names: r.TLS.PeerCertificates[0].DNSNames}, nil
@@ -163,13 +174,30 @@ func (t Tokens) credentials() []credential {
 	return out
 }
 
-// holder is whose token it is. Every credential is compared, in constant time, whatever matched before.
-func (s *Server) holder(token string) (who principal) {
+// holder is whose token it is. Every static token is compared, in constant time, whatever matched before; managed ones
+// are looked up by their digest, which tells nothing about the secret to whoever times it.
+func (s *Server) holder(token string, st *fleet.State) (who principal, err error) {
 	sum := sha256.Sum256([]byte(token))
 	for i := range s.credentials {
 		if subtle.ConstantTimeCompare(sum[:], s.credentials[i].sum[:]) == 1 {
 			who = s.credentials[i].holder
 		}
 	}
-	return who
+	if who.role != roleNone {
+		return who, nil
+	}
+	if st == nil {
+		if fleet.LooksLikeSecret(token) {
+			return who, errNotLoaded // it may well be good
+		}
+		return who, errNobody
+	}
+	h := st.Holder(sum)
+	switch {
+	case h == nil:
+		return who, errNobody
+	case h.Expired(s.cfg.Now()):
+		return who, errExpired
+	}
+	return principal{role: tokenRoles[h.Role], actor: h.Actor, cluster: h.ClusterID}, nil
 }

@@ -125,7 +125,7 @@ func TestSwaggerUI(t *testing.T) {
 	b.run(chromedp.Navigate(w.http.URL+"/docs/"), chromedp.WaitVisible(".swagger-ui .opblock", chromedp.ByQuery))
 
 	b.click(".btn.authorize")
-	for _, scheme := range []string{"1", "2"} { // the read token's form, then the write token's: the write token is good for both
+	for _, scheme := range []string{"1", "2", "3", "4"} { // admin, poll, read and write: the write token is good for all
 		form := ".modal-ux-content .auth-container:nth-of-type(" + scheme + ")"
 		b.run(chromedp.SendKeys(form+" input", writeToken, chromedp.ByQuery))
 		b.click(form + " .btn.authorize")

@@ -141,6 +141,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(descDocs, float64(st.Count(kind)), string(kind))
 		}
 	}
+	gauge(descDocs, float64(st.Count(fleet.KindToken)), string(fleet.KindToken))
 	s.metrics.lastPoll.Range(func(id, at any) bool {
 		if !st.Has(fleet.KindCluster, id.(string)) {
 			s.metrics.lastPoll.Delete(id)

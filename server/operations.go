@@ -17,6 +17,7 @@ type operation struct {
 	spec     *openapi3.Operation
 	route    *openapi3.PathItem
 	needs    role // the least role that may do this; none: no token is needed
+	write    bool // changes something
 	crudOnly bool // only in mode crud
 	poll     bool // a Flux poll: kept free of everything a poll does not need
 }
@@ -46,6 +47,7 @@ func loadOperations(mode string) (operations, error) {
 			if op.needs, err = leastRole(security); err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
+			op.write = op.needs >= roleWrite && method != http.MethodGet
 			op.crudOnly = !op.public() && !slices.Contains(spec.Tags, "flux")
 			if mode == ModeCRUD || !op.crudOnly && !op.public() && !op.poll {
 				op.spec, op.route = spec, item
@@ -57,7 +59,7 @@ func loadOperations(mode string) (operations, error) {
 }
 
 // schemeRoles are the roles behind the contract's security schemes.
-var schemeRoles = map[string]role{"readToken": roleRead, "writeToken": roleWrite}
+var schemeRoles = map[string]role{"pollToken": rolePoll, "readToken": roleRead, "writeToken": roleWrite, "adminToken": roleAdmin}
 
 // leastRole is the least role among alternatives; none when there are no alternatives.
 func leastRole(security openapi3.SecurityRequirements) (least role, err error) {
@@ -77,9 +79,6 @@ func leastRole(security openapi3.SecurityRequirements) (least role, err error) {
 
 // public tells whether no token is needed.
 func (op *operation) public() bool { return op.needs == roleNone }
-
-// write tells whether the operation changes something.
-func (op *operation) write() bool { return op.needs >= roleWrite }
 
 func (o operations) find(method, path string) *operation {
 	if method == http.MethodHead {

@@ -94,7 +94,11 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 		RequestID: sum.RequestID, ChangeCount: sum.ChangeCount, Changes: []api.RevisionChange{},
 	}
 	for _, ch := range page(c, commit.Changes, p.Limit, p.Offset) {
-		out.Changes = append(out.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action(), Before: ch.Before, After: ch.After})
+		before, after, err := ch.Public()
+		if err != nil {
+			return err
+		}
+		out.Changes = append(out.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action(), Before: before, After: after})
 	}
 	return writeJSON(c, http.StatusOK, out)
 }

@@ -101,7 +101,7 @@ func TestRevisionFilters(t *testing.T) {
 	} {
 		require.Equal(t, want, revisions(w.get("/revisions?"+query)), query)
 	}
-	for _, bad := range []string{"kind=token", "id=demo-cluster-01", "since=yesterday", "limit=0", "limit=1001", "cursor=x", "cursor=0", "cursor=-1", "cursor=" + strings.Repeat("9", 65), "offset=1", "actor=a&actor=b"} {
+	for _, bad := range []string{"kind=secret", "id=demo-cluster-01", "since=yesterday", "limit=0", "limit=1001", "cursor=x", "cursor=0", "cursor=-1", "cursor=" + strings.Repeat("9", 65), "offset=1", "actor=a&actor=b"} {
 		w.get("/revisions?"+bad).problem(400, "validation_error")
 	}
 }

@@ -132,7 +132,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c) // the documentation, or a path that is not there
 		}
 		if op.crudOnly && s.cfg.Mode != ModeCRUD {
-			return errReadOnly(op.write())
+			return errReadOnly(op.write)
 		}
 		if err := s.authenticate(c, op); err != nil {
 			return err

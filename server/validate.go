@@ -47,7 +47,7 @@ func (op *operation) validate(c echo.Context) error {
 		c.Set(bodyKey, body)
 		shape = checkSchema(op.bodySchema(c.Request().Header.Get(echo.HeaderContentType)), body)
 	}
-	if op.write() && len(problems) == 0 {
+	if op.write && len(problems) == 0 {
 		c.Set(shapeKey, shape)
 		return nil
 	}

@@ -672,6 +672,44 @@ type InputChange struct {
 	Fields  []FieldChange `json:"fields"`
 }
 
+// IssuedToken A token with its secret, which is shown this once.
+type IssuedToken struct {
+	// ID Example: 5b1f0c9ae2d37846
+	ID string `json:"id"`
+
+	// Name Example: poll-demo-cluster-01
+	Name string `json:"name"`
+
+	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well.
+	//
+	// Example: poll
+	Role TokenRole `json:"role"`
+
+	// ClusterID Example: demo-cluster-01
+	ClusterID string `json:"cluster_id"`
+
+	// Description Example: in the cluster's flux-system/flux-resourceset Secret
+	Description string `json:"description"`
+
+	// ExpiresAt Example: 2027-01-01T00:00:00Z
+	ExpiresAt *time.Time    `json:"expires_at,omitempty"`
+	Secrets   []TokenSecret `json:"secrets"`
+
+	// Revision Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Token The secret: send it as `Authorization: Bearer`. Absent in a dry run.
+	//
+	// Example: frs_...
+	Token string `json:"token,omitempty"`
+}
+
 // Labels Kubernetes labels.
 //
 // Example: {"region":"eu","team":"platform"}
@@ -1580,6 +1618,113 @@ type SubjectInput struct {
 // SubjectKind Example: Group
 type SubjectKind = string
 
+// Token A bearer token that the fleet keeps, without its secret.
+type Token struct {
+	// ID Made by the server.
+	//
+	// Example: 5b1f0c9ae2d37846
+	ID string `json:"id"`
+
+	// Name Unique among tokens; the log names it beside the id.
+	//
+	// Example: poll-demo-cluster-01
+	Name string `json:"name"`
+
+	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well.
+	//
+	// Example: poll
+	Role TokenRole `json:"role"`
+
+	// ClusterID Role `poll`: the cluster; empty for other roles.
+	//
+	// Example: demo-cluster-01
+	ClusterID string `json:"cluster_id"`
+
+	// Description Example: in the cluster's flux-system/flux-resourceset Secret
+	Description string `json:"description"`
+
+	// ExpiresAt Absent: it does not expire.
+	//
+	// Example: 2027-01-01T00:00:00Z
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Secrets The newest first; others still work after a rotation.
+	Secrets []TokenSecret `json:"secrets"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// TokenCreate A token to create.
+type TokenCreate struct {
+	// Name DNS-1123 subdomain, unique among tokens.
+	//
+	// Example: poll-demo-cluster-01
+	Name string `json:"name"`
+
+	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well.
+	//
+	// Example: poll
+	Role TokenRole `json:"role"`
+
+	// ClusterID Role `poll`, and only there: the cluster.
+	//
+	// Example: demo-cluster-01
+	ClusterID nullable.Nullable[string] `json:"cluster_id,omitempty"`
+
+	// Description Where it is used, for whoever has to rotate it.
+	//
+	// Example: in the cluster's flux-system/flux-resourceset Secret
+	Description nullable.Nullable[string] `json:"description,omitempty"`
+
+	// ExpiresAt When it stops to work; absent: never.
+	//
+	// Example: 2027-01-01T00:00:00Z
+	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
+}
+
+// TokenRole `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well.
+//
+// Example: poll
+type TokenRole = string
+
+// TokenRotate How to rotate a token.
+type TokenRotate struct {
+	// Overlap How much longer the secrets from before work, as Go writes a duration, at most `720h`; `0s` ends them at once.
+	//
+	// Example: 24h
+	Overlap string `json:"overlap"`
+
+	// ExpiresAt When the token stops to work from now on; absent: as it was.
+	//
+	// Example: 2028-01-01T00:00:00Z
+	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
+}
+
+// TokenSecret What is shown of a secret.
+type TokenSecret struct {
+	// Fingerprint The first 8 hexadecimal digits of the secret's SHA-256: to tell which token a secret that was found belongs to.
+	//
+	// Example: 8f2a41c7
+	Fingerprint string `json:"fingerprint"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt Until when it works; absent: as long as the token.
+	//
+	// Example: 2026-01-03T03:04:05.678901Z
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
 // Version defines model for Version.
 type Version struct {
 	// Version Example: v2.0.0
@@ -1691,6 +1836,12 @@ type Selector = string
 
 // Since defines model for Since.
 type Since = time.Time
+
+// TokenCluster defines model for TokenCluster.
+type TokenCluster = string
+
+// TokenName defines model for TokenName.
+type TokenName = string
 
 // Until defines model for Until.
 type Until = time.Time
@@ -2349,6 +2500,66 @@ type GetRoleBindingHistoryParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListTokensParams defines parameters for ListTokens.
+type ListTokensParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Name Only the token with this name.
+	Name *TokenName `form:"name,omitempty" json:"name,omitempty"`
+
+	// ClusterID Only tokens of this cluster.
+	ClusterID *TokenCluster `form:"cluster_id,omitempty" json:"cluster_id,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateTokenParams defines parameters for CreateToken.
+type CreateTokenParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
+// RevokeTokenParams defines parameters for RevokeToken.
+type RevokeTokenParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
+// GetTokenParams defines parameters for GetToken.
+type GetTokenParams struct {
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// RotateTokenParams defines parameters for RotateToken.
+type RotateTokenParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+}
+
 // ApplyBatchJSONRequestBody defines body for ApplyBatch for application/json ContentType.
 type ApplyBatchJSONRequestBody = BatchRequest
 
@@ -2417,3 +2628,9 @@ type PatchRoleBindingApplicationMergePatchPlusJSONRequestBody = RoleBindingPatch
 
 // UpdateRoleBindingJSONRequestBody defines body for UpdateRoleBinding for application/json ContentType.
 type UpdateRoleBindingJSONRequestBody = RoleBindingUpdate
+
+// CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
+type CreateTokenJSONRequestBody = TokenCreate
+
+// RotateTokenJSONRequestBody defines body for RotateToken for application/json ContentType.
+type RotateTokenJSONRequestBody = TokenRotate

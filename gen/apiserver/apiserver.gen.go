@@ -177,6 +177,21 @@ type ServerInterface interface {
 	// GetRoleBindingHistory Revisions that changed a role binding, newest first
 	// (GET /rolebindings/{id}/history)
 	GetRoleBindingHistory(ctx echo.Context, id ID, params GetRoleBindingHistoryParams) error
+	// ListTokens List tokens
+	// (GET /tokens)
+	ListTokens(ctx echo.Context, params ListTokensParams) error
+	// CreateToken Create a token
+	// (POST /tokens)
+	CreateToken(ctx echo.Context, params CreateTokenParams) error
+	// RevokeToken Revoke a token
+	// (DELETE /tokens/{id})
+	RevokeToken(ctx echo.Context, id ID, params RevokeTokenParams) error
+	// GetToken Get a token
+	// (GET /tokens/{id})
+	GetToken(ctx echo.Context, id ID, params GetTokenParams) error
+	// RotateToken Give a token a new secret
+	// (POST /tokens/{id}/rotate)
+	RotateToken(ctx echo.Context, id ID, params RotateTokenParams) error
 	// GetVersion Version of the server
 	// (GET /version)
 	GetVersion(ctx echo.Context) error
@@ -2842,6 +2857,262 @@ func (w *ServerInterfaceWrapper) GetRoleBindingHistory(ctx echo.Context) error {
 	return err
 }
 
+// ListTokens converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTokensParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", ctx.QueryParams(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
+	}
+
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", ctx.QueryParams(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Optional query parameter "cluster_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cluster_id", ctx.QueryParams(), &params.ClusterID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cluster_id: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTokens(ctx, params)
+	return err
+}
+
+// CreateToken converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateToken(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTokenParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateToken(ctx, params)
+	return err
+}
+
+// RevokeToken converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RevokeTokenParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeToken(ctx, id, params)
+	return err
+}
+
+// GetToken converts echo context to params.
+func (w *ServerInterfaceWrapper) GetToken(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetTokenParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetToken(ctx, id, params)
+	return err
+}
+
+// RotateToken converts echo context to params.
+func (w *ServerInterfaceWrapper) RotateToken(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateTokenParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RotateToken(ctx, id, params)
+	return err
+}
+
 // GetVersion converts echo context to params.
 func (w *ServerInterfaceWrapper) GetVersion(ctx echo.Context) error {
 	var err error
@@ -2951,6 +3222,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/clusters/:id/patches/:component_id", wrapper.GetPatches, options.OperationMiddlewares["GetPatches"]...)
 	router.PATCH(options.BaseURL+"/clusters/:id/patches/:component_id", wrapper.PatchPatches, options.OperationMiddlewares["PatchPatches"]...)
 	router.PUT(options.BaseURL+"/clusters/:id/patches/:component_id", wrapper.ApplyPatches, options.OperationMiddlewares["ApplyPatches"]...)
+	router.GET(options.BaseURL+"/tokens", wrapper.ListTokens, options.OperationMiddlewares["ListTokens"]...)
+	router.POST(options.BaseURL+"/tokens", wrapper.CreateToken, options.OperationMiddlewares["CreateToken"]...)
+	router.DELETE(options.BaseURL+"/tokens/:id", wrapper.RevokeToken, options.OperationMiddlewares["RevokeToken"]...)
+	router.GET(options.BaseURL+"/tokens/:id", wrapper.GetToken, options.OperationMiddlewares["GetToken"]...)
+	router.POST(options.BaseURL+"/tokens/:id/rotate", wrapper.RotateToken, options.OperationMiddlewares["RotateToken"]...)
 
 }
 
@@ -2959,276 +3235,307 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Lb9u4ti/+VQifP9DObNtxnKTTOBj8kWnTPT3T12k6u/ueSRHTEm1zRyY9IhXXt8h3v+AiKVEvW/Ij",
-	"6UPAwT7TWBJfi2v91vtLy+OzOWeESdEafGmRz3g2Dwj897kQdMJmhMlLIiVlE/jrLQ4iAo8yPAqI3xrI",
-	"MCLtFvfotcST1qB1e9jtdXudw9bdXbv1G5be9D35OyJCpl7ncxJiSTkTrcFfzjSuqd8atObcp2zMW23n",
-	"h1sSCspZa9B60j3t9lrtFp+3Bi1B5HX8UKvdEiQgnuRha9Ai7JaGHJbwq09uW3ef2q2QYAEfefb7PzuH",
-	"/aPjATKDIfgsogzBs8nkRRSk5+5NMZsQPXHsST2paO5jSVrtFizAJzPe8YJISBJ2eoetduuGMvWD+RvM",
-	"ZR5gdj3FYtoatFpqamoksx/6MdEaHLZbPveimT6iw8JV64XdUr0/x0ft1gKHTB/ZX5/UUp6ZYVPL0H+7",
-	"9tUZZGfcvXkquoYcuh6fqaMwzzM8I4VL9EKCJfGvsWwNWv1e/0mnd9jp9T/0jga940HvpPvkl6envcP/",
-	"bbVbPgmI2rjrecglMXs4xoEgbffYYJjb8k0N8IgEQJchmehzIFHrrt1ScxRz7JlTShEVbL06Wk3n9s/w",
-	"kXlAPfyMRzB0v9VuRbTr8QDI6b/646cnJxhIYx5gOebh7Nq9P3/lbkVuXOeU+u1WyAMyosw3J/XFLvO2",
-	"ExLsq+NX72jKqrCtzkE/g6PY73H/sGdY4dSco3hFU6zvr+bifX8X71Ny3O/UAlMXr9KSj/SSZ0QIPCGt",
-	"AYuC4O7OIaM/tXxJi2D3vP7Grc22xxHeMCoQ74sg+vwsFkLOoJTNo7SQ2h0db0+AyeTfOIRYPH3MGJcW",
-	"g3xp8QVTAjLeQkXNXiI2qy6yaA0lC75zryMPqLeEhwKS4IjkjJIF4/ncJe5kye/MzJ+lMN2Kk9vfuuxR",
-	"E3Z7HdOeYTMJpJtjOV2L9gIsFXhUezUnzCfMoy5zkSEmY3rTarfkcq5mMyXBDK6vfl5cq6/8FT/3qb3m",
-	"MjjXtSJbUtwlIFgQS9nJxwTxQiKvQzLWGE/wKPQ0AI4Bc7xA9acoDNQapJyLwcGBkGSM2TzkPmbdCZXT",
-	"aNSl/CA++3ZL4nBC5HXMdlOjuzvS1oRQsK6+WhUghBy/TWjrPQ/IbzHHfCCqynFpzcmV0kHJQm1vNPoP",
-	"8ez9ntN/hjxSlyUcYa+LIznlIf2/cOVhLpQnwFw/6ox+25EEz1qOSFNHePdJ78lrEk4I8Pp/xdsa70kl",
-	"3t5uvUk+7LxchS1tIu+LGYxaY0dg5o/45xSXgcUPWvanu6wIrYVK45UW4NIK693ZIlJzyQOz727rP7nr",
-	"zSOT7JCKMNstSWHVWgt2P1AAQUonXfAZLt8T7C8zqjTxbuB9IeHbLa5YuZA8VP+QU4Lgv5HPiUCMS4SZ",
-	"WCj9uQ1vRIrNRAzfYhoopg7U9nbBiP8uYePxaDPM8MQAGo8qqUBneEK6ig+rrUo4ZPL3xNyQkwawrDIe",
-	"kP8CPB1glnpspMRG+nh3ZV7wOBvTcAb0fB2SvyMaOlJ4ovhd1tjwV+7LSlyOx8SDm2IvQidtNcK+rz78",
-	"1yc7dx8+O6Yk8M0yxiAX4q0ckbE+4Fj2zTll+pmDPAhQq8lI6ZDM+C0OzHI0wp/xWz0PJbjS5pXTcd87",
-	"JFsbWSSXOHDX3HOWfNhOf9FMUcBT8ex6d3nrTA64FSruu8RStdhYCYwqUyK2ADQu+loFq9IXJguyamCi",
-	"WlIsd0wrrCy7B75f1wlsvOeFG1luI2mI/iGJ/lPRYeVxxCojvaNOJbqTsW4UfLwAY5R/XX2hNqbgNynw",
-	"oP4Jn4Hfi1wVFSUufESf0HMiMQ3SKNf4JNS41OssQgrSvAIpavly7WnYcbgOHxhRe6+4OgP2Evl+z+i+",
-	"+AVzUMnN0OBoNqPG23QyPvT6eHTaeTLukc6x+p9TfHzUOcY97wkeHXo9X0OHnOtIeDggaMxDpJBqgCPm",
-	"TeFJoCL99af+0bjnHZJOb3SKO8f45Gnn6fgp6Rz6fe9odIxPxk96mdvt0pLIqCj3RUffyU4qDubYLtKM",
-	"oro8KLI85CzK92uHqAlenE0ogC1fh2UlPc0CUPDDHFiGbPMi10yf+FRmj7dAhGafvjTSz3kkKxD/ZWWt",
-	"88yEOyJ4wg+7/Scg42fcV5/3wsh3BK34O9DMKXnntt/tgdy+a7em5mAGX1rnQcAXYDYkwgvp3PCiD1OC",
-	"ZkROuS+QnFKBFNxDEt8Q0W21bbCCOoKLD2307k/1P+cfnv3eRs8vXl18uFBz8aZkhkFYaAgkZKjYgJrA",
-	"xQc8yQ9q1o34GDiRVQvPkCDMR1SiEfZuEBbo5bjzWh1LeipXreN+x7LBq9aaKbwICJHvY7os2gBLtXZC",
-	"Y/WK3o4FFsYcQnw0DvksNRUAifHYStgC2VEmnxwnkFBp3RMDX15RdpOfxDAkwa9XLUY+y6vWEC2mhKmJ",
-	"hAThkKAZDwkiTIY0eyhXUa935B1Ylfj/D+iMyl9Peurv/Sd8PBbE/vOInCF3lDW79op7WBZu2DtFIGaj",
-	"GFnEp5eeWTyngzyqWzXueyLD5bnFV+mRL4nHmS8QwC+0mFJviiRHMlwiPMGUpWZwWDCOexAfuMSBsTNl",
-	"B3oTzUYkVIs0u4402EJzPKFskh6n31sz0sePH88jOSVMUs8wjTwJwheIWk4kSHorfyM4JOGaffuozR35",
-	"j5/7t9QjSE6xRNSa9xAJQx62EWcEaR6BCPamAzTsn56iDrpqSU2K6ZnYH2NtAV1dXVnNTf0nMjod4gx+",
-	"8kgoO8YiqP7dNqdmJwLhT8SHU1S3zZDJGuq8UxpPiGfEOk7PNWDLLv0tC5bx3RZotNSDALxLLyyD9Kh6",
-	"+++IhMtE5mhQuPoQzsXbcfHx2kuimBqVmqsYDmMnmGMsRbOI5etKvjOjjM6iGVyCAoJ8hoWH/SJCxDdE",
-	"c2QypoxKzRLHiNyScGkPR5NSJIhaSRtR4FRI4BlBGqamFmLMCUVr8cw03KX4ZIwhFMy8Z2Y/4jwgmOnZ",
-	"A6R+b+Btdgkfp8szdEPmEi2oEmQOd08f+VpYDFPWlyOZ8787eviOGd+d+wx/fkXYRE5bg8Ne/7hdQCDG",
-	"2//8zeU7sKpkZ//8zSVSI1n+arYcdhmzJfJwljmsd//BOsCIk+y8E1Sg8b82W2tfbeGK+idHQFfxClcv",
-	"73/gqItvpLMwe0hUILv0jZaXpazU+lbd2Ngm4kCxgilbMZBM1+Ct9Gxj+1ThpHImljVTi0JRxNU+Ai5Q",
-	"mzhXlM0jhdkmCiD4xG8DRkFUCjRUUCPDwI/7ZZPTg5Uc/pNCYn4OFgQ/P0NFRgPE1cb5BHiCUOslvj12",
-	"YeWAkDQIDL4CsTSbyyUKqKjMRHwziZpM5Hm4fB8VnPZzrpmdnFI2QaNIGp42QLc4oArztxFmvp3yQrHC",
-	"BY8CH41I5SmHy+swYnWnfOG68Qup1O6u5h5UIMfzn71WtyWE4AYLrMHVlAT+ay3bi6iUI75gAghV+/y0",
-	"4FCAVhB5Zs6a6icw42w5U7Rs0EJ6vh4tmS74v67NO8U7qrCEy5r7T4uI+QU3MSMFEpHfkhD0IrMErqC5",
-	"nahQy6x69GMYpebBv3yen9dLP6s8reSbxWKA+jvl/i+fl3D9brfrcE7qnyFGiC/QUGn3w0oTz+wj9dcQ",
-	"58vxa6vOp+eixbdmTjS9g4YbTbEAXKz3VxCkdFjRRjxEw5+H6zTRQtRg1di1k37DGSmZ+FHvONYLkykX",
-	"T3bTSarhK830D8r8VSI+Ad1wYYz7FuFk4pZFKRLI3HVj7C8+eTAIuZMjTAHdv5zX8vGZKTtRKjK19SlL",
-	"ye3W586Edwo0YqVbF+hXEs24MFh+pkCaAQtnQPM8kgCTcRCklnnSK14faPBZOWzAfK/X660F968pKzd2",
-	"fMRUomiu9K0+EgbzOjpIG5FAEHTSOxqgkGAfLXkUKgaHQDVSxxnyaDJV/BqYoInXKNZd8uAZbDGd15R1",
-	"3tdTZHrFa+VFWswwYpQJiYNgOEAvgugz0oEBQotrKpH5mfhdNOThfIqZffKGkLnSa9IkGX+whCjBNlcs",
-	"fNxXLam6f9PD1yBDN9RoukowxBTvaHPpZWU8DwUSIv7G9Y5lxVswTRWYeG7oPH+VUtMuuTja2FV8Cr21",
-	"lPQuwOx3CGMp0t6HcZjLUO0uRurfA4Tn82CpRcliSgMNynUkj8I1WpxoxMAIenx82NfQYUEF+Sl9FDp2",
-	"ptvtllBYEmdTpnEWw5oix/JKqvGwxAGfwM4v03NMXN1FKqWbXLZLSnlPJKYFrOwVwbfERZeUqWPxSBtF",
-	"jC8Y8auCslCPUBOVWQZWWSzEMjFtPuxVFgTxpOCdlFhYKxXsbIuPP7F3ltpLYqaePnbHHlV+5HXtU2mn",
-	"zEpyVaIcGVleyufSLqqiVSSAYNfkexmnSq5W2YBNzBT0GqA/ohEJGVHyFhzxyOZbIrFkEn/WColjRnlk",
-	"HhRtNA8igYaOFjcEfXVIs0A7k7jZ1ike6hY9JtFPJWwoTvws2ZLj3umTwl2grEi7ymBFxShDY92HeyNp",
-	"1h4UO/QOP/R6A/i//y2bK4xZSIdKj++oj7eKJvsnkzqwZLU1WXsEyuf5S8V5RjBc7XlCFJOYcyZ04M9v",
-	"2HcCazzOpDEUKClFtTPnYB7yUUBm//iPsZ3GE1aL1fE0rT4yT4kz7QyjoZADdFCQ9nTQO6D+wHiqwKaP",
-	"7FMo7SOYhHjMsPovtU1hCPEVxqRCObvWfzI/aQ9xPKE1n3+kv/0oHeBaNtvWXdv59CwSEo2Iojzg1k+O",
-	"lK4SYk9qXuF8UF+wA3A7Q6ysgnBA1St9XXFCwj3sq3UvHyuBIKnU3iPsI0sYMRXhEY/kYBRgpgO1YtL7",
-	"/3Ss238dOJPRv4qDd3r6mvaKnKgwiPXtwOGeoaE+0SEY9YTxJJiN6LbAAsvGAfW2pdoiwjCA5ZGaUiSI",
-	"j0ZL1I9Z7gDhNho55EjZdSS0+6fm0W4xeHJmp8mZxXuytwMbemaI4UApROQznA4OlJhcdtFQ78VwkAgo",
-	"jWYjQZR2hIYmtZX4wwEqyHdVq+asi4baQOeMZjVHYz7TRkKsQVwXDQsD6ocDHRkARm+LhBMkDnT0gocj",
-	"6vuEbUlIagzJbwhTssgLqDpMj4SSjsF7qxYGpN0G67CidKtFDxAWN/AvBffB4BWryTwgDqWN47luQGz7",
-	"nGBCjUcJNb5wZrtH/rHZmrroHM250rPgdSWMeeAnLkmYqWE7eqmxT20xJfCHhP55qL4N5PRS8X2Ggy2p",
-	"CStEpb+kfe6Ie14UhsQ/Sximj47Gh55W/hJmpN+KJWNtOqk9tD38E1d82H1AlyRUqPPCTGdPhHDJZ0T7",
-	"XhaKBhYhZxOkxGAXfQDtFBiQsF5npalGzDdoOFkVHCFoZhefPUJ87aXakisUZOYoHmRdmY8yh/Eodgyh",
-	"0/5h+5deD42WkogzbWl6C8VZFN71PDKXAh560us5NAAq4DWxK9iQV9zbtGPm0e8n9PMnm4fcUxMaBQQ9",
-	"MyewV0airc1mGTN8Q5DgM1dXMs67AIcTHc7AitcGVPQaguPecAkBdDsgJCqQ0HcJDK/Y73AWLI2EM/HC",
-	"SHLg0aAVhhEznufzdy+vX799fvGriQK0hKID+K4Zl9fYzHIjYtnh1BJJcpIQg95L9IZLdB7Pc2+UYIMZ",
-	"47RGqcNbqDARj2eKjcy4T5K1queA/UAEJMLa7q24Y1EoZdHUzHMH+iGblfmCR2wHPChWB0pub/+RQxWK",
-	"HMYw7maco9JgyTkfJ+esDviFGXl/Fz2en4i8aexZasfT5dppC7f4UuKA7EAGpBxvxq01gHCLiw94ouez",
-	"QI+Ojzo9fDjqe0e+eyICZrEhH99s6Ph8Dh2m/C6ESEod4PUC02C/F9GZu1EO1XoUE2F4pjUj6yFFj4dq",
-	"NUMk8FLYYEHz2uIncMKmjeyFX4t1hMzFtdHIq+4tPHOnI0T5KyUidkA2I+5DqIMrco7Ra/qbQxyS82v4",
-	"fVMCWTVIQgZHKTVTLQp94By9MiPvkQhK5wc39E9mUwC2lrEYjSBkNtEJYntust2RO94m8HrVIAlXPHSh",
-	"UGrEPe30G65n1DbaTCKsIfRVARvia0idvhwfP37sZOOUV12UbFjznbadJmUCtr82hWUJdOAsQTNugpQS",
-	"7spDcu0WKtjwIlUbNlGXnCultCTqEfRnahZ7vFQ6VcEwwoBjn/hoSWTMKQvX0kVDHkmPz9R23TC+YMMB",
-	"whY4z/BSva3+n3plim8JGhHCTCic1J41h3IgZr8TB+2vIhonvN/Qi4jmcx5K4r8mPsUfYKe2IhwAq+5L",
-	"/9GBusnFj4e8nqkxr+F4NqCVspESZnvi3v54WARLRR/0sPfAccFSpsbR6DeuC5qGxl3wfphPA85N55Vi",
-	"XyMGHLwL1Sck1Z6HjGciOxHHm+UkqqbcJcU5q+a7HLLGWhBeX1QttXhaxnGbTSDRr6kNUWwRxx/sovOR",
-	"gLgkRgQSEi/biEVBgLyA4FDNHJxuIfWBbc5TG5DNlf9S6DRXn9N8UfsUc9tWkIPtfskme6/9TpzK77yd",
-	"ejR2Yzu59e5IcXXZtYMVnVK2HO3K80lvpFuw9kuLSjIT627AW/uKGnqGP7/ULyWxUvYPyUULQ7yE+Boe",
-	"+oroDu9SdUy+5MIy1gaQOsE6HXFD5x0+1yvuxA4kvX3xmEd3SYZuYQpDJtEg9iJACCAGWi3LZyistdte",
-	"l55Qfw197YO0nvK/3OP7VE4YttRvDbqIs6izW3UBdt1Yu3CDDSGSpgoF2XySscNzcjTSz9JIxjc8dtSS",
-	"tj4km+Yjboivje4h+IcimQlNSagsfyJm+OM7p6pO3jGts1cI9qYJb6+8/vgGmaNZsQtHqTJZJZugUcIZ",
-	"ipgN+3TSGdWOxCYWbhEHN4kgJjI+HXhy1F6bWJm5zEnpH4eJ5Nhk2SJPsmTtxLhYQkxOo50KzYpHLqL/",
-	"hNDqUb+tG5Ddb52p3UY641ltok6GyMQu2mIDpcR1ZGo6fFkZhl36uroaOk07N0Hracm7uNtOeCLX7icT",
-	"gFMWDFw6/mH2vEyIMATymL0rPA6nkmI6dMtakAYmYFSkEhUh6U2KGA8ICLAxJVgKwIFbwLUs30vdFvp3",
-	"RNoar/uKawdcaR2Q8YUg6DOVOMWZyVSOPiPCfODRom7u1EqSSFeSzc78UG1FKlziDJkANaHTOQn4Ydqb",
-	"E5VbieBLUQxQYVGCwuCZkGD/LQuWxTDGJaYTWywlHjiXfcXSGWxYZLKczox8BqaMUUBvwTxVEsi0j0X8",
-	"cldShLo4U8tdjocZGhHECAXfqNkKxHiIJvRWYQ/jMS7M1ysOl3Sn1rvLFCQtkmYmuE9SHRlHHK8ExAdM",
-	"InVHQGQ8Hl68+dfL92/fvL548+Fy+FNRntNKsUr9wmvZOTzsH+moujPEiBrdMP+NaVqJppuecNF9etgX",
-	"PNQB9wq+mRgICC9OD3l72D067Pb/cdMTujLEroHdobr+SQmgVeDhlX4qJT7TBcor4vg4rH0NEFOkzbgf",
-	"19jZbA+PMvGzvdUR4htsISgVSiZcg2q7UoEu+3tF7FKkhJUk42mDupFVbTRaOhFLSoqZoJwzJAhBiRHk",
-	"C/XvDhwJ5yjuTrX1fLXPu1KmZWa6wcY+vUvVO1tpHTGPOa+flpW3z4UYay4Pr6n/WprExfC2jmph/5RY",
-	"LlbR9pOV8Pp9pkhJgIVVdnKR2jnAXHIMRQAadI1U7f6KV9gJ215zidUZunV67k26qx2+nV0DjW7Mf6NR",
-	"xGTU6R93e8d7Yb85xRqgbAqPtTM57um03cBy5SJST7HnzFEnV6sYQLRTylCCz1LHuQJsJ1WxaljttsHj",
-	"A9AyYdQueh97+XXZXLjSdMIU4m4jwU2CcmJPMGAIwNwIezcNuq+F7lcbD/eH9rPjboP+H2giD43gS46u",
-	"QfQPg+gr36QMdN/eZaO/lQF9piio66wpmaGD83arH5SM90D6QslsiuBVdcVAf6oG1q7IbvJnkgXVZWSz",
-	"FmybGv05gtJ/T+sb1AdB/TsJZjr630Rr1aClB0fzL9k8knXIcY8Qv+Lp7xnyV92IHasAm0vae1EJqvPv",
-	"1dg/D/ZXgO24oOm9Ye0ZCSdE//OHQ9uVj7hB3w36/rbRd2XKqorGbRquDeQ12T0WD+yEyr9ZrL423qfB",
-	"7g12d7B7ELwdQwL9qiNJWusR3Ye1wdwN5v6hMXcZik4q/d8bjDZ4WXIor4Y90oDpBkw3YLoB0w2Ybgzf",
-	"DXhuDN8NCG9A+A8CwgsiqGpDcbekaQqHY4s0uug8SfBKsmV1GO+MYFPH3nzpkTDlqipkgmXwQwz4059L",
-	"v1dWdnXbwKLjsiSzupMsbH5h89O2neVJOoUtPTc44kxVZ5N0YhMLoJ1ATC2Qy5cW4+tgYL8EaNUskrsS",
-	"PDl5d9U237yQg082UW/7hLQiv5M9h0/VrqaWCtvdT3Ut4YOVL6jJ1OShaSmx1X2tn7lZ5YLVzeJcdR1M",
-	"EeAMSKpO1NvQ6gY5omtobCVl2WzwNMX8zhcpLdEn84AvM3xggDAgrPe60zMUlkV/RELymW0y6VRkN02b",
-	"b8zvBFryx2s1v1Yp0G664lDO3plGu/kEEizRFM/nhMX2h1gt0M1lnA40lIGxyCYUUgGZ2rorV3I5nJXE",
-	"bX2TwvKuxmd+rLaUC0hnNG066yVsxj36i8qpO0WPqXD2IgVIK+frKRLViZebIvgLY6bS682D+N+WsSVr",
-	"UFROzUlmE203lw3kTimIV1dyzMMJl5Kw1Tv1CGocxpXLjnvHus+TVHTB2ZnbvMAaHMOIsWw+XXl+zpbS",
-	"Ij7w+CyKLnZmo2umQfp+ESL4OOUBQVRJHtGOW27IKaFxqUc0Cri2gMbUtUrxLE1RaA1a/xGcdd/jxWtT",
-	"BGINXZoM2MpqBQhQnSe6LhtZo59CmCI2u0g6uxf+UfTduHebViYNFNIbXxhJuStiO84Sm6aEZHeTzSgi",
-	"OuhTZfa0JsUVtyE1lSLiZjxgkVc3bpLL8iuT9qtIarNiAkk3+IqTZWRR0rxuv5OFTHr7W3a2/3359g0y",
-	"vyLKrHle0Vi2vWxBN73qKcJ2AqX0Ygur1CMYW4PGBUrrinjbEt6tdemw1Tbt8fsXz9CT097hT8n+2bqo",
-	"I+4vbd812+4SSsRgqHSoGGlml0urqG+y2W27P4W7HkSfnYzsOpuu/Vc7yYzo5x0AlUPPj+5sSf8vm0aT",
-	"ZzbOZPpUC/pzNvBCKVKbIbbrXe5mkXNu42zwTY/leLvqBodbpcLuJo9rzXGLmketRXZlTJIjrFz+aXaV",
-	"+vtls34OLaIJ8+qSaPYUTd/pdacnjRJZycJtanKV17hJeF/Z+mKHTV20ka62tWq6bmGu4vtW41CzxobE",
-	"VxtrsKu+lNF319y8iiaHTW9c8XHF6ZA4tW/ZhSabt/Zo7+HKJWS05X3LtQDbTDJsSFEQh2B5HGG310XV",
-	"ydaWjXiSMqytstWtFkarbXMxAl4pTHzLv2hRRaqh6YB/zdkwaXgbOx3AvKN3QEfKJE3vK7vjMkx0TZ51",
-	"Mp/UYv+K2eenTXTFX+rUmduNGbJO0r9xx2ZjO0JtDCwAI1XmoOYuiBcSeR3qIk7J+ytfVFQjeGQaDK87",
-	"2kv9ZIYrSxxOiLxmrnCpN/2jbWXh6V27pXvtrbOg5A1Z0IvDnCAyPWsZEZL4bShM6SPNtDLxFqa96DMd",
-	"wtBvtyKqzfYBlPL8r/746ckJLqhDmA48WOXayDGWdnGndnsqRbwsdcsyHMLMzM2sv7XUmaLHgjNO0dt6",
-	"8ZTj9PcgpvLSZUtx5XjW71VQFesJbuPAldwJGuikPSSULNYpNSKCtdfb8sso3rByU14RydsmP3bQ9RTl",
-	"HMY90JJ79FtS0WXMbuuUHy1ydK0HBX3jI4vCjOlnKuVcDA4OhCRjzOYh9zHrTqicRqMu5QeV5F62xKYZ",
-	"J/HKle6AoZKaSsicxv6eZCHhCHtdW7xcO89unoouLQ1KMK0Nz9+91F/L3DNbLnAVQZj5/6GL+aXuWpEt",
-	"4bYDsXlrjqlEfLbqOC1NeUHDs11mHW9e0Zm4pv16Z6IjvqvfJMfevcbavyESA2s7LmiRubrZ9iBGviPi",
-	"KTygV2srlUN9aqd4a3XtoFjrs7Ns2w0sOpVX+44Y1W1VW4MWidS25uNHc1NKUnP+tQHYSgIOM/GFZzpK",
-	"wp5O1lWRxVqto5ZCW9242rl6+261c2yG53/pffr0c4GjLJVzVLscml7s6gjJLcIvM9tjGhICceIg0BXU",
-	"4288WlEFrco2brePKQNTNpimrOv7XmxND1Cg88l+LFSrQuoHcYxGrrX+yn76e7JwfQU14k4eqH7bL9uZ",
-	"9zasXRbftw2rlxVdyX3XJcP317phm5yIo68kW6qEq2S4gg69G7hltkuirtpqJsWhV+uj5XKhWF8bx/oK",
-	"k2v6X2N6wclXEur/S8W4y5jRbVY5ppjP7bsmTEVOt3kVhYbz/QCcr1bm4zdVs6PhjOs4YzkfrN+rozxv",
-	"BJeqZuvtL3X594Y1C4oZ+P1UI2gAa8O2H5xtN2z6W2LTSeu3eowOijjELRCBNY80PB3qqz1so6Fetvov",
-	"gK5DsBkO9aUY6k7iwxvKfPUE9e3Pht8NEQ/ti2dXbBgSqJ4yNF3Fh/aghzrfR39I/6f6FjQLY0nX5C76",
-	"MCUIKl0ItODhDeIsTg0ZIPIZezJYwit8fMWG1kVNfaGmJ0hAPMlDMwIOAre9cveK5ZlxEJT1WnNTjnYd",
-	"6A8xGtDA/hqClIvsm3YxWsTMTESB06Sc2kanCBp+7meikNuBhYd9UjGQqd4AT5ygKeqLTORONnx1ZQRP",
-	"pidir8AjVG9uT1OBVOUuJCcXvH9ytJO2CO1dJ2zq6LQdZ2xCZr29u/W8N5r/wD3VDEgLxqS3PRbo3dvL",
-	"D/DEuz8/aEZEs2EziaQzIslKzHWeh+3TO443DAyD8CRAk9emCU36FDy6hy6cUP5jzENvP7f48LRS7Pmu",
-	"L8qR42G3eC/po5dP6ch4sZ38xXT26KpefIUQsH5i0M41a0Hktf7oYJ3/U1LoQOyT29beb0lfLXbG/QIX",
-	"noYYxuGYz++NmPGnl6T4ur/v5Zh+ccMocuw/g893Tdr93i7z0SEwk89T90S7eNpJ20xAcdadpL1VAOZa",
-	"7ZaO6k1dJEVv7r8jVvCQroIURwGaJ9w7GL+WCi/Rf3Lvp/Nk+s8J3afJIzu/espcHIZbT6rBKwMFyd6/",
-	"eIZ+OTp9krIKt/Z9205W6lbmPAdgmECSoylfxM17pQ7Rtm+vV7Z22kWuf5SuT3S9OkBx57ftECKeNeDO",
-	"b1xWHU6wOb8loVGR22jo5DQlSo6pU6eg+ojonMS0pu+89atPbts6kAZRhh6T6Kf0ao97p0+2X+6m8c3u",
-	"dR7ouBEIOdks6mbvsufwl3zf7kJzYrYx9K5KQLyJZiOdQB4XgrDXbT4PKJRmSu3SYX+VkaLvoO2Vo8UP",
-	"qeEkj7xpJtBs9ThHibCowU5LAznnSfgtRCvEKyg8igUj/trQqcJzMGh6R40m85H9isqF7j1uhoJWk2e6",
-	"DhPjbDnjkQ74p7pGi05AzpXrLKrtt8ZgltzWygX6MscQC+F4m4q2P/lCoUkCdquNGFBaGxmFoY0CKiRS",
-	"7FCnNiD7KGwEJD1ggYZTEsxQpyOIHKIFjwJfR0JmlLpWf30likpBg1X3alUwXSZ2Dj0eRrQLSRnDNhpO",
-	"uZDir96nrjpi9QfGfXJpZEP3JpYaV1ddyg+4yNRFzfHEvg6hyyV9lB3UV1HKsVJwYNnKCpcWYFbz6o+w",
-	"INcu8FkNXVY31bet7/OW/JitgklOk3Bim65WYTJujb+yMX+7BRV2TTnC6+Qi5y7lfB4s1U0D9MYI8TXr",
-	"iXv11wswVqx/EvJoXrB8m4SN4AHiKwJZ5Gs8zSrvhVt1aU2z2Hg5aal0Ou57h2RdLHwIUr16XHkWDqzJ",
-	"DpRc4vUBjoqqP+gn79qtBQ5Zrgxn5ZzEp1nmnqZ/d7vKCCmedkLv8cknO+ZM9FPJTf0Qr377CkcvdYkd",
-	"+DVFt711sMgpP1T4yaJo+/UgqBzZxXdhMeWCmJpVBW6q1WM4KQYFY+jrQW8Jss+YGvuQfKC5T2wEqb5d",
-	"JytLKuntMr9X/+jxijJZ5UWMnNWXkFc+n3tlTcWBG7uuK5ODVdlWwSeuZwdNiK7XX1wfJJPCXVqyDAH3",
-	"8wX0OXB0OVvyLicn1zLh40Lzf4YApziUAC0hch/AiVqvqYH+9tlLhENJxziTaVol86VfrXrqUCeMDU0Z",
-	"SqXgziljGbKpkFb2UBH2h8e5rPHMJsds3DjhTMH5KcGBnC7RmIYivb07SDZfH0MAJlOJZlxIdJLu97Ci",
-	"2+s2NTDXn+GTdGpgpo6lQo0hmXNBJQ+X6LHNF/xJ0a6i1ZBMqJDqJ+5R9UN67tvnF55snVd/WpBWX7hM",
-	"eGR9640q59H7KvrkH+XKAaTn8S4KAqQfsE1RDG90a3CxXM24tTUIikoBFAb+bLXJW5fOebAm/yVll6pk",
-	"+Rcn9+eTbjMJ/7kM/5qJ/RsmpuSQwKbt9bcDC/fVY3/f0KN6o5jvFIrU67r0NTQ5ejCoUqcLy1cNXSqf",
-	"+TcGZe7N+Fm7b8t+0FJ1p3fvq+zEskc0VacHyW7RVfWRXbRVOJqivKG5f8OVpevzodzmke0Cub+avjUV",
-	"4Z3lVZWA04at0rfFTffVL/2HQ0712jU2SOpHQFKV+yJuwr+/O5xVqz/NFu2nrbf1U4OiGhTVoKj7RVHr",
-	"gdGm3a+3RUb32wK7wUcNPmrwUYOP7gMfNXapBlE1iOrHQVRJI6kMQb94hk6PT35Bc/0E0s2RTA87hJGQ",
-	"ah7I4z5JukKa/l3mnTyiWdeBygKZq0weYn91/ynI6gzDoiyQSz3NGfamlBHIRonnnelWiwPq64A7/a01",
-	"XB4eqln31m733dZpziBPmZCYFd21dwp0GVZk2mtlG5SZUK+DzEav82HElUK/lJXRxwIN9TkPM8Uxtj9o",
-	"te9CYhmlc86Pe711UYGSymwF9N+wj97rzVnnzbQ8JnkZj3gkB6MAs5taiRXGF6+nEy8m7j3mHKol6WTP",
-	"i2zFSu2gjIi6wZzelHg321QbucDeFMFXBmjIb4YA9hfTpULXmQhztUiY9Q2sGBoBqn+sy59ITjoD5/mN",
-	"LmERMXyLKTDEDK3xeqcSH4PZluKdhqlbitmuOdT+06z732aa9WGhmLLwarM+mZ7MVU2I82dXqnZxh83q",
-	"2XbZhpaxur/AwhQ68u8npTRpubmj2RtFN3O5FWWn86rvpYjDFj3zUjejEl2XsQ1Tax88fIbKPq2g3ucx",
-	"+qlHvTxTbEJxK+p1FiFdTcJqn3aAOVdbP+BGXns6ZcgZ6XCVRP4lnbFTCUBleMCavlIen81ovv7LyfjQ",
-	"6+PRaefJuEc6x+p/TvHxUecY97wneHTo9Xzi7kMUre4mqjNVsMjyl2e//7Nz2D86HiDh4YDE/UwDHDHI",
-	"118Jsgxky83+qX807nmHpNMbneLOMT552nk6fko6h37fOxod45Pxk946+LSbhKvMRXAjBOONB+JrGwKO",
-	"tym1ugz9JESx6hpdRrMZrt1BFBdnib9xirpJfkMyJQ+/5qu2PpG4MIGmxr3MI3ywE6J+r3iQ3SXTNVf4",
-	"+7zC6e5ZOb+M0QoV+EQGfa5sFPEQCSgnJZZsl5OYTDNnuWm2Uqdz10NnEhw77cMqrThjVtlHn7FKPcYe",
-	"Jr7/ScXeZhsG1TsktWk4/epLtvdw+a/AXfZ9XOHN3QZf8ZWGXNZ7vNdblDiucs/XXOENAzvX3eC9B25+",
-	"l3e4lrv4O73TtSIvtr7jVYMHvqo7v+o+77Yi/woYXE0OVSzM7yxg04CqdRzpngKmGr7U8KWGL5lrfRm7",
-	"z2rwowLvapEzrcSBVsRdtu/0WxJHggWiDCVlHgeotBEwGG/+FCSEUAX4cNuJf7kk4S31yLkHNow0Ae6k",
-	"uXB9/8bOexBbj1/9RsT5W6u7sICMWrV1rV0Ui17R3ngFtemrvHeSq04qlaKIsqSzAR1scPY7O+9xEH3u",
-	"iKWQZH3c1Ibn+kfGo63udKvdsjctPbu049o+U8Ftfddu/SuJJa5BQhNeXKR/wg+7/Sfd3rp7V1xzexha",
-	"qKTDHrww8jPxDupP6/wHJvIi93Xxd0BNLxEu5CQkQg8zIzMeLjMD6YfXuUIKN+G23+2t3oKcUTopfeHs",
-	"rNkmu6A8teiYyCikcnmprog+G7WJH/gNKYoPP//zw+/XH97+cfFmeIaGz97/+fza+ROiAmHPI3Opa2Iu",
-	"iC7dBfcPIuUJDl3X8VRKuLzgNiobMztKhS/eQdCXrtWY9834RKh9QxBuo2/rOCBEqv90iiHbyK82EiS8",
-	"hXK2AMGgQJmuomf7l4QRE4gzXT5VI7VZ94pdsZ9/trXUfv4Z6qjBF35WDOBnRJgP7FwkyRRq77V7DQTw",
-	"hEg0/HLVolC47Ko1QH91u91Pd8MBhHZDWgYIZhhYTimbXDGYkRPA+kig90TwKPTIJYHyZ8wnYRedMyPZ",
-	"ob6pJEEg9NpA+ZjxW6JjFeGzqQ7woHWoP6hFB8srXdxA6xvEw5EgOlVkRqWiBI2dda8awc2+vCN8HuiI",
-	"yDmdk4AyovbIPKumr89ETkMeTfTuQOucom0D+jFuSXRuP0LFFTPBipoeMVpMeUDaCE+wWkwmZSUuJyx0",
-	"Px9d55Y5K8G6AG4YawihblIjEQ4CvTB0AeGOoKQNoRCyBxLuwMR6/uM/grMhemzjRn/qoiHEr+nb44aL",
-	"nplfxBCOyGbY2EDTMY+Y375iSJ++CTf978u3b5BBCYgyQ7PGD4VG3F92YZbwqVhlnKrdYWh48QFPhl10",
-	"SdTytfYIcYovx53XSf8kIC69x6CX2hKZdIwYV0NYX6d6Uk0wHocqzVQuCGHo8fFhX5/oggqituHluPOG",
-	"M2JH4kyp9upCYCYWJBToqHcMkx/+u/NCEUfHqmrxw2LOmTBdx8zCzVHZ0tTwKeKjcchn+mN+uLwOI/ar",
-	"kr7mQ5qefE6EewVGkTS0oF/8qKtHDlD/9HSIploPRR4OwyXCvpKvmjtkWxmpl8/jI5nhpXln+O+OCZrr",
-	"vPSHZ+aGBXwyUVfuhsydrCu9wZpOE0UfekAF1CNMgACzOGmOvSnp9EGoQMJFnCCxWCy6GH7u8nByYN4V",
-	"B69ePrt4c3kB7yRRoRq5hIabCCJbjghrabEF5bUJw3PaGrSOur3ukS6pNAXhcoDn9OC2f6A+dOBWoJyQ",
-	"Al/9Cx6aatTasGHrUsK2zkNuryG01OqiSx5KXbmV+sDf9GkjPFLM7LTXQ3/Q39BjCElFT9q9Xi/+5E9q",
-	"q4/7/QFiOAxN5wB9o8Y0kCTUexv3G3vptwatdzwIniWlIOc4xDOiF1SSOJs8cnCR5J217tprH7eFl6s8",
-	"+3Ks7hFcoyqPv6bMXiRI4LXXCM6l3+uBxYgzadsgOUztP+loABMMAUpAGRi3jx4oWRPvHmARgOlr48PT",
-	"r90VtYUDeZkIxoDeErcJi7mqaiTF8MpGNI8dwDN37VaW66x7D55OdlZN9ah3XIJJYg4pkJDUAAUlbNQd",
-	"BppOsceumtCxPpuiOcRnePAb9m0oLrxyuP6VP5lVzoivXzpa/9ILHo6o7xMGb/T76994RWdUXnz2CPH1",
-	"OCdV1vNSSTaGA/3CUaXV2OBnTWY2LKp1HgQOygOdVeEsqPQ2UZcY+F3rk3qrkHEdfLGppz4TdwexdljO",
-	"0T64PTEdy69SmQWdsARmWnot4TtvkrHqch5ze56/uXyH5fT7YijOttRjKakXCzskaOJo24RKUMVAe4CD",
-	"gwaPDW+5D96i17n6jTdcvlD4+NthRgkBKqJSp+NEWm/EjmJrVjKTlXzJZvuDV9x3sGasR/JbEobUh7bM",
-	"PjLpsErj8gkAY6GoUWl8ThEAwL2xnqkQK4rYDeMLBos8BkxfyOJyVQwaVueyuoLtqcfyCj/QsL6G9d03",
-	"67OEmJQX2RkPdNKzVjO/Eo98bVzm+KobduWyq9TG1GNUmVcbFtWwqPtmUe8d9lCNOY1syOKci6LeHkFg",
-	"PQXIVJYA4nXty11k8uBhRKzesPxGG5hDMtcmL8knRE5J2HZswUBG9vlHSrn1yWdE2RWjUlgTcRe95iHY",
-	"KRkavj7/9/X7i9dv/3X+6nKISK5DC6QuY0d/hXEgWZNydj3nAfWW6e76DPHxGM3iMTgjV8zsWxs6OsE8",
-	"h3FPn6F2yKh/25gXyJZPVl7EeaFR1G+mxWs9nvs8XL6PWBXmaRNyILdDc0+4Xb9xf7knxglLii9xZaaZ",
-	"eS3lLJRhRO7ujfObmehOU3Xnb97K8ftz3V9SZ9IDCWoTvm4gpHsHjUiG3xtr/TrWbR/bDdf/nvh072T9",
-	"C6+JnHL/DZfnQcAXdm6n6198xtk4oDqE4fiwgkS4lDgg+ukKS//A+SscTswLJ1U2WERzzVxfE59i6Irx",
-	"tUsr48sHrue61P/6pLiVY/dU3BIJcktCnJIpRv5oJ5cj1uJUNZBsa902aT/MRyqnPJJoGKhtGeqYSioA",
-	"8Kh1KWFxpu8xlW00fEXZzQCFJPj1qsXIZ3nVGqKAYD8uiKT+iOZ4Qrpo+O8OtGjrQCvGoW1Nqlt4Ip3Z",
-	"rx6lbFIkNl5RITd24CRg/X8iEi6rSJA9+nye65IJVR4F8qzy4NvxWBD5FesV5gjUMWakS7UMW4Pfcg1y",
-	"i1UMS/cZwaLodZ1ogGe2FynqAw69r3sbHtVPfm/S6L7xvyIx5LT9izmj/dOnu3aM9NNMRqcfPktKynw/",
-	"8NQsyiRYVsd32fceEKDGPKDu5Iu4xPNwicKIDdJA1C0I89CAtK/v89e+kc8Kd6yOyeYV12tay5ntc3ft",
-	"RkX4hlSEBvTXBP36SiFcYLVyhJiL7w++UP9OswCFLfM4P0b2M+6TIXoMwdDcJ7/GjXuHP7k2cwXjb21M",
-	"ndYBIM5SmsDTJLLTBm6lQlTHIZ9dMQjJ5AxiUOEtHasqNM91w1S7ZjY8nE8xG6IxD8Eh6cxoYJobT4hE",
-	"x71jmA589IaQuf2kuGJhxNSVP9ONyHEgOIIC4upTeoY2RhGsV3a9upM6FDRL+Ue1YtI1pjKwnYVcEqiM",
-	"NUQhGUeCCDTiclqktWiovymgeBdg9jsW1bwLz6v5IKr7H7hPKmkz26Cebw83pPwAWJhg1caA9WMYsL4H",
-	"6fLcYXCIh4bXrpM2bWs/SjO4fxK5KXc7F2/Hu+Rs34J3deesqAmVbUwfydX+Z5V7PLfeznx19F+OTp8M",
-	"EIuCIIZq2NQ/B3fiDVm2kU5J015NHX/WNkkvtg5CUbyFGnRTTvGCh14lLPKggOlbMP/o4jy1uU/ymjsf",
-	"OPwOkNM/Hn5u34thKg0wx1o3IU5Viw35fINJG6dqY18BMfk6YVwVxGVUlO2my/vMQyJMrqS6o5BPaYSg",
-	"NUggyOj22wjrOuSY+VrAckbUj3jZRa9AeqpfZngei9FUGiz57JG5RHHCsKkvBCYMJXwfCZNivJhSb5rM",
-	"BhIjGZdIsRMF+G8Imaufaag7F3VRiuFASyrymQpZJMV1KaVGjD+0GDclrWrLm/i9Rlg2wrIRlo2wrCAs",
-	"Nc+o7Yw4mFIl+ZalkUcfeXgjIPHXqYdnk/AnEGMrOS+SQonN6XczRl1JVE1o2NtZOQjnWRQKHt6nPclO",
-	"UWwSU5NtPlAxtsaGPD9gcE0TIbNdhLw9QX3fbAWQ+Iq3ESMLIqRujVD1wicp1Qdf4v++XuOXfG7wKVTt",
-	"gB49NKnCYdJ5CpEo07++cfo77YMHxN+vnuVzP0jzmzZXN1CtgWo/hK/tA74hqTQcPh5vaHIo45Rx0iMO",
-	"QoKhZlQ+56bhlQ2vbHhlo9Y2am2cWAMsMcWbJa+v5ZrCGgdf4tmtQ7ymfbypvkcCQRBfxEmiM35LfJNi",
-	"MwyJxNRWu5NTsgR7cRtFjC9KcPF7ElD2d0TF9J3pgL8fXp8rSFGV54Pl/DUUigurKeFqD344afJWHbA9",
-	"wuoiJfNaoVwxJNvIlUau/BAY/J/0lqBo7pYHxaZUZQist27A21fKWb+NCLj9M7avNBYuLl3chMLdS8HI",
-	"pELRIxHLPCgZHFs5MfPRYso1/gLHec2YuUubozCht4QhKJ17lo6f44x00Tn8ZLr/MF0bWx+7y4dsFVuf",
-	"jsckJExqDz2Uu+2doiH4/K89w82HVyxiARECDcc89MjwLKklAmU49MsjLqfq64jK0ri87wQqVo4v+F6i",
-	"ASCOBQ5PKxU1+Gnhq/sI7tvtHB8wbqFB5A0ibyw93yD+vyQ66s40yhCUTQIjHUUtC/wHG1RHU70GIM/Q",
-	"yvEFZlJ0kRJxkBsGhhod9MdRwJl6RgfL49DChmg+sJYfbdjP2YZMk5LiWlqN9P42pfdmQrGRh408bORh",
-	"Iw+3LSkWm8AeCTRWCqvQXbVWycUC94eRDtfOFKu7QioF/6CXMtHfJzypPmaC7kHXjXv9lAYK5eTY12e+",
-	"a5zhjTO8EQmN08IJHJrnyq1vEUGky8pog2VSaxvxEOmGz0phGSg5IKFyclFyk1JaBJFtbeP0AoJD6Bph",
-	"u03EaU5OdtO55DPqJe3P5YKjuW4pqLsRqpd1GzfdlFFOi2u2nzeM/D71k/OYRC4NSdRg54Uv3901AqgR",
-	"QI1O0ugkpdFYBQJvk7Ast5fIwRfnX/vOR3D6X+wrKykZoVEtGs7ecPZGtdhItUh1UXrItISGZTYss2GZ",
-	"DRhuwHAWDKdYdDUYPCU4kNOV7fPmIfeIsIV7RRdd4mXCwnXHdTCsSx6Skvz73/Uw98bBLiWWUR37Q/xC",
-	"sYPRbAEUCKa3pLsBFaRP9FO6A8EtYUS4XhRBwlvqEXNKMyJD6rldWXI7/No8snaLJfksD+YBpu7mQv9/",
-	"QuS1TdZHx/2Wu3cm0V/IELhp8TaZae54d8zKrF3xXchnRE5JJJBaClLaH5alW1ehcfc31dNmi+bg309z",
-	"mHgTNm0Pk6S2VixikZBR0yLmB20Rw9ybZ5mN88d1bWI2T6f+qs3+8bJqt4rJv/mA4UkOR6i/gKZhzJ43",
-	"s2ka0+iYTdOY/TSNYY5cKhRraRi9tnXMudNj3RSMMjqnSWSLBOQo6V4ovobSx71TiHqO0bZpoNxGNmnJ",
-	"w8LDPrHZ7fiG6IDpsWmfbBouV4vy0n1WNpfID1px9Jneie/D1rhzUdE0XGkcLt96wxXFnKpw5vKc881Z",
-	"24/YZmUvTCg+qabZSmNEiJutVLjTD9dw5RsFRN+GfaRuv5KCF/eRcL27+X1P1pumUHwDPBu39T12Vaki",
-	"F5vOKpnOKo283qMoqd00Jf9mIxEbidhIxEYi1m2dsolJfr8NVGLW0LRQaVqoNMaf3bVQiW9xaROV3MXn",
-	"c8LwnHYtFZfZgN/OCTt/9/K/L9++2Sry0nxcjdkatI66ve5RK0X62PfB24eDd6GahaRqFIV3YvLWNqky",
-	"+jYzjdnSjiMIP0ypSPmEzJYURwza7V3iWVBhe//P+etX9bbXfjiJvTRDDpDe3NqBl/e9f2bNxfs3DzBQ",
-	"j42FykRyAOXH8cNddK7DitsgmaBMVpwuAPZou+3CxNBIHnnTttGuKJtHEpQvKgWa8yAQSagN9n2l7pm7",
-	"dsUea0PpaKl1tp+cKl/+WeKkTlfFJOMx8aSuvhXyaE78LhqqJV5PsZgO9f3VNb30owOE0QiUWitblbZ5",
-	"xUzEqPoDZ8ESAUVABS8aEJi+GSpljldzKDTXqk2uK4Pz3pV9K1O/qY2IxUFlRSTz2gOqUbDPNapt6ceL",
-	"g8gDzBo3dKP7/Fi6TyxEPkIxY8MaNY/2uZuYogVDIkSyhaK+j/j9XJmQ+nH88av/IqGJDP+BYv9zG7hp",
-	"DkC+MExFbSxfc6BJCvhRkwIKaMHhaUVcbF2awPb1ir7uKqbZ5dVOGyj/wsPixCwz2XxBTTrBPW9uk17Q",
-	"oP8mvWA/6QV5CblWQJYoAN9R5sH2Qr7JQPhmpEuTkdBkJHwnGQkbMPMVffG2ZoI/Yq7CvbCr/Dk3SQyN",
-	"0SNOYtiIDTxcWsM3jra+LXtO3TSCFR/YR7rD/ub7PVufmuDPBvU2DtB7TIfYTMI2CRKZBIlG8t+j5K+d",
-	"MFH+hUaWNrK0kaWNLN02kWLHzof95ljkuEeTa9HkWjQ2qt3lWuS5QWnSRTlvgO4EpQyg3+shzjyika86",
-	"VnXzA4594qPHlKEZ9wnywsgfxF5HgN22vPZPGuUCIhZ4KQxK9qbEu0FjTIPifjL/VPSjJnaPd1MNVx0b",
-	"qecpVLkuuHjwMShZDrvQdahgH7mxXO509m+4REAWZ/rY4ZTMkZkzXHZXZlgkny/LqojZUinpDT3gz0Ok",
-	"doyyiKhxSahJca7e55GAQFZEmE/8s+LYVw+HIQUPd1kIa8KV6wqmPyjz/yciwIwrSLHKj557kldqGn5J",
-	"WbWm4X8ySYNGijZS9McOb42PsVRQWkSc4VIHX+x/3pUyrAtI9ko8eLGobttQeiUhQUPuIps3hnWEvY3e",
-	"sVH+6skhh9j1Yal8NJRRl2vZF6v2Aqoda3//rOA5kZgGteRf5sWVt74Jh//x+MVblpy/Ta8RyGb11GEY",
-	"ajgFicuTSF9DDB5WPMkZc8pFYlnTnELC33SEHprQW8IQZ+RMW7x96oO9GWzI6gmmsLoOLvRRxHxjmQuj",
-	"gID9+vnFq4sPF90rNryhzDdMh/rDjFFdyJB6wM8kh1CEOC0XvQswNDyD/cEsyW5FQ7PooRpoCEm0hYzs",
-	"vX7s3phZdRN0HUv5A5ir442rm4yae/Ee2xKbRFihnq2dPmveKlC2rKOHh5oS/XB5HUYsnVvQBCg25uXG",
-	"vFxkXn4XyRRfh4uEg6CNRti7UVx/yhdKIizRgoSkNMnV7Tr8fWS3Op0zf+T+VM42bJqd6nY5rapzO+3/",
-	"mozUH1Zld6nAYT0pZrMuCXWbHrtfddCCs7DaiadF7z5goEKKQ2yyiCbN9B42tEktbcB6k1q6n9RSV9SV",
-	"S7os0v6O0ki3EdNNAulXLTeapNEmafQ7SRqtxqbL80S34XI/Yobo3viRe5BNPmhjcojzQave8IdLAf1m",
-	"kdK3Yk2pm0ZZ+Oo+Ej53O8fvzd7TJKM0yLTxFt5jYmdlUdnkcmZyORsRvmepUjt/s+jdRkA2ArIRkI2A",
-	"3CRbcwt7/n4zMx0e0eRkNtkkjZ1odzmZ7p0vTTIp4AC3pvfBigZNtj3CvV2NuB9DZfCRvFFI94KEtyR8",
-	"JJBZ7Y77OpnRbXy8Hq04AzHLz0OC/TQ7h5c1K4zCoDVoHQBXMt/KsWNFBQR7U+tbfSTQiyD6jN7CKfLQ",
-	"NHN6/J4IHoUeuSTyJZtH8l3Ib6lPwjZSjANdfNbrvNRT/UkxCIZniqOMg+gzsND8vsb+XLNySNQdxLoT",
-	"FoJOGPGR5DDHNuK3JAypT7S6BLocEV30lgVL5Cb1OsPbMcqmgCUO+ETNIDnAjLfZwwz6WJnprB6vKGM5",
-	"P3Tcx9HxcWeHDclYoVxuY05Xjeo0p8sP9sz08UqFpG0xWIoN5Id7jdnSJpwgLCEPuw1tl9RZmvhViMoF",
-	"+zH2SVu77PENYRC6u+ZETfBufuSPUx6zNEVEbbSYEgYfX0yXq79qgUv+q+9CPiKijWZEhtQTJrzAacXW",
-	"RW84kuoWIgbgzvmsvbt3n+7+XwAAAP//",
+	"7L0Jc9s4tj/6VVC6ryrdcyVZlpfEck39y51lOney3Tg9mfdvpyyIhCSMKUBNgFb0Uv7ur3AAkOAmkVps",
+	"J2HVrTsdiyS2g3N+Z//W8vhszhlhUrQG31rkK57NAwL/fSEEnbAZYfKSSEnZBP56i4OIwKMMjwLitwYy",
+	"jEi7xT16LfGkNWjdHnZ73V7nsHV31279hqU3/Uj+ioiQqdf5nIRYUs5Ea/CnM41r6rcGrTn3KRvzVtv5",
+	"4ZaEgnLWGrROu2fdXqvd4vPWoCWIvI4farVbggTEkzxsDVqE3dKQwxL+7pPb1t2XdiskWMBHnv/+j85h",
+	"/+h4gMxgCD6LKEPwbDJ5EQXpuXtTzCZETxx7Uk8qmvtYkla7BQvwyYx3vCASkoSd3mGr3bqhTP1g/gZz",
+	"mQeYXU+xmLYGrZaamhrJ7Id+TLQGh+2Wz71opo/osHDVemG3VO/P8VG7tcAh00f25xe1lOdm2NQy9N+u",
+	"fXUG2Rl3b56JriGHrsdn6ijM8wzPSOESvZBgSfxrLFuDVr/XP+30Dju9/qfe0aB3POiddE+fPjvrHf7f",
+	"Vrvlk4Cojbueh1wSs4djHAjSdo8Nhrkt39QAj0gAdBmSiT4HErXu2i01RzHHnjmlFFHB1quj1XRu/wwf",
+	"mQfUw895BEP3W+1WRLseD4Cc/qs/fnZygoE05gGWYx7Ort3782fuVuTGdU6p326FPCAjynxzUt/sMm87",
+	"IcG+On71jqasCtvqHPRzOIr9HvdPe4YVTs05ijc0xfr+bC7ej3fxviTH/UEtMHXxKi35SC95RoTAE9Ia",
+	"sCgI7u4cMvpDy5e0CHbP6y/c2mx7HOENowLxvgqir89jIeQMStk8Sgup3dHx9gSYTP6dQ4jF08eMcWkx",
+	"yLcWXzAlIOMtVNTsJWKz6iKL1lCy4Dv3OvKAekt4KCAJjkjOKFkwns9d4k6W/MHM/HkK0604uf2tyx41",
+	"YbfXMe0ZNpNAujmW07VoL8BSgUe1V3PCfMI86jIXGWIypjetdksu52o2UxLM4Prq58W1+sqf8XNf2msu",
+	"g3NdK7IlxV0CggWxlJ18TBAvJPI6JGON8QSPQk8D4BgwxwtUf4rCQK1ByrkYHBwIScaYzUPuY9adUDmN",
+	"Rl3KD+Kzb7ckDidEXsdsNzW6uyNtTQgF6+qrVQFCyPHbhLY+8oD8FnPMB6KqHJfWnFwpHZQs1PZGo/8Q",
+	"z97vOf1HyCN1WcIR9ro4klMe0v8PrjzMhfIEmOtHndFvO5LgWcsRaeoI777oPXktRET8T/yGsEKUVcK2",
+	"aklq4YV0btQLypCcEmQ+9kSgS6AstYVf5zQkIv7kU/jk4adebwD/938tLzkZHY573hkmff/o6bPj02Sx",
+	"cx4Enfxk8zLTPBsTtjn36osaUzYh4TykcN7Pxn18fOg9hesq9V62xqG47na7rZrA9y0JJwSE779iOo9P",
+	"pZKwbbfeJSftvFxFTmwCwIo5viK6jsDMH/GvKbYP1Dho2Z/usudTa7filRYoChXWu7NFpOaSR8o/3NZ/",
+	"cdebh4rZIRVhtluSwqq1WcL9QAEmLJ10wWe4/Eiwv8zYNoh3A+8LCd9ucSVbheSh+ofiQfDfyOdEIMYl",
+	"wkwsSKg2Rb0RKb4fMXyLaaCkLFDb+wUj/odErsajzTDDE4MwParENJ3hCekqwai2KhFZyd8T+09OPMOy",
+	"ynhA/gvwdIDTDHyk5Hj6eHdl7/E4G9NwBvR8HZK/Iho6sGiiBFDW+vNn7ssKv4zHxIObYi9CJ23Gw76v",
+	"PvznFzt3Hz47piTwzTLGIKjjrRyRsT7gGIzMOWX6mYM8KlOrycCmkMz4LQ7McrTKNeO3eh4KSaTtXWfj",
+	"vndItrZ6SS5x4K655yz5sJ3+opmigKfi2fXu8uayHJIulPG7BLe12FgJri3T6rZAmC4cXoVz0xcmi3pr",
+	"gNRaUix3TCvMXrvXRB7XCWy854UbWW60aoj+IYn+S9Fh5XHEKq+Jo98myqwxNxV8vABjlH9dfaE2puA3",
+	"KfCg/gmfgd+LfEcVJS58RJ/QCyIxDdIo1ziJ1LjU6yxCCtK8Ailq+XLtadhxuA4fGFF7r7g6A/YS+X7P",
+	"6L74BXNQyc3Q4Gg2o8b9dzI+9Pp4dNY5HfdI51j9vzN8fNQ5xj3vFI8OvZ6voUPOlyc8HBA05iFoywGO",
+	"mDeFJ4GK9Nef+UfjnndIOr3RGe4c45NnnWfjZ6Rz6Pe9o9ExPhmf9jK326UlkVFR7ouOfpCdVBzMMSal",
+	"GUV1eVBkCioyV9yjYagmeHE2oQC2PA5TV3qaBaDgpzmwDNnmRa6ZPvGpzB5vgQjNP60kY2NPLKOq00r2",
+	"xMND74T0/LPWXbsWbWaXrAc8ul8D5qUBQM7hZzFRQx67MzfXOhvY+BXKZcn2V9mrNXvi7EI8kXLlrCGD",
+	"/ZHBF7v9mleno9luSRhgJZ/6x1M4qD8YbTxED3ll/2VVU2frJ9zRWCf8sNs/BZV4xn01cS+MfEcvFX8F",
+	"Gssn79z2uz1Qc+/aranBMYNvrYsg4Atwe6ZO5NOUoBmRU+4LJKdUoDmWUyTxDRFdOBbwhCrE8vJTG334",
+	"Q/2/i0/Pf2+jFy/fvPz0Us3Fm5IZBt1KWwyEDBVqVhN4+QlP8oOadSM+BnKwVtRzJAjzEZVohL0bhAV6",
+	"Pe68VSgmPZWr1nG/Y7WGq9aaKbwKCJEfYyIo2gBLInZCY/WK3o4FFsZ7QHw0DvksNRWwqcRjK90Uzp0y",
+	"eXqcWFAok2RitP03lN3kJzEMSfD3qxYjX+VVa4gWUwIXJSQIhwTNeEgQYTKk2UO5inq9I+/AWpD/T0Bn",
+	"VP79pKf+3j/l47Eg9p9H5By5o6zZtTfcw7Jwwz4oAjEbxcgiPr30zOI5HeRv5KpxPxIZLi+sOSI98iXx",
+	"OPMFAmsFWkypN0WSIxkuEZ5gylIzOCwYxz2IT1ziwLhlsgO9i2YjEqpFml1H2jaB5nhC2SQ9Tr+3ZqTP",
+	"nz9fRHJKmKSeYcp5EoQvELWcSJD0Vv5GcEjCNfv2WXsH8h+/8G+pR5CcYomo9YYhEoY8bCPOCNI8AhHs",
+	"TQdo2D87Qx101ZKaFNMzsT/GxjV0dXVlDZ3qP5ExgSLO4CePhLJjHGjq321zanYiEL5NfDhFddsMmayh",
+	"zrt2a45DPCM28OtC2zeyS3/PgmV8twUaLfUgYA1JLyxjGKHq7b8iEi4T6aJtKKsP4UK8Hxcfr70kiqlR",
+	"qbmK4TB2gjnGUjSLWJit5DszyugsmsElKCDI51h42C8iRHxDNEcmY8qo1CxxjMgtCZf2cDQpRYKolbSR",
+	"EekCzwjSVp3UQoz1vWgtnpmGuxSfjDGEspv3zOxHnAcEMz17sEB9NNag7BI+T5fn6IbMJVpQJcgc7p4+",
+	"8rVWJJiyvhzJnP/d0cN3zPju3Gf46xvCJnLaGhz2+sftAgIx0Yov3l1+ACdEdvYv3l0iNZLlr2bLYZcx",
+	"WyIPZ5nD+vAlWAf4PJKdd4IitblMe3l1rFnhivonR0BX8QpXL+9/4aiLb6SzMHtIVCC79I2Wl6Ws1PpW",
+	"3djYheBAsYIpWzGQTNfgrfRsY3dO4aRyHok1U4tCUcTVPgMuUJs4V5TNI4XZJgog+MRvA0ZBVAo0VFAj",
+	"w8CP+2WT04OVHP5pITG/AIO7n5+hIqMB4mrjfAI8Qaj1Et8eu7ByQEgaBAZfgViazeUSBVRUZiK+mURN",
+	"JvIiXH6MCk77BdfMTk4pm6BRJA1PG6BbHFAF7dsIM99OeaFY4YJHgY9GpPKUw+V1GLG6U37phiEWUqnd",
+	"Xc09qEBO5GL2Wt2WEIIb7LgGV1MS+G+1bC+iUo74ggkgVB0iowWHArSCyHNz1lQ/gRlny5miZYMW0vP1",
+	"aMl0IVzk2rxTvKMKS7isuf+siJhfcRPzWiARleYMepFZAlfQ3E5UqGVWPfoxjFLz4F+/yM/rtZ9Vnlby",
+	"zWIxQP2dcv/XL0q4frfbdTgn9c8RI8QXaHhDmT+sNPHMPlJ/DXG+Hr+11u/0XLT41syJpnfQcKMpFoCL",
+	"9f4KgpQOK9qIh2j4t+E6TbQQNVg1du2k33FGSiZ+1DuO9cJkysWT3XSSavhKM/0nZf4qEZ+AbrgwJtoJ",
+	"4WTilkUpEsjcdeMbLz558J+4kyNMAd0/ndfy+SUpt0oqs6ZlTeJfshTdbn3tTHinQDNWOnaBniXRjAuD",
+	"6WcKrBnQcA60zyMJcBkHQWq5J73idYImn5XHBtT3er3eWpD/lrJyo8dnTCWK5krv6iNhsK+ji7QRCQRB",
+	"J72jAQoJ9tGSR6FidAhUJHWsIY8mU8W3gRmaMMdiHSYPosEm03lLWedjPYWmV7xWXqTNDCNGmZA4CIYD",
+	"9CqIviIdTye02KYSmZ+J30VDHs6nmNknbwiZK/0mTZrxB0uIE2x0xULIfdWSrPs3PXwNMnQjdKerBERM",
+	"+Y5Wl15WxmFfICnib1zvWGa8BxNVgannhs7zVyk17ZKLo41exafQW0tJHwLMfofozyItfhhHhw7V7mKk",
+	"/j1AeD4PllqkLKY00OBcB8AqfKPFikYOjKBfjg/7GkIsqCC/po9Ch5xqz1zR6pLw1DLNsxjeFMVjraQa",
+	"D0sc8Ans/DI9xyRCrEi1dJPkd0kpH4nEtICVvSH4lrgokzJ1LB5po4jxBSN+VXAW6hFqojPLwCqLhVg2",
+	"ps2IvcqCIJ4UvJMSC2ulgp1t8fEnds9Su0nM1NPH7tilyo+8rp0qHcuwklyVSEdGppfyuXRkR9EqEmCw",
+	"a/K9jEs+rFbdgE3MFAQboH9GIxIyouQtxK8hWzcCiSWT+KtWTNIONR3o1kbzIBJo6GhzQ9BbhzQLuDMF",
+	"KNo6VVXdol9I9GsJG4oLWJRsyXHv7LRwFygr0rIymFExytBY+eHeSJq1C8WetYyHsGiuMGYhHSp9vqM+",
+	"3iqarHaoO/mCBaYs9Uiib5tj2ESjcTyuq6E3zOodvFRqXYNpOSpX3q5WqlDD/6yewR9M6jjV1dZ27TEp",
+	"P7+nFc8vguFqnx8ERYs5Z0LHEf+GfSdO1+NMGkOKkt5UO7sO5iEfBWT23/8xtuV4wmqxOjy31UfmKXGu",
+	"nYU0FHKADgrS2g96B9QfGE8e+DyQfQqlfSiTEI8ZVv+ltikMIVzTmJwoZ9f6T+Yn7a+OJ7Tm80/0t5+k",
+	"82XKZgthSfGnZ5GQaETUjQQpdnqkdLkQe1LzUOeDmvEcQBQbpN4oaAu3faUvMM5vvId9taFKx0pQSiq1",
+	"dw37yBJGTEV4xCM5GAWY6bjvmPT+Hx06/18HzmT0r+Lgg56+pr0iJzMMYn1fcLjnaKhPdAhGT2E8LWYj",
+	"ui2wULNxQL1tqbaIMAyQe6KmFAnio9ES9WNRNEC4jUYOOVJ2HQntHqt5tFsMnpzZWXJm8Z7s7cCGnhli",
+	"OFCKIvkKp4MDBR+WXTTUezEcJIJbo/xIEKU1oqEpXUL84QAV1DNRq+asi4bagOmMZjVqY17URlSswW0X",
+	"DQvz84YDHTkBTgGrISQaCtDRKx6OqO/rQJ8tCCmRLzxEXkDVYXoklHQM3m21MCDtNljPFaVb68IAYXED",
+	"/1JqEEin2HzAA+JQ2jie6wbEts8JJtR4lFDjK2e2e+Qfm62piy7QnCv9E15XwpgHfuKyhZkatqOXGvsc",
+	"F1MCf0jon4fq20BOrxXfZzjYkpqwQpr6SzomAXHPi8KQ+OcJw/TR0fjQ00pxwoz0W7FkrE0ntYe2h3/i",
+	"ig+7D+iShAqNvzTT2RMhXPIZ0b6phaKBRcjZBCkx2EWfQGsHBiSsV15p8BHzjZaQrAqOEDTWl189Qnzt",
+	"xduSKxQk+ioeZF29TzKH8SR2nKGz/mH7aa+HRktJxLm2wL2H4ntKD/A8MpcCHjrt9RwaANX4mtgVbMgr",
+	"7m3aMfPo9xP6+YPNQ+6pCY0Cgp6bE9grI9HWeLOMGb4hSPCZq0Ma52aAw4kO92DFawMqegvBg++4hADD",
+	"HRASFUjouwQGaex3OAuWRsKZ9CMkOfBo0JbDiBnP/MWH19dv3794+XcTJWkJRQc4XjMur7GZ5UbEssOp",
+	"JZLkJCEGvZfoHZfoIp7n3ijBBnvGVRKkDv+hwkSEnis2MuM+SdaqngP2AxGiCGt/gOKORaGmRVMzzx3o",
+	"h2yRh1c8YjvgQbE6UHJ7+08cqlDkMIZxN+MclQZLzvk4OWd1wK/MyPu76PH8RORNY89bO54u105tuMWX",
+	"EgdkBzIg5Zg0br8BhKO8/IQnej4L9OT4qNPDh6O+d+S7JyJgFhvy8c2Gjs/n0GHKH0KINNUBcK8wDfZ7",
+	"EZ25G+VQrUcxEYZnWjOyHmT0y1CtZogEXgobTGleW/wKTuq086Hwa7GOkLm4Nlp71b2FZ+60JYq/USJi",
+	"B2Qz4j6Egrgi5xi9pb85xCE5v4bfNyWQVYMkZHCUUjPVotAnztEbM/IeiaB0fnBD/2A2o3BrGYvRCEKK",
+	"E50gtnMn2x25420Cr1cNknDFQxcKpUbc006/43pGbaPNJMIaQoMVsCG+htTpy/H58+dONo571UXJhn3f",
+	"adtpUnVo+2tTWOVIBxYTNOMmiCvhrjwk127dow0vUrVhE3XJuVJKS6IeQX+kZrHHS6VTOQwjDDj2iY+W",
+	"RMacsnAtXTTkkfT4TG3XDeMLNhwgbIHzDC/V2+p/1CtTfEvQiBBmQgWl9jg6lAM5DZ04qWEV0TjpD4Ze",
+	"RDSf81AS/y3xKf4EO7UV4QBYdV/6jw5kTi5+POT1TI15DcezAa2UjZQw2xP39sfDIlgq+qSHvQeOC5Yy",
+	"NY5Gv3Hd9zQ07oL3w3wacG66TAX2NWLAwYdQfUJS7XnIeCayE3G8fE7di5S7pLgEhvkuhyT0FqQfFFXD",
+	"L56WcWhnE2z0a2pDFFvE8Qe76GIkIG6LEYGExMs2YlEQIC8gOFQzB2dkSH1gm/PUBmRL73wrDCZQn9N8",
+	"Uftac9tWUNLF/ZKtHbP2O3FlIOft1KOxe98p1eOOFHcPWDtY0Sll2w2sPJ/0RroNCb61qCQzse4GvLev",
+	"qKFn+Otr/VISQ2b/kFy0MMRLiDvioa+I7vAuVRbtWy5cZW2ArRPE1BE3dN7hc73iTuxA0tsXj3l0lxT8",
+	"KEzxyCRixF4ECJHEQKtl+R6FvRTa69I36q+hr32QNoLgT/f4vpQThm3lUIMu4qIs2a16CXbdWLtwgzEh",
+	"wqgKBdl8m7HDc3I00s/SSMY3PHbUkrY+JJsGJW6Ir43uIfiHIpkJ2UmoLH8iZvjjO6dIX94xrbN7CPam",
+	"CW+vvP74BpmjWbELR6mqmyWboFHCOYqYDYt10j3VjsQmFm4RBzeJMiZzIB2Qc9Rem3iaucxJJUGHieTY",
+	"ZNkiT7Jk7cT+WEJMTqOdClmLRy6i/4TQ6lG/LUOU3W+d0N1GOiVbbaJOFsnEdNraRaXEdWRKRH1bGdRR",
+	"+rq6GrrqS26C1tOSd3G3nbBNrt1PJjCpLFi6dPzD7HmZEGqINDF7V3gcZZEvF9aCNDCBtCKVyAlJgVLE",
+	"eEBA4JGp6FYADtwC/WX5cOq20L8i0tZ43VdcO+BK64CMOATBsKnEMs5MJnf0FRHmA48WdXPLVpJEulNA",
+	"duaHaitS4RLnyATuCZ3uSsAP096cqNyCBd+KYqOKaxcUBc+EBPvvWbAshjEuMZ3Y2mvxwLnsNJbO8MMi",
+	"kwV2buQzMGWMAnoL5qmSAK99LOLpXUmTkeJMNnc5HmZoRBAjFHyjZisQ4yGa0FuFPYzHuDCfsTiM1J1a",
+	"7y5TcL5ImpmgR0l1xCBxvBIQHzCJ1B0BkfHL8OW7f73++P7d25fvPl0Ofy3KA1spVqlfeC07h4f9Ix1t",
+	"eI4YUaMb5r8xTSvRdNMTLrpPD/uKhzoRQcE3EwMBYdfpIW8Pu0eH3f5/3/SErpyxa2B3qK5/UlFwFXh4",
+	"o59Kic90A5qKOD4O918DxBRpM+7HJfs228OjTFxxb3Xk/AZbCEqFkgnXoNquVKDL/l4RuxQpYSXJitqg",
+	"bmRVG42WTsSSkmImKOccCUJQYgT5Rv27A0fCOYq7000nXzz8rpRpmZlusLHP7lLlU1daR8xjzutnZe2L",
+	"cqHXmsvDa+q/liaxM7yto1rYPyWWi1W0fboSXn/MFHEJsLDKTi6CPQeYS46hCECDrpHqzVTxCjvh7Gsu",
+	"sTpDt5DQvUl3tcO3s2ug0Y35bzSKmIw6/eNu73gv7DenWAOUTeGxdqYGQDqtObBcuYjUU+w5c9TJ1SoG",
+	"EO2UMpTgs9RxrgDbSfm2Gla7bfD4ALRMGLWLPsZefl2FH640nTCFuNtIcJPAndgTDBgCMDfC3k2D7muh",
+	"+9XGw/2h/ey426D/B5rIQyP4kqNrEP3DIPrKNykD3bd32ehvZUCfqTHuOmtKZujgvN3qByXjPZC+UDKb",
+	"InhVXTHQn6qBtSuym/yZZEF1GdmsBdum5U+OoPTf0/oG9UFQ/06CmY7+N9FaNWjpwdH8azaPZB1y3CPE",
+	"r3j6e4b8VTdixyrA5pL2XlSC6vx7NfbPg/0VYDuuj35vWHtGwgnR//zp0HblI27Qd4O+v2/0XZmyqqJx",
+	"m4ZrA3lNdo/FAzuh8u8Wq6+N92mwe4PdHeweBO/HkEC/6kiSTr1E99lvMHeDuX9qzF2GopPGQfcGow1e",
+	"lhzKzmGPNGC6AdMNmG7AdAOmG8N3A54bw3cDwhsQ/pOA8IIIqtpQ3C31msLhOK5oiC6SBK8kW1aH8c4I",
+	"NnX+zZeeCFOuqkImWAY/xIA//bn0e2XlaLcNLDouSzKrO8nC5iA2P23bWZ6kU9jSc4MjzlS7NkknNrEA",
+	"2i3E1AK5fGkxvg4G9kuAVs3iwSvBk5N3V23zzQs5+GQT9bZPSCvyO9lz+FLtamqpsN39VNcSPlj5gppM",
+	"TR6alhtb3df6mZtVLljdLM5V18EUR86ApOpEvQ2tbpAjuobGVlKWzQZPU8zvfJHSEn0yD/gywwcGCAPC",
+	"+kgCggUkGWH0z0hIPrM9q51K9VMSzFrt1o35nahpJWs1v1YpXG+6BlHOPpi+/fkEEizRFM/nhMX2h1gt",
+	"0M13nA49lIGxyCYUUgGZ2rprGU7V4zUr0TpyquC+q/GZH6st5SWkM5qu3/USNk3keHGZeacYNBXOXqQA",
+	"aeV8PUWiOvFyUwT/0pip9HrzIP63ZWzJGhSVU3OS2UTbzWUDuVMK4tWVHPNwwqUkbPVOPYEah3HlsuPe",
+	"se6DJRVdcHbuNnWwBscwYiybT1een7OltIgPPD6Looud2eiaaZC+X4QIPk95QBBVkke041YkckpoXOoR",
+	"jQKuLaAxda1SPEtTFFqD1n8EZ92PePHWFIFYQ5cmA7ayWgECVOeJrstG1uinEKaIzS6Szu6FfxR9N66+",
+	"rZVJA4X0xhdGUu6K2I6zxKYpIdndZDOKiA76eJk9rUlxxW1aTaWIuFkRWOTVjZvksvzKpP0qktqsmIAu",
+	"R15jsowsSpr77XeykElvf8vO9n8u379D5ldEmTXPKxrLtt8t6DZYPUXYTqCUXmxhlXoEY2vQuEBpXRFv",
+	"W8K7tS4dttqm/fLx1XN0etY7/DXZP1sXdcT9pe1LZ9uBQokYDJUOFSPN7HJpFfVNNrtt96dw14Poq5OR",
+	"XWfTtf9qJ5kR/bwDoHLo+dGdLen/bdNo8szGmUyfakF/zga+VIrUZojtepe7WeSc2zgbfNNjOd6uusHh",
+	"Vqmwu8njWnPcouZRa5FdGZPkCCuXf5pdpf5+2axfQAttwry6JJo9RdOXe93pSaNEVrJwm5pc5TVuEt5X",
+	"tr7YYVMXbaSrba2arluYq/i+1TjUrLEh8dXGGuyqL2X03TU3r6LJYdMbV3xccTokTu1bdqHJ5q092nu4",
+	"cgkZbXnfcq3RNpMMG1IUxCFYHkfY7XVRdbK1ZSNOU4a1Vba61cJotW0uRsArhYlv+Rctqkg11D+La86G",
+	"SUPg2OkA5h29AzpSJt1VqTJ1OEx0TZ51Mp/UYv+M2eeXTXTFp3XqzO3GDFkn6d+4Y7OxHaE2BhaAkSpz",
+	"UHMXxAuJvA51Eafk/ZUvKqoRPDINmNcd7aV+MsOVJQ4nRF4zV7jUm/7RtrLw7K7d0j0I11lQ8oYs6MVh",
+	"ThCZnr6MCEn8NhSm9JFmWpl4C9N29bkOYei3WxHVZvsASnn+V3/87OQEF9QhTAcerHJt5BhLu7iTvT2V",
+	"Il6WumUZDmFm5mbW31rqTNFjwRmn6G29eMpx+nsQU3npsqW4cjzr9yqoivUEt6HiSu4EDXTSHhJKFuuU",
+	"GhHB2utt+WUUb1i5Ka+I5G2THzvoeopyDuMeaMk9+i2p6DJmt3XKjxY5utaDgr7xkUVhxvQzlXIuBgcH",
+	"QpIxZvOQ+5h1J1ROo1GX8oNKci9bYtOMk3jlSnfAUElNJWROY39PspBwhL2uLV6unWc3z0SXlgYlmNaG",
+	"Fx9e669l7pktF7iKIMz8/6mL+aXuWpEt4bYDsXlrjqlEfLbqOC1NeUHDs11mHW9e0Zm4pv16Z6Ijvqvf",
+	"JMfevcbavyESA2s7LmiRuboJ+SBGviPiKTygV2srlUN9aqd4a3XtoFjrs7Ns2w0sPBUhIuJDz9GiQpBO",
+	"o1EqBdLSuG37UggkpnxhUDxnHikPst/CAnX8QKUQz7J+UHdgyjJ9ecdB9LUjlkKS2QH8d0g0ZBJEokvY",
+	"t9a6KIevcxoSUbTIol6qFbqkZjTI7CGcjA7HPe8Mk75/9PTZ8ek6ui9SG4KgU9OQ6UZB7qpo1zMHgazi",
+	"DUDoHzUMSHECTdnVmQx8yBzrGjVRFl8u0ArgA6a/FJVKMRheuGJmgH6DJhvDuD47ZQgjP1yibJ3g1jgU",
+	"17qR3dYFuA4fqj5Zr5CTGVFj4Fuqk7K7p8kpblym682+A+h19+3WoEUidVD5cPrclJJMxX9toHsm8deZ",
+	"cOtzHTRmhVXWc5tVPVtHavNoN27+oN6+Wx0rMMPzP/U+fflbQdxAKgWzdnVIvdjVAeNbRKNntsf0ZwVZ",
+	"jYNAN5SIv/FkRVHIKtu43T6m7O1ZAZ5UmU43zd+L6f0BhPTpfgz2qzKMBnHImo0BiTc5zZDV7e4IzPwR",
+	"/7o/g/8jKJl58kDi4ul23o4NZUR83zYs5lh0JfddphHfXyebbVLEjh5J8mgJV8lwBR2JPHC7DpQEobbV",
+	"TIojUdcHD+ciUx8bx3qEuYb9x5htdfJIMp+eVgxDjxndZoW0ivncvktkVeR0mxeVaTjfT8D5aiWCf1cl",
+	"jBrOuI4zlvPB+q2LytPocKlqtt4cXZd/b1jCpZiB309xlgawNmz7wdl2w6a/JzaddMKsx+igpk3cERZY",
+	"80jD06G+2sM2Guplq/8C6DoEm+FQX4oh5CSi4Q1lvnqC+vZnw++GiIf2xfMrNgwJFJPS7wk0tAc91OmP",
+	"+kP6P9W3oHciS5rId9GnKUFQ+EegBQ9vEGdxptwAka/Yk8ESXuHjKzZMDOZCTU+QgHiSh2YEHARut/nu",
+	"Fcsz4yAoaz3pZmDuOu8JQtZwEPDFNeRsFNk37WK0iJmZACvG49Q3avs+I+h/vJ+JQqobFh72ScW4znoD",
+	"nN65bg+RCWTM+t9WBjRmWsT2CnxX9eb2LBVXWu5Rd0pj9E+OdtIlpr3r/HUdrLvjBHYoNGLvbj3vjeY/",
+	"cE81A9KC0X6sjbBAH95ffoInPvzxSTMimo0iTCSdEUlWYq7zPGyf7Xa8YZwsRGsCmrw2PbnSp+DRPTQl",
+	"hmpIYx56+7nFh2eVUnF2fVGOnIAji/eStqL5DLdMUI+Tzp1Opl/VmrQQAtbPk9y5Zi2IvNYfHazzf0oK",
+	"Ddl9ctva+y3pq8XOuF/gwtMQwzgc8+UOImbCi0oqHri/7+WYnrpRZTn2n8Hnuybtfm+X5TkgTp3PU/dE",
+	"u3jaSRdhQHHWnaS9VQDmWu2WTnJIXSRFb+6/I1bwkC4KFwdFmyfcOxi/loq2039y76fzZPrPCd2nySM7",
+	"v3rKXJyVUE+qwSsDBck+vnqOnh6dnaaswq1937aTlbqVOc8BGCaQ5GjKF3Evc6lj3ezb65WtnTbV7B+l",
+	"y7Vdr47X3vltO4RAKQ248xuXVYcTbM5vSWhU5DYaOimeiZJjynYqqD4iOkU7rek7b/3dJ7dtHUiDKEO/",
+	"kOjX9GqPe2en2y9303QP9zoPdNwIhJxsFnWzd9lzmHMH8eIA3myf/F1VxHkXzUa6nkZcF8det/k8oFCp",
+	"LrVLh/1VRoq+g7ZXjhY/pIaTPPKmmbjb1eMcJcKiBjstjWufJ5FtEK0Qr6DwKBaM+GtDpwrPwaDpHfXd",
+	"zYc0KioXiGBvapvpQufdc12WjnG2nPFI5z9RXbJK12PIVS8uKnW6xmCW3NbK9UozxxAL4XibirY/+UKh",
+	"SQJ2q40YUFobGYWhjQIqJFLsUGd6IfsobATkgGGBhlMSzFCnI4gcogWPAl8HhmeUulZ/fWGeSkGDVfdq",
+	"VTBdJnYO/TKMaBdy1IZtNJxyIcWfvS9ddcTqD4z75NLIhu5NLDWurrqUH3CRKROd44l9HUKXy4ErO6hH",
+	"Udm2UnBg2coKlxZgVvPqj7Ag19Wjr1eUjY0rOxVVzo/ZKpjkNAkntulqBXfh8TVNlLWtho2pqc56nVzk",
+	"3KWcz4OlummA3hghvmY98wCz6ykW03r5For1T0IezQuWb2tSIHiA+IpAFvmSd7PKe+EWoVvTOzteTloq",
+	"nY373iFZH5avpHr1CPgsHFgbBS/x+gBHRdWf9JN37dYChyxXlbhyivazLHNP07+7XWWEFE87off45JMd",
+	"cyb6peSmfopXv33Bt9e64hj8mqLb3jpY5FRjK/xkUfLRehBUjuziu7CYckFMCb8CN9XqMZyMq4Ix9PWg",
+	"twTZZ0zLEcjF0twnNoJU366TlRXm9HaZ36t/9HhF1cDymm7O6kvIK1/eYmWJ2YEbu66Tu8CqbJuCENez",
+	"gyZEty8pzuvKVLQoreCIgPv5AtLIHF3OVgDNycm1TPi40PyfIcApDiVAS4jcB3Ci1muyt94/f41wKOkY",
+	"ZxLvqyQC9qsVkx7q/NmhqcqrFNw5ZSxDNhWybB8qwv7wOFdEI7PJMRs3TjjTf2NKcCCnSzSmoUhv7w5q",
+	"b6yPIQCTqUQzLiQ6Sbe/WdH8epuSwOvP8DSdKZ0p66tQY0jmXFDJwyX6xaZP/6poV9FqSCZUSPUT96j6",
+	"IT337dOtT7YuM3JWUGWkcJnwyPpORFXOo/cYciAOj3LVUdLz+BAFgUn4sz2iDG90SxKyXAnNtSVZiiqj",
+	"FAb+bLXJW1cSe/ZQOYUlVeiqFD0prnWSr0GQqX+SK3hSs87JhokpOSSwYYLKlmBh37ks9wU9qvfN+kGh",
+	"SL0mdI+h59uDQZU6TakeNXSpfObfGZS5N+Nn7TZW+0FL1Z3evUfZmGqPaKpOS6bdoqvqI7toq3A0RXlD",
+	"c/+GKzt55EO5zSPbBXI/mjZeFeGd5VWVgNNmCW9b46Z958b9tMipXvfaBkn9DEiqcpvYTfj3D4ezarXr",
+	"2qIbv/W2fmlQVIOiGhR1vyhqPTDaMJN0a2R0P0mnDT5q8FGDjxp8dJ/4qLFLNYiqQVQ/D6JK+uplCPrV",
+	"c3R2fPIUzfUTSPeKMy09EUZCqnkgj/skaZJr2hmad/KIZl1DPgtkrjJ5iP3V7fggqzMMi7JALvU0Z9ib",
+	"UkYgGyWed6Z5Nw6orwPu9LfWcHl4qGYZcLvdd1unOYM8ZUJiVnTXPijQZViR6TaY7ddoQr0OMhu9zocR",
+	"Vwr9VtZVBAs01Oc8zBTH2P6g1b4LiWWUzjk/7vXWRQVKKrMNIX7DPvqoN2edN9PymORlPOKRHIwCzG5q",
+	"JVYYX7yeTryYuBWjc6iWpJM9L7IVK7WDMiLqBnN6U+LdbFNt5CX2pgi+MkBDfjMEsL+YLhW6zkSYq0XC",
+	"rG9gxdAXVf1jXf5EctIZOM9vdAmLiOFbTIEhZmiN1zuV+BjMthTvNEzdUsx2vfL2n2bd/z7TrA8LxZSF",
+	"V5u1Dfby9fLj/NmVql3ccLh6tl22v2+s7i+wMIWO/PtJKU06EO9o9kbRzVxuRdnpvOp7KeKwRQOH1M2o",
+	"RNdlbMO0HgEPn6GyLyuo90WMfupRL88Um1DcinqdRUhXk7Dapx1gztXWD7iR155OGXJGOlwlkZ+mM3Yq",
+	"AagMD1jTZs/jsxnN1385GR96fTw665yOe6RzrP7fGT4+6hzjnneKR4dezyfuPkTR6ubKOlMFiyx/ef77",
+	"PzqH/aPjARIeDkjc3jnAEYN8/ZUgy0C23Oyf+UfjnndIOr3RGe4c45NnnWfjZ6Rz6Pe9o9ExPhmf9tbB",
+	"p90kXGUughshGG88EF/bEHC8TanVZegnIYpV1+gyms1w7YbKuDhL/J1T1A06Y6RxxGO+ausTiQsTaGrc",
+	"yzzCBzsh6veKB9ldMl1zhX/MK5xuJpjzyxitUIFPZNDnykYRD5GAclJiyXY5ick0c5abZit1Ghk+dCbB",
+	"sdPLqNKKM2aVfbRdrNRy8WHi+08rtnrcMKjeIalNw+lXX7K9h8s/AnfZj3GFN3cbPOIrDbms93ivtyhx",
+	"XOWer7nCGwZ2rrvBew/c/CHvcC138Q96p2tFXmx9x6sGDzyqO7/qPu+2Iv8KGFxNDlUszO8sYNOAqnUc",
+	"6Z4Cphq+1PClhi+Za30Zu89q8KMC72qRM63EgVbEXbZvfF4SR4IFogwlZR4HqLQvOhhv/hAkhFAF+HDb",
+	"iX+5JOEt9ciFBzaMNAHupNd6ff/GzluyW49f/b7s+Vuru7CAjFq1da1dFIte0e19BbXpq7x3kqtOKpWi",
+	"iLKkswEdbHD2Oztvp+f42hVveK7/zHi01Z1utVv2pqVnl3Zc22cquK3v2q3SFvQjaIBtOtEDRFHyaxwQ",
+	"ItENIXMTIcUj6bSoX9eIPiOpFYoaznkQDAdlIXvQbgPwlshih6aT/epO9kUu7wGiEvmc6OBw/XymwOVu",
+	"u96nJ/EW+wSNlrByQcLbTAeTjTvjp0f5g9G/IoLwjLOJJmBTBzXgE93RSO3CiAjqk5IQze3a6z+I/XqX",
+	"vfjzDjFGFkRI7Rc7t01whKRBoFvhQAgJ6HK621dlN1mNjv4/ZWt82J8NTeCGecd27k25s+6PBDosBDem",
+	"uPU6tlwrySTDLtMz+qwDKyWiAkVCac9jiMXjUJxjirXerQgwX7d3Q3ZbefLHa9jv5ylhaupC8jnMU92a",
+	"c4QNV4b6Ipsz4lppEMVMM05QEdHI5zNMWRtFeUa6HaM83IZH9bM30b2EpVfnY6FO7qIOqFhJmA/YXCgu",
+	"zVlC3WioeMVwYAK/1T/0dZgHmIkuGkLMRPy75uuW1Wu4hAVakCDooiH2Z5SpYWEv4x+ceH01L8OfWu2W",
+	"jceA99IwzzxYA+V95LI+E/mdL5xbhZPYkTQjWUv6cdxJ+gagcchniPEF4iy5DdiWos/diGc7vxFKdvNb",
+	"Ega4QCFSq59F3hQFnE1IaHALcHQ9cx18CEuBrlD/4AjOTCCM/EgX6m3HqV7Dp/3edHiOhj0xRJDBKKdk",
+	"pn7mLNtisX88TUfLHvVrFbY3Syq9F4bF1aOGz0oPoAKJKV+Ynn2lwH93gHvl2a2ivD+YpIGO8lT0xMMb",
+	"kSIydarqf0uCouKpHu0msGlMFRHNQ1oU15REHT1DU/IV+8SjMxwgn06o5koJ8T0R6PL3i07/5BS82JIo",
+	"FDal3tRcMXsqphQ4FmjMI+ajEVErFtnGDq1n4z4+PvSe1goKdVeTgjRFJPevJGW1hqViwot7wU34Ybd/",
+	"2u2to43i1k7A0MEir6PrvTDyM2H16k/rTtME+Oe+Lv4KqGlZyYWchEToYWZkxsNlZiD98DrltXATbvvd",
+	"3uotyB1ZUmHR2VmzTXZB+dPTqkEUUrm8VPLZZlDOKCuxHgyff/zjxfXFH59+v/70/p8v3+mkCSM8FCmD",
+	"/8RIQ7UhIPchFxusDsmiplKCeUhJu1JTReazBrKaNMCUYIebtGCJcL9AtySkY0p85AUUvC+K/MbUU+Iu",
+	"TpJPYOOLd5e6QS4F8T3h3G8rDhMSR6kFLIrtF59fVFqiosqy/Vy7lYBR2haMAL3V2F14a7uz3GTgO8jt",
+	"0i0Z8szQJ0LRLYKsGi1rNJziY8cyGTevaeu9923aJaA6XSzftikNIyYUWUCXFM1QZ90rdsX+9jdbMv1v",
+	"f4Ny6fCFvym14G8OAcXkoHbbslrmowmRaPjtqkWhPvlVa4D+7Ha7X+6GA0CSUH0BVBUYWE4pm1yx2KSW",
+	"0NZHo4FcEqhyznygUGasYdDGRLF6odcGPsYZvyUaecJnQTnSNdeNc1FrS4rZXekahtqtSDwcCaIrQsyo",
+	"lMT2itAtaQU3+/KB8HmgEx/ndE4CyojaI/NsAnHlNOTRRO+ONtkVbBvQiBG06MJ+hIorZnISdSsWrFS6",
+	"gLQRnmC1mExlirhrkNA4XLezYc5KsO5zE8Z2l1D3opUIB4FeGHoJWY3gix1CvyMPsNqBSen87/8Izobo",
+	"F5se+msXDSFNbQgX380KPTe/iCEckS2kYfNJQfK2rxjSp2+ySv/n8v07ZJwBiDJDsybcFI24v+zCLOFT",
+	"sWcY2ApDw5ef8GTYRZdELV87iSEd8fW48zZpkwzEZdQRpbrbThh0jBhXQ9iQZvWkmmA8DmVoROSCEIZ+",
+	"OT7s6xNdUEHUNrwed95xRuxIXMENuBCYiQUJBTrqHcPkh//uvFLE0bEGsPhhMedMmObiZuHmqGwHKvgU",
+	"8QFk64/54fI6jNjfFZw3H9L0BNZM5wqMImloQb/4WTeJGKD+2dkQTbW7GXk4DJcI+7fUI5o7ZDsWq5cv",
+	"4iOZ4aV5Z/jvjsmN67z2h+fmhgV8MlFX7obMneIqeoM1nSb+fGj1HFCPMAEAwrpD5tibkk4fhDrUVYjr",
+	"ICwWiy6Gn7s8nByYd8XBm9fPX767fAnvJMmfraw9o+VAiJaGDdBFizA8p61B66jb6x7pyslTEO4HeE4P",
+	"bvtgGDlwG01MSAF0fcVD03RKxy/Y9hOwrfOQ22sIRsMuuuSh1A1aqA/8TZ82wiPFzM56PfRP+hv6BTJP",
+	"0Wm71+vFn/xVbfVxvz9ADIehaRCob9SYBkqiw97GbcVf+61B6wMPgudJx4c5DvGM6AWV1MdKHjl4mZSX",
+	"ad211z5u+ytVefb1WN0juEZVHn9Lmb1IUKfLXiM4l36vB0oXZ9J2O3aY2n/SQf/GxAu+vjJLjH30QMma",
+	"ePcAC4KNZm0aePq1u6Lu7yAvE8EY0NuUUdFcVTWSYnhlI5rHDuCZu3Yry3XWvQdPJzurpnrUOy7BJDGH",
+	"tMZvW6ZF3WGg6RR77KoJHeuzKZpDfIYHv2HfZtzCK4frX/mDWR8s8fVLR+tfesXDEfV9wuCNfn/9G2/o",
+	"jMqXXz1CfD3OSZX1vFaSjeFAv3BUaTU2x1mTmc1+al0EgYPywDWtcBYUdJ8IUEWD6Gvri3qrkHEdfLN2",
+	"bp+Ju4PYCVzO0cDjETuEkwAvhfkFnbAEZlp6LeE775Kx6nIec3tevLv8gOX0x2IozrbUYympFwsbIWri",
+	"aNu6SaAKg/YAB6cub8Nb7oW36HWufuMdl68UPn70zMjYP+DeOraIP7+oe+Zo7n9+UTcp4V0JvWb8Chtz",
+	"rzjGJZn4SjZmawBCrLxfZNLgtyQMqU+EVvN0kSyloPkEcLRQxAsGkqQ0IMDkWC1VABdF7IaBVZgRdAwq",
+	"QCFHzNU2bDijyxkLtqcehyz8QMMpG075yDmlpdukRunOWKZT42U1rywJ66+N+pyA94a7udwttTH1+Frm",
+	"1YajNRztkXO0jw43qcbLRjZNcs5FUQhnEFi3BTLVLIHWXWN3F5naezAiVm9Y9qSt3SGZa/ub5BMipyRs",
+	"O4ZpoDr7/BOlafvkK6LsilEprL26i95ycHdhhoZvL/59/fHl2/f/unhzOUQk1xXWeIsSZRrGgQJRlLPr",
+	"OQ+ot0RDXTFqiCTWXqUxmsVjcEaumNm3NnSRhnkO4z7CQ+0dUv+O/eSQcxOvvIhRQ3Pq32DH67LoF+Hy",
+	"Y8Sq8FpbBATqSWhmC5fxN+4v98RnYUnxna/MYzOvpTzHMozI3b0JCjMT3d267vzNWznxoE6bEl9X7wMS",
+	"1P4E3bRY9ysekYx4MK6DdZzePrYbIfEjsfXeyfoX3hI55f47Li+CgC/s3M7Wv/ics3FAdXzJ8WEFAXIp",
+	"cUD00xWW/onzNzicmBdOqmywiOaaub4lPsXQifN7Em5uGEBWmAG3RILckhCnZIqRP9rj5oi1uDwOSLa1",
+	"PqS0U+izySwZBmpbhjpsngrAR2pdSlic63tMZRsN31B2M0AhCf5+1WLkq7xqDVFAsB8XYVZ/RHM8IV00",
+	"/HcH2sJ3nvOIyaHxHyOm60qZgL45nlA2KRIbb6iQG3uTEmz/vxEJl1UkyB4dUC90mcYqjwJ5Vnnw/Xgs",
+	"iHzEaog5AnWMGelSraqXwW/ZVIUSjcTSfUawKHpdJxrgme1FivqAQ+/r3oZH9ZM/mjS6b7+VIrGYAFzO",
+	"aP/0BQLbNNJPMxmd7/E8KWP748BTsyiT0VId32Xfe0CAGvOAupMv4hIvwiUKIzZIA1G3CO1DA9K+vs+P",
+	"fSOfF+5YHQvPG67XtJYz2+fu2o2K8B2pCA3orwn69ZWCSOas1coRYi6+P/hG/TvNAhS2LEgGssh+xn0y",
+	"RL9AZDz3yd8jZgJXh7+6JnYF429tgJ/WASDoU4ps3paNIkvFy45DPrtiEB/KGQTEwls6cFZonuvGzHbN",
+	"bHg4n2I2RGMegrvTmdEAIoQFRP0e945hOvBRyIo3nxRXLIyYuvLnSE6pQDgQPE75MTO0AZNgvbLrjVM2",
+	"Mt5XrZh0jakMbGchlwSqcQ9RSMaRIAKNuJwWaS0a6m8KKD4EmP2ORTVnxItqLovq7gruk0razDao5/vD",
+	"DSm3QSphrjFg/fgGrB9BurxwGBzioeG166RN29qP0gzuH0Ruyt0uxPvxLjnb9+CM3TkrauJ2G9NHcrX/",
+	"UeUez623M9+R7enR2ekAsSgIYqiGTc81cCfekGUb6fxE7dXU0W1tk4Fjay8WhWeoQTflFK946FXCIg8K",
+	"mL4H848uCFyb+ySvufOBw+8AOf33w8/tRzFMpQHmWJryB0nhog35fINJG6dqY18BMfk2YVwVxGVUlHqn",
+	"SwrPQyJM4qa6o5DcaYSgNUggSO/326b+BZgtQMByRtSPeNlFb0B6ql9meB6L0VROLvnqkbl0CgLqCYAJ",
+	"QwnfJ8LkO5t6FHY2cc05xU4U4L8hZK5+pqHultxFKYYDbbDJVypkkRTX5ZsbMf7QYtyU0a4tb+L3GmHZ",
+	"CMtGWDbCsoKw1DyjtjPiYEqV5FuWRh595uGNgCxkpwa/rQgwgRhbyXmRFEpsTr+bMepKompCw97OykE4",
+	"z6NQ8PA+7Ul2imKTmJpsw8OKsTU25PkBg2uaCJmtzEQx1ej7ZsuRxFe8nSo7W/XCJ/ndB9/i/75e45d8",
+	"YfAplBCxFeNsSRCT/VOIRJn+9Z3TU3ofPCD+fvWkoPtBmt+1ubqBag1U+yl8bZ/wDUml4fDxeEOTQxmn",
+	"jHMkcRASDAWs8jk3Da9seGXDKxu1tlFr48QaYIkp3ix5fS3XlO04+BbPbh3i/RcOIuDkYJ8lgSCIL+Ik",
+	"0Rm/Jb5JsRmGRGJqS+/JKVmCvbiNIsYXJbj4Iwko+yuiYvpBz2xPvD5X7qIqzwfL+VuoWhdWU8LVHvx0",
+	"0uS9OmB7hNVFSua1QrliSLaRK41c+Skw+D/oLUHR3K1Vik3dzBBYb92At0fKWb+PCLj9M7ZHGgsX11Fu",
+	"QuHupXplUtDoiYhlHtQvjq2cmPloMeUaf4HjvGbM3KXNUZjQW8IQ1PE9T8fPcUa66AJ+Mh2HmS7UrY/d",
+	"5UO2pK5Px2MSEia1hx5q7/bO0BB8/tee4ebDKxaxgAiBhmMeemR4ntQSgTIc+uURl1OovU9laVzeDwIV",
+	"K8cX/CjRABDHAoenlYoa/LTw1X0E9+12jg8Yt9Ag8gaRN5ae7xD/XxIddWe6dgjKJoGRjqKWBf6TDaqj",
+	"qcYHkGdo5fgCMym6SIk4yA0DQ40O+uO2m5kOlsehhQ3RfGAtP9qwn7MNmY4pxbW0Gun9fUrvzYRiIw8b",
+	"edjIw0YebltSLDaBPRForBRWoVt8rZKLBe4PIx2unSlWd4VUCv5Br2Wiv094Un3MBN2Drhs3HioNFMrJ",
+	"scdnvmuc4Y0zvBEJjdPCCRya56qzbxFBpMvKaINlUpob8RDpXvhKYRkoOSChcnJRcpNSWgSRbW3j9AKC",
+	"Q+hJYXtZxGlOTnbTheQz6kERGJ2+tOBorvsb6taI6mXdU053iJTT4hLvFw0jv0/95CImkUtDEjXYeeHL",
+	"d3eNAGoEUKOTNDpJaTRWgcDbJCzLbT1y8M35177zEZx2GfvKSkpGaFSLhrM3nL1RLTZSLVJNlx4yLaFh",
+	"mQ3LbFhmA4YbMJwFwykWXQ0GTwkO5HRlt715yD0ibOFe0UWXeJmwcN3+HQzrkoekJP/+dz3MvXGwS4ll",
+	"VMf+EL9Q7GA0WwAFgukt6W5ABekT/ZLuQHBLGBGuF0WQ8JZ6xJzSjMiQem5XltwOvzWPrN1iSb7Kg3mA",
+	"qbu5rUFrrNjdtU3WR8f9lrt3JtFfyBC4afE2mWnueHfMyqxd8UPIZ0ROSSSQWgpS2h+WpVtXoYv4d9XT",
+	"ZotO5T9Oc5h4EzZtD5OktlYsYpGQUdMi5idtEcPcm2eZjfPHdW1iNk+nftRm/3hZtVvF5N98wPAkhyPU",
+	"X0DTMGbPm9k0jWl0zKZpzH6axjBHLhWKtTSMXts65sJpyW4KRhmd0ySyRQJylHQvFF9D6ePeGUQ9x2jb",
+	"NFBuI5u05GHhYZ/Y7HZ8Q3TA9Ni0TzYNl6tFeek+K5tL5AetOPpc78SPYWvcuahoGq40DpfvveGKYk5V",
+	"OHN5zvnmrO1nbLOyFyYUn1TTbKUxIsTNVirc6YdruPKdAqLvwz5St19JwYv7SLje3fx+JOtNUyi+AZ6N",
+	"2/oeu6pUkYtNZ5VMZ5VGXu9RlNRumpJ/s5GIjURsJGIjEeu2TtnEJL/fBioxa2haqDQtVBrjz+5aqMS3",
+	"uLSJSu7i8zlheE67lorLbMDv54RdfHj9P5fv320VeWk+rsZsDVpH3V73qJUifez74O3DwYdQzUJSNYrC",
+	"OzF5a5tUGX2bmcZsaccRhJ+mVKR8QmZLiiMG7fYu8SyosL3/78XbN/W21344ib00Qw6Q3tzagZf3vX9m",
+	"zcX7Nw8wUI+NhcpEcgDlx/HDXXShw4rbIJmgTFacLgD2aLvtwsTQSB5507bRriibRxKULyoFmvMgEEmo",
+	"DfZ9pe6Zu3bFftGG0tFS62y/OlW+/PPESZ2uiknGY+JJXX0r5NGc+F00VEu8nmIxHer7q2t66UcHCKMR",
+	"KLVWtipt84qZiFH1B86CJQKKgApeNCAwfTNUyhyv5lBorlWbXFcG570r+1amflMbEYuDyopI5rUHVKNg",
+	"n2tU29KPFweRB5g1buhG9/m5dJ9YiHyGYsaGNWoe7XM3MUULhkSIZAtF/Rjx+7kyIfXj+ONX/0VCExn+",
+	"E8X+5zZw0xyAfGGYitpYvuZAkxTwsyYFFNCCw9OKuNi6NIHt6xU97iqm2eXVThso/8LD4sQsM9l8QU06",
+	"wT1vbpNe0KD/Jr1gP+kFeQm5VkCWKAA/UObB9kK+yUD4bqRLk5HQZCT8IBkJGzDzFX3xtmaCP2Ouwr2w",
+	"q/w5N0kMjdEjTmLYiA08XFrDd462vi97Tt00ghUf2Ee6w/7m+yNbn5rgzwb1Ng7Qe0yH2EzCNgkSmQSJ",
+	"RvLfo+SvnTBR/oVGljaytJGljSzdNpFix86H/eZY5LhHk2vR5Fo0Nqrd5VrkuUFp0kU5b4DuBKUMoN/r",
+	"Ic48opGvOlZ18wOOfeKjXyhDM+4T5IWRP4i9jgC7bXntXzXKBUQs8FIYlOxNiXeDxpgGxf1k/qHoR03s",
+	"Hu+mGq46NlLPU6hyXXDx4GNQshx2oetQwT5yY7nc6ezfcYmALM71scMpmSMzZ7jsrsywSD5fllURs6VS",
+	"0ht6wJ+HSO0YZRFR45JQk+Jcvc8jAYGsiDCf+OfFsa8eDkMKHu6yENaEK9cVTP+kzP/fiAAzriDFKj96",
+	"4UleqWn4JWXVmob/wSQNGinaSNGfO7w1PsZSQWkRcYZLHXyz/3lXyrBeQrJX4sGLRXXbhtIrCQkachfZ",
+	"vDGsI+xt9I6N8ldPDjnErg9L5aOhjLpcy75YtRdQ7Vj7+2cFL4jENKgl/zIvrrz1TTj8z8cv3rPk/G16",
+	"jUA2q6cOw1DDKUhcnkT6FmLwsOJJzphTLhLLmuYUEv6mI/TQhN4Shjgj59ri7VMf7M1gQ1ZPMIXVdXCh",
+	"jyLmG8tcGAUE7NcvXr55+ell94oNbyjzDdOh/jBjVBcypB7wM8khFCFOy0UfAgwNz2B/MEuyW9HQLHqo",
+	"BhpCEm0hI/uoH7s3ZlbdBF3HUv4A5up44+omo+ZevMe2xCYRVqhna6fPmrcKlC3r6OGhpkQ/XF6HEUvn",
+	"FjQBio15uTEvF5mXP0QyxdfhIuEgaKMR9m4U15/yhZIIS7QgISlNcnW7Dv8Y2a1O58yfuT+Vsw2bZqe6",
+	"XU6r6txO+78mI/WnVdldKnBYT4rZrEtC3abH7qMOWnAWVjvxtOjdBwxUSHGITRbRpJnew4Y2qaUNWG9S",
+	"S/eTWuqKunJJl0XaP1Aa6TZiukkgfdRyo0kabZJGf5Ck0WpsujxPdBsu9zNmiO6NH7kH2eSDNiaHOB+0",
+	"6g1/uBTQ7xYpfS/WlLpplIWv7iPhc7dz/NHsPU0ySoNMG2/hPSZ2VhaVTS5nJpezEeF7liq18zeL3m0E",
+	"ZCMgGwHZCMhNsjW3sOfvNzPT4RFNTmaTTdLYiXaXk+ne+dIkkwIOIBUvqRY1pz57S8K4sQ8NkSBeSKTY",
+	"azxdSYjcJz3xRxAcBzN5h2ek8sPPtR/0Edu+YZqbxtxp+VSRJ2kCbMLsfhpe5sIZ7M8oK4EzEIUn7S23",
+	"LMz8wQ28y9OUzn5GU66UbIgCAD7V1uq77piGxJQvwB+MJ5iygZNprpRsAWk3l79fdPonp9BprIsu9HSU",
+	"2q446RUbznkQDCFnWY/zKoi+IsL8Oacs6ac2NHEP19QkuywARGGBAs4m6n/d6AjFMvUCwO4QCA5884qR",
+	"2VwujZ1ea1DamW1Tbc7RUGfWoAMbaAGY7v/MuE/+zsP5FLOhml1ZUrIOCNHH8UNFK2qmWzdOMf3WAyrk",
+	"fzAqRER8w1crL+B16q2aMYptoDol07G5Pj921OLrfWyxiVo8d5iQut6UoSGwkmETz9hYS5p4xt0Ahjie",
+	"URoJlsMMicKzNnjxtXRDE0dL3Zp0HnKPCIGwhOo0GlCMljrwUE5t21PKNNPkzFeoQaGE2EZiPxkQfAsd",
+	"T8kVs5Jfx6dRUZywestvNhTOj8sUf38KTF1hv1JHaaIHm+jB748paraxiim2iy0/7xJbj9JhDAQstuvu",
+	"lyt9D7GCu2c3jzQwULPCJirwMdxtHTRYFe0chFxiuaIaSKHlhJFFBetJF11qSzAah3xmc5wXPLwBV9GQ",
+	"35IwwPMhGDxI2EaCXzFj9KBQZcTDTCmf0EQeKCrxEQOwMsbjYU8M28b9ZPQp+ExA8I3SWSFZnDDfIrRC",
+	"JAX78CMgqXuxm+jtqsvb4rceNJBBzWHXOn3MBc8zFySt2ccJS6A4LCAayNcWlybcocGaTbjD1tKP3sa4",
+	"1tSw0vewTBbemjbvia8zB2RtJ/h7Y1Fx6/nK3Cl5o5AzCRLekvCJQGa13Q1ObkWBVTO6LQWmRysutpo9",
+	"y5BgP32U8LIWu1EYtAatA5Br5lu5yBMl5wn2ptZR8kRof8t7OEUegp1FoF8+EsGj0COXRL5m80h+CPkt",
+	"9RXqkMs5QS+/6nVe6qn+qrixgq+tQWscRF9BFOf3NU5dNSsHT9EgDhPFQtAJIz6SHObYRgryhNQnOjIU",
+	"wlaJ6KL3LFgit36xM7wdo2wKWOKAT9QMkgPMJNYaGGWns3q8ouLM+aHf4RkRc+wRJ503O2xIxgqscVte",
+	"Z9WozH6vaDDjGU9X39hisFTEQ364t5gtbW29xKg3DzBTZ2lgLGBKSJXBvjH5SayYzgh7N2tO1NQpKjhQ",
+	"4EyAZAVlkyChsDaaEz4PdNXOOZ2TgDIi2mhEBPV1FWK54JYOPc7GdBJpNrZ6MoYZ5ufyecrjSBJF0G20",
+	"mCqeynyouLzyozZeLP/VDyEfqXnPiAypJ0xWNxVOGb933LBvBkLG+azlI3df7v7/AAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

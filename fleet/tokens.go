@@ -1,0 +1,317 @@
+package fleet
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// Roles of tokens. Each may do what those before it may, but for RolePoll everywhere and not on one cluster only.
+const (
+	RolePoll  = "poll"
+	RoleRead  = "read"
+	RoleWrite = "write"
+	RoleAdmin = "admin"
+)
+
+// MaxOverlap is how long secrets from before a rotation may go on working.
+const MaxOverlap = 30 * 24 * time.Hour
+
+// maxSecrets is how many secrets a token has while rotations overlap.
+const maxSecrets = 5
+
+// KindToken is the kind of managed tokens. They are documents of the log, so that a revocation reaches every process
+// and a process can authenticate without its store, but they are no part of what clusters get: [Kinds] leaves them
+// out, and so do batches, plans' hashes and restores.
+const KindToken Kind = "token"
+
+var tokenKind = kindRules{
+	name:      KindToken,
+	noun:      "token",
+	empty:     func() any { return new(storedToken) },
+	normalize: func(map[string]any) {},
+	check:     checkToken,
+	bound:     func(any) int { return 0 },
+}
+
+// storedToken is a token as the log keeps it. The API shows it without the digests.
+type storedToken struct {
+	ID          string         `json:"id"`
+	Name        string         `json:"name"`
+	Role        string         `json:"role"`
+	ClusterID   string         `json:"cluster_id"`
+	Description string         `json:"description"`
+	ExpiresAt   *time.Time     `json:"expires_at,omitempty"`
+	Secrets     []storedSecret `json:"secrets"`
+}
+
+// storedSecret is one secret of a token. Of a secret of 256 random bits, a plain SHA-256 gives nothing away.
+type storedSecret struct {
+	SHA256    string     `json:"sha256"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+func (d *Document) token() *storedToken { return d.value.(*storedToken) }
+
+func (t *storedToken) view(d *Document) *api.Token {
+	out := &api.Token{
+		ID: t.ID, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Description: t.Description, ExpiresAt: t.ExpiresAt,
+		Secrets: []api.TokenSecret{}, Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+	for _, s := range t.Secrets {
+		out.Secrets = append(out.Secrets, api.TokenSecret{Fingerprint: s.SHA256[:min(8, len(s.SHA256))], CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt})
+	}
+	return out
+}
+
+// Digest is the SHA-256 of a whole secret, with its prefix.
+type Digest = [sha256.Size]byte
+
+const (
+	secretPrefix   = "frs_"
+	secretDigits   = 43 // of 256 bits in base 62
+	checksumDigits = 6  // of 32 bits in base 62
+)
+
+// FormatSecret writes 256 random bits as a secret: a prefix that scanners of leaked secrets can look for, the bits, and
+// a CRC-32 of them, as GitHub's tokens have it, so that a scanner can tell a secret from a look-alike.
+func FormatSecret(random [32]byte) string {
+	digits := base62(new(big.Int).SetBytes(random[:]), secretDigits)
+	return secretPrefix + digits + secretChecksum(digits)
+}
+
+// LooksLikeSecret tells whether a text has the form that FormatSecret gives, checksum included.
+func LooksLikeSecret(text string) bool {
+	digits, ok := strings.CutPrefix(text, secretPrefix)
+	return ok && len(digits) == secretDigits+checksumDigits && secretChecksum(digits[:secretDigits]) == digits[secretDigits:]
+}
+
+func secretChecksum(digits string) string {
+	return base62(big.NewInt(int64(crc32.ChecksumIEEE([]byte(digits)))), checksumDigits)
+}
+
+func base62(n *big.Int, width int) string {
+	text := n.Text(62)
+	return strings.Repeat("0", width-len(text)) + text
+}
+
+// Holder is whom a secret stands for.
+type Holder struct {
+	ID, Name  string
+	Role      string
+	ClusterID string // RolePoll: the cluster
+	Actor     string // as the log names it
+	until     time.Time
+}
+
+// Expired tells whether the secret has stopped working.
+func (h *Holder) Expired(now time.Time) bool { return !h.until.IsZero() && !now.Before(h.until) }
+
+// Holder finds whom a secret with this digest stands for, whether it has expired or not; nil when it is nobody's.
+func (s *State) Holder(secret Digest) *Holder { return s.holders[secret] }
+
+// indexTokens makes the index behind Holder.
+func (s *State) indexTokens() {
+	s.holders = make(map[Digest]*Holder, len(s.docs[KindToken]))
+	for id, doc := range s.docs[KindToken] {
+		t := doc.token()
+		for _, secret := range t.Secrets {
+			var digest Digest
+			if n, err := hex.Decode(digest[:], []byte(secret.SHA256)); err != nil || n != len(digest) {
+				continue // a digest of another sort, from a newer version: it opens nothing here
+			}
+			h := &Holder{ID: id, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Actor: fmt.Sprintf("token:%s (%s)", t.Name, id)}
+			for _, end := range []*time.Time{t.ExpiresAt, secret.ExpiresAt} {
+				if end != nil && (h.until.IsZero() || end.Before(h.until)) {
+					h.until = *end
+				}
+			}
+			s.holders[digest] = h
+		}
+	}
+}
+
+// Tokens are the managed tokens, sorted by id.
+func (s *State) Tokens(keep func(name, clusterID string) bool) []*Document {
+	return s.sorted(KindToken, func(d *Document) bool { return keep(d.token().Name, d.token().ClusterID) })
+}
+
+// NewToken is a token to create. ID and Secret are the caller's, since they are random.
+type NewToken struct {
+	ID          string
+	Secret      Digest
+	Name        string
+	Role        string
+	ClusterID   string
+	Description string
+	ExpiresAt   *time.Time
+}
+
+// CreateToken adds a token. CodeConflict when there is one with this name or id.
+func (tx *Tx) CreateToken(t NewToken, now time.Time) (*Document, error) {
+	if err := inFuture(t.ExpiresAt, now); err != nil {
+		return nil, err
+	}
+	for _, other := range tx.base.docs[KindToken] {
+		if other.token().Name == t.Name || other.ID == t.ID {
+			return nil, errorf(CodeConflict, "there is a token named %q already, with id %q: rotate or revoke it, or choose another name", other.token().Name, other.ID)
+		}
+	}
+	return tx.storeToken(t.ID, storedToken{
+		ID: t.ID, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Description: t.Description, ExpiresAt: inUTC(t.ExpiresAt),
+		Secrets: []storedSecret{{SHA256: hex.EncodeToString(t.Secret[:]), CreatedAt: now}},
+	})
+}
+
+// Rotation is how a token gets a new secret.
+type Rotation struct {
+	Secret Digest
+	// Overlap is how much longer the secrets from before work, at most MaxOverlap.
+	Overlap time.Duration
+	// ExpiresAt of the token from now on; nil leaves it.
+	ExpiresAt *time.Time
+}
+
+// RotateToken gives a token a new secret.
+func (tx *Tx) RotateToken(id string, r Rotation, now time.Time) (*Document, error) {
+	before, err := tx.Get(KindToken, id)
+	if err != nil {
+		return nil, err
+	}
+	was := before.token()
+	if r.Overlap < 0 || r.Overlap > MaxOverlap {
+		return nil, Invalid([]Problem{{Pointer: "/overlap", Detail: "must be from 0s to 720h"}})
+	}
+	if err := inFuture(r.ExpiresAt, now); err != nil {
+		return nil, err
+	}
+	if r.ExpiresAt == nil && was.ExpiresAt != nil && !now.Before(*was.ExpiresAt) {
+		return nil, Invalid([]Problem{{Pointer: "/expires_at", Detail: "the token has expired: say when the new secret does"}})
+	}
+	secrets := []storedSecret{{SHA256: hex.EncodeToString(r.Secret[:]), CreatedAt: now}}
+	for _, s := range was.Secrets {
+		end := now.Add(r.Overlap)
+		// Neither the rotation nor a later expiry of the token makes an old secret work longer than it would have.
+		for _, other := range []*time.Time{s.ExpiresAt, was.ExpiresAt} {
+			if other != nil && other.Before(end) {
+				end = *other
+			}
+		}
+		if now.Before(end) {
+			s.ExpiresAt = &end
+			secrets = append(secrets, s)
+		}
+	}
+	if len(secrets) > maxSecrets {
+		return nil, errorf(CodeConflict, "%d secrets from before still work: wait until some have expired, or rotate with overlap 0s", len(secrets)-1)
+	}
+	return tx.edit(before, func(stored map[string]any) map[string]any {
+		stored["secrets"] = secrets
+		if r.ExpiresAt != nil {
+			stored["expires_at"] = inUTC(r.ExpiresAt)
+		}
+		return stored
+	})
+}
+
+func inUTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+func inFuture(t *time.Time, now time.Time) error {
+	if t != nil && !now.Before(*t) {
+		return Invalid([]Problem{{Pointer: "/expires_at", Detail: "must be in the future"}})
+	}
+	return nil
+}
+
+func (tx *Tx) storeToken(id string, t storedToken) (*Document, error) {
+	body, err := canonical(t)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := decodeOwn(body)
+	if err != nil {
+		return nil, err
+	}
+	return tx.store(KindToken, id, obj)
+}
+
+func checkToken(c *checker, d *Document) {
+	t := d.token()
+	c.dnsSubdomain("/name", t.Name)
+	c.text("/description", t.Description, 1024)
+	c.oneOf("/role", t.Role, RolePoll, RoleRead, RoleWrite, RoleAdmin)
+	switch {
+	case t.Role == RolePoll && t.ClusterID == "":
+		c.problem("/cluster_id", "a poll token is for one cluster: say which")
+	case t.Role == RolePoll && !c.next.Has(KindCluster, t.ClusterID):
+		c.problem("/cluster_id", "there is no cluster %q", t.ClusterID)
+	case t.Role != RolePoll && t.ClusterID != "":
+		c.problem("/cluster_id", "only a poll token is for one cluster")
+	}
+	if t.Role != RolePoll && t.Role != RoleRead && t.ExpiresAt == nil {
+		c.warn("token %q may change the fleet and never expires: give it an expires_at", t.Name)
+	}
+}
+
+// dropTokens revokes the tokens of clusters that are forgotten, in the commit that forgets them: a cluster that gets the
+// same id later is another one.
+func (tx *Tx) dropTokens(edits []edit) []edit {
+	forgotten := map[string]bool{}
+	for _, e := range edits {
+		if e.kind == KindCluster && e.doc == nil {
+			forgotten[e.id] = true
+		}
+	}
+	if len(forgotten) == 0 {
+		return edits
+	}
+	for id, doc := range tx.base.docs[KindToken] {
+		if _, edited := tx.edits[docKey{KindToken, id}]; !edited && forgotten[doc.token().ClusterID] {
+			edits = append(edits, edit{KindToken, id, nil})
+		}
+	}
+	return edits
+}
+
+// Public is the change as the API shows it: of a token, without what the log keeps of its secrets.
+func (c Change) Public() (before, after json.RawMessage, err error) {
+	if c.Kind != KindToken {
+		return c.Before, c.After, nil
+	}
+	if before, err = withoutSecrets(c.Before); err != nil {
+		return nil, nil, err
+	}
+	after, err = withoutSecrets(c.After)
+	return before, after, err
+}
+
+func withoutSecrets(body json.RawMessage) (json.RawMessage, error) {
+	if body == nil {
+		return nil, nil
+	}
+	var t storedToken
+	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&t); err != nil {
+		return nil, fmt.Errorf("a token of the log: %w", err)
+	}
+	obj, err := asObject(t)
+	if err != nil {
+		return nil, err
+	}
+	delete(obj, "secrets")
+	return canonical(obj)
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// ListTokens implements the operation of that name.
+func (s *Server) ListTokens(c echo.Context, p api.ListTokensParams) error {
+	st, err := s.state(c, p.XFleetMinRevision)
+	if err != nil {
+		return err
+	}
+	return listDocuments(c, st.Tokens(func(name, cluster string) bool {
+		return (p.Name == nil || *p.Name == name) && (p.ClusterID == nil || *p.ClusterID == cluster)
+	}), p.Limit, p.Offset)
+}
+
+// GetToken implements the operation of that name.
+func (s *Server) GetToken(c echo.Context, id string, p api.GetTokenParams) error {
+	return s.getDocument(c, fleet.KindToken, id, readParams{p.IfNoneMatch, p.XFleetMinRevision, nil})
+}
+
+// CreateToken implements the operation of that name.
+func (s *Server) CreateToken(c echo.Context, p api.CreateTokenParams) error {
+	req, err := decodeBody[api.TokenCreate](c)
+	if err != nil {
+		return err
+	}
+	token := fleet.NewToken{Name: req.Name, Role: req.Role, ClusterID: orZero(req.ClusterID), Description: orZero(req.Description)}
+	if at := orZero(req.ExpiresAt); !at.IsZero() {
+		token.ExpiresAt = &at
+	}
+	secret := newSecret()
+	token.ID, token.Secret = newTokenID(), sha256.Sum256([]byte(secret))
+	return s.issue(c, issue{token.ID, secret, http.StatusCreated}, writeParams{nil, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+		_, err := tx.CreateToken(token, s.commitTime())
+		return err
+	})
+}
+
+// RotateToken implements the operation of that name.
+func (s *Server) RotateToken(c echo.Context, id string, p api.RotateTokenParams) error {
+	req, err := decodeBody[api.TokenRotate](c)
+	if err != nil {
+		return err
+	}
+	secret := newSecret()
+	rotation := fleet.Rotation{Secret: sha256.Sum256([]byte(secret))}
+	if rotation.Overlap, err = time.ParseDuration(req.Overlap); err != nil {
+		return fleet.Invalid([]fleet.Problem{{Pointer: "/overlap", Detail: "must be a duration such as 24h, 90m or 0s"}})
+	}
+	if at := orZero(req.ExpiresAt); !at.IsZero() {
+		rotation.ExpiresAt = &at
+	}
+	return s.issue(c, issue{id, secret, http.StatusOK}, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+		_, err := tx.RotateToken(id, rotation, s.commitTime())
+		return err
+	})
+}
+
+// RevokeToken implements the operation of that name.
+func (s *Server) RevokeToken(c echo.Context, id string, p api.RevokeTokenParams) error {
+	return s.deleteDocument(c, fleet.KindToken, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, fleet.DeleteOptions{})
+}
+
+// issue is a secret that is about to be given out.
+type issue struct {
+	id, secret string
+	status     int
+}
+
+// issue commits a token with a new secret, and answers with the secret once it is certain that it works.
+func (s *Server) issue(c echo.Context, i issue, p writeParams, change func(*fleet.Tx) error) error {
+	res, err := s.commit(c, fleet.KindToken, i.id, p, change)
+	if err != nil {
+		return err
+	}
+	doc, err := res.State.Find(fleet.KindToken, i.id)
+	if err != nil {
+		return err
+	}
+	v := doc.View().(*api.Token)
+	out := api.IssuedToken{
+		ID: v.ID, Name: v.Name, Role: v.Role, ClusterID: v.ClusterID, Description: v.Description, ExpiresAt: v.ExpiresAt,
+		Secrets: v.Secrets, Revision: v.Revision, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+	}
+	if value(p.dryRun) {
+		if i.status == http.StatusOK {
+			c.Response().Header().Set(headerETag, doc.ETag())
+		}
+		return writeJSON(c, http.StatusOK, out)
+	}
+	out.Token = i.secret
+	c.Response().Header().Set(headerETag, doc.ETag())
+	if i.status == http.StatusCreated {
+		c.Response().Header().Set(echo.HeaderLocation, "/tokens/"+i.id)
+	}
+	return writeJSON(c, i.status, out)
+}
+
+// commitTime is the time as the log keeps it.
+func (s *Server) commitTime() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
+
+func newSecret() string {
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // never fails: see its documentation
+	return fleet.FormatSecret(random)
+}
+
+func newTokenID() string {
+	var random [8]byte
+	_, _ = rand.Read(random[:])
+	return hex.EncodeToString(random[:])
+}
+
+// orZero is what was given, or the zero value for null and nothing.
+func orZero[T any](v interface{ Get() (T, error) }) T {
+	got, err := v.Get()
+	if err != nil { // null, or not there
+		var zero T
+		return zero
+	}
+	return got
+}

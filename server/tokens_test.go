@@ -1,0 +1,195 @@
+package server_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server"
+)
+
+// issued is a token as it was given out.
+type issued struct{ id, secret, etag string }
+
+// issue creates a token.
+func (w *world) issue(body string) issued {
+	w.t.Helper()
+	got := w.create("/tokens", body)
+	secret, _ := got.json()["token"].(string)
+	require.True(w.t, fleet.LooksLikeSecret(secret), secret)
+	return issued{got.json()["id"].(string), secret, got.etag()}
+}
+
+func bearer(secret string) []string { return []string{"Authorization", "Bearer " + secret} }
+
+const pollBody = `{"name":"poll-demo","role":"poll","cluster_id":"demo-cluster-01"}`
+
+func TestPollToken(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/clusters", `{"id":"other","cluster_dns":"other.example.com","environment":"dev"}`)
+	token := w.issue(pollBody)
+	for _, resource := range []string{"/platform-components", "/namespaces", "/rolebindings"} {
+		require.Equal(t, w.poll(demoPolls+resource).ids(), w.get(demoPolls+resource, bearer(token.secret)...).want(200).ids())
+	}
+	var bodies []string
+	for _, dns := range []string{"other.example.com", "nobody.example.com"} {
+		got := w.get("/api/v2/flux/clusters/"+dns+"/namespaces", bearer(token.secret)...).problem(403, "forbidden")
+		got.header.Del("X-Request-Id")
+		got.header.Del("Date")
+		got.header.Del("Content-Length")
+		var lines strings.Builder
+		require.NoError(t, got.header.Write(&lines))
+		bodies = append(bodies, lines.String()+strings.ReplaceAll(string(got.body), dns, "X"))
+	}
+	require.Equal(t, bodies[0], bodies[1], "whether a cluster exists is told to nobody who may not poll for it")
+	w.get("/api/v2/flux/clusters", bearer(token.secret)...).problem(403, "forbidden")
+	w.get(demoCluster, bearer(token.secret)...).problem(403, "forbidden")
+
+	w.delete("/tokens/" + token.id).want(200)
+	w.get(demoPolls+"/namespaces", bearer(token.secret)...).problem(401, "unauthorized")
+}
+
+// A poll token lives as long as its cluster is answered.
+func TestPollTokenOfADeletedCluster(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	token, ci := w.issue(pollBody), w.issue(`{"name":"ci","role":"write","expires_at":"2027-01-01T00:00:00Z"}`)
+	w.delete(demoCluster, bearer(ci.secret)...).want(200)
+	require.Empty(t, w.get(demoPolls+"/namespaces", bearer(token.secret)...).want(200).ids())
+	w.delete(demoCluster+"?mode=orphan", bearer(ci.secret)...).want(200)
+	w.get(demoPolls+"/namespaces", bearer(token.secret)...).problem(401, "unauthorized")
+	require.Equal(t, []string{ci.id}, w.get("/tokens").ids())
+	last := w.get("/revisions?limit=1").list()[0]
+	require.Equal(t, "token:ci ("+ci.id+")", last["actor"])
+	require.EqualValues(t, 2, last["change_count"], "the cluster and its token, in one commit")
+	w.create("/clusters", `{"id":"demo-cluster-01","cluster_dns":"`+demoDNS+`","environment":"dev"}`)
+	w.get(demoPolls+"/namespaces", bearer(token.secret)...).problem(401, "unauthorized")
+}
+
+func TestTokenRotation(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	first := w.issue(pollBody)
+	poll := func(secret string) int { return w.get(demoPolls+"/namespaces", bearer(secret)...).status }
+	rotate := func(body string) string {
+		got := w.do("POST", "/tokens/"+first.id+"/rotate", body).want(200).json()
+		require.Len(t, got["secrets"].([]any)[0].(map[string]any)["fingerprint"], 8)
+		return got["token"].(string)
+	}
+	second := rotate(`{"overlap":"1h"}`)
+	require.Equal(t, []int{200, 200}, []int{poll(first.secret), poll(second)})
+	w.clock.advance(time.Hour - time.Microsecond)
+	require.Equal(t, []int{200, 200}, []int{poll(first.secret), poll(second)})
+	w.clock.advance(time.Microsecond)
+	require.Equal(t, []int{401, 200}, []int{poll(first.secret), poll(second)})
+	third := rotate(`{"overlap":"1h"}`)
+	fourth := rotate(`{"overlap":"30m"}`)
+	require.Equal(t, []int{200, 200, 200}, []int{poll(second), poll(third), poll(fourth)})
+	w.clock.advance(30 * time.Minute)
+	require.Equal(t, []int{401, 401, 200}, []int{poll(second), poll(third), poll(fourth)}, "a later rotation does not make an old secret work longer")
+	fifth := rotate(`{"overlap":"0s"}`)
+	require.Equal(t, []int{401, 200}, []int{poll(fourth), poll(fifth)})
+	require.Len(t, w.get("/tokens/" + first.id).json()["secrets"], 1)
+	for _, bad := range []string{`{}`, `{"overlap":""}`, `{"overlap":"1d"}`, `{"overlap":"-1s"}`, `{"overlap":"721h"}`, `{"overlap":"1h","expires_at":"2020-01-01T00:00:00Z"}`, `{"overlap":"1h","x":1}`} {
+		w.do("POST", "/tokens/"+first.id+"/rotate", bad).problem(400, "validation_error")
+	}
+	w.do("POST", "/tokens/nobody/rotate", `{"overlap":"1h"}`).problem(404, "not_found")
+	for range 4 {
+		rotate(`{"overlap":"1h"}`)
+	}
+	w.do("POST", "/tokens/"+first.id+"/rotate", `{"overlap":"1h"}`).problem(409, "conflict")
+	require.Equal(t, 200, poll(rotate(`{"overlap":"0s"}`)))
+}
+
+func TestTokenExpiry(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	token := w.issue(`{"name":"ci","role":"read","expires_at":"2026-01-02T04:04:05Z"}`)
+	w.get("/clusters", bearer(token.secret)...).want(200)
+	w.clock.advance(time.Hour)
+	w.get("/clusters", bearer(token.secret)...).problem(401, "unauthorized")
+	w.do("POST", "/tokens/"+token.id+"/rotate", `{"overlap":"1h"}`).problem(400, "validation_error")
+	renewed := w.do("POST", "/tokens/"+token.id+"/rotate", `{"overlap":"1h","expires_at":"2027-01-01T00:00:00Z"}`).want(200).json()["token"].(string)
+	w.get("/clusters", bearer(renewed)...).want(200)
+	w.get("/clusters", bearer(token.secret)...).problem(401, "unauthorized")
+}
+
+func TestTokensAreChecked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.unchanged(func() {
+		for body, pointer := range map[string]string{
+			`{"name":"a","role":"poll"}`:                                                          "/cluster_id",
+			`{"name":"a","role":"poll","cluster_id":"nobody"}`:                                    "/cluster_id",
+			`{"name":"a","role":"read","cluster_id":"demo-cluster-01"}`:                           "/cluster_id",
+			`{"name":"a","role":"root"}`:                                                          "/role",
+			`{"name":"A b","role":"read"}`:                                                        "/name",
+			`{"role":"read"}`:                                                                     "/name",
+			`{"name":"a","role":"read","expires_at":"2026-01-02T03:04:05Z"}`:                      "/expires_at",
+			`{"name":"a","role":"read","expires_at":"tomorrow"}`:                                  "/expires_at",
+			`{"name":"a","role":"read","description":"` + strings.Repeat("x", 1025) + `"}`:        "/description",
+			`{"name":"a","role":"read","id":"x"}`:                                                 "/id",
+			`{"name":"a","role":"read","secrets":[{"sha256":"` + strings.Repeat("0", 64) + `"}]}`: "/secrets",
+		} {
+			require.Equal(t, []string{pointer}, w.do("POST", "/tokens", body).problem(400, "validation_error").pointers(), body)
+		}
+		dry := w.do("POST", "/tokens?dry_run=true", pollBody).want(200)
+		require.NotContains(t, dry.json(), "token")
+		require.NotContains(t, string(dry.body), "frs_")
+	})
+	token := w.issue(pollBody)
+	w.do("POST", "/tokens", pollBody).problem(409, "conflict")
+	require.Contains(t, w.create("/tokens", `{"name":"ci","role":"write"}`).header.Get("Warning"), "never expires")
+	w.delete("/tokens/"+token.id, "If-Match", `"1-00000000"`).problem(412, "stale")
+	w.delete("/tokens/"+token.id, "If-Match", token.etag).want(200)
+	w.delete("/tokens/"+token.id).problem(404, "not_found")
+}
+
+// Tokens are no part of what describes the fleet: batches and restores leave them alone, and the log shows them without
+// their digests.
+func TestTokensStandApart(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	before := w.revision()
+	token := w.issue(pollBody)
+	for _, body := range []string{
+		`{"operations":[{"op":"delete","kind":"token","id":"` + token.id + `"}]}`,
+		`{"operations":[{"op":"create","kind":"token","document":{"id":"x"}}]}`,
+		`{"operations":[{"op":"restore","revision":1,"kind":"token","id":"` + token.id + `"}]}`,
+	} {
+		w.do("POST", "/batch", body).problem(400, "validation_error")
+		w.do("POST", "/plan", body).problem(400, "validation_error")
+	}
+	w.delete("/tokens/" + token.id).want(200)
+	w.do("POST", "/revisions/"+strconv.Itoa(before+1)+"/restore", "").want(200)
+	w.do("POST", "/revisions/"+strconv.Itoa(before)+"/restore", "").want(200)
+	require.Empty(t, w.get("/tokens").ids())
+	for n := 1; n <= w.revision(); n++ {
+		require.NotContains(t, string(w.get("/revisions/"+strconv.Itoa(n)).want(200).body), "sha256")
+	}
+	created := w.get("/revisions/" + strconv.Itoa(before+1)).json()
+	require.Equal(t, "poll-demo", at(created, "changes", 0, "after", "name"))
+	require.NotContains(t, at(created, "changes", 0, "after"), "secrets")
+}
+
+// A read-only server knows the tokens that a crud server made, and one that has not loaded yet does not call them wrong.
+func TestTokensOnAReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	crud := setup(t)
+	token := crud.issue(pollBody)
+	snap, err := crud.store.Load(t.Context())
+	require.NoError(t, err)
+	w := setupWith(t, options{mode: server.ModeReadOnly, records: snap.Records})
+	w.get(demoPolls+"/namespaces", bearer(token.secret)...).want(200)
+	w.get("/api/v2/flux/clusters/nobody.example.com/namespaces", bearer(token.secret)...).problem(403, "forbidden")
+	w.get("/tokens").problem(404, "not_found")
+
+	w = setupWith(t, options{unloaded: true})
+	w.get(demoPolls+"/namespaces", bearer(token.secret)...).problem(503, "store_unavailable")
+	w.get(demoPolls+"/namespaces", bearer("frs_guess")...).problem(401, "unauthorized")
+}
