@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
@@ -41,4 +42,62 @@ func TestDecommissionOrphan(t *testing.T) {
 	c.failing("404")
 	c.reapplied()
 	c.unchanged("forgotten", before, objects...)
+}
+
+// A cluster keeps everything when its ResourceSets are switched off before they are deleted, as the documentation tells
+// people to, although the API says meanwhile that everything goes. The control is a set that was not switched off.
+func TestLeaveWithoutRemoving(t *testing.T) {
+	t.Parallel()
+	c, objects := withOneOfEach(t, "quitting")
+	objects = append(objects,
+		c.exists(helmAPI, "HelmRelease", c.ns, "platform-quitting-web"),
+		c.exists("apps/v1", "Deployment", "quitting-space", "quitting-web"))
+	const switchOff = "fluxcd.controlplane.io/reconcile"
+	for _, name := range rig.Resources {
+		c.patch(fluxAPI, "ResourceSet", name, annotation(switchOff, "disabled"))
+	}
+	before := c.revisions(objects...)
+
+	// Off means off: empty lists arrive at the providers, and no further.
+	c.cli("cluster", "delete", c.id, "--yes")
+	for _, name := range rig.Resources {
+		c.eventually("provider "+name+" has an empty list", func(ctx context.Context) error {
+			provider, err := c.get(ctx, fluxAPI, "ResourceSetInputProvider", c.ns, name)
+			if err != nil {
+				return err
+			}
+			if got := exported(provider); len(got) > 0 {
+				return fmt.Errorf("it exports %.300v", got)
+			}
+			return rig.HasCondition(provider, "Ready", "True")
+		})
+	}
+	c.polled()
+	c.unchanged("switched off", before, objects...)
+
+	// The role bindings' set is switched on again: the control.
+	bindings, kept := objects[1], slices.Delete(slices.Clone(objects), 1, 2)
+	c.patch(fluxAPI, "ResourceSet", "rolebindings", annotation(switchOff, "enabled"))
+	c.gone(bindings.GetAPIVersion(), bindings.GetKind(), "", bindings.GetName())
+
+	// What `helm uninstall` does: the sets and the providers go, finalizers and all.
+	for _, kind := range []string{"ResourceSet", "ResourceSetInputProvider"} {
+		for _, name := range rig.Resources {
+			c.delete(fluxAPI, kind, name)
+		}
+	}
+	c.unchanged("uninstalled", before, kept...)
+}
+
+// A ResourceSet that is deleted without being switched off takes everything with it, which is what the documentation
+// warns of.
+func TestUninstallRemoves(t *testing.T) {
+	t.Parallel()
+	c, objects := withOneOfEach(t, "uninstalled")
+	for _, name := range rig.Resources {
+		c.delete(fluxAPI, "ResourceSet", name)
+	}
+	for _, o := range objects {
+		c.gone(o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName())
+	}
 }

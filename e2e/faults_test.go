@@ -2,14 +2,12 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
@@ -126,19 +124,7 @@ func TestProviderMadeAgainWithoutTheGuard(t *testing.T) {
 func (c *cluster) makeProvidersAgain() {
 	c.Helper()
 	for _, name := range rig.Resources {
-		provider := rig.Object(fluxAPI, "ResourceSetInputProvider")
-		provider.SetNamespace(c.ns)
-		provider.SetName(name)
-		if err := c.w.Kube.Delete(c.Context(), provider); err != nil {
-			c.Fatal(err)
-		}
-		c.eventually("provider "+name+" is gone", func(ctx context.Context) error {
-			_, err := c.get(ctx, fluxAPI, "ResourceSetInputProvider", c.ns, name)
-			if err == nil {
-				return errors.New("it is still there")
-			}
-			return client.IgnoreNotFound(err)
-		})
+		c.delete(fluxAPI, "ResourceSetInputProvider", name)
 	}
 	c.join(rig.Cluster{})
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -362,6 +363,24 @@ func (c *cluster) patch(apiVersion, kind, name string, fields object) {
 	if err := c.w.Kube.Patch(c.Context(), o, client.RawPatch("application/merge-patch+json", []byte(canonical(fields)))); err != nil {
 		c.Fatal(err)
 	}
+}
+
+// delete deletes an object in the cluster's own namespace and waits until it is gone for good.
+func (c *cluster) delete(apiVersion, kind, name string) {
+	c.Helper()
+	o := rig.Object(apiVersion, kind)
+	o.SetNamespace(c.ns)
+	o.SetName(name)
+	if err := c.w.Kube.Delete(c.Context(), o); err != nil {
+		c.Fatal(err)
+	}
+	c.eventually(kind+" "+name+" is gone for good", func(ctx context.Context) error {
+		_, err := c.get(ctx, apiVersion, kind, c.ns, name)
+		if err == nil {
+			return errors.New("it is still there")
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // dumpIfFailed logs what Flux thinks of the cluster of a case that has failed.
