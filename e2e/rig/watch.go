@@ -71,8 +71,12 @@ func (w *World) Narrate(ctx context.Context, out io.Writer) {
 						name = o.GetNamespace() + "/" + name
 					}
 					text := kind.tell(o)
-					if event.Type == watch.Deleted {
+					switch {
+					case event.Type == watch.Deleted:
 						text = "is gone"
+					case o.GetDeletionTimestamp() != nil:
+						// What it says of itself meanwhile is about its end.
+						text = "is being removed"
 					}
 					if text != "" && last[name] != text {
 						say("%-24s %-36s %s", kind.kind, name, text)

@@ -28,6 +28,9 @@ func run(ctx context.Context, stdout, stderr io.Writer) error {
 	fmt.Fprintln(stdout, "Starting a Kubernetes API server, Flux and the fleet's API ...")
 	w, err := rig.Start(ctx, rig.Config{Progress: stderr})
 	defer w.Stop()
+	if ctx.Err() != nil {
+		return nil // interrupted while starting, which is no failure
+	}
 	if err != nil {
 		return err
 	}
@@ -48,6 +51,7 @@ Below you see what happens in the cluster. In another terminal, in the same dire
   frs component patch podinfo --cluster demo-cluster-01 --set replicaCount=3
   frs namespace create team-sandbox --label team=sandbox --cluster demo-cluster-01
   frs component disable podinfo --cluster demo-cluster-01
+  frs component enable podinfo --cluster demo-cluster-01
   frs cluster delete demo-cluster-01              # everything goes
 
 Look at any object, with kubectl if you have it, or with curl:
