@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
 
 // tokenSecret is the Secret of the poll token, unless another one is named.
@@ -28,9 +29,12 @@ func (s *session) bootstrapCommand() *cli.Command {
 		ArgsUsage: "CLUSTER",
 		Description: "Prints manifests for kubectl apply, or with --values the values of chart flux-resourceset-cluster. Either way\n" +
 			"Flux Operator must be installed on the cluster. CLUSTER is an id or a DNS name.\n\n" +
-			"The token is never this program's own: name a Secret that is on the cluster, or give the token in a file.\n\n" +
+			"The token is never this program's own: name a Secret that is on the cluster, give the token in a file, or let\n" +
+			"--create-token make one that is good for this cluster's polls only. That one is shown this once: send the output\n" +
+			"where it belongs, and use token rotate when it is lost.\n\n" +
 			exampleText(
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com | kubectl apply -f -",
+				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --create-token | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --token-file poll-token | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --values > values.yaml",
 			),
@@ -38,6 +42,7 @@ func (s *session) bootstrapCommand() *cli.Command {
 			&cli.StringFlag{Name: "poll-url", Usage: "`URL` of the API as the cluster reaches it (default: the one this program uses, --api-url)"},
 			&cli.StringFlag{Name: "token-secret", Value: tokenSecret, Usage: "`NAME` of the Secret in " + fluxNamespace + " whose key token is the poll token"},
 			&cli.StringFlag{Name: "token-file", Usage: "print that Secret too, with the token in `FILE`; - is standard input"},
+			&cli.BoolFlag{Name: "create-token", Usage: "create the token poll-CLUSTER, and print that Secret too, with it"},
 			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + fluxNamespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
 			&cli.DurationFlag{Name: "interval", Usage: "how often the API is asked (default: 5m)"},
 			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
@@ -79,6 +84,11 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 		}
 		id.interval = trimDuration(c.Duration("interval").String())
 	}
+	if c.Bool("create-token") {
+		if err := s.checkCreateToken(c, id); err != nil {
+			return err
+		}
+	}
 	if file := c.String("token-file"); file != "" {
 		if id.token, err = s.readToken(file); err != nil {
 			return err
@@ -86,6 +96,11 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 	}
 	if id.cluster, err = s.clusterOf(c, conn, cluster); err != nil {
 		return err
+	}
+	if c.Bool("create-token") {
+		if id.token, err = s.pollToken(c, conn, id.cluster.ID); err != nil {
+			return err
+		}
 	}
 	if id.token == "" {
 		s.note("The poll token is expected in Secret %s/%s, key token.", fluxNamespace, id.secret)
@@ -98,6 +113,35 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 		return err
 	}
 	return s.printObjects(c, objects)
+}
+
+// checkCreateToken refuses what would lose the token, or could not print it, before there is one.
+func (s *session) checkCreateToken(c *cli.Context, id identityOf) error {
+	switch {
+	case c.IsSet("token-file"):
+		return usageErrorf("give --create-token or --token-file, not both")
+	case c.Bool("values") && id.secret != tokenSecret:
+		return usageErrorf("the chart writes a token to Secret %s only: leave out --token-secret or --create-token", tokenSecret)
+	}
+	return s.checkSecretOutput(c)
+}
+
+// pollToken creates the token of a cluster.
+func (s *session) pollToken(c *cli.Context, conn client, cluster string) (string, error) {
+	a, err := s.createToken(c, conn, map[string]any{
+		"name": "poll-" + cluster, "role": "poll", "cluster_id": cluster, "description": "made by bootstrap --create-token",
+	})
+	if apiclient.ErrorCode(err) == "conflict" {
+		return "", hintedError{err, fmt.Sprintf("give the cluster a new secret of that token: token rotate poll-%s -q | %s bootstrap %s --token-file -", cluster, programName, cluster)}
+	}
+	if err != nil {
+		return "", err
+	}
+	var issued api.IssuedToken
+	if err := a.decode(&issued); err != nil {
+		return "", err
+	}
+	return issued.Token, nil
 }
 
 func (s *session) checkPollURL(id identityOf) error {

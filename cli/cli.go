@@ -77,7 +77,7 @@ func (s *session) app() *cli.App {
 		Flags:    globalFlags(),
 		Commands: []*cli.Command{
 			s.clusterCommand(), s.namespaceCommand(), s.componentCommand(), s.roleBindingCommand(),
-			s.revisionCommand(), s.ownershipCommand(),
+			s.tokenCommand(), s.revisionCommand(), s.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), s.exportCommand(), s.restoreCommand(),
 			s.inputsCommand(), s.statusCommand(), s.demoCommand(),
 			s.bootstrapCommand(), s.renderCommand(),

@@ -142,7 +142,12 @@ func (s *session) flagValues(c *cli.Context, flag cli.Flag, path []*cli.Command)
 	case "deletion-policy":
 		return []string{"delete", "orphan"}
 	case "kind":
-		return []string{"cluster", "platform_component", "namespace", "rolebinding"}
+		return []string{"cluster", "platform_component", "namespace", "rolebinding", "token"}
+	case "role":
+		if len(path) > 0 && path[0].Name == "token" {
+			return tokenRoles
+		}
+		return nil
 	case "type":
 		if len(path) > 0 && path[0].Name == "inputs" {
 			names := make([]string, len(inputTypes))
@@ -181,6 +186,8 @@ func (s *session) argumentValues(c *cli.Context, path []*cli.Command, index int)
 		return s.contextNames(c)
 	case index > 0 && placeholders[0] != "NAME...":
 		return nil
+	case path[0].Name == tokens.name && leaf.Name != "create":
+		return s.tokenNames(c)
 	}
 	for _, n := range []noun{clusters, namespaces, components, roleBindings} {
 		if n.name == path[0].Name && leaf.Name != "create" {

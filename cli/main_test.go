@@ -89,6 +89,7 @@ func scripts(t *testing.T) testscript.Params {
 			"jsonlen": jsonLength,
 			"values":  inputValues,
 			"mode":    fileMode,
+			"keep":    keep,
 		},
 		Condition: func(cond string) (bool, error) {
 			if name, ok := strings.CutPrefix(cond, "shell:"); ok {
@@ -268,6 +269,14 @@ func inputValues(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("there is no input %q", args[0])
+}
+
+// keep is `keep VARIABLE`: the output of the last program becomes the variable's value.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keep VARIABLE")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
 // fileMode is `mode PERMISSIONS FILE`.

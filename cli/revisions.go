@@ -39,7 +39,7 @@ func (s *session) revisionCommand() *cli.Command {
 
 func (s *session) listRevisionsCommand() *cli.Command {
 	filters := []filter{
-		{&cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: cluster, platform_component, namespace or rolebinding"}, "kind"},
+		{&cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: cluster, platform_component, namespace, rolebinding or token"}, "kind"},
 		{&cli.StringFlag{Name: "id", Usage: "only changes of the document with this `ID`; needs --kind"}, "id"},
 		{&cli.StringFlag{Name: "actor", Usage: "only changes by this `ACTOR`"}, "actor"},
 		{&cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z"}, "since"},

@@ -260,8 +260,9 @@ func (s *session) fileOrStdin(name string) ([]byte, error) {
 // authorize sets the token, read when it is first needed: a command that prints one may ask for a password.
 func (s *session) authorize(ctx context.Context, req *http.Request) error {
 	source, cached := s.settings.writeToken, &s.writeToken
-	// A plan changes nothing, and the server takes the token for reads.
+	// A plan changes nothing, and the server takes the token for reads; who may see tokens may change them.
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || strings.HasSuffix(req.URL.Path, "/plan")
+	reads = reads && !adminPath(s.settings.url, req.URL)
 	if reads || s.settings.writeToken == s.settings.token {
 		source, cached = s.settings.token, &s.token
 	}

@@ -1,0 +1,351 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+)
+
+var tokenRoles = []string{"poll", "read", "write", "admin"}
+
+var tokens = noun{
+	kind: "token", name: "token", plural: "tokens", title: "token",
+	view: view{
+		header: []string{"ID", "NAME", "ROLE", "CLUSTER", "EXPIRES", "SECRETS", "REVISION", "DESCRIPTION", "CREATED", "UPDATED"},
+		narrow: 6,
+		row: rowOf(func(d api.Token) []string {
+			secrets := make([]string, len(d.Secrets))
+			for i, s := range d.Secrets {
+				secrets[i] = s.Fingerprint
+				if s.ExpiresAt != nil {
+					secrets[i] += " until " + when(*s.ExpiresAt)
+				}
+			}
+			return []string{
+				d.ID, d.Name, d.Role, d.ClusterID, expiry(d.ExpiresAt), strings.Join(secrets, ", "),
+				strconv.FormatInt(d.Revision, 10), d.Description, when(d.CreatedAt), when(d.UpdatedAt),
+			}
+		}),
+	},
+	api: calls{
+		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
+			return c.ListTokens(ctx, nil, e...)
+		},
+	},
+}
+
+func expiry(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return when(*t)
+}
+
+// adminPath tells whether a request is about tokens, which also to read needs the token for changes.
+func adminPath(base string, requested *url.URL) bool {
+	if u, err := url.Parse(base); err == nil {
+		rest, ok := strings.CutPrefix(requested.Path, strings.TrimRight(u.Path, "/")+"/tokens")
+		return ok && (rest == "" || rest[0] == '/')
+	}
+	return false
+}
+
+func (s *session) tokenCommand() *cli.Command {
+	return &cli.Command{
+		Name: "token", Aliases: []string{"tokens"}, Usage: "Tokens of single clusters, people and pipelines",
+		Subcommands: []*cli.Command{
+			s.createTokenCommand(),
+			s.listCommand(tokens,
+				filter{&cli.StringFlag{Name: "cluster", Usage: "only tokens of this `CLUSTER`"}, "cluster_id"},
+				filter{&cli.StringFlag{Name: "name", Usage: "only the token with this `NAME`"}, "name"}),
+			s.getTokenCommand(),
+			s.rotateTokenCommand(),
+			s.revokeTokenCommand(),
+		},
+	}
+}
+
+const secretOutput = "The secret is printed once, on standard output, and nothing shows it again: alone on its line with --quiet and\n" +
+	"at a terminal, else as the field token."
+
+func expiryFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "expires-at", Usage: "when it stops to work, a `TIME` such as 2027-01-02T15:04:05Z"},
+		&cli.DurationFlag{Name: "expires-in", Usage: "when it stops to work, from now, such as 2160h"},
+	}
+}
+
+// expiresAt is what the flags of expiryFlags say; nil: nothing.
+func expiresAt(c *cli.Context) (any, error) {
+	switch {
+	case c.IsSet("expires-at") && c.IsSet("expires-in"):
+		return nil, usageErrorf("give --expires-at or --expires-in, not both")
+	case c.IsSet("expires-at"):
+		at, err := time.Parse(time.RFC3339, c.String("expires-at"))
+		if err != nil {
+			return nil, usageErrorf("--expires-at %q is not a time such as 2027-01-02T15:04:05Z", c.String("expires-at"))
+		}
+		return at, nil
+	case c.IsSet("expires-in"):
+		if c.Duration("expires-in") <= 0 {
+			return nil, usageErrorf("--expires-in must be more than 0")
+		}
+		return time.Now().Add(c.Duration("expires-in")).UTC().Truncate(time.Second), nil
+	}
+	return nil, nil
+}
+
+func (s *session) createTokenCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "create",
+		Usage:     "Create a token and print its secret",
+		ArgsUsage: "NAME",
+		Description: secretOutput + "\n\n" +
+			"Role poll reads what one cluster is to run, and nothing else; read reads and plans everything; write changes the\n" +
+			"fleet; admin manages tokens as well.\n\n" +
+			exampleText(
+				"token create poll-demo-cluster-01 --cluster demo-cluster-01",
+				"token create ci --role write --expires-in 2160h --description 'pipeline of team a' --quiet > ci.token",
+			),
+		Flags: slices.Concat([]cli.Flag{
+			&cli.StringFlag{Name: "role", Usage: "`ROLE`: " + listOf(tokenRoles) + " (default: poll, with --cluster)"},
+			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER` that a poll token is for"},
+			&cli.StringFlag{Name: "description", Usage: "where it is used, for whoever has to rotate it"},
+		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			body := map[string]any{"name": args[0], "role": c.String("role")}
+			if c.IsSet("cluster") {
+				body["cluster_id"], body["role"] = c.String("cluster"), first(c.String("role"), "poll")
+			}
+			if body["role"] == "" {
+				return usageErrorf("%s needs --role, or --cluster for a poll token", c.Command.HelpName)
+			}
+			if c.IsSet("description") {
+				body["description"] = c.String("description")
+			}
+			if at, err := expiresAt(c); err != nil {
+				return err
+			} else if at != nil {
+				body["expires_at"] = at
+			}
+			if err := s.checkSecretOutput(c); err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			a, err := s.createToken(c, conn, body)
+			if err != nil {
+				return err
+			}
+			return s.printIssued(c, a)
+		},
+	}
+}
+
+func (s *session) createToken(c *cli.Context, conn client, body map[string]any) (answer, error) {
+	data, err := encode(body)
+	if err != nil {
+		return answer{}, err
+	}
+	return receive(conn.CreateTokenWithBody(c.Context, nil, contentJSON, strings.NewReader(string(data)), writeEdits(c)...))
+}
+
+// checkSecretOutput refuses an output that would lose the secret, before there is one.
+func (s *session) checkSecretOutput(c *cli.Context) error {
+	if format, err := s.format(c); err == nil && format == "name" && !c.Bool("dry-run") {
+		return usageErrorf("-o name would not show the secret, and nothing else ever does")
+	}
+	return nil
+}
+
+// printIssued prints a token that has just got a secret.
+func (s *session) printIssued(c *cli.Context, a answer) error {
+	var issued api.IssuedToken
+	if err := a.decode(&issued); err != nil {
+		return err
+	}
+	format, err := s.format(c)
+	if err != nil {
+		return err
+	}
+	switch {
+	case issued.Token == "":
+		return s.printChange(c, tokens.one(a.body))
+	case c.Bool("quiet"), format == "table", format == "wide":
+		s.note("Token %q (%s), role %s, expires: %s. Its secret, shown this once:", issued.Name, issued.ID, issued.Role, expiry(issued.ExpiresAt))
+		_, err := fmt.Fprintln(s.env.Stdout, issued.Token)
+		return err
+	}
+	return s.print(c, tokens.one(a.body))
+}
+
+func (s *session) getTokenCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "get",
+		Usage:     "Show one token, or several as a list, without secrets",
+		ArgsUsage: "NAME...",
+		Description: "NAME is a name or an id. A fingerprint is the first 8 digits of a secret's SHA-256, so this finds the token that a\n" +
+			"secret belongs to:\n\n    printf %s \"$SECRET\" | sha256sum | cut -c1-8",
+		Action: func(c *cli.Context) error {
+			names, err := severalArguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			return s.getSeveral(c, tokens, names, func(name string) (answer, error) { return findToken(c, conn, name) })
+		},
+	}
+}
+
+// findToken finds a token by its id, or else by its name.
+func findToken(c *cli.Context, conn client, name string) (answer, error) {
+	a, err := receive(conn.GetToken(c.Context, name, nil))
+	if err == nil || apiclient.ErrorCode(err) != "not_found" {
+		return a, err
+	}
+	list, listErr := receive(conn.ListTokens(c.Context, nil, query(url.Values{"name": {name}})))
+	if listErr != nil {
+		return a, listErr
+	}
+	var found []json.RawMessage
+	if listErr := list.decode(&found); listErr != nil {
+		return a, listErr
+	}
+	if len(found) != 1 {
+		return a, err
+	}
+	list.body = found[0]
+	return list, nil
+}
+
+// tokenID is the id of a token given by id or name.
+func tokenID(c *cli.Context, conn client, name string) (string, error) {
+	a, err := findToken(c, conn, name)
+	if err != nil {
+		return "", err
+	}
+	return idOf(a.body)
+}
+
+func (s *session) rotateTokenCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "rotate",
+		Usage:     "Give a token a new secret and print it; those from before go on working for a while",
+		ArgsUsage: "NAME",
+		Description: secretOutput + "\n\n" +
+			"NAME is a name or an id. For a secret that leaked, --overlap 0s ends the ones from before at once.\n\n" +
+			exampleText("token rotate ci --overlap 24h --quiet > ci.token"),
+		Flags: slices.Concat([]cli.Flag{
+			&cli.StringFlag{Name: "overlap", Value: "24h", Usage: "how much longer secrets from before work, a `DURATION` up to 720h"},
+		}, expiryFlags(), writeFlags()),
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			body := map[string]any{"overlap": c.String("overlap")}
+			if at, err := expiresAt(c); err != nil {
+				return err
+			} else if at != nil {
+				body["expires_at"] = at
+			}
+			if err := s.checkSecretOutput(c); err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			id, err := tokenID(c, conn, args[0])
+			if err != nil {
+				return err
+			}
+			data, err := encode(body)
+			if err != nil {
+				return err
+			}
+			a, err := receive(conn.RotateTokenWithBody(c.Context, id, nil, contentJSON, strings.NewReader(string(data)), writeEdits(c)...))
+			if err != nil {
+				return err
+			}
+			return s.printIssued(c, a)
+		},
+	}
+}
+
+func (s *session) revokeTokenCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "revoke",
+		Usage:     "Revoke a token: every server refuses it within a second",
+		ArgsUsage: "NAME",
+		Description: "NAME is a name or an id. A cluster whose poll token is revoked keeps what it runs, and gets no changes until it has\n" +
+			"another one.",
+		Flags: slices.Concat([]cli.Flag{yesFlag()}, writeFlags()),
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			id, err := tokenID(c, conn, args[0])
+			if err != nil {
+				return err
+			}
+			if err := s.confirm(c, fmt.Sprintf("revoke the token %q", args[0]), true); err != nil {
+				return err
+			}
+			a, err := receive(conn.RevokeToken(c.Context, id, nil, writeEdits(c)...))
+			if err != nil {
+				return err
+			}
+			return s.printChange(c, tokens.one(a.body))
+		},
+	}
+}
+
+// tokenNames are candidates for a completion.
+func (s *session) tokenNames(c *cli.Context) []string {
+	s.quiet = true
+	conn, err := s.client(c)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.Context, 2*time.Second)
+	defer cancel()
+	a, err := receive(tokens.api.list(ctx, conn))
+	if err != nil {
+		return nil
+	}
+	var docs []api.Token
+	if a.decode(&docs) != nil {
+		return nil
+	}
+	names := make([]string, len(docs))
+	for i, doc := range docs {
+		names[i] = doc.Name
+	}
+	return names
+}
