@@ -28,6 +28,7 @@ type fileContext struct {
 	ClientCert string      `json:"client-cert,omitempty"`
 	ClientKey  string      `json:"client-key,omitempty"`
 	Timeout    string      `json:"timeout,omitempty"`
+	Author     string      `json:"author,omitempty"`
 }
 
 func (f *configFile) find(name string) *fileContext {

@@ -51,7 +51,7 @@ func (s *session) setContextCommand() *cli.Command {
 		Name:      "set-context",
 		Usage:     "Create a context, or change what is given of it; the first one becomes the current one",
 		ArgsUsage: "NAME",
-		Description: "Stores --api-url, --ca-file, --client-cert, --client-key, --timeout and where the tokens come from.\n" +
+		Description: "Stores --api-url, --ca-file, --client-cert, --client-key, --timeout, --author and where the tokens come from.\n" +
 			"A token given with --api-token or --write-token is written to the file, which only you can read.",
 		Flags: tokenFlags(),
 		Action: func(c *cli.Context) error {
@@ -85,7 +85,7 @@ func (s *session) setContextCommand() *cli.Command {
 
 // set takes over the flags that are on the command line.
 func (f *fileContext) set(c *cli.Context) error {
-	for flag, field := range map[string]*string{"api-url": &f.APIURL, "timeout": &f.Timeout} {
+	for flag, field := range map[string]*string{"api-url": &f.APIURL, "timeout": &f.Timeout, "author": &f.Author} {
 		if c.IsSet(flag) {
 			*field = fmt.Sprint(c.Value(flag))
 		}
@@ -262,7 +262,7 @@ func (s *session) viewConfig(c *cli.Context) error {
 		InUse fileContext `json:"in-use"`
 	}{path, *file, fileContext{
 		Name: set.context, APIURL: set.url, Token: set.token.masked(), WriteToken: set.writeToken.masked(),
-		CAFile: set.caFile, ClientCert: set.clientCert, ClientKey: set.clientKey,
+		CAFile: set.caFile, ClientCert: set.clientCert, ClientKey: set.clientKey, Author: set.author,
 	}}
 	if set.timeout > 0 {
 		view.InUse.Timeout = set.timeout.String()

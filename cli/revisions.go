@@ -24,10 +24,18 @@ var revisionView = view{
 			what = append(what[:shown], "…")
 		}
 		return []string{
-			strconv.FormatInt(d.Revision, 10), when(d.At), d.Actor, strconv.Itoa(d.ChangeCount), strings.Join(what, ", "),
+			strconv.FormatInt(d.Revision, 10), when(d.At), who(d), strconv.Itoa(d.ChangeCount), strings.Join(what, ", "),
 			d.Reason, d.CommitID.String(), d.RequestID,
 		}
 	}),
+}
+
+// who is the token that made a revision, and who is said to stand behind it.
+func who(d api.RevisionSummary) string {
+	if d.Author == "" {
+		return d.Actor
+	}
+	return d.Actor + " (" + d.Author + ")"
 }
 
 func (s *session) revisionCommand() *cli.Command {

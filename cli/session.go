@@ -60,6 +60,7 @@ func (s *session) client(c *cli.Context) (client, error) {
 		URL:       set.url,
 		UserAgent: programName + "/" + s.env.Version,
 		Timeout:   set.timeout,
+		Author:    set.author,
 		TLS:       tlsConfig,
 		Warn:      s.warn,
 	}
@@ -104,7 +105,7 @@ func (s *session) trace(req *http.Request, rsp *http.Response, took time.Duratio
 	defer s.mu.Unlock()
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "> %s %s\n", req.Method, req.URL.Redacted())
-	for _, name := range []string{"Authorization", "Content-Type", "If-Match", "X-Change-Reason", "X-Fleet-Min-Revision"} {
+	for _, name := range []string{"Authorization", "Content-Type", "If-Match", "X-Change-Author", "X-Change-Reason", "X-Fleet-Min-Revision"} {
 		if value := req.Header.Get(name); value != "" {
 			if name == "Authorization" {
 				value = "Bearer ***"

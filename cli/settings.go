@@ -44,6 +44,7 @@ func globalFlags() []cli.Flag {
 		&cli.StringFlag{Name: "context", Category: serverCategory, Usage: "`NAME` of a context of the configuration file; wins over the environment (FLUX_RESOURCESET_CONTEXT)"},
 		&cli.StringFlag{Name: "config", Category: serverCategory, Usage: "configuration `FILE` (FLUX_RESOURCESET_CONFIG; default: flux-resourceset/config.yaml in $XDG_CONFIG_HOME or the system's place)"},
 		&cli.StringFlag{Name: "reason", Category: serverCategory, Usage: "why; kept with the change, see revision list"},
+		&cli.StringFlag{Name: "author", Category: serverCategory, Usage: "`WHO` stands behind the change; kept with it as claimed (FLUX_RESOURCESET_AUTHOR)"},
 	}
 }
 
@@ -53,6 +54,7 @@ type settings struct {
 	token, writeToken             tokenSource
 	caFile, clientCert, clientKey string
 	timeout                       time.Duration
+	author                        string // who stands behind the changes; empty: not said
 	context                       string // name of the context in use; empty for none
 }
 
@@ -98,6 +100,7 @@ func (s *session) resolve(c *cli.Context) (settings, error) {
 		caFile:     pick("ca-file", "", ctx.CAFile),
 		clientCert: pick("client-cert", "", ctx.ClientCert),
 		clientKey:  pick("client-key", "", ctx.ClientKey),
+		author:     pick("author", "FLUX_RESOURCESET_AUTHOR", ctx.Author),
 		context:    name,
 	}
 	if set.timeout, err = timeout(c, ctx); err != nil {

@@ -66,6 +66,7 @@ type Commit struct {
 	ID        uuid.UUID
 	At        time.Time
 	Actor     string
+	Author    string // who stands behind it, as the actor claims; empty when not said
 	Reason    string
 	RequestID string
 	Changes   []Change

@@ -163,6 +163,7 @@ func TestEveryOperationTakesWhatItsKindTakes(t *testing.T) {
 		if op.write() {
 			require.True(t, op.takes("query", "dry_run"), op.name())
 			require.True(t, op.takes("header", "X-Change-Reason"), op.name())
+			require.True(t, op.takes("header", "X-Change-Author"), op.name())
 			require.Equal(t, id && op.Tags[0] != "changes", op.takes("header", "If-Match"), op.name())
 			require.NotNil(t, op.Responses.Value("200").Value.Headers["Warning"], op.name())
 		}

@@ -50,7 +50,7 @@ func (s *Server) ApplyBatch(c echo.Context, p api.ApplyBatchParams) error {
 	if reason == "" {
 		reason = value(p.XChangeReason)
 	}
-	meta := store.Meta{Actor: actor(c), RequestID: requestID(c), Reason: reason, DryRun: value(p.DryRun)}
+	meta := changeMeta(c, reason, p.DryRun)
 	return s.answerBatch(c, meta, req.Operations, req.PlanHash)
 }
 
@@ -68,7 +68,7 @@ func (s *Server) RestoreRevision(c echo.Context, revision int64, p api.RestoreRe
 	if reason == "" {
 		reason = fmt.Sprintf("restored to revision %d", revision)
 	}
-	meta := store.Meta{Actor: actor(c), RequestID: requestID(c), Reason: reason, DryRun: value(p.DryRun)}
+	meta := changeMeta(c, reason, p.DryRun)
 	return s.answerBatch(c, meta, []api.Operation{op}, value(p.PlanHash))
 }
 

@@ -74,9 +74,17 @@ func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParam
 	return writeJSON(c, http.StatusOK, doc.View())
 }
 
+// changeMeta is what the log keeps about a request that changes something.
+func changeMeta(c echo.Context, reason string, dryRun *bool) store.Meta {
+	return store.Meta{
+		Actor: actor(c), Author: c.Request().Header.Get(headerChangeAuthor), Reason: reason,
+		RequestID: requestID(c), DryRun: value(dryRun),
+	}
+}
+
 // commit runs a change under If-Match and sets the headers that every write answers with.
 func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) (fleet.Result, error) {
-	meta := store.Meta{Actor: actor(c), RequestID: requestID(c), Reason: value(p.reason), DryRun: value(p.dryRun)}
+	meta := changeMeta(c, value(p.reason), p.dryRun)
 	shape := misshapen(c)
 	meta.DryRun = meta.DryRun || len(shape) > 0
 	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {

@@ -16,6 +16,7 @@ const (
 	headerRevision     = "X-Fleet-Revision"
 	headerTotalCount   = "X-Total-Count"
 	headerChangeReason = "X-Change-Reason"
+	headerChangeAuthor = "X-Change-Author"
 	headerETag         = "Etag" // as net/http spells it
 	headerIfNoneMatch  = "If-None-Match"
 )

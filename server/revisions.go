@@ -90,7 +90,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	commit := commits[0]
 	sum := revisionSummary(commit)
 	out := api.RevisionDetail{
-		Revision: sum.Revision, CommitID: sum.CommitID, At: sum.At, Actor: sum.Actor, Reason: sum.Reason,
+		Revision: sum.Revision, CommitID: sum.CommitID, At: sum.At, Actor: sum.Actor, Author: sum.Author, Reason: sum.Reason,
 		RequestID: sum.RequestID, ChangeCount: sum.ChangeCount, Changes: []api.RevisionChange{},
 	}
 	for _, ch := range page(c, commit.Changes, p.Limit, p.Offset) {
@@ -105,7 +105,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 
 func revisionSummary(commit fleet.Commit) api.RevisionSummary {
 	sum := api.RevisionSummary{
-		Revision: int64(commit.Revision), CommitID: commit.ID, At: commit.At, Actor: commit.Actor, Reason: commit.Reason,
+		Revision: int64(commit.Revision), CommitID: commit.ID, At: commit.At, Actor: commit.Actor, Author: commit.Author, Reason: commit.Reason,
 		RequestID: commit.RequestID, ChangeCount: len(commit.Changes), Changes: []api.ChangeRef{},
 	}
 	for _, ch := range commit.Changes[:min(len(commit.Changes), summaryChanges)] {

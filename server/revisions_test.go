@@ -22,7 +22,7 @@ func TestRevisionRecordsWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clock.advance(time.Minute)
-	reply := w.patch(demoCluster, `{"environment":"qa"}`, "X-Change-Reason", `CHG-1: "grüße" & <more>`, "X-Request-Id", "req-7")
+	reply := w.patch(demoCluster, `{"environment":"qa"}`, "X-Change-Reason", `CHG-1: "grüße" & <more>`, "X-Request-Id", "req-7", "X-Change-Author", "Jörg <j@example.com>")
 	require.Equal(t, "req-7", reply.want(200).header.Get("X-Request-Id"))
 	list := w.get("/revisions").want(200)
 	require.Equal(t, 2, revisionOf(list))
@@ -30,6 +30,7 @@ func TestRevisionRecordsWhoAndWhy(t *testing.T) {
 	require.EqualValues(t, 2, entry["revision"])
 	require.Equal(t, "static-write", entry["actor"])
 	require.Equal(t, `CHG-1: "grüße" & <more>`, entry["reason"])
+	require.Equal(t, "Jörg <j@example.com>", entry["author"])
 	require.Equal(t, "req-7", entry["request_id"])
 	require.Equal(t, "2026-01-02T03:05:05.678901Z", entry["at"])
 	require.EqualValues(t, 1, entry["change_count"])
@@ -42,6 +43,7 @@ func TestRevisionRecordsWhoAndWhy(t *testing.T) {
 	require.Equal(t, "dev", at(change, "before", "environment"))
 	require.Equal(t, "qa", at(change, "after", "environment"))
 	require.Equal(t, entry["commit_id"], detail["commit_id"])
+	require.Equal(t, entry["author"], detail["author"])
 	require.Contains(t, w.get(demoCluster).etag(), entry["commit_id"].(string)[:8])
 
 	// A request without an id gets one, and it is the one that is recorded.
@@ -50,6 +52,7 @@ func TestRevisionRecordsWhoAndWhy(t *testing.T) {
 	require.Len(t, reply.header.Get("X-Request-Id"), 36)
 	w.unchanged(func() {
 		w.patch(demoCluster, `{"environment":"uat"}`, "X-Change-Reason", strings.Repeat("x", 1025)).problem(400, "validation_error")
+		w.patch(demoCluster, `{"environment":"uat"}`, "X-Change-Author", strings.Repeat("x", 257)).problem(400, "validation_error")
 	})
 }
 

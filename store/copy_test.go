@@ -122,7 +122,7 @@ func history(t *testing.T, s store.Store, n int) (at fleet.Head) {
 	for i := range n {
 		c := fleet.Commit{
 			Revision: at.Revision + 1, ID: uuid.New(), At: start.Add(time.Duration(i) * time.Minute),
-			Actor: fmt.Sprint("actor ", i%3), Reason: fmt.Sprint("because ", i), RequestID: fmt.Sprint(i),
+			Actor: fmt.Sprint("actor ", i%3), Author: fmt.Sprint("author ", i%2), Reason: fmt.Sprint("because ", i), RequestID: fmt.Sprint(i),
 			Changes: []fleet.Change{{Kind: fleet.KindCluster, ID: fmt.Sprint("d", i), After: doc(i)}},
 		}
 		if old := fmt.Sprint("d", i-2); i >= 2 {

@@ -216,14 +216,14 @@ func TestReplicaReadsItsWrites(t *testing.T) {
 
 	require.NoError(t, w.replica.Load(t.Context()))
 	require.NoError(t, w.replica.Healthy(t.Context()))
-	res, err := w.replica.Update(t.Context(), store.Meta{Actor: "ann", Reason: "why", RequestID: "r1"}, createNamespace("a"))
+	res, err := w.replica.Update(t.Context(), store.Meta{Actor: "ann", Author: "bob", Reason: "why", RequestID: "r1"}, createNamespace("a"))
 	require.NoError(t, err)
 	require.Same(t, res.State, w.replica.State())
 	require.True(t, has(w.replica.State(), fleet.KindNamespace, "a"))
 	log, err := w.faulty.Store.Since(t.Context(), fleet.Head{}, 10)
 	require.NoError(t, err)
 	require.Equal(t, []fleet.Commit{res.Commit}, log)
-	require.Equal(t, "ann why r1", fmt.Sprint(log[0].Actor, " ", log[0].Reason, " ", log[0].RequestID))
+	require.Equal(t, "ann bob why r1", fmt.Sprint(log[0].Actor, " ", log[0].Author, " ", log[0].Reason, " ", log[0].RequestID))
 	require.Equal(t, clock.UTC().Truncate(time.Microsecond), log[0].At)
 }
 

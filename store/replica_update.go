@@ -16,6 +16,7 @@ import (
 // Meta says who makes an update and why, as the log keeps it.
 type Meta struct {
 	Actor     string
+	Author    string
 	Reason    string
 	RequestID string
 	// DryRun computes and validates, and leaves the store alone.
@@ -91,6 +92,7 @@ func (r *Replica) compute(meta Meta, edit func(*fleet.Tx) error) (*view, fleet.R
 		ID:        uuid.New(),
 		At:        r.cfg.Now().UTC().Truncate(time.Microsecond),
 		Actor:     meta.Actor,
+		Author:    meta.Author,
 		Reason:    meta.Reason,
 		RequestID: meta.RequestID,
 	})

@@ -1421,6 +1421,9 @@ type RevisionDetail struct {
 	// Actor Example: static-write
 	Actor string `json:"actor"`
 
+	// Author Example: ann@example.com
+	Author string `json:"author"`
+
 	// Reason Example: CHG-1234: scale for the launch
 	Reason string `json:"reason"`
 
@@ -1447,6 +1450,11 @@ type RevisionSummary struct {
 	//
 	// Example: static-write
 	Actor string `json:"actor"`
+
+	// Author X-Change-Author, as it was claimed; empty when it was not given.
+	//
+	// Example: ann@example.com
+	Author string `json:"author"`
 
 	// Reason Example: CHG-1234: scale for the launch
 	Reason string `json:"reason"`
@@ -1753,6 +1761,9 @@ type AsOf = int64
 // Cascade defines model for Cascade.
 type Cascade = bool
 
+// ChangeAuthor defines model for ChangeAuthor.
+type ChangeAuthor = string
+
 // ChangeReason defines model for ChangeReason.
 type ChangeReason = string
 
@@ -1931,6 +1942,9 @@ type ApplyBatchParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // ListClustersParams defines parameters for ListClusters.
@@ -1964,6 +1978,9 @@ type CreateClusterParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // DeleteClusterParams defines parameters for DeleteCluster.
@@ -1982,6 +1999,9 @@ type DeleteClusterParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // GetClusterParams defines parameters for GetCluster.
@@ -2012,6 +2032,9 @@ type PatchClusterParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // UpdateClusterParams defines parameters for UpdateCluster.
@@ -2030,6 +2053,9 @@ type UpdateClusterParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // GetClusterHistoryParams defines parameters for GetClusterHistory.
@@ -2051,6 +2077,9 @@ type UnassignNamespaceParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // AssignNamespaceParams defines parameters for AssignNamespace.
@@ -2063,6 +2092,9 @@ type AssignNamespaceParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // RelinquishPatchesParams defines parameters for RelinquishPatches.
@@ -2081,6 +2113,9 @@ type RelinquishPatchesParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // GetPatchesParams defines parameters for GetPatches.
@@ -2108,6 +2143,9 @@ type PatchPatchesParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // ApplyPatchesParams defines parameters for ApplyPatches.
@@ -2126,6 +2164,9 @@ type ApplyPatchesParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // UnassignPlatformComponentParams defines parameters for UnassignPlatformComponent.
@@ -2138,6 +2179,9 @@ type UnassignPlatformComponentParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // AssignPlatformComponentParams defines parameters for AssignPlatformComponent.
@@ -2150,6 +2194,9 @@ type AssignPlatformComponentParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // UnassignRoleBindingParams defines parameters for UnassignRoleBinding.
@@ -2162,6 +2209,9 @@ type UnassignRoleBindingParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // AssignRoleBindingParams defines parameters for AssignRoleBinding.
@@ -2174,6 +2224,9 @@ type AssignRoleBindingParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // ListNamespacesParams defines parameters for ListNamespaces.
@@ -2195,6 +2248,9 @@ type CreateNamespaceParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // DeleteNamespaceParams defines parameters for DeleteNamespace.
@@ -2213,6 +2269,9 @@ type DeleteNamespaceParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // GetNamespaceParams defines parameters for GetNamespace.
@@ -2240,6 +2299,9 @@ type PatchNamespaceParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // UpdateNamespaceParams defines parameters for UpdateNamespace.
@@ -2255,6 +2317,9 @@ type UpdateNamespaceParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // GetNamespaceHistoryParams defines parameters for GetNamespaceHistory.
@@ -2294,6 +2359,9 @@ type CreatePlatformComponentParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // DeletePlatformComponentParams defines parameters for DeletePlatformComponent.
@@ -2312,6 +2380,9 @@ type DeletePlatformComponentParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // GetPlatformComponentParams defines parameters for GetPlatformComponent.
@@ -2339,6 +2410,9 @@ type PatchPlatformComponentParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // UpdatePlatformComponentParams defines parameters for UpdatePlatformComponent.
@@ -2354,6 +2428,9 @@ type UpdatePlatformComponentParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // GetPlatformComponentHistoryParams defines parameters for GetPlatformComponentHistory.
@@ -2408,6 +2485,9 @@ type RestoreRevisionParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // ListRoleBindingsParams defines parameters for ListRoleBindings.
@@ -2429,6 +2509,9 @@ type CreateRoleBindingParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // DeleteRoleBindingParams defines parameters for DeleteRoleBinding.
@@ -2447,6 +2530,9 @@ type DeleteRoleBindingParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // GetRoleBindingParams defines parameters for GetRoleBinding.
@@ -2474,6 +2560,9 @@ type PatchRoleBindingParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // UpdateRoleBindingParams defines parameters for UpdateRoleBinding.
@@ -2489,6 +2578,9 @@ type UpdateRoleBindingParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // GetRoleBindingHistoryParams defines parameters for GetRoleBindingHistory.
@@ -2525,6 +2617,9 @@ type CreateTokenParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // RevokeTokenParams defines parameters for RevokeToken.
@@ -2537,6 +2632,9 @@ type RevokeTokenParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // GetTokenParams defines parameters for GetToken.
@@ -2558,6 +2656,9 @@ type RotateTokenParams struct {
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 }
 
 // ApplyBatchJSONRequestBody defines body for ApplyBatch for application/json ContentType.

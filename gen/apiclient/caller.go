@@ -65,6 +65,9 @@ func (c *caller) Do(req *http.Request) (*http.Response, error) {
 
 func (c *caller) setHeaders(req *http.Request) {
 	token := c.cfg.WriteToken
+	if !isRead(req.Method) && c.cfg.Author != "" && req.Header.Get("X-Change-Author") == "" {
+		req.Header.Set("X-Change-Author", c.cfg.Author)
+	}
 	if isRead(req.Method) {
 		token = c.cfg.Token
 		if written := c.written.Load(); written > 0 && req.Header.Get("X-Fleet-Min-Revision") == "" {

@@ -31,6 +31,9 @@ type Config struct {
 	Token string
 	// WriteToken is the bearer token of changes. Empty: Token.
 	WriteToken string
+	// Author is who stands behind the changes, where that is not whose token it is: X-Change-Author of every change that
+	// does not name another one.
+	Author string
 	// UserAgent names your program in the server's log. Empty: this module and its version.
 	UserAgent string
 	// Timeout bounds one call: every attempt, the waits between them, and reading the answer. 0: [DefaultTimeout].

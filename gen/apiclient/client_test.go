@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,6 +69,22 @@ func TestTokens(t *testing.T) {
 		if err := errors.Join(err1, err2); err != nil || got[0] != test.wantRead || got[1] != test.wantWrite {
 			t.Errorf("%+v: %q, %v", test, got, err)
 		}
+	}
+}
+
+func TestAuthor(t *testing.T) {
+	t.Parallel()
+	var got []string
+	client := connect(t, apiclient.Config{Author: "ann"}, func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Method+" "+r.Header.Get("X-Change-Author"))
+		answer(w, http.StatusOK, `{}`)
+	})
+	ctx, bob := context.Background(), "bob"
+	_, err1 := client.GetCluster(ctx, "c", nil)
+	_, err2 := client.AssignNamespace(ctx, "c", "n", nil)
+	_, err3 := client.AssignNamespace(ctx, "c", "n", &api.AssignNamespaceParams{XChangeAuthor: &bob})
+	if want := []string{"GET ", "PUT ann", "PUT bob"}; errors.Join(err1, err2, err3) != nil || !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 

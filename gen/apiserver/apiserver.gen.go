@@ -441,6 +441,21 @@ func (w *ServerInterfaceWrapper) ApplyBatch(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ApplyBatch(ctx, params)
@@ -546,6 +561,21 @@ func (w *ServerInterfaceWrapper) CreateCluster(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateCluster(ctx, params)
@@ -616,6 +646,21 @@ func (w *ServerInterfaceWrapper) DeleteCluster(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -745,6 +790,21 @@ func (w *ServerInterfaceWrapper) PatchCluster(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchCluster(ctx, id, params)
@@ -815,6 +875,21 @@ func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -913,6 +988,21 @@ func (w *ServerInterfaceWrapper) UnassignNamespace(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UnassignNamespace(ctx, id, namespaceID, params)
@@ -977,6 +1067,21 @@ func (w *ServerInterfaceWrapper) AssignNamespace(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1056,6 +1161,21 @@ func (w *ServerInterfaceWrapper) RelinquishPatches(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1195,6 +1315,21 @@ func (w *ServerInterfaceWrapper) PatchPatches(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchPatches(ctx, id, componentID, params)
@@ -1274,6 +1409,21 @@ func (w *ServerInterfaceWrapper) ApplyPatches(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ApplyPatches(ctx, id, componentID, params)
@@ -1338,6 +1488,21 @@ func (w *ServerInterfaceWrapper) UnassignPlatformComponent(ctx echo.Context) err
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1404,6 +1569,21 @@ func (w *ServerInterfaceWrapper) AssignPlatformComponent(ctx echo.Context) error
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.AssignPlatformComponent(ctx, id, componentID, params)
@@ -1469,6 +1649,21 @@ func (w *ServerInterfaceWrapper) UnassignRoleBinding(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UnassignRoleBinding(ctx, id, rolebindingID, params)
@@ -1533,6 +1728,21 @@ func (w *ServerInterfaceWrapper) AssignRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1629,6 +1839,21 @@ func (w *ServerInterfaceWrapper) CreateNamespace(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateNamespace(ctx, params)
@@ -1699,6 +1924,21 @@ func (w *ServerInterfaceWrapper) DeleteNamespace(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1821,6 +2061,21 @@ func (w *ServerInterfaceWrapper) PatchNamespace(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchNamespace(ctx, id, params)
@@ -1884,6 +2139,21 @@ func (w *ServerInterfaceWrapper) UpdateNamespace(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -2048,6 +2318,21 @@ func (w *ServerInterfaceWrapper) CreatePlatformComponent(ctx echo.Context) error
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreatePlatformComponent(ctx, params)
@@ -2118,6 +2403,21 @@ func (w *ServerInterfaceWrapper) DeletePlatformComponent(ctx echo.Context) error
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -2240,6 +2540,21 @@ func (w *ServerInterfaceWrapper) PatchPlatformComponent(ctx echo.Context) error 
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchPlatformComponent(ctx, id, params)
@@ -2303,6 +2618,21 @@ func (w *ServerInterfaceWrapper) UpdatePlatformComponent(ctx echo.Context) error
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -2486,6 +2816,21 @@ func (w *ServerInterfaceWrapper) RestoreRevision(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RestoreRevision(ctx, revision, params)
@@ -2563,6 +2908,21 @@ func (w *ServerInterfaceWrapper) CreateRoleBinding(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateRoleBinding(ctx, params)
@@ -2633,6 +2993,21 @@ func (w *ServerInterfaceWrapper) DeleteRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -2755,6 +3130,21 @@ func (w *ServerInterfaceWrapper) PatchRoleBinding(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchRoleBinding(ctx, id, params)
@@ -2818,6 +3208,21 @@ func (w *ServerInterfaceWrapper) UpdateRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -2942,6 +3347,21 @@ func (w *ServerInterfaceWrapper) CreateToken(ctx echo.Context) error {
 
 		params.XChangeReason = &XChangeReason
 	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateToken(ctx, params)
@@ -2998,6 +3418,21 @@ func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -3106,6 +3541,21 @@ func (w *ServerInterfaceWrapper) RotateToken(ctx echo.Context) error {
 		}
 
 		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -3235,307 +3685,311 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Jc9s4tj/6VVC6ryrdcyVZlpfEck39y51lOney3Tg9mfdvpyyIhCSMKUBNgFb0Uv7ur3AAkOAmkVps",
-	"J2HVrTsdiyS2g3N+Z//W8vhszhlhUrQG31rkK57NAwL/fSEEnbAZYfKSSEnZBP56i4OIwKMMjwLitwYy",
-	"jEi7xT16LfGkNWjdHnZ73V7nsHV31279hqU3/Uj+ioiQqdf5nIRYUs5Ea/CnM41r6rcGrTn3KRvzVtv5",
-	"4ZaEgnLWGrROu2fdXqvd4vPWoCWIvI4farVbggTEkzxsDVqE3dKQwxL+7pPb1t2XdiskWMBHnv/+j85h",
-	"/+h4gMxgCD6LKEPwbDJ5EQXpuXtTzCZETxx7Uk8qmvtYkla7BQvwyYx3vCASkoSd3mGr3bqhTP1g/gZz",
-	"mQeYXU+xmLYGrZaamhrJ7Id+TLQGh+2Wz71opo/osHDVemG3VO/P8VG7tcAh00f25xe1lOdm2NQy9N+u",
-	"fXUG2Rl3b56JriGHrsdn6ijM8wzPSOESvZBgSfxrLFuDVr/XP+30Dju9/qfe0aB3POiddE+fPjvrHf7f",
-	"Vrvlk4Cojbueh1wSs4djHAjSdo8Nhrkt39QAj0gAdBmSiT4HErXu2i01RzHHnjmlFFHB1quj1XRu/wwf",
-	"mQfUw895BEP3W+1WRLseD4Cc/qs/fnZygoE05gGWYx7Ort3782fuVuTGdU6p326FPCAjynxzUt/sMm87",
-	"IcG+On71jqasCtvqHPRzOIr9HvdPe4YVTs05ijc0xfr+bC7ej3fxviTH/UEtMHXxKi35SC95RoTAE9Ia",
-	"sCgI7u4cMvpDy5e0CHbP6y/c2mx7HOENowLxvgqir89jIeQMStk8Sgup3dHx9gSYTP6dQ4jF08eMcWkx",
-	"yLcWXzAlIOMtVNTsJWKz6iKL1lCy4Dv3OvKAekt4KCAJjkjOKFkwns9d4k6W/MHM/HkK0604uf2tyx41",
-	"YbfXMe0ZNpNAujmW07VoL8BSgUe1V3PCfMI86jIXGWIypjetdksu52o2UxLM4Prq58W1+sqf8XNf2msu",
-	"g3NdK7IlxV0CggWxlJ18TBAvJPI6JGON8QSPQk8D4BgwxwtUf4rCQK1ByrkYHBwIScaYzUPuY9adUDmN",
-	"Rl3KD+Kzb7ckDidEXsdsNzW6uyNtTQgF6+qrVQFCyPHbhLY+8oD8FnPMB6KqHJfWnFwpHZQs1PZGo/8Q",
-	"z97vOf1HyCN1WcIR9ro4klMe0v8PrjzMhfIEmOtHndFvO5LgWcsRaeoI777oPXktRET8T/yGsEKUVcK2",
-	"aklq4YV0btQLypCcEmQ+9kSgS6AstYVf5zQkIv7kU/jk4adebwD/938tLzkZHY573hkmff/o6bPj02Sx",
-	"cx4Enfxk8zLTPBsTtjn36osaUzYh4TykcN7Pxn18fOg9hesq9V62xqG47na7rZrA9y0JJwSE779iOo9P",
-	"pZKwbbfeJSftvFxFTmwCwIo5viK6jsDMH/GvKbYP1Dho2Z/usudTa7filRYoChXWu7NFpOaSR8o/3NZ/",
-	"cdebh4rZIRVhtluSwqq1WcL9QAEmLJ10wWe4/Eiwv8zYNoh3A+8LCd9ucSVbheSh+ofiQfDfyOdEIMYl",
-	"wkwsSKg2Rb0RKb4fMXyLaaCkLFDb+wUj/odErsajzTDDE4MwParENJ3hCekqwai2KhFZyd8T+09OPMOy",
-	"ynhA/gvwdIDTDHyk5Hj6eHdl7/E4G9NwBvR8HZK/Iho6sGiiBFDW+vNn7ssKv4zHxIObYi9CJ23Gw76v",
-	"PvznFzt3Hz47piTwzTLGIKjjrRyRsT7gGIzMOWX6mYM8KlOrycCmkMz4LQ7McrTKNeO3eh4KSaTtXWfj",
-	"vndItrZ6SS5x4K655yz5sJ3+opmigKfi2fXu8uayHJIulPG7BLe12FgJri3T6rZAmC4cXoVz0xcmi3pr",
-	"gNRaUix3TCvMXrvXRB7XCWy854UbWW60aoj+IYn+S9Fh5XHEKq+Jo98myqwxNxV8vABjlH9dfaE2puA3",
-	"KfCg/gmfgd+LfEcVJS58RJ/QCyIxDdIo1ziJ1LjU6yxCCtK8Ailq+XLtadhxuA4fGFF7r7g6A/YS+X7P",
-	"6L74BXNQyc3Q4Gg2o8b9dzI+9Pp4dNY5HfdI51j9vzN8fNQ5xj3vFI8OvZ6voUPOlyc8HBA05iFoywGO",
-	"mDeFJ4GK9Nef+UfjnndIOr3RGe4c45NnnWfjZ6Rz6Pe9o9ExPhmf9jK326UlkVFR7ouOfpCdVBzMMSal",
-	"GUV1eVBkCioyV9yjYagmeHE2oQC2PA5TV3qaBaDgpzmwDNnmRa6ZPvGpzB5vgQjNP60kY2NPLKOq00r2",
-	"xMND74T0/LPWXbsWbWaXrAc8ul8D5qUBQM7hZzFRQx67MzfXOhvY+BXKZcn2V9mrNXvi7EI8kXLlrCGD",
-	"/ZHBF7v9mleno9luSRhgJZ/6x1M4qD8YbTxED3ll/2VVU2frJ9zRWCf8sNs/BZV4xn01cS+MfEcvFX8F",
-	"Gssn79z2uz1Qc+/aranBMYNvrYsg4Atwe6ZO5NOUoBmRU+4LJKdUoDmWUyTxDRFdOBbwhCrE8vJTG334",
-	"Q/2/i0/Pf2+jFy/fvPz0Us3Fm5IZBt1KWwyEDBVqVhN4+QlP8oOadSM+BnKwVtRzJAjzEZVohL0bhAV6",
-	"Pe68VSgmPZWr1nG/Y7WGq9aaKbwKCJEfYyIo2gBLInZCY/WK3o4FFsZ7QHw0DvksNRWwqcRjK90Uzp0y",
-	"eXqcWFAok2RitP03lN3kJzEMSfD3qxYjX+VVa4gWUwIXJSQIhwTNeEgQYTKk2UO5inq9I+/AWpD/T0Bn",
-	"VP79pKf+3j/l47Eg9p9H5By5o6zZtTfcw7Jwwz4oAjEbxcgiPr30zOI5HeRv5KpxPxIZLi+sOSI98iXx",
-	"OPMFAmsFWkypN0WSIxkuEZ5gylIzOCwYxz2IT1ziwLhlsgO9i2YjEqpFml1H2jaB5nhC2SQ9Tr+3ZqTP",
-	"nz9fRHJKmKSeYcp5EoQvELWcSJD0Vv5GcEjCNfv2WXsH8h+/8G+pR5CcYomo9YYhEoY8bCPOCNI8AhHs",
-	"TQdo2D87Qx101ZKaFNMzsT/GxjV0dXVlDZ3qP5ExgSLO4CePhLJjHGjq321zanYiEL5NfDhFddsMmayh",
-	"zrt2a45DPCM28OtC2zeyS3/PgmV8twUaLfUgYA1JLyxjGKHq7b8iEi4T6aJtKKsP4UK8Hxcfr70kiqlR",
-	"qbmK4TB2gjnGUjSLWJit5DszyugsmsElKCDI51h42C8iRHxDNEcmY8qo1CxxjMgtCZf2cDQpRYKolbSR",
-	"EekCzwjSVp3UQoz1vWgtnpmGuxSfjDGEspv3zOxHnAcEMz17sEB9NNag7BI+T5fn6IbMJVpQJcgc7p4+",
-	"8rVWJJiyvhzJnP/d0cN3zPju3Gf46xvCJnLaGhz2+sftAgIx0Yov3l1+ACdEdvYv3l0iNZLlr2bLYZcx",
-	"WyIPZ5nD+vAlWAf4PJKdd4IitblMe3l1rFnhivonR0BX8QpXL+9/4aiLb6SzMHtIVCC79I2Wl6Ws1PpW",
-	"3djYheBAsYIpWzGQTNfgrfRsY3dO4aRyHok1U4tCUcTVPgMuUJs4V5TNI4XZJgog+MRvA0ZBVAo0VFAj",
-	"w8CP+2WT04OVHP5pITG/AIO7n5+hIqMB4mrjfAI8Qaj1Et8eu7ByQEgaBAZfgViazeUSBVRUZiK+mURN",
-	"JvIiXH6MCk77BdfMTk4pm6BRJA1PG6BbHFAF7dsIM99OeaFY4YJHgY9GpPKUw+V1GLG6U37phiEWUqnd",
-	"Xc09qEBO5GL2Wt2WEIIb7LgGV1MS+G+1bC+iUo74ggkgVB0iowWHArSCyHNz1lQ/gRlny5miZYMW0vP1",
-	"aMl0IVzk2rxTvKMKS7isuf+siJhfcRPzWiARleYMepFZAlfQ3E5UqGVWPfoxjFLz4F+/yM/rtZ9Vnlby",
-	"zWIxQP2dcv/XL0q4frfbdTgn9c8RI8QXaHhDmT+sNPHMPlJ/DXG+Hr+11u/0XLT41syJpnfQcKMpFoCL",
-	"9f4KgpQOK9qIh2j4t+E6TbQQNVg1du2k33FGSiZ+1DuO9cJkysWT3XSSavhKM/0nZf4qEZ+AbrgwJtoJ",
-	"4WTilkUpEsjcdeMbLz558J+4kyNMAd0/ndfy+SUpt0oqs6ZlTeJfshTdbn3tTHinQDNWOnaBniXRjAuD",
-	"6WcKrBnQcA60zyMJcBkHQWq5J73idYImn5XHBtT3er3eWpD/lrJyo8dnTCWK5krv6iNhsK+ji7QRCQRB",
-	"J72jAQoJ9tGSR6FidAhUJHWsIY8mU8W3gRmaMMdiHSYPosEm03lLWedjPYWmV7xWXqTNDCNGmZA4CIYD",
-	"9CqIviIdTye02KYSmZ+J30VDHs6nmNknbwiZK/0mTZrxB0uIE2x0xULIfdWSrPs3PXwNMnQjdKerBERM",
-	"+Y5Wl15WxmFfICnib1zvWGa8BxNVgannhs7zVyk17ZKLo41exafQW0tJHwLMfofozyItfhhHhw7V7mKk",
-	"/j1AeD4PllqkLKY00OBcB8AqfKPFikYOjKBfjg/7GkIsqCC/po9Ch5xqz1zR6pLw1DLNsxjeFMVjraQa",
-	"D0sc8Ans/DI9xyRCrEi1dJPkd0kpH4nEtICVvSH4lrgokzJ1LB5po4jxBSN+VXAW6hFqojPLwCqLhVg2",
-	"ps2IvcqCIJ4UvJMSC2ulgp1t8fEnds9Su0nM1NPH7tilyo+8rp0qHcuwklyVSEdGppfyuXRkR9EqEmCw",
-	"a/K9jEs+rFbdgE3MFAQboH9GIxIyouQtxK8hWzcCiSWT+KtWTNIONR3o1kbzIBJo6GhzQ9BbhzQLuDMF",
-	"KNo6VVXdol9I9GsJG4oLWJRsyXHv7LRwFygr0rIymFExytBY+eHeSJq1C8WetYyHsGiuMGYhHSp9vqM+",
-	"3iqarHaoO/mCBaYs9Uiib5tj2ESjcTyuq6E3zOodvFRqXYNpOSpX3q5WqlDD/6yewR9M6jjV1dZ27TEp",
-	"P7+nFc8vguFqnx8ERYs5Z0LHEf+GfSdO1+NMGkOKkt5UO7sO5iEfBWT23/8xtuV4wmqxOjy31UfmKXGu",
-	"nYU0FHKADgrS2g96B9QfGE8e+DyQfQqlfSiTEI8ZVv+ltikMIVzTmJwoZ9f6T+Yn7a+OJ7Tm80/0t5+k",
-	"82XKZgthSfGnZ5GQaETUjQQpdnqkdLkQe1LzUOeDmvEcQBQbpN4oaAu3faUvMM5vvId9taFKx0pQSiq1",
-	"dw37yBJGTEV4xCM5GAWY6bjvmPT+Hx06/18HzmT0r+Lgg56+pr0iJzMMYn1fcLjnaKhPdAhGT2E8LWYj",
-	"ui2wULNxQL1tqbaIMAyQe6KmFAnio9ES9WNRNEC4jUYOOVJ2HQntHqt5tFsMnpzZWXJm8Z7s7cCGnhli",
-	"OFCKIvkKp4MDBR+WXTTUezEcJIJbo/xIEKU1oqEpXUL84QAV1DNRq+asi4bagOmMZjVqY17URlSswW0X",
-	"DQvz84YDHTkBTgGrISQaCtDRKx6OqO/rQJ8tCCmRLzxEXkDVYXoklHQM3m21MCDtNljPFaVb68IAYXED",
-	"/1JqEEin2HzAA+JQ2jie6wbEts8JJtR4lFDjK2e2e+Qfm62piy7QnCv9E15XwpgHfuKyhZkatqOXGvsc",
-	"F1MCf0jon4fq20BOrxXfZzjYkpqwQpr6SzomAXHPi8KQ+OcJw/TR0fjQ00pxwoz0W7FkrE0ntYe2h3/i",
-	"ig+7D+iShAqNvzTT2RMhXPIZ0b6phaKBRcjZBCkx2EWfQGsHBiSsV15p8BHzjZaQrAqOEDTWl189Qnzt",
-	"xduSKxQk+ioeZF29TzKH8SR2nKGz/mH7aa+HRktJxLm2wL2H4ntKD/A8MpcCHjrt9RwaANX4mtgVbMgr",
-	"7m3aMfPo9xP6+YPNQ+6pCY0Cgp6bE9grI9HWeLOMGb4hSPCZq0Ma52aAw4kO92DFawMqegvBg++4hADD",
-	"HRASFUjouwQGaex3OAuWRsKZ9CMkOfBo0JbDiBnP/MWH19dv3794+XcTJWkJRQc4XjMur7GZ5UbEssOp",
-	"JZLkJCEGvZfoHZfoIp7n3ijBBnvGVRKkDv+hwkSEnis2MuM+SdaqngP2AxGiCGt/gOKORaGmRVMzzx3o",
-	"h2yRh1c8YjvgQbE6UHJ7+08cqlDkMIZxN+MclQZLzvk4OWd1wK/MyPu76PH8RORNY89bO54u105tuMWX",
-	"EgdkBzIg5Zg0br8BhKO8/IQnej4L9OT4qNPDh6O+d+S7JyJgFhvy8c2Gjs/n0GHKH0KINNUBcK8wDfZ7",
-	"EZ25G+VQrUcxEYZnWjOyHmT0y1CtZogEXgobTGleW/wKTuq086Hwa7GOkLm4Nlp71b2FZ+60JYq/USJi",
-	"B2Qz4j6Egrgi5xi9pb85xCE5v4bfNyWQVYMkZHCUUjPVotAnztEbM/IeiaB0fnBD/2A2o3BrGYvRCEKK",
-	"E50gtnMn2x25420Cr1cNknDFQxcKpUbc006/43pGbaPNJMIaQoMVsCG+htTpy/H58+dONo571UXJhn3f",
-	"adtpUnVo+2tTWOVIBxYTNOMmiCvhrjwk127dow0vUrVhE3XJuVJKS6IeQX+kZrHHS6VTOQwjDDj2iY+W",
-	"RMacsnAtXTTkkfT4TG3XDeMLNhwgbIHzDC/V2+p/1CtTfEvQiBBmQgWl9jg6lAM5DZ04qWEV0TjpD4Ze",
-	"RDSf81AS/y3xKf4EO7UV4QBYdV/6jw5kTi5+POT1TI15DcezAa2UjZQw2xP39sfDIlgq+qSHvQeOC5Yy",
-	"NY5Gv3Hd9zQ07oL3w3wacG66TAX2NWLAwYdQfUJS7XnIeCayE3G8fE7di5S7pLgEhvkuhyT0FqQfFFXD",
-	"L56WcWhnE2z0a2pDFFvE8Qe76GIkIG6LEYGExMs2YlEQIC8gOFQzB2dkSH1gm/PUBmRL73wrDCZQn9N8",
-	"Uftac9tWUNLF/ZKtHbP2O3FlIOft1KOxe98p1eOOFHcPWDtY0Sll2w2sPJ/0RroNCb61qCQzse4GvLev",
-	"qKFn+Otr/VISQ2b/kFy0MMRLiDvioa+I7vAuVRbtWy5cZW2ArRPE1BE3dN7hc73iTuxA0tsXj3l0lxT8",
-	"KEzxyCRixF4ECJHEQKtl+R6FvRTa69I36q+hr32QNoLgT/f4vpQThm3lUIMu4qIs2a16CXbdWLtwgzEh",
-	"wqgKBdl8m7HDc3I00s/SSMY3PHbUkrY+JJsGJW6Ir43uIfiHIpkJ2UmoLH8iZvjjO6dIX94xrbN7CPam",
-	"CW+vvP74BpmjWbELR6mqmyWboFHCOYqYDYt10j3VjsQmFm4RBzeJMiZzIB2Qc9Rem3iaucxJJUGHieTY",
-	"ZNkiT7Jk7cT+WEJMTqOdClmLRy6i/4TQ6lG/LUOU3W+d0N1GOiVbbaJOFsnEdNraRaXEdWRKRH1bGdRR",
-	"+rq6GrrqS26C1tOSd3G3nbBNrt1PJjCpLFi6dPzD7HmZEGqINDF7V3gcZZEvF9aCNDCBtCKVyAlJgVLE",
-	"eEBA4JGp6FYADtwC/WX5cOq20L8i0tZ43VdcO+BK64CMOATBsKnEMs5MJnf0FRHmA48WdXPLVpJEulNA",
-	"duaHaitS4RLnyATuCZ3uSsAP096cqNyCBd+KYqOKaxcUBc+EBPvvWbAshjEuMZ3Y2mvxwLnsNJbO8MMi",
-	"kwV2buQzMGWMAnoL5qmSAK99LOLpXUmTkeJMNnc5HmZoRBAjFHyjZisQ4yGa0FuFPYzHuDCfsTiM1J1a",
-	"7y5TcL5ImpmgR0l1xCBxvBIQHzCJ1B0BkfHL8OW7f73++P7d25fvPl0Ofy3KA1spVqlfeC07h4f9Ix1t",
-	"eI4YUaMb5r8xTSvRdNMTLrpPD/uKhzoRQcE3EwMBYdfpIW8Pu0eH3f5/3/SErpyxa2B3qK5/UlFwFXh4",
-	"o59Kic90A5qKOD4O918DxBRpM+7HJfs228OjTFxxb3Xk/AZbCEqFkgnXoNquVKDL/l4RuxQpYSXJitqg",
-	"bmRVG42WTsSSkmImKOccCUJQYgT5Rv27A0fCOYq7000nXzz8rpRpmZlusLHP7lLlU1daR8xjzutnZe2L",
-	"cqHXmsvDa+q/liaxM7yto1rYPyWWi1W0fboSXn/MFHEJsLDKTi6CPQeYS46hCECDrpHqzVTxCjvh7Gsu",
-	"sTpDt5DQvUl3tcO3s2ug0Y35bzSKmIw6/eNu73gv7DenWAOUTeGxdqYGQDqtObBcuYjUU+w5c9TJ1SoG",
-	"EO2UMpTgs9RxrgDbSfm2Gla7bfD4ALRMGLWLPsZefl2FH640nTCFuNtIcJPAndgTDBgCMDfC3k2D7muh",
-	"+9XGw/2h/ey426D/B5rIQyP4kqNrEP3DIPrKNykD3bd32ehvZUCfqTHuOmtKZujgvN3qByXjPZC+UDKb",
-	"InhVXTHQn6qBtSuym/yZZEF1GdmsBdum5U+OoPTf0/oG9UFQ/06CmY7+N9FaNWjpwdH8azaPZB1y3CPE",
-	"r3j6e4b8VTdixyrA5pL2XlSC6vx7NfbPg/0VYDuuj35vWHtGwgnR//zp0HblI27Qd4O+v2/0XZmyqqJx",
-	"m4ZrA3lNdo/FAzuh8u8Wq6+N92mwe4PdHeweBO/HkEC/6kiSTr1E99lvMHeDuX9qzF2GopPGQfcGow1e",
-	"lhzKzmGPNGC6AdMNmG7AdAOmG8N3A54bw3cDwhsQ/pOA8IIIqtpQ3C31msLhOK5oiC6SBK8kW1aH8c4I",
-	"NnX+zZeeCFOuqkImWAY/xIA//bn0e2XlaLcNLDouSzKrO8nC5iA2P23bWZ6kU9jSc4MjzlS7NkknNrEA",
-	"2i3E1AK5fGkxvg4G9kuAVs3iwSvBk5N3V23zzQs5+GQT9bZPSCvyO9lz+FLtamqpsN39VNcSPlj5gppM",
-	"TR6alhtb3df6mZtVLljdLM5V18EUR86ApOpEvQ2tbpAjuobGVlKWzQZPU8zvfJHSEn0yD/gywwcGCAPC",
-	"+kgCggUkGWH0z0hIPrM9q51K9VMSzFrt1o35nahpJWs1v1YpXG+6BlHOPpi+/fkEEizRFM/nhMX2h1gt",
-	"0M13nA49lIGxyCYUUgGZ2rprGU7V4zUr0TpyquC+q/GZH6st5SWkM5qu3/USNk3keHGZeacYNBXOXqQA",
-	"aeV8PUWiOvFyUwT/0pip9HrzIP63ZWzJGhSVU3OS2UTbzWUDuVMK4tWVHPNwwqUkbPVOPYEah3HlsuPe",
-	"se6DJRVdcHbuNnWwBscwYiybT1een7OltIgPPD6Looud2eiaaZC+X4QIPk95QBBVkke041YkckpoXOoR",
-	"jQKuLaAxda1SPEtTFFqD1n8EZ92PePHWFIFYQ5cmA7ayWgECVOeJrstG1uinEKaIzS6Szu6FfxR9N66+",
-	"rZVJA4X0xhdGUu6K2I6zxKYpIdndZDOKiA76eJk9rUlxxW1aTaWIuFkRWOTVjZvksvzKpP0qktqsmIAu",
-	"R15jsowsSpr77XeykElvf8vO9n8u379D5ldEmTXPKxrLtt8t6DZYPUXYTqCUXmxhlXoEY2vQuEBpXRFv",
-	"W8K7tS4dttqm/fLx1XN0etY7/DXZP1sXdcT9pe1LZ9uBQokYDJUOFSPN7HJpFfVNNrtt96dw14Poq5OR",
-	"XWfTtf9qJ5kR/bwDoHLo+dGdLen/bdNo8szGmUyfakF/zga+VIrUZojtepe7WeSc2zgbfNNjOd6uusHh",
-	"Vqmwu8njWnPcouZRa5FdGZPkCCuXf5pdpf5+2axfQAttwry6JJo9RdOXe93pSaNEVrJwm5pc5TVuEt5X",
-	"tr7YYVMXbaSrba2arluYq/i+1TjUrLEh8dXGGuyqL2X03TU3r6LJYdMbV3xccTokTu1bdqHJ5q092nu4",
-	"cgkZbXnfcq3RNpMMG1IUxCFYHkfY7XVRdbK1ZSNOU4a1Vba61cJotW0uRsArhYlv+Rctqkg11D+La86G",
-	"SUPg2OkA5h29AzpSJt1VqTJ1OEx0TZ51Mp/UYv+M2eeXTXTFp3XqzO3GDFkn6d+4Y7OxHaE2BhaAkSpz",
-	"UHMXxAuJvA51Eafk/ZUvKqoRPDINmNcd7aV+MsOVJQ4nRF4zV7jUm/7RtrLw7K7d0j0I11lQ8oYs6MVh",
-	"ThCZnr6MCEn8NhSm9JFmWpl4C9N29bkOYei3WxHVZvsASnn+V3/87OQEF9QhTAcerHJt5BhLu7iTvT2V",
-	"Il6WumUZDmFm5mbW31rqTNFjwRmn6G29eMpx+nsQU3npsqW4cjzr9yqoivUEt6HiSu4EDXTSHhJKFuuU",
-	"GhHB2utt+WUUb1i5Ka+I5G2THzvoeopyDuMeaMk9+i2p6DJmt3XKjxY5utaDgr7xkUVhxvQzlXIuBgcH",
-	"QpIxZvOQ+5h1J1ROo1GX8oNKci9bYtOMk3jlSnfAUElNJWROY39PspBwhL2uLV6unWc3z0SXlgYlmNaG",
-	"Fx9e669l7pktF7iKIMz8/6mL+aXuWpEt4bYDsXlrjqlEfLbqOC1NeUHDs11mHW9e0Zm4pv16Z6Ijvqvf",
-	"JMfevcbavyESA2s7LmiRuboJ+SBGviPiKTygV2srlUN9aqd4a3XtoFjrs7Ns2w0sPBUhIuJDz9GiQpBO",
-	"o1EqBdLSuG37UggkpnxhUDxnHikPst/CAnX8QKUQz7J+UHdgyjJ9ecdB9LUjlkKS2QH8d0g0ZBJEokvY",
-	"t9a6KIevcxoSUbTIol6qFbqkZjTI7CGcjA7HPe8Mk75/9PTZ8ek6ui9SG4KgU9OQ6UZB7qpo1zMHgazi",
-	"DUDoHzUMSHECTdnVmQx8yBzrGjVRFl8u0ArgA6a/FJVKMRheuGJmgH6DJhvDuD47ZQgjP1yibJ3g1jgU",
-	"17qR3dYFuA4fqj5Zr5CTGVFj4Fuqk7K7p8kpblym682+A+h19+3WoEUidVD5cPrclJJMxX9toHsm8deZ",
-	"cOtzHTRmhVXWc5tVPVtHavNoN27+oN6+Wx0rMMPzP/U+fflbQdxAKgWzdnVIvdjVAeNbRKNntsf0ZwVZ",
-	"jYNAN5SIv/FkRVHIKtu43T6m7O1ZAZ5UmU43zd+L6f0BhPTpfgz2qzKMBnHImo0BiTc5zZDV7e4IzPwR",
-	"/7o/g/8jKJl58kDi4ul23o4NZUR83zYs5lh0JfddphHfXyebbVLEjh5J8mgJV8lwBR2JPHC7DpQEobbV",
-	"TIojUdcHD+ciUx8bx3qEuYb9x5htdfJIMp+eVgxDjxndZoW0ivncvktkVeR0mxeVaTjfT8D5aiWCf1cl",
-	"jBrOuI4zlvPB+q2LytPocKlqtt4cXZd/b1jCpZiB309xlgawNmz7wdl2w6a/JzaddMKsx+igpk3cERZY",
-	"80jD06G+2sM2Guplq/8C6DoEm+FQX4oh5CSi4Q1lvnqC+vZnw++GiIf2xfMrNgwJFJPS7wk0tAc91OmP",
-	"+kP6P9W3oHciS5rId9GnKUFQ+EegBQ9vEGdxptwAka/Yk8ESXuHjKzZMDOZCTU+QgHiSh2YEHARut/nu",
-	"Fcsz4yAoaz3pZmDuOu8JQtZwEPDFNeRsFNk37WK0iJmZACvG49Q3avs+I+h/vJ+JQqobFh72ScW4znoD",
-	"nN65bg+RCWTM+t9WBjRmWsT2CnxX9eb2LBVXWu5Rd0pj9E+OdtIlpr3r/HUdrLvjBHYoNGLvbj3vjeY/",
-	"cE81A9KC0X6sjbBAH95ffoInPvzxSTMimo0iTCSdEUlWYq7zPGyf7Xa8YZwsRGsCmrw2PbnSp+DRPTQl",
-	"hmpIYx56+7nFh2eVUnF2fVGOnIAji/eStqL5DLdMUI+Tzp1Opl/VmrQQAtbPk9y5Zi2IvNYfHazzf0oK",
-	"Ddl9ctva+y3pq8XOuF/gwtMQwzgc8+UOImbCi0oqHri/7+WYnrpRZTn2n8Hnuybtfm+X5TkgTp3PU/dE",
-	"u3jaSRdhQHHWnaS9VQDmWu2WTnJIXSRFb+6/I1bwkC4KFwdFmyfcOxi/loq2039y76fzZPrPCd2nySM7",
-	"v3rKXJyVUE+qwSsDBck+vnqOnh6dnaaswq1937aTlbqVOc8BGCaQ5GjKF3Evc6lj3ezb65WtnTbV7B+l",
-	"y7Vdr47X3vltO4RAKQ248xuXVYcTbM5vSWhU5DYaOimeiZJjynYqqD4iOkU7rek7b/3dJ7dtHUiDKEO/",
-	"kOjX9GqPe2en2y9303QP9zoPdNwIhJxsFnWzd9lzmHMH8eIA3myf/F1VxHkXzUa6nkZcF8det/k8oFCp",
-	"LrVLh/1VRoq+g7ZXjhY/pIaTPPKmmbjb1eMcJcKiBjstjWufJ5FtEK0Qr6DwKBaM+GtDpwrPwaDpHfXd",
-	"zYc0KioXiGBvapvpQufdc12WjnG2nPFI5z9RXbJK12PIVS8uKnW6xmCW3NbK9UozxxAL4XibirY/+UKh",
-	"SQJ2q40YUFobGYWhjQIqJFLsUGd6IfsobATkgGGBhlMSzFCnI4gcogWPAl8HhmeUulZ/fWGeSkGDVfdq",
-	"VTBdJnYO/TKMaBdy1IZtNJxyIcWfvS9ddcTqD4z75NLIhu5NLDWurrqUH3CRKROd44l9HUKXy4ErO6hH",
-	"Udm2UnBg2coKlxZgVvPqj7Ag19Wjr1eUjY0rOxVVzo/ZKpjkNAkntulqBXfh8TVNlLWtho2pqc56nVzk",
-	"3KWcz4OlummA3hghvmY98wCz6ykW03r5For1T0IezQuWb2tSIHiA+IpAFvmSd7PKe+EWoVvTOzteTloq",
-	"nY373iFZH5avpHr1CPgsHFgbBS/x+gBHRdWf9JN37dYChyxXlbhyivazLHNP07+7XWWEFE87off45JMd",
-	"cyb6peSmfopXv33Bt9e64hj8mqLb3jpY5FRjK/xkUfLRehBUjuziu7CYckFMCb8CN9XqMZyMq4Ix9PWg",
-	"twTZZ0zLEcjF0twnNoJU366TlRXm9HaZ36t/9HhF1cDymm7O6kvIK1/eYmWJ2YEbu66Tu8CqbJuCENez",
-	"gyZEty8pzuvKVLQoreCIgPv5AtLIHF3OVgDNycm1TPi40PyfIcApDiVAS4jcB3Ci1muyt94/f41wKOkY",
-	"ZxLvqyQC9qsVkx7q/NmhqcqrFNw5ZSxDNhWybB8qwv7wOFdEI7PJMRs3TjjTf2NKcCCnSzSmoUhv7w5q",
-	"b6yPIQCTqUQzLiQ6Sbe/WdH8epuSwOvP8DSdKZ0p66tQY0jmXFDJwyX6xaZP/6poV9FqSCZUSPUT96j6",
-	"IT337dOtT7YuM3JWUGWkcJnwyPpORFXOo/cYciAOj3LVUdLz+BAFgUn4sz2iDG90SxKyXAnNtSVZiiqj",
-	"FAb+bLXJW1cSe/ZQOYUlVeiqFD0prnWSr0GQqX+SK3hSs87JhokpOSSwYYLKlmBh37ks9wU9qvfN+kGh",
-	"SL0mdI+h59uDQZU6TakeNXSpfObfGZS5N+Nn7TZW+0FL1Z3evUfZmGqPaKpOS6bdoqvqI7toq3A0RXlD",
-	"c/+GKzt55EO5zSPbBXI/mjZeFeGd5VWVgNNmCW9b46Z958b9tMipXvfaBkn9DEiqcpvYTfj3D4ezarXr",
-	"2qIbv/W2fmlQVIOiGhR1vyhqPTDaMJN0a2R0P0mnDT5q8FGDjxp8dJ/4qLFLNYiqQVQ/D6JK+uplCPrV",
-	"c3R2fPIUzfUTSPeKMy09EUZCqnkgj/skaZJr2hmad/KIZl1DPgtkrjJ5iP3V7fggqzMMi7JALvU0Z9ib",
-	"UkYgGyWed6Z5Nw6orwPu9LfWcHl4qGYZcLvdd1unOYM8ZUJiVnTXPijQZViR6TaY7ddoQr0OMhu9zocR",
-	"Vwr9VtZVBAs01Oc8zBTH2P6g1b4LiWWUzjk/7vXWRQVKKrMNIX7DPvqoN2edN9PymORlPOKRHIwCzG5q",
-	"JVYYX7yeTryYuBWjc6iWpJM9L7IVK7WDMiLqBnN6U+LdbFNt5CX2pgi+MkBDfjMEsL+YLhW6zkSYq0XC",
-	"rG9gxdAXVf1jXf5EctIZOM9vdAmLiOFbTIEhZmiN1zuV+BjMthTvNEzdUsx2vfL2n2bd/z7TrA8LxZSF",
-	"V5u1Dfby9fLj/NmVql3ccLh6tl22v2+s7i+wMIWO/PtJKU06EO9o9kbRzVxuRdnpvOp7KeKwRQOH1M2o",
-	"RNdlbMO0HgEPn6GyLyuo90WMfupRL88Um1DcinqdRUhXk7Dapx1gztXWD7iR155OGXJGOlwlkZ+mM3Yq",
-	"AagMD1jTZs/jsxnN1385GR96fTw665yOe6RzrP7fGT4+6hzjnneKR4dezyfuPkTR6ubKOlMFiyx/ef77",
-	"PzqH/aPjARIeDkjc3jnAEYN8/ZUgy0C23Oyf+UfjnndIOr3RGe4c45NnnWfjZ6Rz6Pe9o9ExPhmf9tbB",
-	"p90kXGUughshGG88EF/bEHC8TanVZegnIYpV1+gyms1w7YbKuDhL/J1T1A06Y6RxxGO+ausTiQsTaGrc",
-	"yzzCBzsh6veKB9ldMl1zhX/MK5xuJpjzyxitUIFPZNDnykYRD5GAclJiyXY5ick0c5abZit1Ghk+dCbB",
-	"sdPLqNKKM2aVfbRdrNRy8WHi+08rtnrcMKjeIalNw+lXX7K9h8s/AnfZj3GFN3cbPOIrDbms93ivtyhx",
-	"XOWer7nCGwZ2rrvBew/c/CHvcC138Q96p2tFXmx9x6sGDzyqO7/qPu+2Iv8KGFxNDlUszO8sYNOAqnUc",
-	"6Z4Cphq+1PClhi+Za30Zu89q8KMC72qRM63EgVbEXbZvfF4SR4IFogwlZR4HqLQvOhhv/hAkhFAF+HDb",
-	"iX+5JOEt9ciFBzaMNAHupNd6ff/GzluyW49f/b7s+Vuru7CAjFq1da1dFIte0e19BbXpq7x3kqtOKpWi",
-	"iLKkswEdbHD2Oztvp+f42hVveK7/zHi01Z1utVv2pqVnl3Zc22cquK3v2q3SFvQjaIBtOtEDRFHyaxwQ",
-	"ItENIXMTIcUj6bSoX9eIPiOpFYoaznkQDAdlIXvQbgPwlshih6aT/epO9kUu7wGiEvmc6OBw/XymwOVu",
-	"u96nJ/EW+wSNlrByQcLbTAeTjTvjp0f5g9G/IoLwjLOJJmBTBzXgE93RSO3CiAjqk5IQze3a6z+I/XqX",
-	"vfjzDjFGFkRI7Rc7t01whKRBoFvhQAgJ6HK621dlN1mNjv4/ZWt82J8NTeCGecd27k25s+6PBDosBDem",
-	"uPU6tlwrySTDLtMz+qwDKyWiAkVCac9jiMXjUJxjirXerQgwX7d3Q3ZbefLHa9jv5ylhaupC8jnMU92a",
-	"c4QNV4b6Ipsz4lppEMVMM05QEdHI5zNMWRtFeUa6HaM83IZH9bM30b2EpVfnY6FO7qIOqFhJmA/YXCgu",
-	"zVlC3WioeMVwYAK/1T/0dZgHmIkuGkLMRPy75uuW1Wu4hAVakCDooiH2Z5SpYWEv4x+ceH01L8OfWu2W",
-	"jceA99IwzzxYA+V95LI+E/mdL5xbhZPYkTQjWUv6cdxJ+gagcchniPEF4iy5DdiWos/diGc7vxFKdvNb",
-	"Ega4QCFSq59F3hQFnE1IaHALcHQ9cx18CEuBrlD/4AjOTCCM/EgX6m3HqV7Dp/3edHiOhj0xRJDBKKdk",
-	"pn7mLNtisX88TUfLHvVrFbY3Syq9F4bF1aOGz0oPoAKJKV+Ynn2lwH93gHvl2a2ivD+YpIGO8lT0xMMb",
-	"kSIydarqf0uCouKpHu0msGlMFRHNQ1oU15REHT1DU/IV+8SjMxwgn06o5koJ8T0R6PL3i07/5BS82JIo",
-	"FDal3tRcMXsqphQ4FmjMI+ajEVErFtnGDq1n4z4+PvSe1goKdVeTgjRFJPevJGW1hqViwot7wU34Ybd/",
-	"2u2to43i1k7A0MEir6PrvTDyM2H16k/rTtME+Oe+Lv4KqGlZyYWchEToYWZkxsNlZiD98DrltXATbvvd",
-	"3uotyB1ZUmHR2VmzTXZB+dPTqkEUUrm8VPLZZlDOKCuxHgyff/zjxfXFH59+v/70/p8v3+mkCSM8FCmD",
-	"/8RIQ7UhIPchFxusDsmiplKCeUhJu1JTReazBrKaNMCUYIebtGCJcL9AtySkY0p85AUUvC+K/MbUU+Iu",
-	"TpJPYOOLd5e6QS4F8T3h3G8rDhMSR6kFLIrtF59fVFqiosqy/Vy7lYBR2haMAL3V2F14a7uz3GTgO8jt",
-	"0i0Z8szQJ0LRLYKsGi1rNJziY8cyGTevaeu9923aJaA6XSzftikNIyYUWUCXFM1QZ90rdsX+9jdbMv1v",
-	"f4Ny6fCFvym14G8OAcXkoHbbslrmowmRaPjtqkWhPvlVa4D+7Ha7X+6GA0CSUH0BVBUYWE4pm1yx2KSW",
-	"0NZHo4FcEqhyznygUGasYdDGRLF6odcGPsYZvyUaecJnQTnSNdeNc1FrS4rZXekahtqtSDwcCaIrQsyo",
-	"lMT2itAtaQU3+/KB8HmgEx/ndE4CyojaI/NsAnHlNOTRRO+ONtkVbBvQiBG06MJ+hIorZnISdSsWrFS6",
-	"gLQRnmC1mExlirhrkNA4XLezYc5KsO5zE8Z2l1D3opUIB4FeGHoJWY3gix1CvyMPsNqBSen87/8Izobo",
-	"F5se+msXDSFNbQgX380KPTe/iCEckS2kYfNJQfK2rxjSp2+ySv/n8v07ZJwBiDJDsybcFI24v+zCLOFT",
-	"sWcY2ApDw5ef8GTYRZdELV87iSEd8fW48zZpkwzEZdQRpbrbThh0jBhXQ9iQZvWkmmA8DmVoROSCEIZ+",
-	"OT7s6xNdUEHUNrwed95xRuxIXMENuBCYiQUJBTrqHcPkh//uvFLE0bEGsPhhMedMmObiZuHmqGwHKvgU",
-	"8QFk64/54fI6jNjfFZw3H9L0BNZM5wqMImloQb/4WTeJGKD+2dkQTbW7GXk4DJcI+7fUI5o7ZDsWq5cv",
-	"4iOZ4aV5Z/jvjsmN67z2h+fmhgV8MlFX7obMneIqeoM1nSb+fGj1HFCPMAEAwrpD5tibkk4fhDrUVYjr",
-	"ICwWiy6Gn7s8nByYd8XBm9fPX767fAnvJMmfraw9o+VAiJaGDdBFizA8p61B66jb6x7pyslTEO4HeE4P",
-	"bvtgGDlwG01MSAF0fcVD03RKxy/Y9hOwrfOQ22sIRsMuuuSh1A1aqA/8TZ82wiPFzM56PfRP+hv6BTJP",
-	"0Wm71+vFn/xVbfVxvz9ADIehaRCob9SYBkqiw97GbcVf+61B6wMPgudJx4c5DvGM6AWV1MdKHjl4mZSX",
-	"ad211z5u+ytVefb1WN0juEZVHn9Lmb1IUKfLXiM4l36vB0oXZ9J2O3aY2n/SQf/GxAu+vjJLjH30QMma",
-	"ePcAC4KNZm0aePq1u6Lu7yAvE8EY0NuUUdFcVTWSYnhlI5rHDuCZu3Yry3XWvQdPJzurpnrUOy7BJDGH",
-	"tMZvW6ZF3WGg6RR77KoJHeuzKZpDfIYHv2HfZtzCK4frX/mDWR8s8fVLR+tfesXDEfV9wuCNfn/9G2/o",
-	"jMqXXz1CfD3OSZX1vFaSjeFAv3BUaTU2x1mTmc1+al0EgYPywDWtcBYUdJ8IUEWD6Gvri3qrkHEdfLN2",
-	"bp+Ju4PYCVzO0cDjETuEkwAvhfkFnbAEZlp6LeE775Kx6nIec3tevLv8gOX0x2IozrbUYympFwsbIWri",
-	"aNu6SaAKg/YAB6cub8Nb7oW36HWufuMdl68UPn70zMjYP+DeOraIP7+oe+Zo7n9+UTcp4V0JvWb8Chtz",
-	"rzjGJZn4SjZmawBCrLxfZNLgtyQMqU+EVvN0kSyloPkEcLRQxAsGkqQ0IMDkWC1VABdF7IaBVZgRdAwq",
-	"QCFHzNU2bDijyxkLtqcehyz8QMMpG075yDmlpdukRunOWKZT42U1rywJ66+N+pyA94a7udwttTH1+Frm",
-	"1YajNRztkXO0jw43qcbLRjZNcs5FUQhnEFi3BTLVLIHWXWN3F5naezAiVm9Y9qSt3SGZa/ub5BMipyRs",
-	"O4ZpoDr7/BOlafvkK6LsilEprL26i95ycHdhhoZvL/59/fHl2/f/unhzOUQk1xXWeIsSZRrGgQJRlLPr",
-	"OQ+ot0RDXTFqiCTWXqUxmsVjcEaumNm3NnSRhnkO4z7CQ+0dUv+O/eSQcxOvvIhRQ3Pq32DH67LoF+Hy",
-	"Y8Sq8FpbBATqSWhmC5fxN+4v98RnYUnxna/MYzOvpTzHMozI3b0JCjMT3d267vzNWznxoE6bEl9X7wMS",
-	"1P4E3bRY9ysekYx4MK6DdZzePrYbIfEjsfXeyfoX3hI55f47Li+CgC/s3M7Wv/ics3FAdXzJ8WEFAXIp",
-	"cUD00xWW/onzNzicmBdOqmywiOaaub4lPsXQifN7Em5uGEBWmAG3RILckhCnZIqRP9rj5oi1uDwOSLa1",
-	"PqS0U+izySwZBmpbhjpsngrAR2pdSlic63tMZRsN31B2M0AhCf5+1WLkq7xqDVFAsB8XYVZ/RHM8IV00",
-	"/HcH2sJ3nvOIyaHxHyOm60qZgL45nlA2KRIbb6iQG3uTEmz/vxEJl1UkyB4dUC90mcYqjwJ5Vnnw/Xgs",
-	"iHzEaog5AnWMGelSraqXwW/ZVIUSjcTSfUawKHpdJxrgme1FivqAQ+/r3oZH9ZM/mjS6b7+VIrGYAFzO",
-	"aP/0BQLbNNJPMxmd7/E8KWP748BTsyiT0VId32Xfe0CAGvOAupMv4hIvwiUKIzZIA1G3CO1DA9K+vs+P",
-	"fSOfF+5YHQvPG67XtJYz2+fu2o2K8B2pCA3orwn69ZWCSOas1coRYi6+P/hG/TvNAhS2LEgGssh+xn0y",
-	"RL9AZDz3yd8jZgJXh7+6JnYF429tgJ/WASDoU4ps3paNIkvFy45DPrtiEB/KGQTEwls6cFZonuvGzHbN",
-	"bHg4n2I2RGMegrvTmdEAIoQFRP0e945hOvBRyIo3nxRXLIyYuvLnSE6pQDgQPE75MTO0AZNgvbLrjVM2",
-	"Mt5XrZh0jakMbGchlwSqcQ9RSMaRIAKNuJwWaS0a6m8KKD4EmP2ORTVnxItqLovq7gruk0razDao5/vD",
-	"DSm3QSphrjFg/fgGrB9BurxwGBzioeG166RN29qP0gzuH0Ruyt0uxPvxLjnb9+CM3TkrauJ2G9NHcrX/",
-	"UeUez623M9+R7enR2ekAsSgIYqiGTc81cCfekGUb6fxE7dXU0W1tk4Fjay8WhWeoQTflFK946FXCIg8K",
-	"mL4H848uCFyb+ySvufOBw+8AOf33w8/tRzFMpQHmWJryB0nhog35fINJG6dqY18BMfk2YVwVxGVUlHqn",
-	"SwrPQyJM4qa6o5DcaYSgNUggSO/326b+BZgtQMByRtSPeNlFb0B6ql9meB6L0VROLvnqkbl0CgLqCYAJ",
-	"QwnfJ8LkO5t6FHY2cc05xU4U4L8hZK5+pqHultxFKYYDbbDJVypkkRTX5ZsbMf7QYtyU0a4tb+L3GmHZ",
-	"CMtGWDbCsoKw1DyjtjPiYEqV5FuWRh595uGNgCxkpwa/rQgwgRhbyXmRFEpsTr+bMepKompCw97OykE4",
-	"z6NQ8PA+7Ul2imKTmJpsw8OKsTU25PkBg2uaCJmtzEQx1ej7ZsuRxFe8nSo7W/XCJ/ndB9/i/75e45d8",
-	"YfAplBCxFeNsSRCT/VOIRJn+9Z3TU3ofPCD+fvWkoPtBmt+1ubqBag1U+yl8bZ/wDUml4fDxeEOTQxmn",
-	"jHMkcRASDAWs8jk3Da9seGXDKxu1tlFr48QaYIkp3ix5fS3XlO04+BbPbh3i/RcOIuDkYJ8lgSCIL+Ik",
-	"0Rm/Jb5JsRmGRGJqS+/JKVmCvbiNIsYXJbj4Iwko+yuiYvpBz2xPvD5X7qIqzwfL+VuoWhdWU8LVHvx0",
-	"0uS9OmB7hNVFSua1QrliSLaRK41c+Skw+D/oLUHR3K1Vik3dzBBYb92At0fKWb+PCLj9M7ZHGgsX11Fu",
-	"QuHupXplUtDoiYhlHtQvjq2cmPloMeUaf4HjvGbM3KXNUZjQW8IQ1PE9T8fPcUa66AJ+Mh2HmS7UrY/d",
-	"5UO2pK5Px2MSEia1hx5q7/bO0BB8/tee4ebDKxaxgAiBhmMeemR4ntQSgTIc+uURl1OovU9laVzeDwIV",
-	"K8cX/CjRABDHAoenlYoa/LTw1X0E9+12jg8Yt9Ag8gaRN5ae7xD/XxIddWe6dgjKJoGRjqKWBf6TDaqj",
-	"qcYHkGdo5fgCMym6SIk4yA0DQ40O+uO2m5kOlsehhQ3RfGAtP9qwn7MNmY4pxbW0Gun9fUrvzYRiIw8b",
-	"edjIw0YebltSLDaBPRForBRWoVt8rZKLBe4PIx2unSlWd4VUCv5Br2Wiv094Un3MBN2Drhs3HioNFMrJ",
-	"scdnvmuc4Y0zvBEJjdPCCRya56qzbxFBpMvKaINlUpob8RDpXvhKYRkoOSChcnJRcpNSWgSRbW3j9AKC",
-	"Q+hJYXtZxGlOTnbTheQz6kERGJ2+tOBorvsb6taI6mXdU053iJTT4hLvFw0jv0/95CImkUtDEjXYeeHL",
-	"d3eNAGoEUKOTNDpJaTRWgcDbJCzLbT1y8M35177zEZx2GfvKSkpGaFSLhrM3nL1RLTZSLVJNlx4yLaFh",
-	"mQ3LbFhmA4YbMJwFwykWXQ0GTwkO5HRlt715yD0ibOFe0UWXeJmwcN3+HQzrkoekJP/+dz3MvXGwS4ll",
-	"VMf+EL9Q7GA0WwAFgukt6W5ABekT/ZLuQHBLGBGuF0WQ8JZ6xJzSjMiQem5XltwOvzWPrN1iSb7Kg3mA",
-	"qbu5rUFrrNjdtU3WR8f9lrt3JtFfyBC4afE2mWnueHfMyqxd8UPIZ0ROSSSQWgpS2h+WpVtXoYv4d9XT",
-	"ZotO5T9Oc5h4EzZtD5OktlYsYpGQUdMi5idtEcPcm2eZjfPHdW1iNk+nftRm/3hZtVvF5N98wPAkhyPU",
-	"X0DTMGbPm9k0jWl0zKZpzH6axjBHLhWKtTSMXts65sJpyW4KRhmd0ySyRQJylHQvFF9D6ePeGUQ9x2jb",
-	"NFBuI5u05GHhYZ/Y7HZ8Q3TA9Ni0TzYNl6tFeek+K5tL5AetOPpc78SPYWvcuahoGq40DpfvveGKYk5V",
-	"OHN5zvnmrO1nbLOyFyYUn1TTbKUxIsTNVirc6YdruPKdAqLvwz5St19JwYv7SLje3fx+JOtNUyi+AZ6N",
-	"2/oeu6pUkYtNZ5VMZ5VGXu9RlNRumpJ/s5GIjURsJGIjEeu2TtnEJL/fBioxa2haqDQtVBrjz+5aqMS3",
-	"uLSJSu7i8zlheE67lorLbMDv54RdfHj9P5fv320VeWk+rsZsDVpH3V73qJUifez74O3DwYdQzUJSNYrC",
-	"OzF5a5tUGX2bmcZsaccRhJ+mVKR8QmZLiiMG7fYu8SyosL3/78XbN/W21344ib00Qw6Q3tzagZf3vX9m",
-	"zcX7Nw8wUI+NhcpEcgDlx/HDXXShw4rbIJmgTFacLgD2aLvtwsTQSB5507bRriibRxKULyoFmvMgEEmo",
-	"DfZ9pe6Zu3bFftGG0tFS62y/OlW+/PPESZ2uiknGY+JJXX0r5NGc+F00VEu8nmIxHer7q2t66UcHCKMR",
-	"KLVWtipt84qZiFH1B86CJQKKgApeNCAwfTNUyhyv5lBorlWbXFcG570r+1amflMbEYuDyopI5rUHVKNg",
-	"n2tU29KPFweRB5g1buhG9/m5dJ9YiHyGYsaGNWoe7XM3MUULhkSIZAtF/Rjx+7kyIfXj+ONX/0VCExn+",
-	"E8X+5zZw0xyAfGGYitpYvuZAkxTwsyYFFNCCw9OKuNi6NIHt6xU97iqm2eXVThso/8LD4sQsM9l8QU06",
-	"wT1vbpNe0KD/Jr1gP+kFeQm5VkCWKAA/UObB9kK+yUD4bqRLk5HQZCT8IBkJGzDzFX3xtmaCP2Ouwr2w",
-	"q/w5N0kMjdEjTmLYiA08XFrDd462vi97Tt00ghUf2Ee6w/7m+yNbn5rgzwb1Ng7Qe0yH2EzCNgkSmQSJ",
-	"RvLfo+SvnTBR/oVGljaytJGljSzdNpFix86H/eZY5LhHk2vR5Fo0Nqrd5VrkuUFp0kU5b4DuBKUMoN/r",
-	"Ic48opGvOlZ18wOOfeKjXyhDM+4T5IWRP4i9jgC7bXntXzXKBUQs8FIYlOxNiXeDxpgGxf1k/qHoR03s",
-	"Hu+mGq46NlLPU6hyXXDx4GNQshx2oetQwT5yY7nc6ezfcYmALM71scMpmSMzZ7jsrsywSD5fllURs6VS",
-	"0ht6wJ+HSO0YZRFR45JQk+Jcvc8jAYGsiDCf+OfFsa8eDkMKHu6yENaEK9cVTP+kzP/fiAAzriDFKj96",
-	"4UleqWn4JWXVmob/wSQNGinaSNGfO7w1PsZSQWkRcYZLHXyz/3lXyrBeQrJX4sGLRXXbhtIrCQkachfZ",
-	"vDGsI+xt9I6N8ldPDjnErg9L5aOhjLpcy75YtRdQ7Vj7+2cFL4jENKgl/zIvrrz1TTj8z8cv3rPk/G16",
-	"jUA2q6cOw1DDKUhcnkT6FmLwsOJJzphTLhLLmuYUEv6mI/TQhN4Shjgj59ri7VMf7M1gQ1ZPMIXVdXCh",
-	"jyLmG8tcGAUE7NcvXr55+ell94oNbyjzDdOh/jBjVBcypB7wM8khFCFOy0UfAgwNz2B/MEuyW9HQLHqo",
-	"BhpCEm0hI/uoH7s3ZlbdBF3HUv4A5up44+omo+ZevMe2xCYRVqhna6fPmrcKlC3r6OGhpkQ/XF6HEUvn",
-	"FjQBio15uTEvF5mXP0QyxdfhIuEgaKMR9m4U15/yhZIIS7QgISlNcnW7Dv8Y2a1O58yfuT+Vsw2bZqe6",
-	"XU6r6txO+78mI/WnVdldKnBYT4rZrEtC3abH7qMOWnAWVjvxtOjdBwxUSHGITRbRpJnew4Y2qaUNWG9S",
-	"S/eTWuqKunJJl0XaP1Aa6TZiukkgfdRyo0kabZJGf5Ck0WpsujxPdBsu9zNmiO6NH7kH2eSDNiaHOB+0",
-	"6g1/uBTQ7xYpfS/WlLpplIWv7iPhc7dz/NHsPU0ySoNMG2/hPSZ2VhaVTS5nJpezEeF7liq18zeL3m0E",
-	"ZCMgGwHZCMhNsjW3sOfvNzPT4RFNTmaTTdLYiXaXk+ne+dIkkwIOIBUvqRY1pz57S8K4sQ8NkSBeSKTY",
-	"azxdSYjcJz3xRxAcBzN5h2ek8sPPtR/0Edu+YZqbxtxp+VSRJ2kCbMLsfhpe5sIZ7M8oK4EzEIUn7S23",
-	"LMz8wQ28y9OUzn5GU66UbIgCAD7V1uq77piGxJQvwB+MJ5iygZNprpRsAWk3l79fdPonp9BprIsu9HSU",
-	"2q446RUbznkQDCFnWY/zKoi+IsL8Oacs6ac2NHEP19QkuywARGGBAs4m6n/d6AjFMvUCwO4QCA5884qR",
-	"2VwujZ1ea1DamW1Tbc7RUGfWoAMbaAGY7v/MuE/+zsP5FLOhml1ZUrIOCNHH8UNFK2qmWzdOMf3WAyrk",
-	"fzAqRER8w1crL+B16q2aMYptoDol07G5Pj921OLrfWyxiVo8d5iQut6UoSGwkmETz9hYS5p4xt0Ahjie",
-	"URoJlsMMicKzNnjxtXRDE0dL3Zp0HnKPCIGwhOo0GlCMljrwUE5t21PKNNPkzFeoQaGE2EZiPxkQfAsd",
-	"T8kVs5Jfx6dRUZywestvNhTOj8sUf38KTF1hv1JHaaIHm+jB748paraxiim2iy0/7xJbj9JhDAQstuvu",
-	"lyt9D7GCu2c3jzQwULPCJirwMdxtHTRYFe0chFxiuaIaSKHlhJFFBetJF11qSzAah3xmc5wXPLwBV9GQ",
-	"35IwwPMhGDxI2EaCXzFj9KBQZcTDTCmf0EQeKCrxEQOwMsbjYU8M28b9ZPQp+ExA8I3SWSFZnDDfIrRC",
-	"JAX78CMgqXuxm+jtqsvb4rceNJBBzWHXOn3MBc8zFySt2ccJS6A4LCAayNcWlybcocGaTbjD1tKP3sa4",
-	"1tSw0vewTBbemjbvia8zB2RtJ/h7Y1Fx6/nK3Cl5o5AzCRLekvCJQGa13Q1ObkWBVTO6LQWmRysutpo9",
-	"y5BgP32U8LIWu1EYtAatA5Br5lu5yBMl5wn2ptZR8kRof8t7OEUegp1FoF8+EsGj0COXRL5m80h+CPkt",
-	"9RXqkMs5QS+/6nVe6qn+qrixgq+tQWscRF9BFOf3NU5dNSsHT9EgDhPFQtAJIz6SHObYRgryhNQnOjIU",
-	"wlaJ6KL3LFgit36xM7wdo2wKWOKAT9QMkgPMJNYaGGWns3q8ouLM+aHf4RkRc+wRJ503O2xIxgqscVte",
-	"Z9WozH6vaDDjGU9X39hisFTEQ364t5gtbW29xKg3DzBTZ2lgLGBKSJXBvjH5SayYzgh7N2tO1NQpKjhQ",
-	"4EyAZAVlkyChsDaaEz4PdNXOOZ2TgDIi2mhEBPV1FWK54JYOPc7GdBJpNrZ6MoYZ5ufyecrjSBJF0G20",
-	"mCqeynyouLzyozZeLP/VDyEfqXnPiAypJ0xWNxVOGb933LBvBkLG+azlI3df7v7/AAAA//8=",
+	"7L0Jc9u4ljD6V1CaV5XueyVZlu0klqvr+9xZbmc628Tpzn3TTlkQCUm4pgA1AVrRS/m/v8IBQIKbRGqx",
+	"nYRVU3M7FkkAB2dfv7Y8PptzRpgUrcHXFvmCZ/OAwH+fC0EnbEaYvCBSUjaBv97gICLwKMOjgPitgQwj",
+	"0m5xj15JPGkNWjeH3V631zls3d62W79i6U0/kL8jImTqdT4nIZaUM9Ea/OVs44r6rUFrzn3KxrzVdn64",
+	"IaGgnLUGrcfd026v1W7xeWvQEkRexQ+12i1BAuJJHrYGLcJuaMjhCL/45KZ1+7ndCgkW8JFnv/2rc9g/",
+	"Oh4gsxiCzyLKEDybbF5EQXrv3hSzCdEbx57Um4rmPpak1W7BAXwy4x0viIQkYad32Gq3rilTP5i/wV7m",
+	"AWZXUyymrUGrpbamVjLw0I+J1uCw3fK5F830FR0Wnlof7IZq+BwftVsLHDJ9ZX99Vkd5ZpZNHUP/7cpX",
+	"d5Ddcff6qegadOh6fKauwjzP8IwUHtELCZbEv8KyNWj1e/3Hnd5hp9f/2Dsa9I4HvZPu4ydPT3uH/9tq",
+	"t3wSEAW4q3nIJTEwHONAkLZ7bbDMTTlQAzwiAeBlSCb6HkjUum231B7FHHvmllJIBaBXV6vx3P4ZPjIP",
+	"qIef8QiW7rfarYh2PR4AOv1Xf/z05AQDaswDLMc8nF259PNXjipy6zq31G+3Qh6QEWW+uamv9pg3nZBg",
+	"X12/ekdjVgWwOhf9DK5iv9f9w95hhVtzruI1TbG+vxrC+/4I73Ny3e/VAVOEV+nIR/rIMyIEnpDWgEVB",
+	"cHvroNEfWr6kRbB7X3/j1mbgcYQ3rArI+zKIvjyLhZCzKGXzKC2kdofH2yNgsvm3DiIWbx8zxqXVQb62",
+	"+IIpARmDUGGzl4jNqocsOkPJgW9dcuQB9ZbwUEASPSK5o+TAeD53kTs58nuz82cpnW7Fze3vXPaqCbu5",
+	"inHPsJlEpZtjOV2r7QVYKuVRwWpOmE+YR13mIkNMxvS61W7J5VztZkqCGZCvfl5cqa/8FT/3ub2GGBxy",
+	"rciWFHcJCBbEYnbyMUG8kMirkIy1jid4FHpaAY4V5viA6k9RGKgzSDkXg4MDIckYs3nIfcy6Eyqn0ahL",
+	"+UF89+2WxOGEyKuY7aZWdyHS1ohQcK6+OhVoCDl+m+DWBx6QX2OOeU9YlePSmpMro4OShQJvNPoP8Sx9",
+	"z+m/Qh4pYglH2OviSE55SP8/IHnYC+WJYq4fdVa/6UiCZy1HpKkrvP2sYfJKiIj4H/k1YYVaVgnbqiWp",
+	"hRfSuTEvKENySpD52COBLgCzFAi/zGlIRPzJJ/DJw4+93gD+738tLzkZHY573ikmff/oydPjx8lh5zwI",
+	"OvnN5mWmeTZGbHPv1Q81pmxCwnlI4b6fjvv4+NB7AuQqNSxb41BcdbvdVk3F9w0JJwSE758xnse3UknY",
+	"tltvk5t2Xq4iJzZRwIo5vkK6jsDMH/EvKbYP2Dho2Z9us/dTC1rxSQsMhQrn3dkhUnvJa8rfHeg/u+fN",
+	"q4rZJRVitluSwqm1W8L9QIFOWLrpgs9w+YFgf5nxbRDvGt4XEr7d4kq2CslD9Q/Fg+C/kc+JQIxLhJlY",
+	"kFABRb0RKb4fMXyDaaCkLGDbuwUj/vtErsarzTDDE6NhelSJaTrDE9JVglGBKhFZyd8T/09OPMOxynhA",
+	"/gvwdIDTDHyk5Hj6enfl7/E4G9NwBvh8FZK/Ixo6atFECaCs9+ev3JeV/jIeEw8oxRJCJ+3Gw76vPvzX",
+	"Z7t3Hz47piTwzTHGIKhjUI7IWF9wrIzMOWX6mYO8VqZOk1GbQjLjNzgwx9Em14zf6H0oTSLt7zod971D",
+	"srXXS3KJA/fMPefIh+30F80WBTwV7653m3eX5TTpQhm/S+W2Fhsr0WvLrLotNExXHV6l56YJJqv11lBS",
+	"a0mx3DWtcHvt3hJ5WDewMcwLAVnutGqQ/j6R/nPRZeX1iFVRE8e+TYxZ424q+HiBjlH+dfWF2joFv04p",
+	"D+qf8Bn4vSh2VFHiwkf0DT0nEtMgreWaIJFal3qdRUhBmldARW1HtgZKO/2/GQ8XiJ4rT2skh+tUByOF",
+	"71TlzuiBiei/Y8W/+AVzhwnRaL1pNqMmMngyPvT6eHTaeTzukc6x+n+n+Pioc4x73mM8OvR6vtYqcmE+",
+	"4eGAoDEPwZAOcMS8KTwJCKa//tQ/Gve8Q9LpjU5x5xifPO08HT8lnUO/7x2NjvHJ+HEvQ/gumomM9fIA",
+	"UOw7AbLie44LKs1eqkuRIgdSkZPjDt1JNVUeBwgFys7DcJClt1mgSvwwF5ZB27ygNtsnPpXZ6y0QvPmn",
+	"lTxtvJBlWPW4khfy8NA7IT3/tHXbroWb2SPrBY/u1u15YdQm5/KzmlSDHrtzUte6GwD8CpO0BPxVYLUG",
+	"Jg4U4o2Um3QNGuwPDT5b8Gtenc6BuyFhgJV86h9P4aL+YLSJK90nyf5pDVoH9BPu2LkTftjtPwZDesZ9",
+	"tXEvjHzHmhV/B1rNT9656Xd7YBzftltTo8cMvrbOg4AvIFiaupGPU4JmRE65L5CcUoHmWE6RxNdEdOFa",
+	"wBpQGsuLj230/g/1/84/PvutjZ6/eP3i4wu1F29KZhjMLu1nEDJUWrPawIuPeJJf1Jwb8TGgg/W9niFB",
+	"mI+oRCPsXSMs0Ktx543SYtJbuWwd9zvWarhsrdnCy4AQ+SFGgiIAWBSxGxqrVzQ4FliYmAPx0Tjks9RW",
+	"wBMTr63MVrh3yuTj48TvQpkkE+MjeE3ZdX4Tw5AEv1y2GPkiL1tDtJgSIJSQIBwSNOMhQYTJkGYv5TLq",
+	"9Y68A+t3/j8BnVH5y0lP/b3/mI/Hgth/HpEz5K6yBmqvuYdlIcDeKwQxgGJkEd9eemfxng7yFLlq3Q9E",
+	"hstz66lIr3xBPM58gcCRgRZT6k2R5EiGS4QnmLLUDg4L1nEv4iOXODDBnOxCb6PZiITqkAbqSLst0BxP",
+	"KJuk1+n31qz06dOn80hOCZPUM0w5j4LwBaKOEwmSBuWvBIckXAO3TzqmkP/4uX9DPYLkFEtEbQwNkTDk",
+	"YRtxRpDmEYhgbzpAw/7pKeqgy5bUqJjeif0xdsmhy8tL6x5V/4mM4xRxBj95JJQdE3ZT/26bW7MbgaRv",
+	"4sMtKmozaLIGO2/brTkO8YzYdLFz7frIHv0dC5YxbQs0WupFwFGSPljGZ0LV239HJFwm0kW7V1Zfwrl4",
+	"Ny6+XkskiqlRqbmK4TB2gznGUrSLWJit5DszyugsmgERFCDkMyw87BchIr4mmiOTMWVUapY4RuSGhEt7",
+	"ORqVIkHUSdrIiHSBZwRpr07qIMZnX3QWz2zDPYpPxhgS4M17ZvcjzgOCmd49eKDOjc8qe4RPU46ExAoH",
+	"R2RKma8VDninbRlrQgqLKReK6q4JU/dCxQCen5NQcAaepcWUzxBGczonAWUEhRETXfQ7mUu0oEpUuvID",
+	"KxTGdEb8M/X5KWUTNA/5DcAqjXJ5XxvASFNjAqR/d/R5O+bALrBm+MtrwiZy2hr0Tx63CxBSv/vBeM7y",
+	"sFqeoevCk6T3utbjtnrrZv2SrR/2+seFe9fo9vztxXsI82R3//ztBVIrWVlk0BMwErMl8nCWka5PEINz",
+	"QFQpwVIn7VS7FnUcXWfzlVzGEdBgfMLVx/sfIIti7uUczF4SFcgefaPjZakwdb5V3C0O0jhqa8GWrchM",
+	"tmt00/Ru44BZ4aZyMZ81W4tCUcwNlA4FFK0wm0dKv50oZconfhv0OUSlQEOllmWE3XG/bHN6sZLLf1yI",
+	"zM8hbuHnd6jQaIC4ApxPgH8KdV7i22sXVmYKSYPA6KIgwmdzuUQBFZUZrm82UZPhPg+XH6KC237OtWDQ",
+	"bG4UScP/B+gGB1SZQW2EmW+3vFBsd8GjwEcjUnnL4fIqjFjdLb9wEz0LsdRCV3MPKpCTG5olq5sSRHDT",
+	"SdfYIJQE/hutBxXLLL5gAhBVJyFpIaWUf0Hkmblrqp/AjLPlTOGy0azS+/VoyXYhIefKvFMMUaV3uay5",
+	"/7QImV9yk1VcoD3wGxKCDWmOwJUZYzcq1DGrXv0YVql58a+e5/f1ys8amiv5ZrEYoP5Ouf+r5yVcv9vt",
+	"OpyTKj2CEF+g4TVl/rDSxjNwpP4a5Hw1fmMjBem9aPGtmRNNQ9BwoykWYENo+AqClL0v2oiHaPiP4Tqr",
+	"vVBrsCb/2k2/5YyUbPyodxzb0MmWize76SbV8pV2+jtl/ioRnxgoQDAmnwzhZOOWRSkUyNC6yT4ovnmI",
+	"NbmbI0wZBX85r+UreFIhqFTtUsuGDz5nMbrd+tKZ8E6BF4HOaAEHPpdoxoWxf2ZKWTNKwxngPo8kmBY4",
+	"CFLHPekVnxO8Hll5bAygXq/XW2sQvaGs3EH0CVOJormyUftIGN3XsdvaiASCoJPe0QCFBPtoyaNQMToE",
+	"5qS61pBHk6ni28AMTSJpsb2XV6LBf9V5Q1nnQz3jr1d8Vl5k+Q0jRpmQOAiGA/QyiL4gnbEotNhWppH+",
+	"mfhdNOThfIqZffKakHnevok/WIKc4M8sFkLuqxZl3b/p5WugoZsDPV0lIGLMdyzg9LEyyQ0FkiL+xtWO",
+	"ZcY7cOcVuMWu6TxPSqltlxCOdhAW30JvLSa9DzD7DfJrizwewzj/dqigi5H69wDh+TxYapGymNJAK+c6",
+	"xVjpN1qsaM2BEfTT8WFfqxALKsjP6avQSb06ill0uiQBuMzyLFZvijLeVmKNhyUO+AQgv0zvMcnBKzIt",
+	"3TYEu8SUD0RiWsDKXhN8Q1wtkzJ1LR5po4jxBSN+VeUs1CvU1M4sA6ssFmLZmHa59ioLgnhT8E5KLKyV",
+	"Cna3xdef+IhL/SYxU09fu+PDK7/yuj69dN7HSnRVIh0ZmV7K59JZMEWnSBSDXaPvRdxUY7XpBmxiplSw",
+	"Afo9GpGQESVvIQ0Q2c4cSCyZxF+0YZIOPup8wTaaB5FAQ8eaG4LdOqRZhTvT4qOti4EVFf1Eop9L2FDc",
+	"IqQEJMe900Lf3QVlRVZWRmdUjDI0ERGgG0mzfqE4CpmJphbtFdYsxENlz3fUx1tFm9XJB05FZoErSz2S",
+	"2NvmGjaxaJzo9GrVG3b1Fl4q9a5p329icuX9aqUGNfzP6h38waTOBF4dmdDRpfL7e1Lx/iJYrvb9Qdq5",
+	"mHMmdKb2r9h3MqE9zqRxpCjpTXVg8GAe8lFAZv/8j/EtxxtWh9UJ0K0+Mk+JMx1YpaGQA3RQ0DjgoHdA",
+	"/YGJeoJ3HtmnUDreNAnxmGH1XwpMYQipq8blRDm70n8yP+nYfryhNZ9/pL/9KF2RVLZbSOGKPz2LhEQj",
+	"oigSpNjjI2XLhdiTmoc6H9SM5wAy/qC4Sam2QO0r46ZxBekdwNWmdR0rQSmp1JFI7COLGDEW4RGP5GAU",
+	"YKYz62PU+390ccJ/HTib0b+Kg/d6+xr3igLysIiN0sDlnqGhvtEhOD2FiUoZQHRb4KFm44B622JtEWIY",
+	"Re6R2lIkiI9GS9SPRdEA4TYaOehI2VUkdCix5tVusXhyZ6fJncUw2duFDT2zxHCgDEXyBW4HB0p9WHbR",
+	"UMNiOEgEt9byI0GU1YiGpjkM8YcDVNAxRp2asy4aagems5q1qI17UTtRsVZuu2hYWAE5HOgsEwgKWAsh",
+	"sVAAj17ycER9XydFbYFIiXzhIfICqi7TI6GkY8gEUAcD1G6D91xhuvUuDBAW1/AvZQaBdIrdBzwgDqaN",
+	"471ugGz73GCCjUcJNr50drtH/rHZmbroHM25sj91PFggyQM/CW/DTg3b0UeNY46LKYE/JPjPQ/VtQKdX",
+	"iu8zHGyJTVhpmvpLOn8Dcc+LwpD4ZwnD9NHR+NDTRnHCjPRbsWSsjSe1l7aXf+KKDwsHdEFCpY2/MNvZ",
+	"EyJc8BnRsamFwoFFyNkEKTHYRR/BagcGJGwGg7LgI+YbKyE5FVwhWKwvvniE+DqKtyVXKCilVjzIhnof",
+	"ZS7jURw4Q6f9w/aTXg+NlpKIM+2BewftDZUd4HlkLgU89LjXc3AATOMrYk+wIa+4s23HzKPfT/DnDzYP",
+	"uac2NAoIemZuYK+MRHvjzTFm+JogwWeuDWmCmwEOJzo1hhWfDbDoDSRavuUSkjF3gEhUIKFpCRzS2O9w",
+	"FiyNhDOlWkhy4NFgLYcRM5H58/evrt68e/7iF5NRahFFJ4NeMS6vsNnlRsiyw60lkuQkQQYNS/SWS3Qe",
+	"73NvmGATY+M+FFKnSlFhsmfPFBuZcZ8kZ40zgCCbFmEdD1DcsSgtt2hr5rkD/ZBto/GSR2wHPCg2B0qo",
+	"t//IwQqFDmNYdzPOUWmx5J6Pk3tWF/zSrLw/Qo/3JyJvGkfe2vF2uQ5qAxVfSByQHciAVGDShP0GkI7y",
+	"4iOe6P0s0KPjo04PH4763pHv3oiAXWzIxzdbOr6fQ4cpvw8hK1cnC77ENNgvITp7N8ahOo9iIgzPtGVk",
+	"I8jop6E6zRAJvBQ28dS8tvgZgtTp4EPh12IbIUO4NrN9Fd3CM7faE8VfKxGxA7QZcR9SQVyRc4ze0F8d",
+	"5JCcX8HvmyLIqkUSNDhKmZnqUOgj5+i1WXmPSFC6P6DQP5itvtxaxmI0gvTrxCaI/dwJuCN3vU3U61WL",
+	"JFzx0FWFUivuCdJvud5R21gzibCGNGql2BBfq9Rp4vj06VMnm/O+ilCyKfK32nea9HXanmwK+0jpJGyC",
+	"ZtwkcSXclYfkyu0stSEhVVs2MZccklJWEvUI+iO1iz0SlS57MYww4NgnPloSGXPKwrN00ZBH0uMzBa5r",
+	"xhdsOEDYKs4zvFRvq/9Rr0zxDUEjQphJFZQ64uhgDtR/dOICkFVI45SKGHwR0XzOQ0n8N8Sn+CNAaivE",
+	"AWXVfek/OpE5Ifx4yauZWvMKrmcDXClbKWG2Jy71x8siOCr6qJe9A44LnjK1jtZ+4876adW4C9EP82nQ",
+	"c9PdPrCvNQYcvA/VJyTVkYdMZCK7ESfK57QPSYVLijuJmO9yKNhvQalG0byB4m2ZgHa2GEm/pgCi2CKO",
+	"P9hF5yMBeVuMCCQkXrYRi4IAeQHBodo5BCND6gPbnKcAkG1u9LUwmUB9TvNFHWvNga2gaY77JdudZ+13",
+	"4t5LztupR+PwvtMMyV0pns+wdrGiW8oOdFh5P2lAuiMfvraoJDOxjgLe2VfU0jP85ZV+Kckhs39ICC0M",
+	"8RLyjnjoK6Q7vE01nvuaS1dZm2DrJDF1xDWdd/hcn7gTB5A0+OI1j26T5iiFJR6ZQow4igApkhhwtaze",
+	"o3BaRXtd+Ub9M/R1DNJmEPzlXt/ncsSwwzJq4EXcwCYLqhfg142tCzcZEzKMqmCQrbcZOzwnhyP9LI5k",
+	"YsNjxywxJUu2ZExcE1873UOID0Uyk7KTYFn+Rszyx7dOG8R8YFpX9xDsTRPeXvn8MQWZq1kBhaNUX9MS",
+	"IGgt4QxFzKbFOqWxCiKxi4VbjYObQhlTOZBOyDlqry3SzRBz0qvRYSI5Nll2yJMsWju5PxYRk9top1LW",
+	"4pWL8D9BtHrYb1s2ZeGti9/bSJevKyDqYpFMTqft81SKXEem09bXlUkdpa8r0tAdcnIbtJGWfIi77aRt",
+	"ch1+MolJZcnSpesfZu/LpFBDpomBXeF1lGW+nFsP0sAk0opU0SsUUEoR6wMCEo9Mz7wC5cAdgVBWD6eo",
+	"hf4dkbbW133FtQOurA6oiEOQDJsqLOPMVL1HXxBhPvBoUbe2bCVKpGcxZHd+qECRSpc4QyZxT+jSYAJx",
+	"mPbmSOU2d/halBtV3OehKHkmJNh/x4JlsRrjItOJbWEXL5yrTmPpCj8sMlVgZ0Y+A1PGKKA34J4qSfDa",
+	"xyGe3JaMcSmuZHOP42GGRgQxQiE2akCBGA/RhN4o3cNEjAvrGYvTSN2t9W4zLf2LpJlJepRUZwwSJyoB",
+	"+QGTSNEIiIyfhi/e/vnqw7u3b168/Xgx/LmoDmylWKV+IVl2Dg/7Rzrb8AwxolY3zH9jnFai6bonXO0+",
+	"vexLHupCBKW+mRwISLtOL3lz2D067Pb/ed0TusvIrhW7Q0X+SWPGVcrDa/1USnymR/xU1OPjdP81iphC",
+	"bcb9uL3hZjA8yuQV91Znzm8AQjAqlEy4AtN2pQFd9veKukuREVZSrKgd6kZWtdFo6WQsKSlmknLOkCAE",
+	"JU6Qr9S/PXAknGO4O/OK8u3Zb0uZltnpBoB9eptqULvSO2Iec14/LRsQlUu91lweXlP/tTSFneFNHdPC",
+	"/inxXKzC7ccr1esPmYY3ARbW2MllsOcU5pJrKFKgwdZITb+qSMJOOvsaIlZ36DZdujPpriB8M7sCHN2Y",
+	"/0ajiMmo0z/u9o73wn5zhjWosil9rJ3pAZAuaw4sVy5C9RR7zlx1QlrFCkQ7ZQwl+lnqOlco20mruxpe",
+	"u2308QFYmbBqF32Io/x6zgGQNJ0wpXG3keCmgDvxJxhlCJS5EfauG+2+lna/2nm4P20/u+422v89beS+",
+	"NfiSq2s0+vvR6CtTUkZ13z5ko7+VUfpMq3Y3WFOyQ0fP2619ULLePdkLJbspUq+qGwb6UzV07YrsJn8n",
+	"WaW6DG3WKttmqFIOofTf0/YG9UFQ/0aCmc7+N9laNXDp3rX5V2weyTrouEcVv+Lt71nlrwqIHZsAm0va",
+	"OzEJqvPv1bp/XtlfoWzHveTvTNeekXBC9D9/OG278hU32nejfX/b2ndlzKqqjdsyXJvIa6p7rD6wEyz/",
+	"ZnX1tfk+je7e6O6O7h4E78ZQQL/qSpJZyEpd/9zo3I3O/YPr3GVadDJk6c7UaKMvSw5t57BHGmW6UaYb",
+	"ZbpRphtlunF8N8pz4/hulPBGCf9BlPCCDKraqrjb6jWlh+O4oyE6Twq8kmpZncY7I9j0+TdfeiRMu6oK",
+	"lWAZ/SFW+NOfS79X1o5228Si47Iis7qbLBwOYuvTtt3lSbqELb03uOJMt2tTdGILC2DcQowtUMuXFuPr",
+	"1MB+iaJVs3nwSuXJqburBnzzQk59soV62xekFcWd7D18rkaaWipsR5+KLOGDlQnUVGry0Izc2Ipe61du",
+	"ViGwulWcq8jBNEfOKEnVkXobXN2gRnQNjq3ELFsNnsaY3/giZSX6ZB7wZYYPDBAGDesDCQgWUGSE0e+R",
+	"kHxm53s7neqnJJi12q1r8ztR20rOan6t0rjeTA2inL3nAfWWRQUkWKIpns8Ji/0PsVmgh+84E3ooA2eR",
+	"LSikAiq19YQ3nOrHa06ibeRUw33X4jM/VjvKCyhnNBPS6xVsmszx4jbzTjNoKhxYpBTSyvV6CkV14eWm",
+	"GvwL46bS580r8b8uY0/WoKidmlPMJtpuLRvInVIlXpHkmIcTLiVhqyH1CHocxp3LjnvHeg6WVHjB2Zk7",
+	"1ME6HMOIsWw9XXl9zpbSIr7w+C6KCDsD6JplkL5fpBF8mvKAIKokj2jHo0jklNC41SMaBVx7QGPsWmV4",
+	"lpYotAat/wjOuh/w4o1pArEGL00FbGWzAgSorhNdV42stZ9CNUVsRki6uhf+UfTduPu2NiaNKqQBX5hJ",
+	"uStkO84im8aEBLoJMIqQDuZ4GZjWxLjikbamU0Q8rAg88oriJrkqvzJpvwqlNmsmoNuR19gsI4uS4X77",
+	"3SxU0tvfsrv974t3b5H5FVFm3fMKx7KjigumDVYvEbYbKMUX21ilHsLYHjSuorSuibdt4d1aVw5bDWg/",
+	"fXj5DD0+7R3+nMDP9kUdcX9p59LZcaDQIgZDp0PFSDNQLu2ivgmw2xY+hVAPoi9ORXYdoOv41U4qI/r5",
+	"AEDl1POjW9vS/+um2eQZwJlKn2pJfw4AXyhDajON7WqX0CwKzm1cDb7ptRxv193gcKtS2N3Uca25blHz",
+	"qrXIrqyT5BArV3+aPaX+ftmun8O4ccK8uiiavUUzw3zd7UljRFbycJueXOU9bhLeV3a+OGBTV9tId9ta",
+	"tV23MVcxvdW41KyzIYnVxhbsqi9l7N01lFfR5bApxRVfV1wOiVNwyx40Ad7aq70DkkvQaEt6y41G20wy",
+	"bIhRkIdgeRxhN1dF3cnWto14nHKsrfLVrRZGq31zsQa8Upj4ln/Roo5UQ/2zuOJsmAwEjoMO4N7RENCZ",
+	"MumpSpWxw2Gia+qsk/2kDvtXzD4/b2IrPqnTZ243bsg6Rf8mHJvN7Qi1M7BAGamyB7V3QbyQyKtQN3FK",
+	"3l/5osIawSMzgHnd1V7oJzNcWeJwQuQVc4VLve0fbSsLT2/bLT2DcJ0HJe/Iglkc5gaRmenLiJDEb0Nj",
+	"Sh9pppXJtzBjV5/pFIZ+uxVR7bYPoJXnf/XHT09OcEEfwnTiwarQRo6xtIsn2dtbKeJlKSrLcAizM7ey",
+	"/sZiZwofC+44hW/rxVOO09+BmMpLly3FlRNZv1NBVWwnuAMVV3InGKCTjpBQslhn1IgIzl4P5BdRDLBy",
+	"V14RytshP3bR9RjlXMYd4JJ79Vti0UXMbuu0Hy0KdK1XCvomRhaFGdfPVMq5GBwcCEnGmM1D7mPWnVA5",
+	"jUZdyg8qyb1si02zThKVK4WAwZKaRsicxvGe5CDhCHtd27xcB8+un4ouLU1KMKMNz9+/0l/L0JltF7gK",
+	"Icz+f9fN/FK0VuRLuOlAbt6aayoRn606QUvTXtDwbJdZx8AruhPXtV/vTnTGd3VKcvzda7z9G2pi4G3H",
+	"BSMyVw8hH8Sa74h4Sh/Qp7WdyqE/tdO8tbp1UGz12V22LQALb0WIiPgwc7SoEaQzaJRKgbQ0btu5FAKJ",
+	"KV8YLZ4zj5Qn2W/hgTq+p1aIp9k4qLswZZm5vOMg+tIRSyHJ7AD+OyRaZRJEoguAW2tdlsOXOQ2JKDpk",
+	"0SzVClNSMxZk9hJORofjnneKSd8/evL0+PE6vC8yG4KgU9OR6WZB7qpp11NHA1nFGwDRP2g1IMUJNGZX",
+	"ZzLwIXOta8xEWUxcYBXAB8x8KSqVYTA8d8XMAP0KQzaGcX92yhBGfrhE2T7BrXEorvQgu60bcB3eV3+y",
+	"XiEnM6LGqG+pScouTJNb3LhN1+t9J9Dr6dutQYtE6qLy6fS5LSWVin9uYHsm+deZdOsznTRmhVU2cps1",
+	"PVtHCni0Gw9/UG/frs4VmOH5XxpOn/9RkDeQKsGs3R1SH3Z1wvgW2egZ8Jj5rCCrcRDogRLxNx6taApZ",
+	"BYzbwTHlb88K8KTLdHpo/l5c7/cgpB/vx2G/qsJoEKes2RyQGMhphqyouyMw80f8y/4c/g+gZebJPYmL",
+	"J9tFOzaUETG9bdjMsYgk992mEd/dJJttSsSOHkjxaAlXyXAFnYk8cKcOlCShttVOijNR1ycP5zJTHxrH",
+	"eoC1hv2HWG118kAqn55UTEOPGd1mjbSK+dy+W2RV5HSbN5VpON8PwPlqFYJ/Uy2MGs64jjOW88H6o4vK",
+	"y+hwqWm23h1dl39v2MKlmIHfTXOWRmFt2Pa9s+2GTX9LbDqZhFmP0UFPm3giLLDmkVZPh5q0h2001MdW",
+	"/wWq6xB8hkNNFEOoSUTDa8p89QT17c+G3w0RD+2LZ5dsGBJoJqXfE2hoL3qoyx/1h/R/qm/B7ESWDJHv",
+	"oo9TgqDxj0ALHl4jzuJKuQEiX7AngyW8wseXbJg4zIXaniAB8SQPzQo4CNxp891LlmfGQVA2etKtwNx1",
+	"3ROkrOEg4IsrqNko8m/aw2gRMzMJVozHpW/Uzn1GMP94PxuFUjcsPOyTinmd9RZ4fOuGPUQmkTEbf1uZ",
+	"0JgZEdsriF3V29vTVF5peUTdaY3RPznayZSY9q7r13Wy7o4L2KHRiKXdetEbzX+ATjUD0oLRfqyNsEDv",
+	"3118hCfe//FRMyKazSJMJJ0RSVZiros8bF/tdrxhnixka4I2eWVmcqVvwaN7GEoM3ZDGPPT2Q8WHp5VK",
+	"cXZNKEdOwpHV95KxovkKt0xSj1POnS6mXzWatFAFrF8nuXPLWhB5pT86WBf/lBQGsvvkprV3Kumrw864",
+	"XxDC0yqGCTjm2x1EzKQXlXQ8cH/fyzU9cbPKcuw/o5/vGrX7vV2254A8dT5P0YkO8bSTKcKgxdlwko5W",
+	"gTLXard0kUOKkBS+uf+OWMFDuilcnBRtnnBpMH4tlW2n/+TSp/Nk+s8J3qfRI7u/esZcXJVQT6rBKwOl",
+	"kn14+Qw9OTp9nPIKt/ZNbScrbStznwNwTCDJ0ZQv4lnmUue62bfXG1s7HarZP0q3a7tana+9c2o7hEQp",
+	"rXDnAZc1hxPdnN+Q0JjIbTR0SjwTI8e07VSq+ojoEu20pe+89YtPbto6kQZRhn4i0c/p0x73Th9vf9xN",
+	"yz1cch7ovBFIOdks62bvsucwFw7ixQm82Tn5u+qI8zaajXQ/jbgvjiW3+Tyg0KkuBaXD/ionRd/Rtleu",
+	"Fj+klpM88qaZvNvV6xwlwqIGOy3Na58nmW2QrRCfoPAqFoz4a1OnCu/BaNM7mrubT2lUWC4Qwd7UDtOF",
+	"ybtnui0d42w545Guf6K6ZZXux5DrXlzU6nSNwyyh1sr9SjPXEAvhGExF4E++UOiSAGi1EQNMayNjMLRR",
+	"QIVEih3qSi9kHwVAQA0YFmg4JcEMdTqCyCFa8CjwdWJ4xqhr9dc35qmUNFgVVquS6TK5c+inYUS7UKM2",
+	"bKPhlAsp/up97qorVn9g3CcXRjZ0r2OpcXnZpfyAi0yb6BxP7OsUulwNXNlFPYjOtpWSA8tOVni0ALOa",
+	"pD/CglxVz75e0TY27uxU1Dk/ZqvgktMonPimqzXchcfXDFHWvho2pqY761VCyDminM+DpaI00N4YIb5m",
+	"PfMAs6spFtN69RaK9U9CHs0Ljm97UiB4gPgKQRb5lnezyrBwm9CtmZ0dHyctlU7Hfe+QrE/LV1K9egZ8",
+	"Vh1YmwUv8foER4XVH/WTt+3WAocs15W4con20yxzT+O/C64yRIq3neB7fPMJxJyNfi6h1I/x6bdv+PZK",
+	"dxyDX1N421unFjnd2Ao/WVR8tF4JKtfsYlpYTLkgpoVfQZhq9RpOxVXBGpo86A1B9hkzcgRqsTT3iZ0g",
+	"1cF1srLDnAaX+b36R49XdA0s7+nmnL4EvfLtLVa2mB24ueu6uAu8ynYoCHEjO2hC9PiS4rquTEeL0g6O",
+	"CLifL6CMzLHlbAfQnJxcy4SPC93/GQSc4lCCagmZ+6CcqPOa6q13z14hHEo6xpnC+yqFgP1qzaSHun52",
+	"aLryKgN3ThnLoE2FKtv7yrA/PM410cgAOWbjJghn5m9MCQ7kdInGNBRp8O6g98b6HAJwmUo040Kik/T4",
+	"mxXDr7dpCbz+Dh+nK6UzbX2V1hiSORdU8nCJfrLl0z8r3FW4GpIJFVL9xD2qfkjvffty65Ot24ycFnQZ",
+	"KTwmPLJ+ElGV++g9hBqIw6Ncd5T0Pt5HQWAK/uyMKMMb3ZaELNdCc21LlqLOKIWJP1sBeetOYk/vq6aw",
+	"pAtdlaYnxb1O8j0IMv1Pcg1PavY52bAwJacJbFigsqWysO9alrtSParPzfpOVZF6Q+gewsy3e1NV6gyl",
+	"etCqS+U7/8ZUmTtzftYeY7Ufbal60Lv3IAdT7VGbqjOSabfaVfWVXW2rcDWFeUNDf8OVkzzyqdzmke0S",
+	"uR/MGK+K6p3lVZUUp80K3rbWm/ZdG/fDak71ptc2mtSPoElVHhO7Cf/+7vSsWuO6tpjGb6OtnxstqtGi",
+	"Gi3qbrWo9YrRhpWkW2tGd1N02uhHjX7U6EeNfnSX+lHjl2o0qkaj+nE0qmSuXgahXz5Dp8cnT9BcP4H0",
+	"rDgz0hNhJKTaB/K4T5IhuWacoXknr9GsG8hnFZnLTB1if/U4PqjqDMOiKpALvc0Z9qaUEahGifedGd6N",
+	"A+rrhDv9rTVcHh6q2Qbcgvt26zJnkKdMSMyKaO29UroMKzLTBrPzGk2q10EG0OtiGHGn0K9lU0WwQEN9",
+	"z8NMc4ztL1rBXUgso3TN+XGvty4rUFKZHQjxK/bRBw2cddFMy2OSl/GIR3IwCjC7rlVYYWLxejvxYeJR",
+	"jM6lWpROYF7kK1ZmB2VE1E3m9KbEu96m28gL7E0RfGWAhvx6CMr+YrpU2nUmw1wdEnZ9DSeGuajqH+vq",
+	"J5Kbzqjz/Fq3sIgYvsEUGGIG13i9W4mvwYClGNKwdYsx283K23+Zdf/bLLM+LBRTVr3abGywl++XH9fP",
+	"rjTt4oHD1avtsvN9Y3N/gYVpdOTfTUlpMoF4R7s3hm6GuBVmp+uq76SJwxYDHFKUUQmvy9iGGT0CET6D",
+	"ZZ9XYO/zWPuph70802xCcSvqdRYhXY3CCk470DlXkwiMB8jIRsb+b8WRtCdxGcCVp6uOnA8drhux4BT9",
+	"VNLBMmxkRU7vqXYszWi+hczJ+NDr49Fp5/G4RzrH6v+d4uOjzjHueY/x6NDr+cQFZRStns+si12wyLKo",
+	"Z7/9q3PYPzoeIOHhgMQTogMcMSj5X6klGa0vt/un/tG45x2STm90ijvH+ORp5+n4Kekc+n3vaHSMT8aP",
+	"e62Vva7qTMxYVUWRoSU3yTAGPOBv29BAjGwxvFLHzCBSgh2rSPIims1w7eHMuLji/K3TIA6mbKR1kodJ",
+	"tukj/LujaaOjx35ARx9T/ewFmM6Ib/0GICPMT4xLNKE32QNvyQfWF0oXFgjVYBp5Cwb8oKjfK15kd8WC",
+	"DX/5zvlLempiLgBlzF+lZSOjZq+ciHEflTYnJS57l82ZkjrnuGkWUGdi432XTBw7Q5sqnTjjP9rHfMlK",
+	"syXvp5DhccWZlhtWDzgotWndwGoi23tdwAOIC34fJLx5fOQBkzQU7d4hXW/Ry7kKna8h4Q0zWNdR8N4z",
+	"VL9LGq4VF/9OabpWisnWNF41S+JB0fwqet7t6IEVanA1OVRxAoFzgE0zx9ZxpDvKDGv4UsOXGr5kyPoi",
+	"jhPW4EcFYeSiqGFJpLCIu2w/4b0kYQYLRBlK+lkOUOkAePDi/CFICDkZ8OG2k+hzQcIb6pFzD3wYaQTc",
+	"yVD5+oGcnc+et6HN+gPo81Srx82AjFoFutYuumKvGGu/Ats0Ke8d5aqjSqV0qSzqbIAHG9z9zu7bGa6+",
+	"9sQb3uvvmdC9oulWu2UpLb27dITePlMhPn/bbpXO2h/BpG8zch9UFCW/xgEhEl0TMjepYDySziz+dRP3",
+	"M5JaaVHDOQ+C4aAsNxHmioC+JbK6QzOyf/XI/qLY/gBRiXxOdNBGP5/p5Lnb8f7pTbzBPkGjJZxckPAm",
+	"M6qldTI6HPe8U0z6/tGTp8eP13mcirOB/2D074ggPONsohHYNHwN+ESPblJQGBFBfVKSixoEnZopBffu",
+	"v37qKKCruChQ/Aftv0lpeHZcfWFkjJEFEVIHyM7stB8haRDomT+QKwO2nB5rVjleBtsx6L2my9a99Ovp",
+	"Ffq/TOsc4wZzmFya4hOgbuwIB/hs6AI3zDv2c2/KnfUgKLBhIYszxa3XseVa1TQZdpne0SedQSoRFSgS",
+	"ynoeQ9Ihhy4kU6ztboWA+QbFG7Lbyps/XsN+P5l4uZB8DvtUVHOGsOHK0Ehlc0Zcq96jmGnGlTgiGvl8",
+	"hilroyjPSLdjlIfb8Kh+lhJdIiwlnQ+FNrmrdUBrTsJ80M2F4tKcJdiNhopXDAcmw139Q5PDPMBMdNEQ",
+	"Ejri3zVft6xeq0tYoAUJgi4aYn9GmVoWYBn/4BQmqH0Z/tRqt2yyCLyXVvPMgzW0vA9c1mciv/GFQ1U4",
+	"SWxJM5K1qB8nxaQpAI1DPkOMLxBnCTXEWSc5ini6c4pQspvfkDDABQaROv0s8qYo4GxCQqO3AEfXO9dZ",
+	"lnAUSJb5F0dwZwJh5Ee6I3E7rmkbPun3psMzNOyJIYJSTTklM/UzZ9lZkv3jaTot+Khfq4O/OVIpXRgW",
+	"Vw8bPik7gAokpnxhhhOWKv67U7hX3t0qzPuDSRokqUo8vBYpJFO3qv63JGMr3urRbrKuxlQh0TykRQlO",
+	"SfrRUzQlX7BPPDrDAfLphGqulCDfI4Eufjvv9E8eQxRbEqWFTak3NSRmb8X0PMcCjXnEfDQi6sQiO8Gi",
+	"9XTcx8eH3pNa2a/uaVIqTRHK/ZnU5tbwVEx48dC7CT/s9h93e+two3iGFTB08MjrMgIvjPxM/YD607rb",
+	"NJUMua+LvwNqZnNyISchEXqZGZnxcJlZSD+8zngtBMJNv9tbDYLclSWtJB3IGjDZA+VvT5sGUUjl8kLJ",
+	"Z1sqOqOsxHswfPbhj+dX5398/O3q47vfX7zV1SFGeChUhviJkYYKICD3oegcvA7JoaZSgntISbtSV0Xm",
+	"s0ZlNfWOKcEOlLRgiXA/RzckpGNKfOQFFKIvCv3G1FPiLu4GkKiNz99e6EnAFMT3hHO/rThMSByjFnRR",
+	"bL/47LzSERVWlsFzLShBR2lbZQTwrQZ04a3t7nKThW+hiE3PnsgzQ58IhbcIyoe0rNHqFB87nsl4Sk9b",
+	"w9639aWg1empAHYeaxgxodACxsFohjrrXrJL9o9/2N7w//gH9IWHL/xDmQX/cBAoRgcFbctqmY8mRKLh",
+	"18sWhUbsl60B+qvb7X6+HQ5Ak4Q2E2CqwMJyStnkksUutQS3PhgL5IJAO3fmA4Yy4w2DeS2K1Qt9Nogx",
+	"zvgN0ZonfBaMI91c3gQXtbWkmN2lbtaow4rEw5EguvXFjEpJ7FAMPXtXcAOX94TPA13hOadzElBGFIzM",
+	"s4mKK6chjyYaOtplVwA2wBEjaNG5/QgVl8wUX+qZM1iZdAFpIzzB6jCZFhzxeCSh9XA9t4c5J8F6oE8Y",
+	"+11CPXRXIhwE+mDoBZRvQix2CIOdPNDVDkzt6j//Izgbop9sHezPXTSEerwhEL5b/npmfhFDuCLbMcQW",
+	"zoLkbV8ypG/flM/+98W7t8gEAxBlBmdNuikacX/ZhV3Cp+LIMLAVhoYvPuLJsIsuiDq+DhJD3eWrcedN",
+	"Mg8akMuYI8p0tyM/6Bgxrpawuc3qSbXBeB3K0IjIBSEM/XR82Nc3uqCCKDC8GnfeckbsSlypG0AQmIkF",
+	"CQU66h3D5of/7rxUyNGxDrD4YTHnTJgp6ubg5qrsqC34FPFBydYf88PlVRixX5Q6bz6k8Qm8mQ4JjCJp",
+	"cEG/+ElPwxig/unpEE11uBl5OAyXCPs31COaO2RHM6uXz+MrmeGleWf4744pAuy88odnhsICPpkokrsm",
+	"c6eLjAawxtMkng8zrQPqESZAgbDhkDn2pqTTB6EODSTihg+LxaKL4ecuDycH5l1x8PrVsxdvL17AO0mV",
+	"ayvrz2g5KkRLqw0wLowwPKetQeuo2+se6RbRUxDuB3hOD2764Bg5cCdqTEiB6vqSh2a6ls5fsHM2AKzz",
+	"kFsyBKdhF13wUOpJNNQH/qZvG+GRYmanvR76nf6KfoISW/S43ev14k/+rEB93O8PEMNhaCYhaooa00BJ",
+	"dIBtPD/9ld8atN7zIHiWjLaY4xDPiD5QSSOw5JGDF0kfndZte+3jdpBUlWdfjRUdARlVefwNZZaQoCGZ",
+	"JSO4l36vB0YXZ9KOdXaY2n/S2f/GxQuxvjJPjH30QMmaGHqgC4KPZm29e/q126Ix9yAvE8EY0JuUU9GQ",
+	"qlpJMbyyFc1jB/DMbbuV5Trr3oOnE8iqrR71jkt0kphDWue37UejaBhwOsUeu2pDx/puivYQ3+HBr9i3",
+	"pcXwyuH6V/5gNgZLfP3S0fqXXvJwRH2fMHij31//xms6o/LFF48QX69zUuU8r5RkYzjQLxxVOo0t5tZo",
+	"ZkuzWudB4Gh5EJpWehZ0rp8IMEWD6Evrs3qrkHEdfLV+bp+J24M4CFzO0SDiEQeEkwQvpfMLOmGJmmnx",
+	"tYTvvE3Wqst5DPU8f3vxHsvp98VQHLDUYympFwsnPmrkaNsGUWAKg/UAF6eIt+Etd8Jb9DlXv/GWy5dK",
+	"P37wzMj4P4BuHV/EX58VnTmW+1+fFSUlvCvB10xcYWPuFee4JBtfycZss0PIlfeLXBr8hoQh9YnQZp7u",
+	"BqYMNJ+AHi0U8oKDJOmBCGpybJYqBRdF7JqBV5gRdAwmQCFHzDVxbDijyxkLwFOPQxZ+oOGUDad84JzS",
+	"4m3SjHVnLNNpZrOaV5ak9dfW+pyE94a7udwtBZh6fC3zasPRGo72wDnaB4ebVONlI1smOeeiKIUzCGzY",
+	"Apm2nYDrrrO7i0yTQVgRqzcse9Le7pDMtf9N8gmRUxK2Hcc0YJ19/pGytH3yBVF2yagU1l/dRW84hLsw",
+	"Q8M35/+++vDizbs/z19fDBHJjb810aLEmIZ1oBMW5exqzgPqLdFQt8YaIol1VGmMZvEanJFLZuDWhnHZ",
+	"sM9hPDB5qKND6t9xnBxqbuKTFzFqmML9K0C8Lot+Hi4/RKwKr7XdQKCfROXndfcVw5yBeH/l/nJPfBlA",
+	"EPOIyjw581oq0izDiNzemWAxO9Fjv+vu37yVEycKOyjxdVtDQFkdf9DTnPUg5xHJiBMTalgnGexjuxEq",
+	"35MY6J2sf+ENkVPuv+XyPAj4wu7tdP2LzzgbB1TnoxwfVhA4FxIHRD9d4egfOX+Nw4l54aQKgEU018z4",
+	"DfEphhGl35IwdNMGssIPuCsS5IaEOCWDjLzSETpHDMbtdEASro05pYNIn0wlyjBQYBnqNHsqQJ9S51LC",
+	"5UzTMZVtNHxN2fUAhST45bLFyBd52RqigGA/7k6t/ojmeEK6aPjvDszL7zzjEZNDE29GTDekMgmAczyh",
+	"bFIkZl5TITeOPiW2wP9EJFxWkSB7DFg91/0rqzwK6FnlwXfjsSDyAZst5grUNWakS7V2YEbfy5Y2lFgw",
+	"Fu8zgkXh6zrRAM9sL1LUBxx8X/c2PKqf/N6k0V3HuRSKxQjgckb7p8+QCKctgzST0fUhz5L+vj+uOmuA",
+	"YCpmquuD2ffuUaGNeUbdzRdxlefhEoURG6QVV7eb730rsH1N/w8dkM8KIVbHg/Sa6zOt5eT2udt2Y1J8",
+	"QyZFYyTUNBI0SUGmdNYr5gg91x44+Er9W80ClC5aUGxkLYEZ98kQ/QSZ99wnv0TMJMYOf3Zd+Ertv7EJ",
+	"hNpmgKRSKbJ1YTZLLZWPOw757JJB/ilnkHALb+nEXKF5rpuT2zW74eF8itkQjXkI4VRnRwPIQBaQVXzc",
+	"O4btwEeh6t58UlyyMGKK5M+QnFKBcCB4XFJkdmgTMsE7Zs8bl4RkorvakOkaVxz45kIuCbQ1H6KQjCNB",
+	"BBpxOS2ycrRpsKkC8j7A7DcsqgU7nlcLiVQPh3CfVLJ+7lJL+vb0jFQYI1XA1zjIvn8H2fcgjZ47DBHx",
+	"0PDmddKpbf1TaYb4LyI35Ybn4t14l5zwWwgO75wVNXnEjWslIe1/VaHjuY2+5kfhPTk6fTxALAqCWLXD",
+	"ZtgdhDevybKNdL2kjrLqbLu2qQiyvSCL0kXUoptyipc89CrpLveqYH2P7iXd0Lg2t0pec/cDyNIB9Pvn",
+	"/e/te3F8pRXSsTTtG5LGSxvKhUaHbYK8jf8GxOqbhHFVEK9RUemgbok8D4kwhaeKRqE41QhN6/BA0J7A",
+	"b5v+HeAWAYHMGVE/4mUXvQZpq36Z4XksdlM1xeSLR+bSaWioNwAuEiWsHwlTr236adjdxD3zFDtRBsI1",
+	"IXP1Mw31WOsuSjEcmFdOvlAhi6S+bj/diP1vTeybtuG15VP8XiNcG+HaCNdGuFYQrppn1A6OHEypkpTL",
+	"0sypTzy8FlB17cwcsB0QJpBTLDkvklqJT+s3s0ZdyVVNyFjqrJxE9CwKxd26zu0WxSY5QdnpkxVzg2yK",
+	"9z0mBzUZPlu5oWKs0fRm26/EJN5OtdmtSvBJPfvB1/i/r9bESZ8bfRZaptgOebYFiql2KtRcmf71rTMs",
+	"fB88IP5+9SKoh6mZftPu80a1a1S7HyL29xFfk1SZEh+PN3RplHHWuIYUByHB0OArX5PU8NaGtza8teGt",
+	"jdm8ceERsNAUL5e8vhVt2qAcfI13t06j/hMHEXB+8BeTQBDEF3HR7YzfEN+UIA1DIjG1rQzllCzBf91G",
+	"EeOLEr37Awko+zuiYvpe72xPsiHXPqSqjABP/hvoAhhWM/IVDBrps0b6vFMIYa+8ugjKvFYohwyKN3Ko",
+	"kUM/hI7/L3pDUDR3e8Vi07c0BFZdN8HvgXLibyPjb/+M7YHm/sV9rJvUvzvpHpo0lHokYpkH/aNjrytm",
+	"PlpMudbXIPBfM0fwwtZwTOgNYQj6KJ+l8wU5I110Dj+Zic9MN0rX1+7yIdvS2KfjMQkJkzrDAHof907R",
+	"EHIWrjzDzYeXLGIBEQINxzz0yPAs6eUCbVD0yyMupzD7gMrSPMTvRLWsnB/xo2YzQN4OXLY2Wmrw38JX",
+	"95HMuNs93mPeRaPBNxp840n6Bu2FC6KzDM2UFUHZJDDSVNSKCHy0SYQ0NagC6jat3F9gJkUXKZEItXPg",
+	"CNJJjtxOn9PFBDi0akY0H1jPkg405HxPZsJNce+zRtr/GNJ+MyHayM9Gfjbys5Gf27aAi11sjwQaK4NY",
+	"6BFuq+RoQTjGSJMrZ4vVQzOVkp3QK5n4ByY86RZnihLAlo4HS5UmRuXk3sNzDzbB/CaY34iQJoiyRaLU",
+	"PNetf4uMKd0GSDtQk1btiIcoghx4ZRANlNyQ0Em7qFhMGUWCyLb2uXoBwSHMKLGzTeKyMada7FzyGfWg",
+	"aY8uB1twNNfzLvWoTPWynjGoJ4bKaXHL//OG8T9k++c8RqkLg0I12H/hy7e3jcBqBFZj8zQ2T2n2WYGA",
+	"3CQNzR1dc/DV+de+6zuccSv7qvJKVmhMl0YSNJKgMV3uxHRJDfm6zzKPhsU2LLZhsQ2LbZTtbZXtFEuv",
+	"pmZPCQ7kdOU0yHnIPSJs42fRRRd4mbB8POKRbiEEjYlK+iX8ppe5Mw52IbGM6vg34heKA6QGBNBgmt6Q",
+	"7gZYkL7Rz+mJFzeEEeFGgQQJb6hHzC3NiAyp504BykH4jXlkLYgl+SIP5gGmLnBbg9ZYsbsr21wBHfdb",
+	"LuxMYwYhQ+CmxWAy29wxdMzJrJ/zfchnRE5JJJA6ClLWJZaloKsw5f6bmqG0xST972cYUQyETccRJaXF",
+	"FZuOJGjUjCT6QUcSMZfyLLNx/rhuLNHm5ezfVRgiBkPt0UT5N+8xHcvhIPUP0Awo2jMwmyFFjU3aDCna",
+	"z5Ai5sixQjGYVrvXjio6Rz4ZU0ahnaxuCGZsVFMYGAmo+dKzd3yteh/3TiErPNbOzUDwNrJFYB4WHvaJ",
+	"7S6Ar4lOKB+bceBmgHi1rDY912dzCX6vHWifaUj8mL7MnYuWZsBPEwD61gf8KGZWhZOX1/xvzgp/xLE+",
+	"e2FC8U01w30aJ0U83KcCTd/fgJ9vVIH6Pv0vdefjFLy4j4L33e3ve/IONYMGGkW1CaPf4RSfKnK0meST",
+	"meTTyPcHJN9rD+nJv9lI0EaCNhK0kaB1R/VsEiLY78CemDU0I3uakT2Nc2l3I3tiKi4d2pMjfD4nDM9p",
+	"12JxmY/53Zyw8/ev/vvi3dutMkfNx9WarUHrqNvrHrVSqI99H6KPOHgfql1IqlZR+k6M3trnVYbfZqcx",
+	"W9pxBuTHKRWpmJMBSXHGowXvEs+CCuD9f8/fvK4HXvvhJHfULDlAGri1E0fvGn7mzMXwmwcYsMfmcmUy",
+	"SwDz4/znLjrXadFtkEzQ1iwudwB/twW7MDk9kkfetG2sMcrmkQRjjUqB5jwIRJL6g31fmYeG1i7ZT9oR",
+	"O1pqG+9npyubf5YEzdNdT8l4TDypu6WFPJoTv4uG6ohXUyymQ02/ugebfnSAMBqBEWxlq7JOL5nJeFV/",
+	"4CxYIsAI6LhGAwLbN0ul3P1qD4XuYAXkujI4H73ZtzH1qwJELA4qGyKZ1+7RjAI41+h2ph8vToIPMGvC",
+	"3I3t82PZPrEQ+QTNqg1r1Dza525hjRYMiRDJNur6PuoPcm1X6tchxK/+SUKT2f4D1S7kALhpDUO+0U5F",
+	"ayzfk6EpavhRixoKcMHhaUVcbF2Zw/b9n76vrrNZcNQueyj/wv3qlVnms/mBmnKIOwZuUx7RWAtNecR+",
+	"yiPyEnWtQC0xGL6jyontlYKmguK+Kij2Lo2aioqmouI7qajYgPmvmKu4NdP8EWst7oRd5e+5KcJonCpx",
+	"EcZGbOD+yjK+ce3s+/YX1S2DWPGBfZRr7G+/37N3q0lGbbTkJiB7h+Ucm0nkpsAjU+DRaAoPWFOoXfBR",
+	"/oVG9jayt5G9jezdthBkx8GQ/daI5LhHUyvS1Io0PrDd1YrkuUFp0Ug5b4BpEqUMoN/rIc48ojVlda2K",
+	"8gOOfeKjnyhDM+4T5IWRP4ijoKCm2/bmP2utGDRogZfCaNXelHjXaIxpUDwv6F8Kf9TG7pA21XLVdSP1",
+	"PIUu4wWEBx+DlvEAha6DBfuo7eVyp7t/yyUCtDjT1w63ZK7M3OGyu7JCJPl8WVVIzJZKUW/oAX8eIgUx",
+	"yiKi1iWhRsW5ep9HAhJxEWE+8c+Kc3c9HIYUIu5lKbgJV64rmH6nzP+fiAAzriDFKj967kleaUj9BWXV",
+	"htT/wSQNGinaSNEfOz03vsZSQWk14gyXOvhq//O2lGG9gGK1JEIYi+q2LQVQEhIs5C6ydW9YVwjYbCJb",
+	"paCeHHLIvR+WykeDGXW5ln2x6uym2rUCd88KnhOJaVBL/mVeXEn1TTr/j8cv3rHk/m15kEC2KqkOw1DL",
+	"KZW4vAj2DeQEYsWTnDWnXCSeNc0pJPxNZwyiCb0hDHFGzrSH3Kc++KfB56yeYEpX18mOPoqYbzxzYRQQ",
+	"8Hc/f/H6xccX3Us2vKbMN0yH+sOME17IkHrAzySHVIe4rBi9DzAMqAP4YJZU56KhOfRQLTSEIuBCRvZB",
+	"P3ZnzKy6y7qOZ/0bcG/HgK5bfJt78Q7HVJvCX6GerV0ubN4qMM5sIImHGnP9cHkVRixdG9EkTDbu6MYd",
+	"XeSOfh/JlBwAQsJB0EYj7F0rKTHlCyVBlmhBQlJa1OtOof4+qnmdyag/8jwxBwybVuO6U2yr2ujOuMam",
+	"AveHNfFdLHBYT4rZrCu63WaG8neVFOEAonahbdG795gIkeIomxyiKau9A4A2pbSNct+U0u6nlNYVjeWS",
+	"MauZf0dls9uI9aZg9r4KZvciZ5oi2aZI9jspkq3G1svrYrfhij9iReze+JF7kU39a+PSiOtfq1L4/ZW8",
+	"frOa1ffqralbNlr46j4KXHe7x+/Nn9QU0zSabBO9vMNC1sqitaldzdSuNiL/gYn82vWqRe82ArURqI1A",
+	"bQTqJtWpW8QX9luJ6vCIpga1qZ5p/FC7q0F1ab60qKaAA0jFS6pl/anP3pAwHsREQySIFxIp9poPWJLi",
+	"91Fv/AEk98FO3uIZqfzwMx2XfcC+ddjmpjmDWj5V5EkaAZs0wR+Gl7nqDPZnlJWoM5BFKC2VWxZm/uAm",
+	"DuZxSld7oylXRjlkJQCfamtzX0+4Q2LKFxBvxhNM2cCprFdGuYAyo4vfzjv9k8cwGa6LzvV2lJmvOOkl",
+	"G855EAyhRluv8zKIviDC/DmnLJl/NzR5GFfUFPcsQInCAgWcTdT/utkaimXqA4CfIhAc+OYlI7O5XJo4",
+	"gLagdLDclhadoaGuJEIHNvEDdLr/M+M++YWH8ylmQ7W7siJsnaCir+OHzrbUTLpunmX6rXs04P9gVIiI",
+	"+IYPVz7Aq9RbNXMs24ClSgfAhty+76zLV/sAscm6PHOYlmIHlKEhsJ5hk4/ZeFeafMzdKBhxPqY0Ei+n",
+	"YyQG0trky1fSTa0cLfXo2XnIPSIEwhK692gFZLTUiZNyasfaUqaZJme+0jKUVhH7VOwnA4JvYKItuWRW",
+	"U9D5clQUF/Te8OsNhfm37eq/OwOprnKw0gZqsh+b7Mdvj4lqNrOKibaLPUtvE1+SspGMyljsN94vF/sW",
+	"ch13z24eaGKjZoVNVuNDoG2d9FhVOzoIucRyRXeVQs8MI4sK3pkuutCeZjQO+czWgC94eA2hqCG/IWGA",
+	"50NwqJCwjQS/ZMapQqFri4eZMlZn/Ib4gFFJDBoUMeOcHvbEsG3CW8b+gs8EBF8rGxeK6QnzrUZXqHkB",
+	"HH5EzetO/DIavHV5YfzWvSZWqD3s2mcQc82zDEGlPQdxQRcYJgvIZvK1R6dJv2h00yb9YmtpSW9iPdj0",
+	"ENN0WCY7b0hoCaCsJOhP88idsSi7YHXulLxRyJkECW9I+Eggc9ruBje3osGtWd22YtOrFTe7zd5lSLCf",
+	"vkp4WYvpKAxag9YByDXzrVwmjNILCPamNnDzSOj4zzu4RR6CH0egnz4QwaPQIxdEvmLzSL4P+Q31lZYi",
+	"l3OCXnzR57zQW/1ZcWOl7rYGrXEQfQFRnIdrXNprTg6Rq0Gc5oqFoBNGfCQ57LGNlIoUUp/ozFZIuyWi",
+	"i96xYInc/tHO8naNsi1giQM+UTtILjBTeGzULrud1esVNcfOL/0Wz4iYY4845c7ZZUMyVsodt+2KVq3K",
+	"7PeKFjOR+nQ3ky0WS2Vg5Jd7g9nS9jZMnIbzADN1l0btBR0USoOwb1yKEiumM8Le9ZobNX2fCi4UOBNo",
+	"voKySZBgWBvNCZ8HumvqnM5JQBkRbTQigvq6C7RccIuHHmdjOok0G1u9GcMM83v5NOVxZotC6DZaTBVP",
+	"ZT50vF75UZu/lv/q+5CP1L5nRIbUE6bqnQqnjeJbbtg3AyHjfNbykdvPt/9/AAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

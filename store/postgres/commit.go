@@ -122,7 +122,7 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	}
 	b := &pgx.Batch{}
 	b.Queue(s.durability)
-	b.Queue(insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Reason, c.RequestID)
+	b.Queue(insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID)
 	if rows := columns(c); rows != nil {
 		b.Queue(insertChanges, rows...)
 		return applyChanges(ctx, ses.tx, b, base, c)
@@ -137,15 +137,16 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 }
 
 const (
-	insertCommit  = `INSERT INTO commits (revision, id, at, actor, reason, request_id) VALUES ($1, $2, $3, $4, $5, $6)`
-	insertChanges = `INSERT INTO changes (revision, seq, kind, id, before, after)
-		SELECT $1, * FROM unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
+	insertCommit  = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+	insertChanges = `INSERT INTO changes (revision, seq, kind, id, action, before, after)
+		SELECT $1, * FROM unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])`
 
 	// The documents are made of the changes that are in the log by then, so that each body is sent once.
 	createDocuments = `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
 		SELECT kind, id, revision, $2, $3, $3, after FROM changes WHERE revision = $1 AND before IS NULL
 		ON CONFLICT DO NOTHING`
-	updateDocuments = `UPDATE documents d SET revision = c.revision, commit_id = $2, updated_at = $3, body = c.after
+	updateDocuments = `UPDATE documents d SET revision = c.revision, commit_id = $2, updated_at = $3, body = c.after,
+		created_at = CASE c.action WHEN 'create' THEN $3 ELSE d.created_at END
 		FROM changes c WHERE c.revision = $1 AND c.before IS NOT NULL AND c.after IS NOT NULL AND d.kind = c.kind AND d.id = c.id`
 	deleteDocuments = `DELETE FROM documents d
 		USING changes c WHERE c.revision = $1 AND c.after IS NULL AND d.kind = c.kind AND d.id = c.id`
@@ -210,23 +211,24 @@ func columns(c fleet.Commit) []any {
 	if n > few {
 		return nil
 	}
-	seqs, kinds, ids, before, after := make([]int32, n), make([]string, n), make([]string, n), make([]*string, n), make([]*string, n)
+	seqs, before, after := make([]int32, n), make([]*string, n), make([]*string, n)
+	kinds, ids, actions := make([]string, n), make([]string, n), make([]string, n)
 	for i, ch := range c.Changes {
-		seqs[i], kinds[i], ids[i], before[i], after[i] = int32(i), string(ch.Kind), ch.ID, text(ch.Before), text(ch.After)
+		seqs[i], kinds[i], ids[i], actions[i], before[i], after[i] = int32(i), string(ch.Kind), ch.ID, ch.Action(), text(ch.Before), text(ch.After)
 		size += len(ch.Before) + len(ch.After)
 	}
 	if size > small {
 		return nil
 	}
-	return []any{int64(c.Revision), seqs, kinds, ids, before, after}
+	return []any{int64(c.Revision), seqs, kinds, ids, actions, before, after}
 }
 
 // copyChanges sends the changes of some commits with COPY.
 func copyChanges(ctx context.Context, tx pgx.Tx, commits []fleet.Commit) error {
-	return copyRows(ctx, tx, "changes", []string{"revision", "seq", "kind", "id", "before", "after"}, func(yield func([]any) bool) {
+	return copyRows(ctx, tx, "changes", []string{"revision", "seq", "kind", "id", "action", "before", "after"}, func(yield func([]any) bool) {
 		for _, c := range commits {
 			for seq, ch := range c.Changes {
-				if !yield([]any{int64(c.Revision), int32(seq), string(ch.Kind), ch.ID, text(ch.Before), text(ch.After)}) {
+				if !yield([]any{int64(c.Revision), int32(seq), string(ch.Kind), ch.ID, ch.Action(), text(ch.Before), text(ch.After)}) {
 					return
 				}
 			}

@@ -91,9 +91,9 @@ func importLog(ctx context.Context, tx pgx.Tx, log iter.Seq2[fleet.Commit, error
 }
 
 func copyCommits(ctx context.Context, tx pgx.Tx, commits []fleet.Commit) error {
-	err := copyRows(ctx, tx, "commits", []string{"revision", "id", "at", "actor", "reason", "request_id"}, func(yield func([]any) bool) {
+	err := copyRows(ctx, tx, "commits", []string{"revision", "id", "at", "actor", "author", "reason", "request_id"}, func(yield func([]any) bool) {
 		for _, c := range commits {
-			if !yield([]any{int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Reason, c.RequestID}) {
+			if !yield([]any{int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID}) {
 				return
 			}
 		}

@@ -119,7 +119,7 @@ func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet
 			return err
 		}
 		found, err := queryCommits(ctx, tx,
-			`SELECT revision, id, at, actor, reason, request_id FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`,
+			`SELECT revision, id, at, actor, author, reason, request_id FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`,
 			int64(after.Revision), limit)
 		if err == nil {
 			err = backend.CheckLog(found, after, h.Head, limit)
@@ -197,7 +197,7 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Comm
 	if q.Before != 0 {
 		add(`revision < ` + arg(int64(q.Before)))
 	}
-	query := `SELECT revision, id, at, actor, reason, request_id FROM commits`
+	query := `SELECT revision, id, at, actor, author, reason, request_id FROM commits`
 	if len(where) > 0 {
 		query += ` WHERE ` + strings.Join(where, ` AND `)
 	}
@@ -218,7 +218,7 @@ func queryCommits(ctx context.Context, q querier, query string, args ...any) ([]
 	}
 	commits, err := collect(rows, func(rows pgx.Rows, c *fleet.Commit) error {
 		var at int64
-		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Reason, &c.RequestID)
+		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID)
 		c.At = microtime(at)
 		return err
 	})

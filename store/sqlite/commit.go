@@ -159,13 +159,13 @@ func write(ctx context.Context, conn *sql.Conn, base fleet.Head, c fleet.Commit)
 
 // writeLog adds a commit to the log.
 func writeLog(ctx context.Context, conn *sql.Conn, c fleet.Commit) error {
-	if _, err := conn.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, reason, request_id) VALUES (?, ?, ?, ?, ?, ?)`,
-		int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Reason, c.RequestID); err != nil {
+	if _, err := conn.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, author, reason, request_id) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID); err != nil {
 		return fmt.Errorf("adding commit %s to the log: %w", c.ID, err)
 	}
 	for seq, ch := range c.Changes {
-		if _, err := conn.ExecContext(ctx, `INSERT INTO changes (revision, seq, kind, id, before, after) VALUES (?, ?, ?, ?, ?, ?)`,
-			int64(c.Revision), seq, string(ch.Kind), ch.ID, text(ch.Before), text(ch.After)); err != nil {
+		if _, err := conn.ExecContext(ctx, `INSERT INTO changes (revision, seq, kind, id, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			int64(c.Revision), seq, string(ch.Kind), ch.ID, ch.Action(), text(ch.Before), text(ch.After)); err != nil {
 			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)
 		}
 	}
@@ -185,8 +185,9 @@ func apply(ctx context.Context, conn *sql.Conn, c fleet.Commit, ch fleet.Change)
 	case ch.After == nil:
 		err = affectOne(ctx, conn, `DELETE FROM documents WHERE kind = ? AND id = ?`, string(ch.Kind), ch.ID)
 	default:
-		err = affectOne(ctx, conn, `UPDATE documents SET revision = ?, commit_id = ?, updated_at = ?, body = ? WHERE kind = ? AND id = ?`,
-			int64(c.Revision), c.ID.String(), at, string(ch.After), string(ch.Kind), ch.ID)
+		err = affectOne(ctx, conn, `UPDATE documents SET revision = ?, commit_id = ?, updated_at = ?, body = ?,
+			created_at = iif(?, ?, created_at) WHERE kind = ? AND id = ?`,
+			int64(c.Revision), c.ID.String(), at, string(ch.After), ch.Action() == "create", at, string(ch.Kind), ch.ID)
 	}
 	if errors.Is(err, errNoRow) {
 		return fmt.Errorf("%w: the stored document is not the one the commit changes", store.ErrCorrupt)

@@ -53,26 +53,30 @@ func TestKilledMigratorIsRepaired(t *testing.T) {
 // Every state in which a migrator can die, made by hand.
 func TestInterruptedMigration(t *testing.T) {
 	t.Parallel()
-	up, down := sqlFile(t, "0001_log.up.sql"), sqlFile(t, "0001_log.down.sql")
+	down1 := sqlFile(t, "0001_log.down.sql")
+	up2, down2 := sqlFile(t, "0002_history.up.sql"), sqlFile(t, "0002_history.down.sql")
 	mark := func(version int) string {
 		return fmt.Sprintf(`DELETE FROM schema_migrations; INSERT INTO schema_migrations VALUES (%d, true);`, version)
 	}
 	for name, tc := range map[string]struct {
 		sql string
 	}{
-		"up, before the migration":   {down + mark(1)},
-		"up, after the migration":    {mark(1)},
-		"down, before the migration": {mark(-1)},
-		"down, after the migration":  {down + mark(-1)},
-		"nothing noted at all":       {down + `DROP TABLE schema_migrations;`},
-		"only the table of versions": {down + `DELETE FROM schema_migrations;`},
-		"down and up again by hand":  {down + up},
+		"up, before the migration":   {down2 + mark(2)},
+		"up, after the migration":    {mark(2)},
+		"up, before the first":       {down2 + down1 + mark(1)},
+		"down, before the migration": {mark(1)},
+		"down, after the migration":  {down2 + mark(1)},
+		"down, before the first":     {down2 + mark(-1)},
+		"down, after the first":      {down2 + down1 + mark(-1)},
+		"nothing noted at all":       {down2 + down1 + `DROP TABLE schema_migrations;`},
+		"only the table of versions": {down2 + down1 + `DELETE FROM schema_migrations;`},
+		"down and up again by hand":  {down2 + up2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := newFile(t)
 			execFile(t, path, tc.sql)
-			if strings.Contains(tc.sql, mark(1)) || strings.Contains(tc.sql, mark(-1)) {
+			if strings.Contains(tc.sql, ", true);") {
 				status, err := Status(t.Context(), path)
 				require.NoError(t, err)
 				require.True(t, status.Dirty)

@@ -156,7 +156,7 @@ func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet
 		}
 		var err error
 		commits, err = queryCommits(ctx, tx,
-			`SELECT revision, id, at, actor, reason, request_id FROM commits WHERE revision > ? ORDER BY revision LIMIT ?`,
+			`SELECT revision, id, at, actor, author, reason, request_id FROM commits WHERE revision > ? ORDER BY revision LIMIT ?`,
 			after.Revision, limit)
 		if err != nil {
 			return err
@@ -227,7 +227,7 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Comm
 	if q.Before != 0 {
 		add(`revision < ?`, int64(q.Before))
 	}
-	query := `SELECT revision, id, at, actor, reason, request_id FROM commits`
+	query := `SELECT revision, id, at, actor, author, reason, request_id FROM commits`
 	if len(where) > 0 {
 		query += ` WHERE ` + strings.Join(where, ` AND `)
 	}
@@ -248,7 +248,7 @@ func queryCommits(ctx context.Context, tx *sql.Tx, query string, args ...any) ([
 	}
 	commits, err := collect(rows, func(rows *sql.Rows, c *fleet.Commit) error {
 		var at int64
-		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Reason, &c.RequestID)
+		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID)
 		c.At = microtime(at)
 		return err
 	})

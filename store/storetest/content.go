@@ -29,7 +29,7 @@ func testHostileText(t *testing.T, b *bench) {
 		changes = append(changes, create(fleet.KindNamespace, text, body(`{ "b":%s,  "a":1.0,"n":9007199254740993}`, quoted)))
 	}
 	c := next(b.head, changes...)
-	c.Actor, c.Reason, c.RequestID = strings.Join(hostile, ""), strings.Join(hostile, "x"), hostile[0]
+	c.Actor, c.Reason, c.RequestID, c.Author = strings.Join(hostile, ""), strings.Join(hostile, "x"), hostile[0], strings.Join(hostile, "y")
 	b.must(c)
 	require.Equal(t, []fleet.Commit{c}, b.since(fleet.Head{}, 10))
 	require.Equal(t, []fleet.Commit{c}, b.history(store.HistoryQuery{Actor: c.Actor, Limit: 10}))
@@ -52,6 +52,7 @@ func testNUL(t *testing.T, b *bench) {
 		{Actor: text},
 		{Reason: text},
 		{RequestID: text},
+		{Author: text},
 		{Changes: []fleet.Change{create(fleet.KindNamespace, text, body(`{}`))}},
 		{Changes: []fleet.Change{update(fleet.KindNamespace, "a", body(`{}`), body("{\"a\":\"\x00\"}"))}},
 	} {
@@ -67,6 +68,16 @@ func testNUL(t *testing.T, b *bench) {
 		b.head = c.Head()
 	}
 	b.load()
+}
+
+// testCreatedAgain: a decommissioned cluster that is created again is a new one, as fleet.State has it.
+func testCreatedAgain(t *testing.T, b *bench) {
+	live, gone := body(`{"labels":{"deleted_at":"no"}}`), body(`{"deleted_at":"2026-01-02T03:04:05Z"}`)
+	first := b.commit(create(fleet.KindCluster, "a", live))
+	second := b.commit(update(fleet.KindCluster, "a", live, gone))
+	require.Equal(t, []fleet.Record{record(first, second, fleet.KindCluster, "a", gone)}, b.load().Records)
+	third := b.commit(update(fleet.KindCluster, "a", gone, live))
+	require.Equal(t, []fleet.Record{record(third, third, fleet.KindCluster, "a", live)}, b.load().Records)
 }
 
 func testLargeDocument(t *testing.T, b *bench) {

@@ -56,6 +56,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"LargeDocument", testLargeDocument},
 		{"LargeCommit", testLargeCommit},
 		{"Times", testTimes},
+		{"CreatedAgain", testCreatedAgain},
 		{"LoadIsOneMoment", testLoadIsOneMoment},
 		{"SinceWhileWriting", testSinceWhileWriting},
 		{"Writers", testWriters},
@@ -170,6 +171,7 @@ func next(base fleet.Head, changes ...fleet.Change) fleet.Commit {
 		At:        start.Add(time.Duration(rev-1) * time.Hour),
 		Actor:     "ci",
 		Reason:    fmt.Sprintf("reason %d", rev),
+		Author:    fmt.Sprintf("author-%d", rev),
 		RequestID: fmt.Sprintf("request-%d", rev),
 		Changes:   changes,
 	}

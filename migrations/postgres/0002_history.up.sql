@@ -1,0 +1,17 @@
+-- What the log says about a change beside its documents.
+
+-- Who stands behind a commit, as its actor claims.
+ALTER TABLE commits ADD COLUMN author text COLLATE "C" NOT NULL DEFAULT '';
+
+-- create, update or delete, as fleet.Change.Action has it: lists of changes need not read documents to know. A
+-- decommissioned cluster is deleted, although its document stays.
+ALTER TABLE changes ADD COLUMN action text COLLATE "C" NOT NULL DEFAULT 'update';
+
+UPDATE changes SET action = CASE
+    WHEN after IS NULL OR kind = 'cluster' AND after::json ->> 'deleted_at' <> '' THEN 'delete'
+    ELSE 'create' END
+WHERE before IS NULL OR after IS NULL
+   OR kind = 'cluster' AND (after::json ->> 'deleted_at' <> '' OR before::json ->> 'deleted_at' <> '');
+
+-- The oldest revision that the log holds whole. Of older ones it has at most what documents were like at this one.
+ALTER TABLE head ADD COLUMN oldest bigint NOT NULL DEFAULT 1;

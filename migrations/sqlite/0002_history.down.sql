@@ -1,0 +1,5 @@
+ALTER TABLE head DROP COLUMN oldest;
+ALTER TABLE changes DROP COLUMN action;
+ALTER TABLE commits DROP COLUMN author;
+
+PRAGMA user_version = 1;
