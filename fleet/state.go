@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"sort"
 	"strings"
@@ -79,14 +80,20 @@ func (s *State) Head() Head { return s.head }
 // Revision is the number of commits the State is made of.
 func (s *State) Revision() Revision { return s.head.Revision }
 
-// Assignments is how many things are assigned to live clusters in all.
-func (s *State) Assignments() int {
-	n := 0
-	for _, d := range s.docs[KindCluster] {
-		c := d.Cluster()
-		n += len(c.PlatformComponents) + len(c.Namespaces) + len(c.Rolebindings)
+// At is when the commit at the head was made; zero for the empty history.
+func (s *State) At() time.Time { return s.at }
+
+// Records yields every document as a store keeps it, in no particular order.
+func (s *State) Records() iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		for _, docs := range s.docs {
+			for _, doc := range docs {
+				if !yield(doc.Record) {
+					return
+				}
+			}
+		}
 	}
-	return n
 }
 
 // Clusters is the number of live clusters.

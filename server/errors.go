@@ -79,6 +79,11 @@ func toPublic(c echo.Context, err error) *publicError {
 		return &publicError{status: http.StatusNotFound, code: "not_found", detail: "the log no longer reaches back that far"}
 	case errors.Is(err, store.ErrReadOnly):
 		return toPublic(c, errReadOnly(true))
+	case errors.Is(err, store.ErrReplaced): // no Retry-After: a person has to do something first
+		return &publicError{
+			status: http.StatusServiceUnavailable, code: "store_unavailable",
+			detail: "the store's history was replaced; changes are refused until an operator accepts that or brings the old one back: /ready says more",
+		}
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",

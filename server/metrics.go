@@ -98,15 +98,16 @@ var (
 	descAge      = desc("fleet_state_age_seconds", "Seconds since the served fleet was last known to be current.")
 	descClusters = desc("clusters", "Clusters by state.", "state")
 	descDocs     = desc("documents", "Documents by kind.", "kind")
-	descRefused  = desc("store_content_refused", "1 while the store's content is not served because too much of it is gone.")
-	descReloads  = desc("store_reloads_total", "Times the store's history was not the one known here, so that everything was loaded again.")
+	descRefused  = desc("store_content_refused", "1 while the store's content is not served because its history was replaced and nobody has accepted that.")
+	descFromDisk = desc("fleet_from_disk", "1 while the served fleet was read from disk and the store has not confirmed it since the start.")
+	descReloads  = desc("store_reloads_total", "Times another history was accepted in place of the one that was served.")
 	descStale    = desc("store_stale_commits_total", "Commits that another process's commit forestalled.")
 	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster last polled this process.", "cluster")
 )
 
 // Describe implements prometheus.Collector.
 func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRevision, descContact, descAge, descClusters, descDocs, descRefused, descReloads, descStale, descLastPoll} {
+	for _, d := range []*prometheus.Desc{descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descLastPoll} {
 		ch <- d
 	}
 }
@@ -120,11 +121,8 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	status := s.cfg.Replica.Status()
 	ch <- prometheus.MustNewConstMetric(descReloads, prometheus.CounterValue, float64(status.Reloads))
 	ch <- prometheus.MustNewConstMetric(descStale, prometheus.CounterValue, float64(status.Stale))
-	refused := 0.0
-	if status.Refused != "" {
-		refused = 1
-	}
-	gauge(descRefused, refused)
+	gauge(descRefused, flag(status.Refused != ""))
+	gauge(descFromDisk, flag(status.FromDisk))
 	if !status.LastContact.IsZero() {
 		gauge(descContact, float64(status.LastContact.UnixMilli())/1000)
 		gauge(descAge, max(0, s.cfg.Now().Sub(status.LastContact).Seconds()))
@@ -150,4 +148,11 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descLastPoll, float64(at.(*atomic.Int64).Load())/1000, id.(string))
 		return true
 	})
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
 }

@@ -22,31 +22,33 @@ func (s *Server) GetHealth(c echo.Context) error {
 }
 
 // GetReady implements the operation of that name. A read-only server that has a State can answer polls, whatever has
-// become of the store since; a server that takes changes needs the store as well.
+// become of the store since, so it is ready and says what is wrong; a server that takes changes needs the store as well.
 func (s *Server) GetReady(c echo.Context) error {
 	status := s.cfg.Replica.Status()
-	out := api.Readiness{Status: "ok", Checks: map[string]string{"state": "ok"}}
-	if !status.Loaded {
-		out.Status = "unavailable"
+	out := api.Readiness{Status: "ok", Checks: map[string]string{"state": "ok", "store": "ok"}}
+	ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
+	defer cancel()
+	err := status.LastError
+	if s.cfg.Mode == ModeCRUD || !status.Loaded {
+		err = s.cfg.Replica.Healthy(ctx)
+	}
+	switch {
+	case status.Refused != "":
+		out.Checks["store"] = status.Refused
+	case err != nil:
+		out.Checks["store"] = "the store does not answer"
+	}
+	if err != nil {
+		s.cfg.Logger.DebugContext(ctx, "the store is not well", "error", err)
+	}
+	switch {
+	case !status.Loaded:
 		out.Checks["state"] = "not loaded yet"
-		if status.LastError != nil {
-			s.cfg.Logger.DebugContext(c.Request().Context(), "not ready", "error", status.LastError)
-		}
+	case status.FromDisk:
+		out.Checks["state"] = "ok, from disk: the store has not confirmed it since the start"
 	}
-	if s.cfg.Mode == ModeCRUD {
-		ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
-		defer cancel()
-		out.Checks["store"] = "ok"
-		if err := s.cfg.Replica.Healthy(ctx); err != nil {
-			out.Status = "unavailable"
-			out.Checks["store"] = "the store does not answer"
-			if status.Refused != "" {
-				out.Checks["store"] = "the store's content was refused: " + status.Refused
-			}
-			s.cfg.Logger.DebugContext(ctx, "not ready", "error", err)
-		}
-	}
-	if out.Status != "ok" {
+	if !status.Loaded || err != nil && s.cfg.Mode == ModeCRUD {
+		out.Status = "unavailable"
 		return writeJSON(c, http.StatusServiceUnavailable, out)
 	}
 	return writeJSON(c, http.StatusOK, out)

@@ -22,6 +22,12 @@ var _ Store = (*Lazy)(nil)
 // NewLazy makes a Lazy of a function that opens the store.
 func NewLazy(open func(context.Context) (Store, error)) *Lazy { return &Lazy{open: open} }
 
+// Open opens the store now, unless it is open.
+func (l *Lazy) Open(ctx context.Context) error {
+	_, err := l.get(ctx)
+	return err
+}
+
 func (l *Lazy) get(ctx context.Context) (Store, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

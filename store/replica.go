@@ -33,6 +33,11 @@ type Config struct {
 	Attempts int
 	// BatchSize is how many commits are asked for at once when catching up. Default 100.
 	BatchSize int
+	// StateDir is a directory where the last good State is kept, for the next process: see [Replica.Restore]. Several
+	// replicas of one store may share it. Empty: nothing is kept.
+	StateDir string
+	// KeepInterval is the least time between two writes to StateDir. Default 10 s.
+	KeepInterval time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -47,6 +52,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.CommitTimeout, 10*time.Second)
 	setDefault(&c.Attempts, 30)
 	setDefault(&c.BatchSize, 100)
+	setDefault(&c.KeepInterval, 10*time.Second)
 	return c
 }
 
@@ -65,10 +71,11 @@ type Replica struct {
 	current atomic.Pointer[view]
 	writing chan struct{} // holds a token while an update of this process is under way
 	loading chan struct{} // holds a token while everything is loaded
+	onDisk  *fleet.State  // what Restore found in StateDir
 
-	mu      sync.Mutex
-	status  Status
-	refused fleet.Head // the head of the State that was refused, while status.Refused says so
+	mu     sync.Mutex
+	status Status
+	held   held // while status.Refused says so
 }
 
 // view is what is published at one moment. Every change of it is a compare-and-swap from the view it was computed

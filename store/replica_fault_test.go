@@ -97,80 +97,149 @@ func restore(t *testing.T, w *world, data []byte) {
 	require.NoError(t, os.Rename(fresh, w.path))
 }
 
-func TestReplicaRestoredBackup(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	require.NoError(t, w.replica.Load(t.Context()))
-	w.update(t, createClusters("a", "b", "c"))
-	w.update(t, createNamespace("old"))
-	data := backup(t, w)
-	w.update(t, createClusters("d"))
-	w.update(t, createNamespace("new"))
-	w.run(t)
-
-	restore(t, w, data)
-	eventually(t, func() bool { return w.replica.State().Revision() == 2 })
-	eventually(t, func() bool { return w.replica.Status().Following })
-	require.Equal(t, 3, w.replica.State().Clusters())
-	require.False(t, has(w.replica.State(), fleet.KindNamespace, "new"))
-	require.EqualValues(t, 1, w.replica.Status().Reloads)
-	require.Empty(t, w.replica.Status().Refused)
-	require.Equal(t, 1, w.logs.count("replaced by the store's new content"), "said loudly")
-	res := w.update(t, createNamespace("next"))
-	require.EqualValues(t, 3, res.Commit.Revision)
+// replacements are ways a store comes to have another history than the one that is served.
+func replacements(t *testing.T) map[string]func(*testing.T, *world) []byte {
+	t.Helper()
+	another := func(clusters ...string) func(*testing.T, *world) []byte {
+		return func(t *testing.T, _ *world) []byte {
+			t.Helper()
+			w := setup(t)
+			require.NoError(t, w.replica.Load(t.Context()))
+			if len(clusters) > 0 {
+				w.update(t, createClusters(clusters...))
+			}
+			return backup(t, w)
+		}
+	}
+	return map[string]func(*testing.T, *world) []byte{
+		"an empty store":               another(),
+		"another fleet, smaller":       another("a"),
+		"another fleet with our names": another("a", "b", "c", "d"),
+		"an older backup": func(t *testing.T, w *world) []byte {
+			t.Helper()
+			data := backup(t, w)
+			w.update(t, createNamespace("since"))
+			return data
+		},
+	}
 }
 
-func TestReplicaRefusesAShrunkenFleet(t *testing.T) {
+func TestReplicaHoldsOnToItsHistory(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		clusters []string
-		refused  bool
-	}{
-		"none":     {nil, true},
-		"one of 4": {[]string{"a"}, true},
-		"two of 4": {[]string{"a", "b"}, false},
-	} {
+	for name, replacement := range replacements(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			other := setup(t)
-			require.NoError(t, other.replica.Load(t.Context()))
-			other.update(t, createNamespace("other"))
-			if tc.clusters != nil {
-				other.update(t, createClusters(tc.clusters...))
-			}
 			w := setup(t)
 			require.NoError(t, w.replica.Load(t.Context()))
 			w.update(t, createClusters("a", "b", "c", "d"))
+			other := replacement(t, w)
 			w.run(t)
 			before, own := w.replica.State(), backup(t, w)
 
-			restore(t, w, backup(t, other))
-			if !tc.refused {
-				eventually(t, func() bool { return w.replica.State().Clusters() == len(tc.clusters) })
-				return
-			}
-			eventually(t, func() bool { return w.replica.Status().Refused != "" })
+			restore(t, w, other)
+			w.holds(t, before)
 			loads, heads := w.faulty.loads.Load(), w.faulty.heads.Load()
 			eventually(t, func() bool { return w.faulty.heads.Load() > heads+20 })
-			require.Equal(t, loads, w.faulty.loads.Load(), "what was refused is not loaded again and again")
-			require.Same(t, before, w.replica.State())
-			require.False(t, w.replica.Status().Following)
-			require.ErrorIs(t, w.replica.Healthy(t.Context()), store.ErrDiverged)
-			require.Equal(t, 1, w.logs.count("is refused"))
-			_, err := w.replica.Update(t.Context(), store.Meta{}, createNamespace("x"))
-			require.ErrorIs(t, err, store.ErrUnavailable)
-			require.Same(t, before, w.replica.State())
-
-			restarted := attach(t, w.path)
-			require.NoError(t, restarted.replica.Load(t.Context()))
-			require.Equal(t, len(tc.clusters), restarted.replica.State().Clusters(), "a restart takes what there is")
+			require.Equal(t, loads, w.faulty.loads.Load(), "what is refused is not loaded")
+			require.Equal(t, 1, w.logs.count("history was replaced;"), "said once")
+			require.ErrorIs(t, w.replica.Healthy(t.Context()), store.ErrReplaced)
+			require.Contains(t, w.replica.Status().Refused, store.FormatHead(before.Head()))
 
 			restore(t, w, own)
 			eventually(t, func() bool { return w.replica.Status().Following })
 			require.Empty(t, w.replica.Status().Refused)
 			require.Same(t, before, w.replica.State())
+
+			restore(t, w, other)
+			w.holds(t, before)
+			w.accept(t, fleet.Head{})
+			eventually(t, func() bool { return w.replica.Status().Following })
+			require.Equal(t, 1, w.logs.count("replaced by the store's new content"), "said loudly")
+			require.EqualValues(t, 1, w.replica.Status().Reloads)
+			restarted := attach(t, w.path)
+			require.NoError(t, restarted.replica.Load(t.Context()))
+			require.Equal(t, restarted.replica.State().Head(), w.replica.State().Head())
+			require.Equal(t, restarted.replica.State().Clusters(), w.replica.State().Clusters())
+			w.update(t, createNamespace("next"))
 		})
 	}
+}
+
+// holds waits until the replica refuses what the store has, and requires that it goes on with before and takes no
+// changes.
+func (w *world) holds(t *testing.T, before *fleet.State) {
+	t.Helper()
+	eventually(t, func() bool { return w.replica.Status().Refused != "" })
+	heads := w.faulty.heads.Load()
+	eventually(t, func() bool { return w.faulty.heads.Load() > heads+5 })
+	require.Same(t, before, w.replica.State())
+	require.NotEmpty(t, w.replica.Status().Refused)
+	require.False(t, w.replica.Status().Following)
+	_, err := w.replica.Update(t.Context(), store.Meta{}, createNamespace("refused"))
+	require.ErrorIs(t, err, store.ErrReplaced)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.Same(t, before, w.replica.State())
+}
+
+// accept is what an operator does, with a connection of their own.
+func (w *world) accept(t *testing.T, replaces fleet.Head) {
+	t.Helper()
+	s := open(t, w.path)
+	head, err := s.Head(t.Context())
+	require.NoError(t, err)
+	_, err = store.Accept(t.Context(), s, head, replaces, clock)
+	require.NoError(t, err)
+}
+
+// An acceptance is about one replacement and not about the next, whether it is in the backup or not.
+func TestReplicaAcceptanceIsForOneReplacement(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.NoError(t, w.replica.Load(t.Context()))
+	w.update(t, createClusters("a"))
+	first := backup(t, w)
+	w.update(t, createClusters("b"))
+	w.run(t)
+	restore(t, w, first)
+	w.holds(t, w.replica.State())
+	w.accept(t, fleet.Head{})
+	eventually(t, func() bool { return w.replica.Status().Following })
+	second := backup(t, w) // has the acceptance
+	before := w.update(t, createClusters("c")).State
+
+	restore(t, w, second)
+	w.holds(t, before)
+	restore(t, w, first)
+	w.holds(t, before)
+	w.accept(t, fleet.Head{Revision: 1, ID: before.Head().ID}) // is for somebody else
+	w.holds(t, before)
+	w.accept(t, before.Head())
+	eventually(t, func() bool { return w.replica.State() != before })
+	require.False(t, has(w.replica.State(), fleet.KindCluster, "b"))
+}
+
+// One that names what it replaces also reaches a process that sees the new history only afterwards.
+func TestReplicaAcceptedBeforeItLooks(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.NoError(t, w.replica.Load(t.Context()))
+	w.update(t, createClusters("a"))
+	data := backup(t, w)
+	before := w.update(t, createClusters("b")).State
+	restore(t, w, data)
+	w.accept(t, fleet.Head{})
+	w.run(t)
+	w.holds(t, before)
+	w.stop()
+
+	late := attach(t, w.path)
+	require.NoError(t, late.replica.Load(t.Context()))
+	ours := late.update(t, createClusters("c")).State
+	restore(t, late, data)
+	late.accept(t, ours.Head())
+	late.run(t)
+	eventually(t, func() bool { return late.replica.State() != ours })
+	require.False(t, has(late.replica.State(), fleet.KindCluster, "c"))
 }
 
 // Removing clusters through the API is a decision, however many they are.
@@ -221,7 +290,7 @@ func TestReplicaDamagedStore(t *testing.T) {
 	}
 }
 
-// A compacted log is no other history: everything is loaded and nothing goes back.
+// A log that no longer reaches back to what is served cannot show that it led there.
 func TestReplicaCompactedLog(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
@@ -232,10 +301,10 @@ func TestReplicaCompactedLog(t *testing.T) {
 	a.update(t, createNamespace("n1"))
 	a.update(t, createNamespace("n2"))
 	exec(t, a.path, `DELETE FROM changes WHERE revision < 3; DELETE FROM commits WHERE revision < 3`)
-	require.NoError(t, b.replica.Load(t.Context()))
-	require.Equal(t, a.replica.State().Head(), b.replica.State().Head())
-	require.True(t, has(b.replica.State(), fleet.KindNamespace, "n1"))
-	require.EqualValues(t, 1, b.replica.Status().Reloads)
+	b.run(t)
+	b.holds(t, b.replica.State())
+	b.accept(t, b.replica.State().Head())
+	eventually(t, func() bool { return has(b.replica.State(), fleet.KindNamespace, "n1") })
 }
 
 // exec changes the database behind everybody's back.

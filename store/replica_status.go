@@ -21,12 +21,13 @@ type Status struct {
 	LastContact time.Time
 	// LastError is why the last attempt to follow failed; nil when it succeeded.
 	LastError error
-	// Refused says why the store's present content is not served, although it can be read: it has lost so much that
-	// serving it would uninstall clusters. The last good State is served instead until the store has that content
-	// again, or until a restart, which takes what there is. Empty: nothing was refused.
+	// Refused says why the store's present content is not served, although it can be read: its history is not the one
+	// that was served until then, and does not lead on from there. The last good State is served instead until the
+	// store has that history again, or until an operator accepts the new one: see [Accept]. Empty: nothing is refused.
 	Refused string
-	// Reloads counts how often the store's history turned out not to be the one known here (a restored backup), or
-	// no longer reached back far enough, so that everything had to be loaded again.
+	// FromDisk: that State was read from StateDir, and the store has not been followed since.
+	FromDisk bool
+	// Reloads counts how often another history was accepted in place of the one that was served.
 	Reloads int64
 	// Stale counts the commits of this process that another process's commit forestalled.
 	Stale int64
@@ -51,7 +52,7 @@ func (r *Replica) Healthy(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable), s.LastError)
 	}
 	if s.Refused != "" {
-		return fmt.Errorf("%w: %s", ErrDiverged, s.Refused)
+		return fmt.Errorf("%w: %s", ErrReplaced, s.Refused)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.QueryTimeout)
 	defer cancel()
@@ -68,7 +69,7 @@ func (r *Replica) contact(err error) (changed bool) {
 	changed = (err == nil) != (r.status.LastError == nil)
 	r.status.LastError = err
 	if err == nil {
-		r.status.LastContact = r.cfg.Now()
+		r.status.LastContact, r.status.FromDisk = r.cfg.Now(), false
 	}
 	return changed
 }

@@ -40,12 +40,15 @@ func (e *OutcomeError) Unwrap() error { return e.Err }
 // runs again: edit must have no effect but on its transaction.
 //
 // Errors of edit and of the validation come back as they are. ErrUnavailable: nothing is loaded, the store does not
-// answer, or others were faster every time. ErrUnknown, as an *[OutcomeError]: the commit may or may not be in the
+// answer or is not usable, or others were faster every time; with ErrReplaced when its history is refused. ErrUnknown, as an *[OutcomeError]: the commit may or may not be in the
 // log. With any other error nothing was changed. An edit that changes nothing makes no commit.
 func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
 	if meta.DryRun {
 		_, res, err := r.compute(meta, edit)
 		return res, err
+	}
+	if why := r.Status().Refused; why != "" {
+		return fleet.Result{}, unavailable(fmt.Errorf("%w: %s", ErrReplaced, why))
 	}
 	// Known to be out of reach: one writer at a time finds out whether it still is. If all waited for it in turns, the
 	// last would wait as long as all before it together.
@@ -112,6 +115,8 @@ func (r *Replica) commit(ctx context.Context, base fleet.Head, c fleet.Commit) e
 		return &OutcomeError{Commit: c, Err: err}
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		return unavailable(err) // our deadline, not the caller's
+	case errors.Is(err, ErrSchema), errors.Is(err, ErrNotInitialised):
+		return unavailable(err) // it may be mended, and nothing was written
 	}
 	return err
 }

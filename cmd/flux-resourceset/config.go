@@ -32,6 +32,7 @@ type config struct {
 	environments []string
 	maxRemovals  int
 	startTimeout time.Duration
+	stateDir     string
 	tls          server.TLSFiles
 }
 
@@ -64,6 +65,7 @@ func flags() []cli.Flag {
 		text("seed-file", "SEED_FILE", "", "JSON `FILE` loaded into a store that has never held a commit"),
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
 		text("start-timeout", "START_TIMEOUT", "5m", "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"),
+		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, so that a restarted process answers polls while the store is away"),
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
@@ -78,7 +80,7 @@ func flags() []cli.Flag {
 // readConfig reads the settings and reports everything wrong with them at once.
 func readConfig(c *cli.Context) (config, error) {
 	cfg := config{
-		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), listen: c.String("listen-addr"),
+		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"),
 		tokens: server.Tokens{
 			Read: c.String("auth-token"), ReadPrevious: c.String("auth-token-previous"),
 			Write: c.String("crud-auth-token"), WritePrevious: c.String("crud-auth-token-previous"),
@@ -89,7 +91,7 @@ func readConfig(c *cli.Context) (config, error) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 
 	if c.NArg() > 0 {
-		problem("%q is not a command; use serve, migrate or copy", c.Args().First())
+		problem("%q is not a command; use serve, migrate, copy or accept", c.Args().First())
 	}
 	switch strings.ToLower(c.String("api-mode")) {
 	case "read-only", "readonly", "read_only":
@@ -117,6 +119,9 @@ func readConfig(c *cli.Context) (config, error) {
 	cfg.db = db
 	problems = append(problems, wrong...)
 	problems = append(problems, cfg.readLogging(c)...)
+	if cfg.stateDir != "" && db != nil && db.name() == backendMemory {
+		problem("STATE_DIR is of no use with a memory store, which begins with another history each time")
+	}
 	for env := range strings.SplitSeq(c.String("environments"), ",") {
 		if env = strings.TrimSpace(env); env == "" || slices.Contains(cfg.environments, env) {
 			problem("ENVIRONMENTS is %q: it must be a comma-separated list of different names", c.String("environments"))

@@ -77,6 +77,7 @@ func app(stdout, stderr io.Writer) *cli.App {
 				},
 			},
 			copyCommand(),
+			acceptCommand(),
 		},
 	}
 }

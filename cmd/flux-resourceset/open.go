@@ -21,22 +21,16 @@ const actorSystem = "system"
 // maxSeed is the largest seed file.
 const maxSeed = 256 << 20
 
-// openStore opens the store, first migrating, importing and seeding it where that is this process's business. When the
-// store is one that may be waited for, what comes back opens itself as soon as it can.
-func openStore(ctx context.Context, cfg config, rules fleet.Rules, logger *slog.Logger) (store.Store, error) {
+// newOpener reads what the store may have to be filled with.
+func newOpener(cfg config, rules fleet.Rules, logger *slog.Logger) (*opener, error) {
 	seed, err := readSeed(cfg.seedFile)
 	if err != nil {
 		return nil, err
 	}
-	o := opener{cfg, rules, seed, logger}
-	st, err := o.open(ctx)
-	if err != nil && mayWait(cfg, err) {
-		logger.WarnContext(ctx, "the store cannot be opened yet; trying again", "store", cfg.db.where(), "error", err)
-		return store.NewLazy(o.open), nil
-	}
-	return st, err
+	return &opener{cfg, rules, seed, logger}, nil
 }
 
+// opener opens the store, first migrating, importing and seeding it where that is this process's business.
 type opener struct {
 	cfg    config
 	rules  fleet.Rules
@@ -46,12 +40,12 @@ type opener struct {
 
 // fills tells whether this process may create and seed the store: in mode crud, and in either mode when it is the only
 // one that could, for a store in memory or a seed without a file.
-func (o opener) fills() bool {
+func (o *opener) fills() bool {
 	lite, ok := o.cfg.db.(sqliteDatabase)
 	return o.cfg.mode == server.ModeCRUD || ok && lite.cfg.Memory || ok && o.seed != nil && !lite.exists()
 }
 
-func (o opener) open(ctx context.Context) (store.Store, error) {
+func (o *opener) open(ctx context.Context) (store.Store, error) {
 	if !o.fills() {
 		return o.cfg.db.open(ctx, true)
 	}
@@ -76,7 +70,7 @@ func (o opener) open(ctx context.Context) (store.Store, error) {
 }
 
 // prepare brings the schema up to date and says what an empty store is to be filled with.
-func (o opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
+func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
 	seed, reason, from := o.seed, "seeded from SEED_FILE", o.cfg.seedFile
 	if lite, ok := o.cfg.db.(sqliteDatabase); ok && !lite.cfg.Memory {
 		imported, err := readReference(ctx, lite.cfg.Path)

@@ -154,3 +154,9 @@ func (p *program) eventually(path string, status int) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool { return p.send(http.MethodGet, path, "").status == status }, time.Minute, 10*time.Millisecond, "%s: %d", path, status)
 }
+
+// How long what happens by itself may take, and how often it is looked for.
+const (
+	waitFor = time.Minute
+	tick    = 10 * time.Millisecond
+)

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -37,12 +38,16 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	rules := fleet.Rules{Environments: cfg.environments, MaxRemovals: cfg.maxRemovals}
-	st, err := openStore(ctx, cfg, rules, logger)
+	opener, err := newOpener(cfg, rules, logger)
 	if err != nil {
 		return err
 	}
-	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger})
-	if err := replica.Load(ctx); err != nil && !mayWait(cfg, err) {
+	st := store.NewLazy(opener.open)
+	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger, StateDir: cfg.stateDir})
+	if replica.Restore(ctx) && replica.State().Revision() > 0 {
+		opener.seed = nil // a store that turns out to be empty has lost what we serve
+	}
+	if err := openStore(ctx, cfg, st, replica, logger); err != nil {
 		return errors.Join(err, st.Close())
 	}
 	srv, err := server.New(server.Config{
@@ -56,12 +61,30 @@ func serve(c *cli.Context) error {
 	return errors.Join(err, st.Close())
 }
 
-// mayWait tells whether a process may start without a fleet and wait for one: for a server that does not answer at the
-// moment, and a read-only process also for a store that a crud process has yet to initialise.
-func mayWait(cfg config, err error) bool {
+// openStore opens the store and loads the fleet. A store that may be waited for is opened later, when it can be.
+func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.Replica, logger *slog.Logger) error {
+	err := st.Open(ctx)
+	if err == nil {
+		err = replica.Load(ctx)
+	}
+	if err == nil || !mayWait(cfg, replica.Status().Loaded, err) {
+		return err
+	}
+	logger.WarnContext(ctx, "the store cannot be opened yet; trying again", "store", cfg.db.where(), "error", err)
+	return nil
+}
+
+// mayWait tells whether a process may start and wait for its store: for a server that does not answer at the moment,
+// and a read-only process also for a store that a crud process has yet to initialise. One that has a fleet to serve
+// waits for anything that may be mended.
+func mayWait(cfg config, serving bool, err error) bool {
+	is := func(targets ...error) bool {
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+	}
 	readOnly := cfg.mode == server.ModeReadOnly
-	return readOnly && errors.Is(err, store.ErrNotInitialised) ||
-		(readOnly || cfg.db.name() == backendPostgres) && errors.Is(err, store.ErrUnavailable)
+	return readOnly && is(store.ErrNotInitialised) ||
+		(readOnly || cfg.db.name() == backendPostgres) && is(store.ErrUnavailable) ||
+		serving && is(store.ErrUnavailable, store.ErrNotInitialised, store.ErrSchema, store.ErrCorrupt, store.ErrReplaced)
 }
 
 // watchStart ends the program when it has had nothing to serve for too long.

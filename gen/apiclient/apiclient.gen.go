@@ -559,7 +559,8 @@ type ClientInterface interface {
 
 	// GetReady Readiness
 	//
-	// 200 once the fleet is loaded (in mode crud: and the store answers). The body says which check failed.
+	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
+	// check failed; a read-only server that goes on without its store is ready and says so.
 	//
 	// Corresponds with GET /ready (the `GetReady` operationId).
 	GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1809,7 +1810,8 @@ func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ID, params 
 
 // GetReady Readiness
 //
-// 200 once the fleet is loaded (in mode crud: and the store answers). The body says which check failed.
+// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
+// check failed; a read-only server that goes on without its store is ready and says so.
 //
 // Corresponds with GET /ready (the `GetReady` operationId).
 func (c *Client) GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8236,7 +8238,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetReadyWithResponse Readiness
 	//
-	// 200 once the fleet is loaded (in mode crud: and the store answers). The body says which check failed.
+	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
+	// check failed; a read-only server that goes on without its store is ready and says so.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13253,7 +13256,8 @@ func (c *ClientWithResponses) GetPlatformComponentHistoryWithResponse(ctx contex
 
 // GetReadyWithResponse Readiness
 //
-// 200 once the fleet is loaded (in mode crud: and the store answers). The body says which check failed.
+// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
+// check failed; a read-only server that goes on without its store is ready and says so.
 //
 // Returns a wrapper object for the known response body format(s).
 //

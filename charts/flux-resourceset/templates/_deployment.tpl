@@ -138,6 +138,9 @@ spec:
 {{- if and (eq .mode "crud") (or $v.seed.existingConfigMap $v.seed.data) }}
 - {name: SEED_FILE, value: /seed/seed.json}
 {{- end }}
+{{- if $v.lastGood.enabled }}
+- {name: STATE_DIR, value: /last-good}
+{{- end }}
 {{- if $v.tls.existingSecret }}
 - {name: TLS_CERT_FILE, value: /tls/tls.crt}
 - {name: TLS_KEY_FILE, value: /tls/tls.key}
@@ -153,6 +156,9 @@ spec:
 {{- define "api.mounts" -}}
 {{- $v := .root.Values }}
 - {name: tmp, mountPath: /tmp}
+{{- if $v.lastGood.enabled }}
+- {name: last-good, mountPath: /last-good}
+{{- end }}
 {{- if eq $v.store.backend "sqlite" }}
 - {name: data, mountPath: /data}
 {{- end }}
@@ -172,6 +178,10 @@ spec:
 {{- $disk := $v.store.sqlite.persistence }}
 - name: tmp
   emptyDir: {}
+{{- if $v.lastGood.enabled }}
+- name: last-good
+  {{- toYaml $v.lastGood.volume | nindent 2 }}
+{{- end }}
 {{- if eq $v.store.backend "sqlite" }}
 - name: data
   {{- if $disk.enabled }}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
+)
+
+// backends are databases of both sorts, and the way into them behind the servers' backs.
+func backends() map[string]func(*testing.T) (url string, exec func(query string)) {
+	return map[string]func(*testing.T) (string, func(string)){
+		"postgres": func(t *testing.T) (string, func(string)) {
+			t.Helper()
+			url := pgtest.URL(t)
+			return url, func(query string) { pgtest.Exec(t, url, query) }
+		},
+		"sqlite": func(t *testing.T) (string, func(string)) {
+			t.Helper()
+			path := filepath.Join(t.TempDir(), "fleet.db")
+			return "sqlite://" + path, func(query string) {
+				db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+				require.NoError(t, err)
+				_, err = db.ExecContext(t.Context(), query)
+				require.NoError(t, err)
+				require.NoError(t, db.Close())
+			}
+		},
+	}
+}
+
+// What an operator's slip can do to a store, as SQL.
+const (
+	emptied = `DELETE FROM changes; DELETE FROM commits; DELETE FROM documents;
+		UPDATE head SET revision = 0, commit_id = '00000000-0000-0000-0000-000000000000', at = 0, documents = 0`
+	// restored goes back to revision 1: nothing after it changed a document that was there before.
+	restored = `DELETE FROM changes WHERE revision > 1; DELETE FROM commits WHERE revision > 1; DELETE FROM documents WHERE revision > 1;
+		UPDATE head SET revision = 1, commit_id = (SELECT id FROM commits), documents = (SELECT count(*) FROM documents)`
+	dropped = `DROP TABLE changes; DROP TABLE commits; DROP TABLE documents; DROP TABLE head; DROP TABLE schema_migrations`
+)
+
+// demo polls everything that the demo's first cluster receives.
+func (p *program) demo() string {
+	p.t.Helper()
+	var all []string
+	for _, list := range []string{"platform-components", "namespaces", "rolebindings"} {
+		all = append(all, p.get(demoPolls+list))
+	}
+	return strings.Join(all, "\n")
+}
+
+func (p *program) readiness() (status int, checks map[string]string) {
+	p.t.Helper()
+	a := p.send("GET", "/ready", "")
+	var out struct{ Checks map[string]string }
+	require.NoError(p.t, json.Unmarshal([]byte(a.body), &out), a.body)
+	return a.status, out.Checks
+}
+
+func TestReplacedHistory(t *testing.T) {
+	t.Parallel()
+	for backend, open := range backends() {
+		for name, damage := range map[string]string{"restored backup": restored, "emptied tables": emptied} {
+			t.Run(backend+", "+name, func(t *testing.T) {
+				t.Parallel()
+				url, exec := open(t)
+				state := t.TempDir()
+				crud := start(t, "API_MODE=crud", "DATABASE_URL="+url, "SEED_FILE="+demoSeed)
+				settings := []string{"DATABASE_URL=" + url, "STATE_DIR=" + state}
+				reader := start(t, settings...)
+				require.Equal(t, 201, crud.send("POST", "/namespaces", `{"id":"lost"}`).status)
+				reader.get(demoPolls+"namespaces", "X-Fleet-Min-Revision", "2")
+				require.Eventually(t, func() bool { return kept(state) }, waitFor, tick)
+				before := reader.demo()
+
+				exec(damage)
+				for _, p := range []*program{crud, reader} {
+					require.Eventually(t, func() bool {
+						return strings.Contains(p.logged(), "history was replaced; the last good state is served")
+					}, waitFor, tick)
+					require.Contains(t, p.get("/metrics"), "flux_resourceset_store_content_refused 1")
+					_, checks := p.readiness()
+					require.Regexp(t, `another history, which ends with [01]:[0-9a-f-]{36}, and 2:[0-9a-f-]{36} is served until an operator runs .flux-resourceset accept`, checks["store"])
+					require.Equal(t, before, p.demo())
+				}
+				status, _ := crud.readiness()
+				require.Equal(t, 503, status)
+				status, _ = reader.readiness()
+				require.Equal(t, 200, status, "it still answers polls")
+				refused := crud.send("POST", "/namespaces", `{"id":"no"}`)
+				require.Equal(t, 503, refused.status)
+				require.Contains(t, refused.body, "history was replaced")
+
+				// A restart does not change that for whoever has a directory, and a second look does not accept it.
+				reader.terminate() // writes what it serves; a killed one may have written that up to ten seconds ago
+				reader = start(t, settings...)
+				require.Equal(t, before, reader.demo())
+				code, stdout, stderr := invoke(t, "accept", "--database-url", url)
+				require.Zero(t, code, stderr)
+				require.Contains(t, stdout, "nothing was accepted")
+				require.Equal(t, before, reader.demo())
+				_, checks := reader.readiness()
+				served := served(t, checks["store"])
+				code, _, stderr = invoke(t, "accept", "--replaces", "2", "--database-url", url)
+				require.Equal(t, 2, code)
+				require.Contains(t, stderr, "REVISION:COMMIT-ID")
+
+				code, stdout, stderr = invoke(t, "accept", "--yes", "--replaces", served, "--database-url", url)
+				require.Zero(t, code, stderr)
+				require.Contains(t, stdout, served+" is not part of this history")
+				require.Contains(t, stdout, "accepted, as revision")
+				for _, p := range []*program{crud, reader} {
+					require.Eventually(t, func() bool { return strings.Contains(p.logged(), "replaced by the store's new content") }, waitFor, tick, "%s", p.logged())
+					p.eventually("/ready", http.StatusOK)
+					require.Contains(t, p.get("/metrics"), "flux_resourceset_store_content_refused 0")
+					require.Contains(t, p.get("/metrics"), "flux_resourceset_store_reloads_total 1")
+				}
+				if damage == emptied {
+					require.Equal(t, 404, reader.send("GET", demoPolls+"namespaces", "").status, "and not an empty list")
+				} else {
+					require.Equal(t, before, reader.demo())
+				}
+				require.Equal(t, 201, crud.send("POST", "/namespaces", `{"id":"lost"}`).status)
+				accepted := crud.get("/revisions")
+				require.Contains(t, accepted, "in place of the one that ends with "+served)
+			})
+		}
+	}
+}
+
+// served is what /ready says is served.
+func served(t *testing.T, check string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(check, "and ")
+	require.True(t, ok, check)
+	head, _, ok := strings.Cut(rest, " is served")
+	require.True(t, ok, check)
+	return head
+}
+
+// A store that lost its schema is nobody's history: it can neither be read nor accepted, and polls go on.
+func TestDroppedSchema(t *testing.T) {
+	t.Parallel()
+	for backend, open := range backends() {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			url, exec := open(t)
+			state := t.TempDir()
+			settings := []string{"API_MODE=crud", "DATABASE_URL=" + url, "SEED_FILE=" + demoSeed, "STATE_DIR=" + state}
+			p := start(t, settings...)
+			require.Eventually(t, func() bool { return kept(state) }, waitFor, tick)
+			before := p.demo()
+			exec(dropped)
+			p.eventually("/ready", 503)
+			require.Equal(t, before, p.demo())
+			require.Equal(t, 503, p.send("POST", "/namespaces", `{"id":"no"}`).status)
+
+			// A new process makes the schema anew, does not fill it, and does not take it for what it serves.
+			p.kill()
+			p = start(t, settings...)
+			require.Eventually(t, func() bool { return strings.Contains(p.logged(), "history was replaced; the last good") }, waitFor, tick)
+			require.Equal(t, before, p.demo())
+			_, checks := p.readiness()
+			require.Contains(t, checks["store"], "which ends with 0:")
+		})
+	}
+}
+
+// Processes with a directory answer polls while the database is down, whatever their mode.
+func TestStartsWithoutItsDatabase(t *testing.T) {
+	t.Parallel()
+	server := pgtest.NewServer(t)
+	url := "DATABASE_URL=" + server.Database(t, "fleet")
+	state := t.TempDir()
+	first := start(t, url, "API_MODE=crud", "SEED_FILE="+demoSeed, "STATE_DIR="+state)
+	before := first.demo()
+	first.terminate()
+	require.True(t, kept(state), "written at the end at the latest")
+	server.Kill(t)
+
+	crud := start(t, url, "API_MODE=crud", "STATE_DIR="+state, "START_TIMEOUT=300ms")
+	reader := start(t, url, "STATE_DIR="+state)
+	for _, p := range []*program{crud, reader} {
+		require.Equal(t, before, p.demo())
+		_, checks := p.readiness()
+		require.Contains(t, checks["state"], "from disk")
+		require.Equal(t, "the store does not answer", checks["store"])
+		require.Contains(t, p.get("/metrics"), "flux_resourceset_fleet_from_disk 1")
+	}
+	require.Equal(t, 503, crud.send("GET", "/ready", "").status)
+	require.Equal(t, 200, reader.send("GET", "/ready", "").status)
+	require.Equal(t, 503, crud.send("POST", "/namespaces", `{"id":"no"}`).status)
+
+	file := filepath.Join(state, "last-good.state")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	data[len(data)/2] ^= 1
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+	damaged := start(t, url, "STATE_DIR="+state)
+	require.Contains(t, damaged.logged(), "its checksum is wrong")
+	require.Equal(t, 503, damaged.send("GET", demoPolls+"namespaces", "").status)
+	require.Equal(t, 503, damaged.send("GET", "/ready", "").status)
+
+	server.Start(t)
+	for _, p := range []*program{crud, reader, damaged} {
+		p.eventually("/ready", 200)
+		p.eventually(demoPolls+"namespaces", 200)
+		require.Equal(t, before, p.demo())
+	}
+	require.Eventually(t, func() bool {
+		_, checks := reader.readiness()
+		return checks["state"] == "ok" && checks["store"] == "ok"
+	}, waitFor, tick)
+	a := crud.insist("POST", "/namespaces", `{"id":"yes"}`)
+	require.Equal(t, 201, a.status, a.body)
+}
+
+func kept(dir string) bool {
+	files, err := filepath.Glob(filepath.Join(dir, "*.state"))
+	return err == nil && len(files) == 1
+}
+
+// terminate ends the program as a supervisor does, and waits.
+func (p *program) terminate() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(os.Interrupt))
+	require.Zero(p.t, p.exit(), p.logged())
+}

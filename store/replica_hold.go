@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// held says what a Replica holds on to although the store has something else.
+type held struct {
+	ours fleet.Head // what is served
+	// seen is the store's head at which we began to hold on. An acceptance that is older was not meant for this.
+	seen fleet.Head
+	// looked is the store's head when acceptances were last looked for.
+	looked fleet.Head
+}
+
+// hold keeps from, which the store's history no longer leads on from, until an operator accepts what the store has. It
+// might be a backup restored on purpose, or the wrong database, or an emptied one: only people can tell, and clusters
+// uninstall what a wrong fleet does not name.
+func (r *Replica) hold(ctx context.Context, from *view, head fleet.Head, cause error) error {
+	if err := acquire(ctx, r.loading); err != nil {
+		return err
+	}
+	defer release(r.loading)
+	if r.current.Load() != from {
+		return nil // the next attempt will tell whether all is well
+	}
+	if from.state.Revision() == 0 {
+		return r.replace(ctx, from, cause) // there is nothing to lose
+	}
+	why := fmt.Sprintf("the store has another history, which ends with %s, and %s is served until an operator runs `flux-resourceset accept`",
+		FormatHead(head), FormatHead(from.state.Head()))
+	first := r.refuse(why)
+	if first {
+		r.cfg.Logger.ErrorContext(ctx, "the store's history was replaced; the last good state is served and changes are refused until an operator accepts it",
+			slog.String("served", FormatHead(from.state.Head())), slog.String("refused", FormatHead(head)),
+			slog.Int("clusters", from.state.Clusters()), slog.Any("error", cause))
+	}
+	accepted, err := r.lookForAcceptance(ctx, from.state.Head(), head)
+	if err != nil {
+		return fmt.Errorf("%w: %s: looking for an acceptance: %w", ErrReplaced, why, err)
+	}
+	if accepted {
+		return r.replace(ctx, from, cause)
+	}
+	return fmt.Errorf("%w: %s", ErrReplaced, why)
+}
+
+// lookForAcceptance tells whether the store's history, which ends with head, was accepted in place of ours. Only hold
+// calls it, so nobody else touches r.held meanwhile but letGo.
+func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) (bool, error) {
+	r.mu.Lock()
+	h := r.held
+	r.mu.Unlock()
+	if h.ours == ours && h.looked == head {
+		return false, nil // nothing is new
+	}
+	if h.ours == ours {
+		// Is it still the history we began to refuse, or yet another one, whose acceptances are about something else?
+		_, err := ask(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) { return r.cfg.Store.Since(ctx, h.seen, 1) })
+		switch {
+		case errors.Is(err, ErrDiverged), errors.Is(err, ErrCompacted):
+			h = held{}
+		case err != nil:
+			return false, err
+		}
+	}
+	if h.ours != ours {
+		h = held{ours: ours, seen: head}
+	}
+	commits, err := ask(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) {
+		return r.cfg.Store.History(ctx, HistoryQuery{Actor: actorAccept, Limit: 1000})
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, c := range commits {
+		// What an empty store led on to tells nothing, unless it is the acceptance itself.
+		if accepts(c, ours, h.seen) && (h.seen.Revision > 0 || c.Revision == 1 || c.RequestID != acceptAny) {
+			return true, nil
+		}
+	}
+	h.looked = head
+	r.mu.Lock()
+	r.held = h
+	r.mu.Unlock()
+	return false, nil
+}
+
+// replace loads everything in place of from, which cannot go on because of cause.
+func (r *Replica) replace(ctx context.Context, from *view, cause error) error {
+	next, err := r.loadState(ctx)
+	if err != nil {
+		return fmt.Errorf("loading everything again: %w, because: %w", err, cause)
+	}
+	if !r.publish(from, next) {
+		return nil
+	}
+	r.setStatus(func(s *Status) { s.Reloads++ })
+	r.letGo()
+	r.cfg.Logger.ErrorContext(ctx, "the state was replaced by the store's new content", slog.Any("cause", cause),
+		slog.String("old", FormatHead(from.state.Head())), slog.String("new", FormatHead(next.Head())),
+		slog.Int("old_clusters", from.state.Clusters()), slog.Int("new_clusters", next.Clusters()))
+	return nil
+}
+
+// refuse notes why the store's content is not served, and tells whether it was served until now.
+func (r *Replica) refuse(why string) (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first = r.status.Refused == ""
+	r.status.Refused = why
+	return first
+}
+
+// letGo ends a refusal: the store has our history, or we have the store's.
+func (r *Replica) letGo() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.Refused, r.held = "", held{}
+}
