@@ -36,11 +36,12 @@ func (s *session) bootstrapCommand() *cli.Command {
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --create-token | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --token-file poll-token | kubectl apply -f -",
+				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --tls-secret client-tls --token-secret '' | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --values > values.yaml",
 			),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "poll-url", Usage: "`URL` of the API as the cluster reaches it (default: the one this program uses, --api-url)"},
-			&cli.StringFlag{Name: "token-secret", Value: tokenSecret, Usage: "`NAME` of the Secret in " + fluxNamespace + " whose key token is the poll token"},
+			&cli.StringFlag{Name: "token-secret", Value: tokenSecret, Usage: "`NAME` of the Secret in " + fluxNamespace + " whose key token is the poll token; empty where the certificate in --tls-secret does instead"},
 			&cli.StringFlag{Name: "token-file", Usage: "print that Secret too, with the token in `FILE`; - is standard input"},
 			&cli.BoolFlag{Name: "create-token", Usage: "create the token poll-CLUSTER, and print that Secret too, with it"},
 			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + fluxNamespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
@@ -78,6 +79,9 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 	if err := s.checkPollURL(id); err != nil {
 		return err
 	}
+	if id.secret == "" && (id.tlsSecret == "" || c.IsSet("token-file") || c.Bool("create-token")) {
+		return usageErrorf("--token-secret '' is for a client certificate: it needs --tls-secret and no token")
+	}
 	if c.IsSet("interval") {
 		if c.Duration("interval") <= 0 {
 			return usageErrorf("--interval must be more than 0")
@@ -102,7 +106,7 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 			return err
 		}
 	}
-	if id.token == "" {
+	if id.token == "" && id.secret != "" {
 		s.note("The poll token is expected in Secret %s/%s, key token.", fluxNamespace, id.secret)
 	}
 	if c.Bool("values") {
@@ -209,6 +213,7 @@ func (s *session) printChartValues(c *cli.Context, id identityOf) error {
 	}
 	reach := kubeObject{"url": id.url}
 	switch {
+	case id.secret == "": // the certificate does
 	case id.token == "":
 		reach["existingSecret"] = id.secret
 	case id.secret == tokenSecret:
@@ -269,6 +274,9 @@ func (id identityOf) address(obj kubeObject) {
 	spec, _ := obj["spec"].(kubeObject)
 	spec["url"] = strings.NewReplacer("${INTERNAL_API_URL}", id.url, "${CLUSTER_DNS}", id.cluster.ClusterDNS).Replace(textAt(spec, "url"))
 	spec["secretRef"] = kubeObject{"name": id.secret}
+	if id.secret == "" {
+		delete(spec, "secretRef")
+	}
 	if strings.HasPrefix(id.url, "http://") {
 		spec["insecure"] = true
 	}

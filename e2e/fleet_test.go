@@ -21,7 +21,7 @@ func TestDemoFleet(t *testing.T) {
 	}
 	c := &cluster{T: t, w: w, id: "demo-cluster-01", dns: "demo-cluster-01.k8s.example.com", ns: "flux-system", gate: gate}
 	t.Cleanup(c.dumpIfFailed)
-	if err := w.JoinChart(t.Context(), object{
+	if err := w.JoinChart(t.Context(), "", object{
 		"cluster":  object{"name": c.id, "dns": c.dns, "environment": "dev"},
 		"api":      object{"url": gate.URL, "token": rig.ReadToken},
 		"interval": "1s",

@@ -2,24 +2,13 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -142,69 +131,6 @@ func (c *cluster) polled() {
 func (c *cluster) setToken(token string) {
 	c.Helper()
 	c.patch("v1", "Secret", "internal-api-token", object{"stringData": object{"token": token}})
-}
-
-// authority signs certificates for servers on 127.0.0.1.
-type authority struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-	text string
-	pool *x509.CertPool
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a private authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &authority{key: key, cert: cert, pool: x509.NewCertPool(), text: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}
-	a.pool.AddCert(cert)
-	return a
-}
-
-// issue writes a new certificate and key and answers its serial number.
-func (a *authority) issue(t *testing.T, dir string) *big.Int {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, kind string, content []byte) error {
-		// Renamed into place, as a mounted Secret changes.
-		file := filepath.Join(dir, name)
-		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})
-		return errors.Join(os.WriteFile(file+".new", text, 0o600), os.Rename(file+".new", file))
-	}
-	if err := errors.Join(write("tls.key", "PRIVATE KEY", keyDER), write("tls.crt", "CERTIFICATE", der)); err != nil {
-		t.Fatal(err)
-	}
-	return template.SerialNumber
 }
 
 // namespace creates a namespace, unless there is one.

@@ -26,15 +26,28 @@ type Cluster struct {
 	URL string
 	// Token of the polls; empty for the read token.
 	Token string
+	// CreateToken is to make a token that is good for this cluster alone.
+	CreateToken bool
+	// NoToken leaves the token out: the TLSSecret holds a client certificate instead.
+	NoToken bool
 	// Interval of the polls; empty for a second.
 	Interval string
-	// TLSSecret is the name of a Secret with the authority to trust; empty for the system's.
+	// TLSSecret is the name of a Secret with the authority to trust, and perhaps a client certificate; empty for the
+	// system's authorities.
 	TLSSecret string
 }
 
 // Join applies what `flux-resourceset-cli bootstrap` prints for a cluster.
 func (w *World) Join(ctx context.Context, c Cluster) error {
-	args := []string{"bootstrap", c.ID, "--poll-url", c.URL, "--token-file", "-", "--interval", cmp.Or(c.Interval, "1s")}
+	args := []string{"bootstrap", c.ID, "--poll-url", c.URL, "--interval", cmp.Or(c.Interval, "1s")}
+	switch {
+	case c.NoToken:
+		args = append(args, "--token-secret", "")
+	case c.CreateToken:
+		args = append(args, "--create-token")
+	default:
+		args = append(args, "--token-file", "-")
+	}
 	if c.TLSSecret != "" {
 		args = append(args, "--tls-secret", c.TLSSecret)
 	}
@@ -45,8 +58,9 @@ func (w *World) Join(ctx context.Context, c Cluster) error {
 	return w.install(ctx, c.Namespace, manifests)
 }
 
-// JoinChart installs chart flux-resourceset-cluster with these values.
-func (w *World) JoinChart(ctx context.Context, values map[string]any) error {
+// JoinChart installs chart flux-resourceset-cluster with these values, in a namespace that takes the place of
+// flux-system, as in Cluster.
+func (w *World) JoinChart(ctx context.Context, namespace string, values map[string]any) error {
 	text, err := yaml.Marshal(values)
 	if err != nil {
 		return err
@@ -60,7 +74,7 @@ func (w *World) JoinChart(ctx context.Context, values map[string]any) error {
 	if err != nil {
 		return fmt.Errorf("helm template: %w\n%s", err, stderr.String())
 	}
-	return w.install(ctx, "", string(manifests))
+	return w.install(ctx, namespace, string(manifests))
 }
 
 // install applies manifests with another namespace in place of flux-system, unless it is empty.
