@@ -110,7 +110,7 @@ func TestEveryErrorIsDescribed(t *testing.T) {
 		case service:
 			want = []string{"200", "500"}
 		case op.write():
-			want = []string{"200", "400", "401", "403", "404", "405", "409", "422", "500", "503"}
+			want = []string{"200", "400", "401", "403", "404", "405", "409", "422", "429", "500", "503"}
 			if op.RequestBody != nil {
 				want = append(want, "413", "415")
 			}
@@ -121,7 +121,7 @@ func TestEveryErrorIsDescribed(t *testing.T) {
 				want = append(want, "412")
 			}
 		default:
-			want = []string{"200", "400", "401", "403", "500", "503"}
+			want = []string{"200", "400", "401", "403", "429", "500", "503"}
 			if op.Tags[0] == "flux" {
 				want = append(want, "422")
 			}

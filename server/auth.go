@@ -91,14 +91,14 @@ func (s *Server) authenticate(c echo.Context, op *operation) error {
 	who, err := s.identify(c.Request(), st)
 	switch {
 	case errors.Is(err, errNobody):
-		return unauthorized(op)
+		return s.refused(c, who, err, unauthorized(op))
 	case err != nil:
 		return err
 	case who.may(op, st, c.Param("cluster_dns")):
 	case who.static: // as the reference answers
-		return unauthorized(op)
+		return s.refused(c, who, nil, unauthorized(op))
 	default:
-		return errForbidden
+		return s.refused(c, who, nil, errForbidden)
 	}
 	if !op.poll { // nobody asks who polled, and polls are many
 		c.Set(actorKey, who.actor)
@@ -106,11 +106,13 @@ func (s *Server) authenticate(c echo.Context, op *operation) error {
 	return nil
 }
 
-// errNobody: the request carries nothing that says who sent it, or something that is not known here. errExpired is one
-// of them.
+// errNobody: the request does not say who sent it, or not in a way that is good here. The others say which.
 var (
-	errNobody  = errors.New("not authenticated")
-	errExpired = fmt.Errorf("%w: the token has expired", errNobody)
+	errNobody    = errors.New("not authenticated")
+	errMissing   = fmt.Errorf("%w: there is no token", errNobody)
+	errMalformed = fmt.Errorf("%w: the Authorization header is not a bearer token", errNobody)
+	errUnknown   = fmt.Errorf("%w: the token is not known", errNobody)
+	errExpired   = fmt.Errorf("%w: the token has expired", errNobody)
 )
 
 // tokenRoles are the roles of managed tokens. One that a newer version has added may do nothing here.
@@ -125,7 +127,8 @@ var errForbidden = &publicError{
 }
 
 // identify finds out who sent a request: by its token if it has one, else by its client certificate. It neither
-// allocates nor waits, since every poll passes here. st may be nil. errNobody when it is nobody known.
+// allocates nor waits, since every poll passes here. st may be nil. errNobody when it is nobody known; with errExpired
+// the principal's actor says whose token it was.
 func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
 	if token, ok := bearer(r); ok {
 		return s.holder(token, st)
@@ -133,7 +136,10 @@ func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {
 		return principal{role: rolePoll, actor: actorCertificate, names: r.TLS.PeerCertificates[0].DNSNames}, nil
 	}
-	return principal{}, errNobody
+	if r.Header.Get(echo.HeaderAuthorization) != "" {
+		return principal{}, errMalformed
+	}
+	return principal{}, errMissing
 }
 
 func unauthorized(op *operation) error {
@@ -177,7 +183,8 @@ func (t Tokens) credentials() []credential {
 // holder is whose token it is. Every static token is compared, in constant time, whatever matched before; managed ones
 // are looked up by their digest, which tells nothing about the secret to whoever times it.
 func (s *Server) holder(token string, st *fleet.State) (who principal, err error) {
-	sum := sha256.Sum256([]byte(token))
+	var room [128]byte // on the stack: a conversion of the string would be copied to the heap
+	sum := sha256.Sum256(append(room[:0], token...))
 	for i := range s.credentials {
 		if subtle.ConstantTimeCompare(sum[:], s.credentials[i].sum[:]) == 1 {
 			who = s.credentials[i].holder
@@ -190,14 +197,14 @@ func (s *Server) holder(token string, st *fleet.State) (who principal, err error
 		if fleet.LooksLikeSecret(token) {
 			return who, errNotLoaded // it may well be good
 		}
-		return who, errNobody
+		return who, errUnknown
 	}
 	h := st.Holder(sum)
 	switch {
 	case h == nil:
-		return who, errNobody
+		return who, errUnknown
 	case h.Expired(s.cfg.Now()):
-		return who, errExpired
+		return principal{actor: h.Actor}, errExpired
 	}
 	return principal{role: tokenRoles[h.Role], actor: h.Actor, cluster: h.ClusterID}, nil
 }

@@ -1,124 +1,292 @@
 package server_test
 
 import (
+	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 	"github.com/flux-resourceset/flux-resourceset/server"
+)
+
+// access is what an operation is, and so who may do it.
+type access string
+
+const (
+	public     access = "public"
+	pollOwn    access = "polls of the cluster itself"
+	pollOther  access = "polls of another cluster"
+	pollNobody access = "polls of a cluster that is not there"
+	list       access = "the list of clusters"
+	read       access = "reads"
+	change     access = "changes"
+	tokens     access = "reads of tokens"
+	manage     access = "changes of tokens"
+)
+
+// ok stands for whatever the operation itself answers; nothing of what is sent here changes anything.
+const ok = 0
+
+var (
+	nobodyMay = map[access]int{pollOwn: 401, pollOther: 401, pollNobody: 401, list: 401, read: 401, change: 401, tokens: 401, manage: 401}
+	ownMay    = map[access]int{pollOwn: 200, pollOther: 403, pollNobody: 403, list: 403, read: 403, change: 403, tokens: 403, manage: 403}
+	otherMay  = map[access]int{pollOwn: 403, pollOther: 200, pollNobody: 403, list: 403, read: 403, change: 403, tokens: 403, manage: 403}
+	noneMay   = map[access]int{pollOwn: 403, pollOther: 403, pollNobody: 403, list: 403, read: 403, change: 403, tokens: 403, manage: 403}
+	staticMay = map[access]int{pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: 401, tokens: 401, manage: 401}
+	readMay   = map[access]int{pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: 403, tokens: 403, manage: 403}
+	writeMay  = map[access]int{pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: ok, tokens: 403, manage: 403}
+	adminMay  = map[access]int{pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: ok, tokens: ok, manage: ok}
 )
 
 // principal is one way to authenticate, and what it is good for.
 type principal struct {
 	header      string
-	read, write bool
+	certificate string // the client certificate; see certified
+	may         map[access]int
 }
 
-var principals = map[string]principal{
-	"nobody":                {"", false, false},
-	"a wrong token":         {"Bearer wrong", false, false},
-	"the read token":        {"Bearer " + readToken, true, false},
-	"the previous read":     {"Bearer " + readPrevious, true, false},
-	"the write token":       {"Bearer " + writeToken, true, true},
-	"the previous write":    {"Bearer " + writePrevious, true, true},
-	"a lower-case scheme":   {"bearer " + writeToken, true, true},
-	"basic":                 {"Basic " + base64.StdEncoding.EncodeToString([]byte("flux:"+readToken)), false, false},
-	"no scheme":             {writeToken, false, false},
-	"an empty token":        {"Bearer ", false, false},
-	"two spaces":            {"Bearer  " + writeToken, false, false},
-	"a token in lower case": {"Bearer " + strings.ToUpper(writeToken), false, false},
-	"a prefix":              {"Bearer " + writeToken[:len(writeToken)-1], false, false},
-	"more than the token":   {"Bearer " + writeToken + "x", false, false},
-	"a list":                {"Bearer " + readToken + ", Bearer " + writeToken, false, false},
-	"NUL":                   {"Bearer \\x00", false, false},
+// managed are the tokens of the table's worlds; secrets are in the order of their creation.
+var managed = []string{
+	pollBody,
+	`{"name":"poll-other","role":"poll","cluster_id":"other"}`,
+	`{"name":"reader","role":"read"}`,
+	`{"name":"writer","role":"write","expires_at":"2027-01-01T00:00:00Z"}`,
+	`{"name":"admin","role":"admin","expires_at":"2027-01-01T00:00:00Z"}`,
+	`{"name":"expired","role":"admin","expires_at":"2026-01-02T03:04:06Z"}`,
+	`{"name":"revoked","role":"admin"}`,
+	`{"name":"rotated","role":"admin"}`,
 }
 
-// target is one operation of the contract with a path that can be asked.
+func principals(secrets []string) map[string]principal {
+	return map[string]principal{
+		"nobody":                {may: nobodyMay},
+		"a wrong token":         {header: "Bearer wrong", may: nobodyMay},
+		"the read token":        {header: "Bearer " + readToken, may: staticMay},
+		"the previous read":     {header: "Bearer " + readPrevious, may: staticMay},
+		"the write token":       {header: "Bearer " + writeToken, may: adminMay},
+		"the previous write":    {header: "Bearer " + writePrevious, may: adminMay},
+		"a lower-case scheme":   {header: "bearer " + writeToken, may: adminMay},
+		"basic":                 {header: "Basic " + base64.StdEncoding.EncodeToString([]byte("flux:"+readToken)), may: nobodyMay},
+		"no scheme":             {header: writeToken, may: nobodyMay},
+		"an empty token":        {header: "Bearer ", may: nobodyMay},
+		"two spaces":            {header: "Bearer  " + writeToken, may: nobodyMay},
+		"a token in lower case": {header: "Bearer " + strings.ToUpper(writeToken), may: nobodyMay},
+		"a prefix":              {header: "Bearer " + writeToken[:len(writeToken)-1], may: nobodyMay},
+		"more than the token":   {header: "Bearer " + writeToken + "x", may: nobodyMay},
+		"a list":                {header: "Bearer " + readToken + ", Bearer " + writeToken, may: nobodyMay},
+		"NUL":                   {header: "Bearer \\x00", may: nobodyMay},
+
+		"the cluster's poll token":        {header: "Bearer " + secrets[0], may: ownMay},
+		"another's poll token":            {header: "Bearer " + secrets[1], may: otherMay},
+		"a token of role read":            {header: "Bearer " + secrets[2], may: readMay},
+		"a token of role write":           {header: "Bearer " + secrets[3], may: writeMay},
+		"a token of role admin":           {header: "Bearer " + secrets[4], may: adminMay},
+		"an expired token":                {header: "Bearer " + secrets[5], may: nobodyMay},
+		"a revoked token":                 {header: "Bearer " + secrets[6], may: nobodyMay},
+		"a secret from before a rotation": {header: "Bearer " + secrets[7], may: nobodyMay},
+		"a secret that never was":         {header: "Bearer " + fleet.FormatSecret([32]byte{1}), may: nobodyMay},
+		"the digest of a secret":          {header: fmt.Sprintf("Bearer %x", sha256.Sum256([]byte(secrets[4]))), may: nobodyMay},
+
+		"the cluster's certificate":       {certificate: demoDNS, may: ownMay},
+		"another's certificate":           {certificate: "other.example.com", may: otherMay},
+		"a certificate of no cluster":     {certificate: "ops.example.com", may: noneMay},
+		"a wildcard certificate":          {certificate: "*.k8s.example.com", may: noneMay},
+		"a certificate without a name":    {certificate: "-", may: nobodyMay},
+		"a certificate and a wrong token": {certificate: demoDNS, header: "Bearer wrong", may: nobodyMay},
+		"a certificate and a read token":  {certificate: demoDNS, header: "Bearer " + secrets[2], may: readMay},
+	}
+}
+
+// target is one request to an operation of the contract.
 type target struct {
-	method, path, body  string
-	public, write, poll bool
+	method, path, body string
+	access             access
 }
 
+// schemes are the alternatives that the contract lists for each access.
+var schemes = map[access][]string{
+	public: {}, pollOwn: {"pollToken", "readToken"}, list: {"readToken"}, read: {"readToken"}, change: {"writeToken"},
+	tokens: {"adminToken"}, manage: {"adminToken"},
+}
+
+// accessOf says what an operation is by its path and method; that the contract says the same is checked.
+func accessOf(method, path string) access {
+	reads := method == http.MethodGet
+	switch {
+	case slices.Contains([]string{"/health", "/ready", "/version", "/metrics", "/openapi.yaml", "/openapi.json"}, path):
+		return public
+	case path == "/api/v2/flux/clusters":
+		return list
+	case strings.HasPrefix(path, "/api/v2/flux/clusters/"):
+		return pollOwn
+	case strings.HasPrefix(path, "/tokens") && reads:
+		return tokens
+	case strings.HasPrefix(path, "/tokens"):
+		return manage
+	case reads, path == "/plan":
+		return read
+	}
+	return change
+}
+
+// targets are all operations of the contract, GET also as HEAD, the polls for each cluster there is to ask for.
 func targets(t *testing.T) []target {
 	t.Helper()
 	doc, err := apiserver.GetSpec()
 	require.NoError(t, err)
-	paths := strings.NewReplacer("{cluster_dns}", "nobody.example.com", "{id}", "nobody", "{component_id}", "nobody",
-		"{namespace_id}", "nobody", "{rolebinding_id}", "nobody", "{revision}", "77")
+	fill := strings.NewReplacer("{id}", "nobody", "{component_id}", "nobody", "{namespace_id}", "nobody", "{rolebinding_id}", "nobody", "{revision}", "77")
 	var out []target
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
+			tg := target{method: method, path: fill.Replace(path), access: accessOf(method, path)}
 			security := doc.Security
 			if op.Security != nil {
 				security = *op.Security
 			}
-			tg := target{method: method, path: paths.Replace(path), public: len(security) == 0, poll: op.Tags[0] == "flux"}
-			tg.write = !tg.public && (has(security, "writeToken") || has(security, "adminToken"))
-			require.Equal(t, method != "GET" && path != "/plan" || strings.HasPrefix(path, "/tokens"), tg.write,
-				"%s %s: what changes the fleet, and all about tokens, needs the write token, and nothing else does", method, path)
+			got := []string{}
+			for _, alternative := range security {
+				require.Len(t, alternative, 1)
+				got = append(got, slices.Collect(maps.Keys(alternative))...)
+			}
+			require.Equal(t, schemes[tg.access], got, "%s %s", method, path)
 			if op.RequestBody != nil {
 				tg.body = `{"nonsense":true}` // refused after authentication
 			}
-			out = append(out, tg)
+			asked := []target{tg}
+			if tg.access == pollOwn {
+				asked = nil
+				for dns, a := range map[string]access{demoDNS: pollOwn, strings.ToUpper(demoDNS) + ".": pollOwn, "other.example.com": pollOther, "nobody.example.com": pollNobody} {
+					asked = append(asked, target{method: method, path: strings.ReplaceAll(tg.path, "{cluster_dns}", dns), access: a})
+				}
+			}
+			for _, tg := range asked {
+				out = append(out, tg)
+				if method == http.MethodGet {
+					tg.method = http.MethodHead
+					out = append(out, tg)
+				}
+			}
 		}
 	}
 	return out
 }
 
-func has(security openapi3.SecurityRequirements, scheme string) bool {
-	for _, r := range security {
-		if _, ok := r[scheme]; ok {
-			return true
-		}
-	}
-	return false
-}
-
 // Every operation, every principal, both modes.
-func TestAuthenticationTable(t *testing.T) {
+func TestAuthorizationTable(t *testing.T) {
 	t.Parallel()
 	all := targets(t)
-	require.Greater(t, len(all), 30)
+	require.Greater(t, len(all), 80)
+	crud := setup(t)
+	crud.create("/clusters", `{"id":"other","cluster_dns":"other.example.com","environment":"dev"}`)
+	var secrets []string
+	for _, body := range managed {
+		token := crud.issue(body)
+		secrets = append(secrets, token.secret)
+		switch {
+		case strings.Contains(body, "revoked"):
+			crud.delete("/tokens/" + token.id).want(200)
+		case strings.Contains(body, "rotated"):
+			crud.do("POST", "/tokens/"+token.id+"/rotate", `{"overlap":"0s"}`).want(200)
+		}
+	}
+	snap, err := crud.store.Load(t.Context())
+	require.NoError(t, err)
 	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			w := setupWith(t, options{mode: mode})
+			w := certified(t, options{mode: mode, records: snap.Records}, demoDNS, "other.example.com", "ops.example.com", "*.k8s.example.com", "-")
+			asked := 0
 			w.unchanged(func() {
-				for name, p := range principals {
+				for name, p := range principals(secrets) {
 					for _, tg := range all {
-						got := w.do(tg.method, tg.path, tg.body, "Authorization", p.header)
-						requireAccess(t, mode, name, p, tg, got)
+						w.clock.advance(time.Second) // so that nobody is throttled
+						requireAccess(t, mode, name, p, tg, w.do(tg.method, tg.path, tg.body, "Authorization", p.header, certificateHeader, p.certificate))
+						asked++
 					}
 				}
 			})
+			t.Logf("%d requests by %d principals to %d targets", asked, len(principals(secrets)), len(all))
 		})
 	}
 }
 
 func requireAccess(t *testing.T, mode, name string, p principal, tg target, got *answer) {
 	t.Helper()
-	what := fmt.Sprintf("%s: %s %s answered %d %s", name, tg.method, tg.path, got.status, got.body)
-	switch allowed := p.read && !tg.write || p.write; {
-	case tg.public:
-		require.Equal(t, 200, got.status, what)
-	case mode == server.ModeReadOnly && tg.write && tg.method != "GET":
-		require.Equal(t, 405, got.status, what)
+	what := fmt.Sprintf("%s: %s %s (%s) answered %d %s", name, tg.method, tg.path, tg.access, got.status, got.body)
+	want := p.may[tg.access]
+	switch {
+	case tg.access == public:
+		want = 200
+	case mode == server.ModeReadOnly && (tg.access == change || tg.access == manage):
+		want = 405
+	case mode == server.ModeReadOnly && (tg.access == read || tg.access == tokens):
+		want = 404
+	}
+	switch want {
+	case ok:
+		require.Contains(t, []int{200, 400, 404}, got.status, what)
+		return
+	case 405:
 		require.Contains(t, got.header, "Allow", what)
-	case mode == server.ModeReadOnly && !tg.poll:
-		require.Equal(t, 404, got.status, what)
-	case !allowed:
-		require.Equal(t, 401, got.status, what)
+	case 401:
 		require.Equal(t, `Bearer realm="flux-resourceset"`, got.header.Get("WWW-Authenticate"), what)
 		require.Empty(t, got.header.Get("X-Fleet-Revision"), what)
-	default:
-		require.Contains(t, []int{200, 400, 404}, got.status, what)
+	case 403:
+		require.Empty(t, got.header.Get("WWW-Authenticate"), what)
+		require.Empty(t, got.header.Get("X-Fleet-Revision"), what)
 	}
+	require.Equal(t, want, got.status, what)
+}
+
+// certificateHeader tells the client of a certified world which certificate to present; it is not sent.
+const certificateHeader = "X-Test-Certificate"
+
+// certified is a world behind TLS, whose client has certificates with these DNS names. "-" is one without a name.
+func certified(t *testing.T, o options, names ...string) *world {
+	t.Helper()
+	clients := newAuthority(t, "clients")
+	o.serve = func(h http.Handler) *httptest.Server {
+		srv := httptest.NewUnstartedServer(h)
+		srv.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients.pool()}
+		srv.StartTLS()
+		return srv
+	}
+	w := setupWith(t, o)
+	plain := w.http.Client().Transport.(*http.Transport)
+	by := presenter{"": plain}
+	for i, name := range names {
+		sans := []string{name}
+		if name == "-" {
+			sans = nil
+		}
+		with := plain.Clone()
+		with.TLSClientConfig.Certificates = []tls.Certificate{clients.client(int64(i+10), sans...)}
+		t.Cleanup(with.CloseIdleConnections)
+		by[name] = with
+	}
+	w.client.Transport = &contractTransport{t: t, next: by}
+	return w
+}
+
+// presenter sends a request over a connection with the certificate that a header names.
+type presenter map[string]http.RoundTripper
+
+// RoundTrip implements http.RoundTripper.
+func (p presenter) RoundTrip(req *http.Request) (*http.Response, error) {
+	name := req.Header.Get(certificateHeader)
+	req.Header.Del(certificateHeader)
+	return p[name].RoundTrip(req)
 }
 
 // With one token only, as the reference allows, it does everything; an empty one never matches.
@@ -166,4 +334,60 @@ func TestTokensAreNeverShown(t *testing.T) {
 		require.NotContains(t, seen.String(), secret)
 	}
 	require.NotContains(t, seen.String(), "the secret of", "a panic's text is not for callers")
+}
+
+// A flood of wrong tokens is answered 429 and hardly logged, and who has a good one does not notice.
+func TestFailuresAreThrottled(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	good := w.issue(pollBody)
+	guess := bearer(fleet.FormatSecret([32]byte{1}))
+	statuses := map[int]int{}
+	for range 300 {
+		got := w.get(demoPolls+"/namespaces", guess...)
+		statuses[got.status]++
+		if got.status == 429 {
+			require.Equal(t, "1", got.problem(429, "too_many_requests").header.Get("Retry-After"))
+			require.NotContains(t, got.header, "X-Fleet-Revision")
+		}
+		w.get(demoPolls+"/namespaces", bearer(good.secret)...).want(200)
+		w.get(demoPolls+"/namespaces", bearer(readToken)...).want(200)
+		w.get("/api/v2/flux/clusters/nobody.example.com/namespaces", bearer(good.secret)...).want(403)
+		w.delete("/clusters/nobody", bearer(readToken)...).want(401) // known, so it is told what it lacks
+	}
+	require.Equal(t, map[int]int{401: 60, 429: 240}, statuses)
+	lines := w.logs.lines(t, "request refused")
+	require.Len(t, lines, 50, "the log's own limit")
+	require.NotContains(t, w.logs.String(), "frs_")
+	metrics := string(w.get("/metrics").body)
+	for _, want := range []string{`{reason="unknown"} 60`, `{reason="throttled"} 240`, `{reason="forbidden"} 600`, `{reason="expired"} 0`} {
+		require.Contains(t, metrics, "flux_resourceset_auth_failures_total"+want)
+	}
+
+	w.clock.advance(2 * time.Second)
+	require.Equal(t, []int{401, 401, 429}, []int{
+		w.get("/clusters", guess...).status, w.get("/clusters", "Authorization", "").status, w.get("/clusters", "Authorization", "Basic x").status,
+	})
+	lines = w.logs.lines(t, "request refused")[50:]
+	require.Len(t, lines, 2)
+	require.EqualValues(t, 850, lines[0]["not_logged_before"])
+	require.Equal(t, []any{"unknown", "missing"}, []any{lines[0]["reason"], lines[1]["reason"]})
+	require.Equal(t, "/clusters", lines[0]["route"])
+}
+
+// The log says whose token has expired, and who asked for what they may not have.
+func TestFailuresAreLogged(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	token := w.issue(`{"name":"ci","role":"read","expires_at":"2026-01-02T03:04:06Z"}`)
+	w.delete(demoCluster, bearer(token.secret)...).problem(403, "forbidden")
+	w.clock.advance(time.Second)
+	w.get(demoCluster, bearer(token.secret)...).problem(401, "unauthorized")
+	lines := w.logs.lines(t, "request refused")
+	require.Len(t, lines, 2)
+	for i, reason := range []string{"forbidden", "expired"} {
+		require.Equal(t, reason, lines[i]["reason"])
+		require.Equal(t, "token:ci ("+token.id+")", lines[i]["actor"])
+		require.NotEmpty(t, lines[i]["request_id"])
+	}
 }

@@ -21,8 +21,10 @@ type metrics struct {
 	durations  *prometheus.HistogramVec
 	unresolved prometheus.Counter
 	panics     prometheus.Counter
-	series     sync.Map // seriesKey -> *series: what the vectors give for it, looked up once
-	lastPoll   sync.Map // cluster id -> *atomic.Int64, Unix milliseconds
+
+	authFailures *prometheus.CounterVec
+	series       sync.Map // seriesKey -> *series: what the vectors give for it, looked up once
+	lastPoll     sync.Map // cluster id -> *atomic.Int64, Unix milliseconds
 }
 
 type seriesKey struct {
@@ -51,8 +53,15 @@ func newMetrics(s *Server) *metrics {
 			Help: "Polls refused because stored data refers to something that is not there.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "panics_total", Help: "Requests that ended in a panic."}),
+		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "auth_failures_total",
+			Help: "Requests that were not let through, by reason: missing, malformed, unknown, expired, forbidden, throttled.",
+		}, []string{"reason"}),
 	}
-	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, &fleetCollector{s},
+	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonForbidden, reasonThrottled} {
+		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
+	}
+	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.authFailures, &fleetCollector{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

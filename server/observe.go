@@ -91,7 +91,7 @@ func hardenHeaders(c echo.Context) {
 // logRequest writes one line for each request: polls at debug, since they are the bulk and say nothing new.
 func (s *Server) logRequest(c echo.Context, poll bool, took time.Duration) {
 	level := slog.LevelInfo
-	if poll || c.Path() == "/health" || c.Path() == "/ready" || c.Path() == "/metrics" {
+	if poll || c.Response().Status == http.StatusTooManyRequests || c.Path() == "/health" || c.Path() == "/ready" || c.Path() == "/metrics" {
 		level = slog.LevelDebug
 	}
 	ctx := c.Request().Context()

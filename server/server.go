@@ -53,6 +53,7 @@ type Server struct {
 	credentials []credential
 	operations  operations
 	metrics     *metrics
+	failures    failures // to authenticate
 	echo        *echo.Echo
 	heavy       chan struct{} // a token for each plan or batch under way
 	// The document served at /openapi.yaml in other forms, made when first asked for.

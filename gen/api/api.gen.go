@@ -1884,6 +1884,9 @@ type Stale = Problem
 // TooLarge RFC 9457 problem details, with a stable code and every field problem.
 type TooLarge = Problem
 
+// TooManyRequests RFC 9457 problem details, with a stable code and every field problem.
+type TooManyRequests = Problem
+
 // Unauthorized RFC 9457 problem details, with a stable code and every field problem.
 type Unauthorized = Problem
 

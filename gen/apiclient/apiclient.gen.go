@@ -8466,6 +8466,11 @@ type PollClustersResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// PollClustersResponse429Headers the declared response headers of an HTTP 429 response for PollClusters
+type PollClustersResponse429Headers struct {
+	RetryAfter *int
+}
+
 // PollClustersResponse503Headers the declared response headers of an HTTP 503 response for PollClusters
 type PollClustersResponse503Headers struct {
 	RetryAfter *int
@@ -8484,6 +8489,8 @@ type PollClustersResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -8492,6 +8499,8 @@ type PollClustersResponse struct {
 	Headers200 *PollClustersResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *PollClustersResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PollClustersResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *PollClustersResponse503Headers
 }
@@ -8523,6 +8532,11 @@ type PollNamespacesResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// PollNamespacesResponse429Headers the declared response headers of an HTTP 429 response for PollNamespaces
+type PollNamespacesResponse429Headers struct {
+	RetryAfter *int
+}
+
 // PollNamespacesResponse503Headers the declared response headers of an HTTP 503 response for PollNamespaces
 type PollNamespacesResponse503Headers struct {
 	RetryAfter *int
@@ -8543,6 +8557,8 @@ type PollNamespacesResponse struct {
 	ApplicationProblemJSON404 *NotFound
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -8551,6 +8567,8 @@ type PollNamespacesResponse struct {
 	Headers200 *PollNamespacesResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *PollNamespacesResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PollNamespacesResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *PollNamespacesResponse503Headers
 }
@@ -8582,6 +8600,11 @@ type PollPlatformComponentsResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// PollPlatformComponentsResponse429Headers the declared response headers of an HTTP 429 response for PollPlatformComponents
+type PollPlatformComponentsResponse429Headers struct {
+	RetryAfter *int
+}
+
 // PollPlatformComponentsResponse503Headers the declared response headers of an HTTP 503 response for PollPlatformComponents
 type PollPlatformComponentsResponse503Headers struct {
 	RetryAfter *int
@@ -8602,6 +8625,8 @@ type PollPlatformComponentsResponse struct {
 	ApplicationProblemJSON404 *NotFound
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -8610,6 +8635,8 @@ type PollPlatformComponentsResponse struct {
 	Headers200 *PollPlatformComponentsResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *PollPlatformComponentsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PollPlatformComponentsResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *PollPlatformComponentsResponse503Headers
 }
@@ -8641,6 +8668,11 @@ type PollRoleBindingsResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// PollRoleBindingsResponse429Headers the declared response headers of an HTTP 429 response for PollRoleBindings
+type PollRoleBindingsResponse429Headers struct {
+	RetryAfter *int
+}
+
 // PollRoleBindingsResponse503Headers the declared response headers of an HTTP 503 response for PollRoleBindings
 type PollRoleBindingsResponse503Headers struct {
 	RetryAfter *int
@@ -8661,6 +8693,8 @@ type PollRoleBindingsResponse struct {
 	ApplicationProblemJSON404 *NotFound
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -8669,6 +8703,8 @@ type PollRoleBindingsResponse struct {
 	Headers200 *PollRoleBindingsResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *PollRoleBindingsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PollRoleBindingsResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *PollRoleBindingsResponse503Headers
 }
@@ -8710,6 +8746,11 @@ type ApplyBatchResponse412Headers struct {
 	ETag *string
 }
 
+// ApplyBatchResponse429Headers the declared response headers of an HTTP 429 response for ApplyBatch
+type ApplyBatchResponse429Headers struct {
+	RetryAfter *int
+}
+
 // ApplyBatchResponse503Headers the declared response headers of an HTTP 503 response for ApplyBatch
 type ApplyBatchResponse503Headers struct {
 	RetryAfter *int
@@ -8740,6 +8781,8 @@ type ApplyBatchResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -8752,6 +8795,8 @@ type ApplyBatchResponse struct {
 	Headers405 *ApplyBatchResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *ApplyBatchResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ApplyBatchResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ApplyBatchResponse503Headers
 }
@@ -8784,6 +8829,11 @@ type ListClustersResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// ListClustersResponse429Headers the declared response headers of an HTTP 429 response for ListClusters
+type ListClustersResponse429Headers struct {
+	RetryAfter *int
+}
+
 // ListClustersResponse503Headers the declared response headers of an HTTP 503 response for ListClusters
 type ListClustersResponse503Headers struct {
 	RetryAfter *int
@@ -8802,6 +8852,8 @@ type ListClustersResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -8810,6 +8862,8 @@ type ListClustersResponse struct {
 	Headers200 *ListClustersResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ListClustersResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListClustersResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ListClustersResponse503Headers
 }
@@ -8854,6 +8908,11 @@ type CreateClusterResponse405Headers struct {
 	Allow *string
 }
 
+// CreateClusterResponse429Headers the declared response headers of an HTTP 429 response for CreateCluster
+type CreateClusterResponse429Headers struct {
+	RetryAfter *int
+}
+
 // CreateClusterResponse503Headers the declared response headers of an HTTP 503 response for CreateCluster
 type CreateClusterResponse503Headers struct {
 	RetryAfter *int
@@ -8884,6 +8943,8 @@ type CreateClusterResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -8896,6 +8957,8 @@ type CreateClusterResponse struct {
 	Headers401 *CreateClusterResponse401Headers
 	// Headers405 the parsed response headers for an HTTP 405 response
 	Headers405 *CreateClusterResponse405Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *CreateClusterResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *CreateClusterResponse503Headers
 }
@@ -8937,6 +9000,11 @@ type DeleteClusterResponse412Headers struct {
 	ETag *string
 }
 
+// DeleteClusterResponse429Headers the declared response headers of an HTTP 429 response for DeleteCluster
+type DeleteClusterResponse429Headers struct {
+	RetryAfter *int
+}
+
 // DeleteClusterResponse503Headers the declared response headers of an HTTP 503 response for DeleteCluster
 type DeleteClusterResponse503Headers struct {
 	RetryAfter *int
@@ -8963,6 +9031,8 @@ type DeleteClusterResponse struct {
 	ApplicationProblemJSON412 *Stale
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -8975,6 +9045,8 @@ type DeleteClusterResponse struct {
 	Headers405 *DeleteClusterResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *DeleteClusterResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *DeleteClusterResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *DeleteClusterResponse503Headers
 }
@@ -9006,6 +9078,11 @@ type GetClusterResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetClusterResponse429Headers the declared response headers of an HTTP 429 response for GetCluster
+type GetClusterResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetClusterResponse503Headers the declared response headers of an HTTP 503 response for GetCluster
 type GetClusterResponse503Headers struct {
 	RetryAfter *int
@@ -9024,6 +9101,8 @@ type GetClusterResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9032,6 +9111,8 @@ type GetClusterResponse struct {
 	Headers200 *GetClusterResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetClusterResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetClusterResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetClusterResponse503Headers
 }
@@ -9074,6 +9155,11 @@ type PatchClusterResponse412Headers struct {
 	ETag *string
 }
 
+// PatchClusterResponse429Headers the declared response headers of an HTTP 429 response for PatchCluster
+type PatchClusterResponse429Headers struct {
+	RetryAfter *int
+}
+
 // PatchClusterResponse503Headers the declared response headers of an HTTP 503 response for PatchCluster
 type PatchClusterResponse503Headers struct {
 	RetryAfter *int
@@ -9104,6 +9190,8 @@ type PatchClusterResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9116,6 +9204,8 @@ type PatchClusterResponse struct {
 	Headers405 *PatchClusterResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *PatchClusterResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PatchClusterResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *PatchClusterResponse503Headers
 }
@@ -9158,6 +9248,11 @@ type UpdateClusterResponse412Headers struct {
 	ETag *string
 }
 
+// UpdateClusterResponse429Headers the declared response headers of an HTTP 429 response for UpdateCluster
+type UpdateClusterResponse429Headers struct {
+	RetryAfter *int
+}
+
 // UpdateClusterResponse503Headers the declared response headers of an HTTP 503 response for UpdateCluster
 type UpdateClusterResponse503Headers struct {
 	RetryAfter *int
@@ -9188,6 +9283,8 @@ type UpdateClusterResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9200,6 +9297,8 @@ type UpdateClusterResponse struct {
 	Headers405 *UpdateClusterResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *UpdateClusterResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *UpdateClusterResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *UpdateClusterResponse503Headers
 }
@@ -9231,6 +9330,11 @@ type GetClusterHistoryResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetClusterHistoryResponse429Headers the declared response headers of an HTTP 429 response for GetClusterHistory
+type GetClusterHistoryResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetClusterHistoryResponse503Headers the declared response headers of an HTTP 503 response for GetClusterHistory
 type GetClusterHistoryResponse503Headers struct {
 	RetryAfter *int
@@ -9249,6 +9353,8 @@ type GetClusterHistoryResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9257,6 +9363,8 @@ type GetClusterHistoryResponse struct {
 	Headers200 *GetClusterHistoryResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetClusterHistoryResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetClusterHistoryResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetClusterHistoryResponse503Headers
 }
@@ -9299,6 +9407,11 @@ type UnassignNamespaceResponse412Headers struct {
 	ETag *string
 }
 
+// UnassignNamespaceResponse429Headers the declared response headers of an HTTP 429 response for UnassignNamespace
+type UnassignNamespaceResponse429Headers struct {
+	RetryAfter *int
+}
+
 // UnassignNamespaceResponse503Headers the declared response headers of an HTTP 503 response for UnassignNamespace
 type UnassignNamespaceResponse503Headers struct {
 	RetryAfter *int
@@ -9325,6 +9438,8 @@ type UnassignNamespaceResponse struct {
 	ApplicationProblemJSON412 *Stale
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9337,6 +9452,8 @@ type UnassignNamespaceResponse struct {
 	Headers405 *UnassignNamespaceResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *UnassignNamespaceResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *UnassignNamespaceResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *UnassignNamespaceResponse503Headers
 }
@@ -9379,6 +9496,11 @@ type AssignNamespaceResponse412Headers struct {
 	ETag *string
 }
 
+// AssignNamespaceResponse429Headers the declared response headers of an HTTP 429 response for AssignNamespace
+type AssignNamespaceResponse429Headers struct {
+	RetryAfter *int
+}
+
 // AssignNamespaceResponse503Headers the declared response headers of an HTTP 503 response for AssignNamespace
 type AssignNamespaceResponse503Headers struct {
 	RetryAfter *int
@@ -9409,6 +9531,8 @@ type AssignNamespaceResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9421,6 +9545,8 @@ type AssignNamespaceResponse struct {
 	Headers405 *AssignNamespaceResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *AssignNamespaceResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *AssignNamespaceResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *AssignNamespaceResponse503Headers
 }
@@ -9463,6 +9589,11 @@ type RelinquishPatchesResponse412Headers struct {
 	ETag *string
 }
 
+// RelinquishPatchesResponse429Headers the declared response headers of an HTTP 429 response for RelinquishPatches
+type RelinquishPatchesResponse429Headers struct {
+	RetryAfter *int
+}
+
 // RelinquishPatchesResponse503Headers the declared response headers of an HTTP 503 response for RelinquishPatches
 type RelinquishPatchesResponse503Headers struct {
 	RetryAfter *int
@@ -9489,6 +9620,8 @@ type RelinquishPatchesResponse struct {
 	ApplicationProblemJSON412 *Stale
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9501,6 +9634,8 @@ type RelinquishPatchesResponse struct {
 	Headers405 *RelinquishPatchesResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *RelinquishPatchesResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *RelinquishPatchesResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *RelinquishPatchesResponse503Headers
 }
@@ -9532,6 +9667,11 @@ type GetPatchesResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetPatchesResponse429Headers the declared response headers of an HTTP 429 response for GetPatches
+type GetPatchesResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetPatchesResponse503Headers the declared response headers of an HTTP 503 response for GetPatches
 type GetPatchesResponse503Headers struct {
 	RetryAfter *int
@@ -9550,6 +9690,8 @@ type GetPatchesResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9558,6 +9700,8 @@ type GetPatchesResponse struct {
 	Headers200 *GetPatchesResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetPatchesResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetPatchesResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetPatchesResponse503Headers
 }
@@ -9600,6 +9744,11 @@ type PatchPatchesResponse412Headers struct {
 	ETag *string
 }
 
+// PatchPatchesResponse429Headers the declared response headers of an HTTP 429 response for PatchPatches
+type PatchPatchesResponse429Headers struct {
+	RetryAfter *int
+}
+
 // PatchPatchesResponse503Headers the declared response headers of an HTTP 503 response for PatchPatches
 type PatchPatchesResponse503Headers struct {
 	RetryAfter *int
@@ -9630,6 +9779,8 @@ type PatchPatchesResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9642,6 +9793,8 @@ type PatchPatchesResponse struct {
 	Headers405 *PatchPatchesResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *PatchPatchesResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PatchPatchesResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *PatchPatchesResponse503Headers
 }
@@ -9684,6 +9837,11 @@ type ApplyPatchesResponse412Headers struct {
 	ETag *string
 }
 
+// ApplyPatchesResponse429Headers the declared response headers of an HTTP 429 response for ApplyPatches
+type ApplyPatchesResponse429Headers struct {
+	RetryAfter *int
+}
+
 // ApplyPatchesResponse503Headers the declared response headers of an HTTP 503 response for ApplyPatches
 type ApplyPatchesResponse503Headers struct {
 	RetryAfter *int
@@ -9714,6 +9872,8 @@ type ApplyPatchesResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9726,6 +9886,8 @@ type ApplyPatchesResponse struct {
 	Headers405 *ApplyPatchesResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *ApplyPatchesResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ApplyPatchesResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ApplyPatchesResponse503Headers
 }
@@ -9768,6 +9930,11 @@ type UnassignPlatformComponentResponse412Headers struct {
 	ETag *string
 }
 
+// UnassignPlatformComponentResponse429Headers the declared response headers of an HTTP 429 response for UnassignPlatformComponent
+type UnassignPlatformComponentResponse429Headers struct {
+	RetryAfter *int
+}
+
 // UnassignPlatformComponentResponse503Headers the declared response headers of an HTTP 503 response for UnassignPlatformComponent
 type UnassignPlatformComponentResponse503Headers struct {
 	RetryAfter *int
@@ -9794,6 +9961,8 @@ type UnassignPlatformComponentResponse struct {
 	ApplicationProblemJSON412 *Stale
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9806,6 +9975,8 @@ type UnassignPlatformComponentResponse struct {
 	Headers405 *UnassignPlatformComponentResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *UnassignPlatformComponentResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *UnassignPlatformComponentResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *UnassignPlatformComponentResponse503Headers
 }
@@ -9848,6 +10019,11 @@ type AssignPlatformComponentResponse412Headers struct {
 	ETag *string
 }
 
+// AssignPlatformComponentResponse429Headers the declared response headers of an HTTP 429 response for AssignPlatformComponent
+type AssignPlatformComponentResponse429Headers struct {
+	RetryAfter *int
+}
+
 // AssignPlatformComponentResponse503Headers the declared response headers of an HTTP 503 response for AssignPlatformComponent
 type AssignPlatformComponentResponse503Headers struct {
 	RetryAfter *int
@@ -9878,6 +10054,8 @@ type AssignPlatformComponentResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9890,6 +10068,8 @@ type AssignPlatformComponentResponse struct {
 	Headers405 *AssignPlatformComponentResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *AssignPlatformComponentResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *AssignPlatformComponentResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *AssignPlatformComponentResponse503Headers
 }
@@ -9932,6 +10112,11 @@ type UnassignRoleBindingResponse412Headers struct {
 	ETag *string
 }
 
+// UnassignRoleBindingResponse429Headers the declared response headers of an HTTP 429 response for UnassignRoleBinding
+type UnassignRoleBindingResponse429Headers struct {
+	RetryAfter *int
+}
+
 // UnassignRoleBindingResponse503Headers the declared response headers of an HTTP 503 response for UnassignRoleBinding
 type UnassignRoleBindingResponse503Headers struct {
 	RetryAfter *int
@@ -9958,6 +10143,8 @@ type UnassignRoleBindingResponse struct {
 	ApplicationProblemJSON412 *Stale
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -9970,6 +10157,8 @@ type UnassignRoleBindingResponse struct {
 	Headers405 *UnassignRoleBindingResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *UnassignRoleBindingResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *UnassignRoleBindingResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *UnassignRoleBindingResponse503Headers
 }
@@ -10012,6 +10201,11 @@ type AssignRoleBindingResponse412Headers struct {
 	ETag *string
 }
 
+// AssignRoleBindingResponse429Headers the declared response headers of an HTTP 429 response for AssignRoleBinding
+type AssignRoleBindingResponse429Headers struct {
+	RetryAfter *int
+}
+
 // AssignRoleBindingResponse503Headers the declared response headers of an HTTP 503 response for AssignRoleBinding
 type AssignRoleBindingResponse503Headers struct {
 	RetryAfter *int
@@ -10042,6 +10236,8 @@ type AssignRoleBindingResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10054,6 +10250,8 @@ type AssignRoleBindingResponse struct {
 	Headers405 *AssignRoleBindingResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *AssignRoleBindingResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *AssignRoleBindingResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *AssignRoleBindingResponse503Headers
 }
@@ -10134,6 +10332,11 @@ type ListNamespacesResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// ListNamespacesResponse429Headers the declared response headers of an HTTP 429 response for ListNamespaces
+type ListNamespacesResponse429Headers struct {
+	RetryAfter *int
+}
+
 // ListNamespacesResponse503Headers the declared response headers of an HTTP 503 response for ListNamespaces
 type ListNamespacesResponse503Headers struct {
 	RetryAfter *int
@@ -10152,6 +10355,8 @@ type ListNamespacesResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10160,6 +10365,8 @@ type ListNamespacesResponse struct {
 	Headers200 *ListNamespacesResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ListNamespacesResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListNamespacesResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ListNamespacesResponse503Headers
 }
@@ -10204,6 +10411,11 @@ type CreateNamespaceResponse405Headers struct {
 	Allow *string
 }
 
+// CreateNamespaceResponse429Headers the declared response headers of an HTTP 429 response for CreateNamespace
+type CreateNamespaceResponse429Headers struct {
+	RetryAfter *int
+}
+
 // CreateNamespaceResponse503Headers the declared response headers of an HTTP 503 response for CreateNamespace
 type CreateNamespaceResponse503Headers struct {
 	RetryAfter *int
@@ -10234,6 +10446,8 @@ type CreateNamespaceResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10246,6 +10460,8 @@ type CreateNamespaceResponse struct {
 	Headers401 *CreateNamespaceResponse401Headers
 	// Headers405 the parsed response headers for an HTTP 405 response
 	Headers405 *CreateNamespaceResponse405Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *CreateNamespaceResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *CreateNamespaceResponse503Headers
 }
@@ -10287,6 +10503,11 @@ type DeleteNamespaceResponse412Headers struct {
 	ETag *string
 }
 
+// DeleteNamespaceResponse429Headers the declared response headers of an HTTP 429 response for DeleteNamespace
+type DeleteNamespaceResponse429Headers struct {
+	RetryAfter *int
+}
+
 // DeleteNamespaceResponse503Headers the declared response headers of an HTTP 503 response for DeleteNamespace
 type DeleteNamespaceResponse503Headers struct {
 	RetryAfter *int
@@ -10313,6 +10534,8 @@ type DeleteNamespaceResponse struct {
 	ApplicationProblemJSON412 *Stale
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10325,6 +10548,8 @@ type DeleteNamespaceResponse struct {
 	Headers405 *DeleteNamespaceResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *DeleteNamespaceResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *DeleteNamespaceResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *DeleteNamespaceResponse503Headers
 }
@@ -10356,6 +10581,11 @@ type GetNamespaceResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetNamespaceResponse429Headers the declared response headers of an HTTP 429 response for GetNamespace
+type GetNamespaceResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetNamespaceResponse503Headers the declared response headers of an HTTP 503 response for GetNamespace
 type GetNamespaceResponse503Headers struct {
 	RetryAfter *int
@@ -10374,6 +10604,8 @@ type GetNamespaceResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10382,6 +10614,8 @@ type GetNamespaceResponse struct {
 	Headers200 *GetNamespaceResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetNamespaceResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetNamespaceResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetNamespaceResponse503Headers
 }
@@ -10424,6 +10658,11 @@ type PatchNamespaceResponse412Headers struct {
 	ETag *string
 }
 
+// PatchNamespaceResponse429Headers the declared response headers of an HTTP 429 response for PatchNamespace
+type PatchNamespaceResponse429Headers struct {
+	RetryAfter *int
+}
+
 // PatchNamespaceResponse503Headers the declared response headers of an HTTP 503 response for PatchNamespace
 type PatchNamespaceResponse503Headers struct {
 	RetryAfter *int
@@ -10454,6 +10693,8 @@ type PatchNamespaceResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10466,6 +10707,8 @@ type PatchNamespaceResponse struct {
 	Headers405 *PatchNamespaceResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *PatchNamespaceResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PatchNamespaceResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *PatchNamespaceResponse503Headers
 }
@@ -10508,6 +10751,11 @@ type UpdateNamespaceResponse412Headers struct {
 	ETag *string
 }
 
+// UpdateNamespaceResponse429Headers the declared response headers of an HTTP 429 response for UpdateNamespace
+type UpdateNamespaceResponse429Headers struct {
+	RetryAfter *int
+}
+
 // UpdateNamespaceResponse503Headers the declared response headers of an HTTP 503 response for UpdateNamespace
 type UpdateNamespaceResponse503Headers struct {
 	RetryAfter *int
@@ -10538,6 +10786,8 @@ type UpdateNamespaceResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10550,6 +10800,8 @@ type UpdateNamespaceResponse struct {
 	Headers405 *UpdateNamespaceResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *UpdateNamespaceResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *UpdateNamespaceResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *UpdateNamespaceResponse503Headers
 }
@@ -10581,6 +10833,11 @@ type GetNamespaceHistoryResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetNamespaceHistoryResponse429Headers the declared response headers of an HTTP 429 response for GetNamespaceHistory
+type GetNamespaceHistoryResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetNamespaceHistoryResponse503Headers the declared response headers of an HTTP 503 response for GetNamespaceHistory
 type GetNamespaceHistoryResponse503Headers struct {
 	RetryAfter *int
@@ -10599,6 +10856,8 @@ type GetNamespaceHistoryResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10607,6 +10866,8 @@ type GetNamespaceHistoryResponse struct {
 	Headers200 *GetNamespaceHistoryResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetNamespaceHistoryResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetNamespaceHistoryResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetNamespaceHistoryResponse503Headers
 }
@@ -10698,6 +10959,11 @@ type PlanResponse412Headers struct {
 	ETag *string
 }
 
+// PlanResponse429Headers the declared response headers of an HTTP 429 response for Plan
+type PlanResponse429Headers struct {
+	RetryAfter *int
+}
+
 // PlanResponse503Headers the declared response headers of an HTTP 503 response for Plan
 type PlanResponse503Headers struct {
 	RetryAfter *int
@@ -10728,6 +10994,8 @@ type PlanResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10740,6 +11008,8 @@ type PlanResponse struct {
 	Headers405 *PlanResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *PlanResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PlanResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *PlanResponse503Headers
 }
@@ -10772,6 +11042,11 @@ type ListPlatformComponentsResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// ListPlatformComponentsResponse429Headers the declared response headers of an HTTP 429 response for ListPlatformComponents
+type ListPlatformComponentsResponse429Headers struct {
+	RetryAfter *int
+}
+
 // ListPlatformComponentsResponse503Headers the declared response headers of an HTTP 503 response for ListPlatformComponents
 type ListPlatformComponentsResponse503Headers struct {
 	RetryAfter *int
@@ -10790,6 +11065,8 @@ type ListPlatformComponentsResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10798,6 +11075,8 @@ type ListPlatformComponentsResponse struct {
 	Headers200 *ListPlatformComponentsResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ListPlatformComponentsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListPlatformComponentsResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ListPlatformComponentsResponse503Headers
 }
@@ -10842,6 +11121,11 @@ type CreatePlatformComponentResponse405Headers struct {
 	Allow *string
 }
 
+// CreatePlatformComponentResponse429Headers the declared response headers of an HTTP 429 response for CreatePlatformComponent
+type CreatePlatformComponentResponse429Headers struct {
+	RetryAfter *int
+}
+
 // CreatePlatformComponentResponse503Headers the declared response headers of an HTTP 503 response for CreatePlatformComponent
 type CreatePlatformComponentResponse503Headers struct {
 	RetryAfter *int
@@ -10872,6 +11156,8 @@ type CreatePlatformComponentResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10884,6 +11170,8 @@ type CreatePlatformComponentResponse struct {
 	Headers401 *CreatePlatformComponentResponse401Headers
 	// Headers405 the parsed response headers for an HTTP 405 response
 	Headers405 *CreatePlatformComponentResponse405Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *CreatePlatformComponentResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *CreatePlatformComponentResponse503Headers
 }
@@ -10925,6 +11213,11 @@ type DeletePlatformComponentResponse412Headers struct {
 	ETag *string
 }
 
+// DeletePlatformComponentResponse429Headers the declared response headers of an HTTP 429 response for DeletePlatformComponent
+type DeletePlatformComponentResponse429Headers struct {
+	RetryAfter *int
+}
+
 // DeletePlatformComponentResponse503Headers the declared response headers of an HTTP 503 response for DeletePlatformComponent
 type DeletePlatformComponentResponse503Headers struct {
 	RetryAfter *int
@@ -10951,6 +11244,8 @@ type DeletePlatformComponentResponse struct {
 	ApplicationProblemJSON412 *Stale
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -10963,6 +11258,8 @@ type DeletePlatformComponentResponse struct {
 	Headers405 *DeletePlatformComponentResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *DeletePlatformComponentResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *DeletePlatformComponentResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *DeletePlatformComponentResponse503Headers
 }
@@ -10994,6 +11291,11 @@ type GetPlatformComponentResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetPlatformComponentResponse429Headers the declared response headers of an HTTP 429 response for GetPlatformComponent
+type GetPlatformComponentResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetPlatformComponentResponse503Headers the declared response headers of an HTTP 503 response for GetPlatformComponent
 type GetPlatformComponentResponse503Headers struct {
 	RetryAfter *int
@@ -11012,6 +11314,8 @@ type GetPlatformComponentResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11020,6 +11324,8 @@ type GetPlatformComponentResponse struct {
 	Headers200 *GetPlatformComponentResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetPlatformComponentResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetPlatformComponentResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetPlatformComponentResponse503Headers
 }
@@ -11062,6 +11368,11 @@ type PatchPlatformComponentResponse412Headers struct {
 	ETag *string
 }
 
+// PatchPlatformComponentResponse429Headers the declared response headers of an HTTP 429 response for PatchPlatformComponent
+type PatchPlatformComponentResponse429Headers struct {
+	RetryAfter *int
+}
+
 // PatchPlatformComponentResponse503Headers the declared response headers of an HTTP 503 response for PatchPlatformComponent
 type PatchPlatformComponentResponse503Headers struct {
 	RetryAfter *int
@@ -11092,6 +11403,8 @@ type PatchPlatformComponentResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11104,6 +11417,8 @@ type PatchPlatformComponentResponse struct {
 	Headers405 *PatchPlatformComponentResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *PatchPlatformComponentResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PatchPlatformComponentResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *PatchPlatformComponentResponse503Headers
 }
@@ -11146,6 +11461,11 @@ type UpdatePlatformComponentResponse412Headers struct {
 	ETag *string
 }
 
+// UpdatePlatformComponentResponse429Headers the declared response headers of an HTTP 429 response for UpdatePlatformComponent
+type UpdatePlatformComponentResponse429Headers struct {
+	RetryAfter *int
+}
+
 // UpdatePlatformComponentResponse503Headers the declared response headers of an HTTP 503 response for UpdatePlatformComponent
 type UpdatePlatformComponentResponse503Headers struct {
 	RetryAfter *int
@@ -11176,6 +11496,8 @@ type UpdatePlatformComponentResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11188,6 +11510,8 @@ type UpdatePlatformComponentResponse struct {
 	Headers405 *UpdatePlatformComponentResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *UpdatePlatformComponentResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *UpdatePlatformComponentResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *UpdatePlatformComponentResponse503Headers
 }
@@ -11219,6 +11543,11 @@ type GetPlatformComponentHistoryResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetPlatformComponentHistoryResponse429Headers the declared response headers of an HTTP 429 response for GetPlatformComponentHistory
+type GetPlatformComponentHistoryResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetPlatformComponentHistoryResponse503Headers the declared response headers of an HTTP 503 response for GetPlatformComponentHistory
 type GetPlatformComponentHistoryResponse503Headers struct {
 	RetryAfter *int
@@ -11237,6 +11566,8 @@ type GetPlatformComponentHistoryResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11245,6 +11576,8 @@ type GetPlatformComponentHistoryResponse struct {
 	Headers200 *GetPlatformComponentHistoryResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetPlatformComponentHistoryResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetPlatformComponentHistoryResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetPlatformComponentHistoryResponse503Headers
 }
@@ -11301,6 +11634,11 @@ type ListRevisionsResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// ListRevisionsResponse429Headers the declared response headers of an HTTP 429 response for ListRevisions
+type ListRevisionsResponse429Headers struct {
+	RetryAfter *int
+}
+
 // ListRevisionsResponse503Headers the declared response headers of an HTTP 503 response for ListRevisions
 type ListRevisionsResponse503Headers struct {
 	RetryAfter *int
@@ -11319,6 +11657,8 @@ type ListRevisionsResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11327,6 +11667,8 @@ type ListRevisionsResponse struct {
 	Headers200 *ListRevisionsResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ListRevisionsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListRevisionsResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ListRevisionsResponse503Headers
 }
@@ -11359,6 +11701,11 @@ type GetRevisionResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetRevisionResponse429Headers the declared response headers of an HTTP 429 response for GetRevision
+type GetRevisionResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetRevisionResponse503Headers the declared response headers of an HTTP 503 response for GetRevision
 type GetRevisionResponse503Headers struct {
 	RetryAfter *int
@@ -11377,6 +11724,8 @@ type GetRevisionResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11385,6 +11734,8 @@ type GetRevisionResponse struct {
 	Headers200 *GetRevisionResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetRevisionResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetRevisionResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetRevisionResponse503Headers
 }
@@ -11426,6 +11777,11 @@ type RestoreRevisionResponse412Headers struct {
 	ETag *string
 }
 
+// RestoreRevisionResponse429Headers the declared response headers of an HTTP 429 response for RestoreRevision
+type RestoreRevisionResponse429Headers struct {
+	RetryAfter *int
+}
+
 // RestoreRevisionResponse503Headers the declared response headers of an HTTP 503 response for RestoreRevision
 type RestoreRevisionResponse503Headers struct {
 	RetryAfter *int
@@ -11456,6 +11812,8 @@ type RestoreRevisionResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11468,6 +11826,8 @@ type RestoreRevisionResponse struct {
 	Headers405 *RestoreRevisionResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *RestoreRevisionResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *RestoreRevisionResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *RestoreRevisionResponse503Headers
 }
@@ -11500,6 +11860,11 @@ type ListRoleBindingsResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// ListRoleBindingsResponse429Headers the declared response headers of an HTTP 429 response for ListRoleBindings
+type ListRoleBindingsResponse429Headers struct {
+	RetryAfter *int
+}
+
 // ListRoleBindingsResponse503Headers the declared response headers of an HTTP 503 response for ListRoleBindings
 type ListRoleBindingsResponse503Headers struct {
 	RetryAfter *int
@@ -11518,6 +11883,8 @@ type ListRoleBindingsResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11526,6 +11893,8 @@ type ListRoleBindingsResponse struct {
 	Headers200 *ListRoleBindingsResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ListRoleBindingsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListRoleBindingsResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ListRoleBindingsResponse503Headers
 }
@@ -11570,6 +11939,11 @@ type CreateRoleBindingResponse405Headers struct {
 	Allow *string
 }
 
+// CreateRoleBindingResponse429Headers the declared response headers of an HTTP 429 response for CreateRoleBinding
+type CreateRoleBindingResponse429Headers struct {
+	RetryAfter *int
+}
+
 // CreateRoleBindingResponse503Headers the declared response headers of an HTTP 503 response for CreateRoleBinding
 type CreateRoleBindingResponse503Headers struct {
 	RetryAfter *int
@@ -11600,6 +11974,8 @@ type CreateRoleBindingResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11612,6 +11988,8 @@ type CreateRoleBindingResponse struct {
 	Headers401 *CreateRoleBindingResponse401Headers
 	// Headers405 the parsed response headers for an HTTP 405 response
 	Headers405 *CreateRoleBindingResponse405Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *CreateRoleBindingResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *CreateRoleBindingResponse503Headers
 }
@@ -11653,6 +12031,11 @@ type DeleteRoleBindingResponse412Headers struct {
 	ETag *string
 }
 
+// DeleteRoleBindingResponse429Headers the declared response headers of an HTTP 429 response for DeleteRoleBinding
+type DeleteRoleBindingResponse429Headers struct {
+	RetryAfter *int
+}
+
 // DeleteRoleBindingResponse503Headers the declared response headers of an HTTP 503 response for DeleteRoleBinding
 type DeleteRoleBindingResponse503Headers struct {
 	RetryAfter *int
@@ -11679,6 +12062,8 @@ type DeleteRoleBindingResponse struct {
 	ApplicationProblemJSON412 *Stale
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11691,6 +12076,8 @@ type DeleteRoleBindingResponse struct {
 	Headers405 *DeleteRoleBindingResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *DeleteRoleBindingResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *DeleteRoleBindingResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *DeleteRoleBindingResponse503Headers
 }
@@ -11722,6 +12109,11 @@ type GetRoleBindingResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetRoleBindingResponse429Headers the declared response headers of an HTTP 429 response for GetRoleBinding
+type GetRoleBindingResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetRoleBindingResponse503Headers the declared response headers of an HTTP 503 response for GetRoleBinding
 type GetRoleBindingResponse503Headers struct {
 	RetryAfter *int
@@ -11740,6 +12132,8 @@ type GetRoleBindingResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11748,6 +12142,8 @@ type GetRoleBindingResponse struct {
 	Headers200 *GetRoleBindingResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetRoleBindingResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetRoleBindingResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetRoleBindingResponse503Headers
 }
@@ -11790,6 +12186,11 @@ type PatchRoleBindingResponse412Headers struct {
 	ETag *string
 }
 
+// PatchRoleBindingResponse429Headers the declared response headers of an HTTP 429 response for PatchRoleBinding
+type PatchRoleBindingResponse429Headers struct {
+	RetryAfter *int
+}
+
 // PatchRoleBindingResponse503Headers the declared response headers of an HTTP 503 response for PatchRoleBinding
 type PatchRoleBindingResponse503Headers struct {
 	RetryAfter *int
@@ -11820,6 +12221,8 @@ type PatchRoleBindingResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11832,6 +12235,8 @@ type PatchRoleBindingResponse struct {
 	Headers405 *PatchRoleBindingResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *PatchRoleBindingResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PatchRoleBindingResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *PatchRoleBindingResponse503Headers
 }
@@ -11874,6 +12279,11 @@ type UpdateRoleBindingResponse412Headers struct {
 	ETag *string
 }
 
+// UpdateRoleBindingResponse429Headers the declared response headers of an HTTP 429 response for UpdateRoleBinding
+type UpdateRoleBindingResponse429Headers struct {
+	RetryAfter *int
+}
+
 // UpdateRoleBindingResponse503Headers the declared response headers of an HTTP 503 response for UpdateRoleBinding
 type UpdateRoleBindingResponse503Headers struct {
 	RetryAfter *int
@@ -11904,6 +12314,8 @@ type UpdateRoleBindingResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11916,6 +12328,8 @@ type UpdateRoleBindingResponse struct {
 	Headers405 *UpdateRoleBindingResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *UpdateRoleBindingResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *UpdateRoleBindingResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *UpdateRoleBindingResponse503Headers
 }
@@ -11947,6 +12361,11 @@ type GetRoleBindingHistoryResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetRoleBindingHistoryResponse429Headers the declared response headers of an HTTP 429 response for GetRoleBindingHistory
+type GetRoleBindingHistoryResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetRoleBindingHistoryResponse503Headers the declared response headers of an HTTP 503 response for GetRoleBindingHistory
 type GetRoleBindingHistoryResponse503Headers struct {
 	RetryAfter *int
@@ -11965,6 +12384,8 @@ type GetRoleBindingHistoryResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -11973,6 +12394,8 @@ type GetRoleBindingHistoryResponse struct {
 	Headers200 *GetRoleBindingHistoryResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetRoleBindingHistoryResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetRoleBindingHistoryResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetRoleBindingHistoryResponse503Headers
 }
@@ -12005,6 +12428,11 @@ type ListTokensResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// ListTokensResponse429Headers the declared response headers of an HTTP 429 response for ListTokens
+type ListTokensResponse429Headers struct {
+	RetryAfter *int
+}
+
 // ListTokensResponse503Headers the declared response headers of an HTTP 503 response for ListTokens
 type ListTokensResponse503Headers struct {
 	RetryAfter *int
@@ -12023,6 +12451,8 @@ type ListTokensResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -12031,6 +12461,8 @@ type ListTokensResponse struct {
 	Headers200 *ListTokensResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ListTokensResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListTokensResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ListTokensResponse503Headers
 }
@@ -12075,6 +12507,11 @@ type CreateTokenResponse405Headers struct {
 	Allow *string
 }
 
+// CreateTokenResponse429Headers the declared response headers of an HTTP 429 response for CreateToken
+type CreateTokenResponse429Headers struct {
+	RetryAfter *int
+}
+
 // CreateTokenResponse503Headers the declared response headers of an HTTP 503 response for CreateToken
 type CreateTokenResponse503Headers struct {
 	RetryAfter *int
@@ -12105,6 +12542,8 @@ type CreateTokenResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -12117,6 +12556,8 @@ type CreateTokenResponse struct {
 	Headers401 *CreateTokenResponse401Headers
 	// Headers405 the parsed response headers for an HTTP 405 response
 	Headers405 *CreateTokenResponse405Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *CreateTokenResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *CreateTokenResponse503Headers
 }
@@ -12158,6 +12599,11 @@ type RevokeTokenResponse412Headers struct {
 	ETag *string
 }
 
+// RevokeTokenResponse429Headers the declared response headers of an HTTP 429 response for RevokeToken
+type RevokeTokenResponse429Headers struct {
+	RetryAfter *int
+}
+
 // RevokeTokenResponse503Headers the declared response headers of an HTTP 503 response for RevokeToken
 type RevokeTokenResponse503Headers struct {
 	RetryAfter *int
@@ -12184,6 +12630,8 @@ type RevokeTokenResponse struct {
 	ApplicationProblemJSON412 *Stale
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -12196,6 +12644,8 @@ type RevokeTokenResponse struct {
 	Headers405 *RevokeTokenResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *RevokeTokenResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *RevokeTokenResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *RevokeTokenResponse503Headers
 }
@@ -12227,6 +12677,11 @@ type GetTokenResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// GetTokenResponse429Headers the declared response headers of an HTTP 429 response for GetToken
+type GetTokenResponse429Headers struct {
+	RetryAfter *int
+}
+
 // GetTokenResponse503Headers the declared response headers of an HTTP 503 response for GetToken
 type GetTokenResponse503Headers struct {
 	RetryAfter *int
@@ -12245,6 +12700,8 @@ type GetTokenResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -12253,6 +12710,8 @@ type GetTokenResponse struct {
 	Headers200 *GetTokenResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetTokenResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetTokenResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetTokenResponse503Headers
 }
@@ -12295,6 +12754,11 @@ type RotateTokenResponse412Headers struct {
 	ETag *string
 }
 
+// RotateTokenResponse429Headers the declared response headers of an HTTP 429 response for RotateToken
+type RotateTokenResponse429Headers struct {
+	RetryAfter *int
+}
+
 // RotateTokenResponse503Headers the declared response headers of an HTTP 503 response for RotateToken
 type RotateTokenResponse503Headers struct {
 	RetryAfter *int
@@ -12325,6 +12789,8 @@ type RotateTokenResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *LimitExceeded
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
@@ -12337,6 +12803,8 @@ type RotateTokenResponse struct {
 	Headers405 *RotateTokenResponse405Headers
 	// Headers412 the parsed response headers for an HTTP 412 response
 	Headers412 *RotateTokenResponse412Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *RotateTokenResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *RotateTokenResponse503Headers
 }
@@ -13668,6 +14136,13 @@ func ParsePollClustersResponse(rsp *http.Response) (*PollClustersResponse, error
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -13712,6 +14187,16 @@ func ParsePollClustersResponse(rsp *http.Response) (*PollClustersResponse, error
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers PollClustersResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PollClustersResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -13786,6 +14271,13 @@ func ParsePollNamespacesResponse(rsp *http.Response) (*PollNamespacesResponse, e
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -13830,6 +14322,16 @@ func ParsePollNamespacesResponse(rsp *http.Response) (*PollNamespacesResponse, e
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers PollNamespacesResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PollNamespacesResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -13904,6 +14406,13 @@ func ParsePollPlatformComponentsResponse(rsp *http.Response) (*PollPlatformCompo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -13948,6 +14457,16 @@ func ParsePollPlatformComponentsResponse(rsp *http.Response) (*PollPlatformCompo
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers PollPlatformComponentsResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PollPlatformComponentsResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -14022,6 +14541,13 @@ func ParsePollRoleBindingsResponse(rsp *http.Response) (*PollRoleBindingsRespons
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14066,6 +14592,16 @@ func ParsePollRoleBindingsResponse(rsp *http.Response) (*PollRoleBindingsRespons
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers PollRoleBindingsResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PollRoleBindingsResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -14172,6 +14708,13 @@ func ParseApplyBatchResponse(rsp *http.Response) (*ApplyBatchResponse, error) {
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14236,6 +14779,16 @@ func ParseApplyBatchResponse(rsp *http.Response) (*ApplyBatchResponse, error) {
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers ApplyBatchResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ApplyBatchResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -14300,6 +14853,13 @@ func ParseListClustersResponse(rsp *http.Response) (*ListClustersResponse, error
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14351,6 +14911,16 @@ func ParseListClustersResponse(rsp *http.Response) (*ListClustersResponse, error
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListClustersResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListClustersResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -14457,6 +15027,13 @@ func ParseCreateClusterResponse(rsp *http.Response) (*CreateClusterResponse, err
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14542,6 +15119,16 @@ func ParseCreateClusterResponse(rsp *http.Response) (*CreateClusterResponse, err
 			headers.Allow = &value
 		}
 		response.Headers405 = &headers
+	case rsp.StatusCode == 429:
+		var headers CreateClusterResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers CreateClusterResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -14634,6 +15221,13 @@ func ParseDeleteClusterResponse(rsp *http.Response) (*DeleteClusterResponse, err
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14698,6 +15292,16 @@ func ParseDeleteClusterResponse(rsp *http.Response) (*DeleteClusterResponse, err
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers DeleteClusterResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers DeleteClusterResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -14765,6 +15369,13 @@ func ParseGetClusterResponse(rsp *http.Response) (*GetClusterResponse, error) {
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14809,6 +15420,16 @@ func ParseGetClusterResponse(rsp *http.Response) (*GetClusterResponse, error) {
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetClusterResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetClusterResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -14915,6 +15536,13 @@ func ParsePatchClusterResponse(rsp *http.Response) (*PatchClusterResponse, error
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14986,6 +15614,16 @@ func ParsePatchClusterResponse(rsp *http.Response) (*PatchClusterResponse, error
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers PatchClusterResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PatchClusterResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15092,6 +15730,13 @@ func ParseUpdateClusterResponse(rsp *http.Response) (*UpdateClusterResponse, err
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15163,6 +15808,16 @@ func ParseUpdateClusterResponse(rsp *http.Response) (*UpdateClusterResponse, err
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers UpdateClusterResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers UpdateClusterResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15227,6 +15882,13 @@ func ParseGetClusterHistoryResponse(rsp *http.Response) (*GetClusterHistoryRespo
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15271,6 +15933,16 @@ func ParseGetClusterHistoryResponse(rsp *http.Response) (*GetClusterHistoryRespo
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetClusterHistoryResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetClusterHistoryResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15363,6 +16035,13 @@ func ParseUnassignNamespaceResponse(rsp *http.Response) (*UnassignNamespaceRespo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15434,6 +16113,16 @@ func ParseUnassignNamespaceResponse(rsp *http.Response) (*UnassignNamespaceRespo
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers UnassignNamespaceResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers UnassignNamespaceResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15540,6 +16229,13 @@ func ParseAssignNamespaceResponse(rsp *http.Response) (*AssignNamespaceResponse,
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15611,6 +16307,16 @@ func ParseAssignNamespaceResponse(rsp *http.Response) (*AssignNamespaceResponse,
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers AssignNamespaceResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers AssignNamespaceResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15703,6 +16409,13 @@ func ParseRelinquishPatchesResponse(rsp *http.Response) (*RelinquishPatchesRespo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15774,6 +16487,16 @@ func ParseRelinquishPatchesResponse(rsp *http.Response) (*RelinquishPatchesRespo
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers RelinquishPatchesResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers RelinquishPatchesResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15841,6 +16564,13 @@ func ParseGetPatchesResponse(rsp *http.Response) (*GetPatchesResponse, error) {
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15885,6 +16615,16 @@ func ParseGetPatchesResponse(rsp *http.Response) (*GetPatchesResponse, error) {
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetPatchesResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetPatchesResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15991,6 +16731,13 @@ func ParsePatchPatchesResponse(rsp *http.Response) (*PatchPatchesResponse, error
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -16062,6 +16809,16 @@ func ParsePatchPatchesResponse(rsp *http.Response) (*PatchPatchesResponse, error
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers PatchPatchesResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PatchPatchesResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -16168,6 +16925,13 @@ func ParseApplyPatchesResponse(rsp *http.Response) (*ApplyPatchesResponse, error
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -16239,6 +17003,16 @@ func ParseApplyPatchesResponse(rsp *http.Response) (*ApplyPatchesResponse, error
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers ApplyPatchesResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ApplyPatchesResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -16331,6 +17105,13 @@ func ParseUnassignPlatformComponentResponse(rsp *http.Response) (*UnassignPlatfo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -16402,6 +17183,16 @@ func ParseUnassignPlatformComponentResponse(rsp *http.Response) (*UnassignPlatfo
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers UnassignPlatformComponentResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers UnassignPlatformComponentResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -16508,6 +17299,13 @@ func ParseAssignPlatformComponentResponse(rsp *http.Response) (*AssignPlatformCo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -16579,6 +17377,16 @@ func ParseAssignPlatformComponentResponse(rsp *http.Response) (*AssignPlatformCo
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers AssignPlatformComponentResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers AssignPlatformComponentResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -16671,6 +17479,13 @@ func ParseUnassignRoleBindingResponse(rsp *http.Response) (*UnassignRoleBindingR
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -16742,6 +17557,16 @@ func ParseUnassignRoleBindingResponse(rsp *http.Response) (*UnassignRoleBindingR
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers UnassignRoleBindingResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers UnassignRoleBindingResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -16848,6 +17673,13 @@ func ParseAssignRoleBindingResponse(rsp *http.Response) (*AssignRoleBindingRespo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -16919,6 +17751,16 @@ func ParseAssignRoleBindingResponse(rsp *http.Response) (*AssignRoleBindingRespo
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers AssignRoleBindingResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers AssignRoleBindingResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -17042,6 +17884,13 @@ func ParseListNamespacesResponse(rsp *http.Response) (*ListNamespacesResponse, e
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -17093,6 +17942,16 @@ func ParseListNamespacesResponse(rsp *http.Response) (*ListNamespacesResponse, e
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListNamespacesResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListNamespacesResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -17199,6 +18058,13 @@ func ParseCreateNamespaceResponse(rsp *http.Response) (*CreateNamespaceResponse,
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -17284,6 +18150,16 @@ func ParseCreateNamespaceResponse(rsp *http.Response) (*CreateNamespaceResponse,
 			headers.Allow = &value
 		}
 		response.Headers405 = &headers
+	case rsp.StatusCode == 429:
+		var headers CreateNamespaceResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers CreateNamespaceResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -17376,6 +18252,13 @@ func ParseDeleteNamespaceResponse(rsp *http.Response) (*DeleteNamespaceResponse,
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -17440,6 +18323,16 @@ func ParseDeleteNamespaceResponse(rsp *http.Response) (*DeleteNamespaceResponse,
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers DeleteNamespaceResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers DeleteNamespaceResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -17507,6 +18400,13 @@ func ParseGetNamespaceResponse(rsp *http.Response) (*GetNamespaceResponse, error
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -17551,6 +18451,16 @@ func ParseGetNamespaceResponse(rsp *http.Response) (*GetNamespaceResponse, error
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetNamespaceResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetNamespaceResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -17657,6 +18567,13 @@ func ParsePatchNamespaceResponse(rsp *http.Response) (*PatchNamespaceResponse, e
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -17728,6 +18645,16 @@ func ParsePatchNamespaceResponse(rsp *http.Response) (*PatchNamespaceResponse, e
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers PatchNamespaceResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PatchNamespaceResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -17834,6 +18761,13 @@ func ParseUpdateNamespaceResponse(rsp *http.Response) (*UpdateNamespaceResponse,
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -17905,6 +18839,16 @@ func ParseUpdateNamespaceResponse(rsp *http.Response) (*UpdateNamespaceResponse,
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers UpdateNamespaceResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers UpdateNamespaceResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -17969,6 +18913,13 @@ func ParseGetNamespaceHistoryResponse(rsp *http.Response) (*GetNamespaceHistoryR
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18013,6 +18964,16 @@ func ParseGetNamespaceHistoryResponse(rsp *http.Response) (*GetNamespaceHistoryR
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetNamespaceHistoryResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetNamespaceHistoryResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -18185,6 +19146,13 @@ func ParsePlanResponse(rsp *http.Response) (*PlanResponse, error) {
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18249,6 +19217,16 @@ func ParsePlanResponse(rsp *http.Response) (*PlanResponse, error) {
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers PlanResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PlanResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -18313,6 +19291,13 @@ func ParseListPlatformComponentsResponse(rsp *http.Response) (*ListPlatformCompo
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18364,6 +19349,16 @@ func ParseListPlatformComponentsResponse(rsp *http.Response) (*ListPlatformCompo
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListPlatformComponentsResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListPlatformComponentsResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -18470,6 +19465,13 @@ func ParseCreatePlatformComponentResponse(rsp *http.Response) (*CreatePlatformCo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18555,6 +19557,16 @@ func ParseCreatePlatformComponentResponse(rsp *http.Response) (*CreatePlatformCo
 			headers.Allow = &value
 		}
 		response.Headers405 = &headers
+	case rsp.StatusCode == 429:
+		var headers CreatePlatformComponentResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers CreatePlatformComponentResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -18647,6 +19659,13 @@ func ParseDeletePlatformComponentResponse(rsp *http.Response) (*DeletePlatformCo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18711,6 +19730,16 @@ func ParseDeletePlatformComponentResponse(rsp *http.Response) (*DeletePlatformCo
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers DeletePlatformComponentResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers DeletePlatformComponentResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -18778,6 +19807,13 @@ func ParseGetPlatformComponentResponse(rsp *http.Response) (*GetPlatformComponen
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18822,6 +19858,16 @@ func ParseGetPlatformComponentResponse(rsp *http.Response) (*GetPlatformComponen
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetPlatformComponentResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetPlatformComponentResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -18928,6 +19974,13 @@ func ParsePatchPlatformComponentResponse(rsp *http.Response) (*PatchPlatformComp
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18999,6 +20052,16 @@ func ParsePatchPlatformComponentResponse(rsp *http.Response) (*PatchPlatformComp
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers PatchPlatformComponentResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PatchPlatformComponentResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19105,6 +20168,13 @@ func ParseUpdatePlatformComponentResponse(rsp *http.Response) (*UpdatePlatformCo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -19176,6 +20246,16 @@ func ParseUpdatePlatformComponentResponse(rsp *http.Response) (*UpdatePlatformCo
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers UpdatePlatformComponentResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers UpdatePlatformComponentResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19240,6 +20320,13 @@ func ParseGetPlatformComponentHistoryResponse(rsp *http.Response) (*GetPlatformC
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -19284,6 +20371,16 @@ func ParseGetPlatformComponentHistoryResponse(rsp *http.Response) (*GetPlatformC
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetPlatformComponentHistoryResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetPlatformComponentHistoryResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19381,6 +20478,13 @@ func ParseListRevisionsResponse(rsp *http.Response) (*ListRevisionsResponse, err
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -19425,6 +20529,16 @@ func ParseListRevisionsResponse(rsp *http.Response) (*ListRevisionsResponse, err
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListRevisionsResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListRevisionsResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19489,6 +20603,13 @@ func ParseGetRevisionResponse(rsp *http.Response) (*GetRevisionResponse, error) 
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -19540,6 +20661,16 @@ func ParseGetRevisionResponse(rsp *http.Response) (*GetRevisionResponse, error) 
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetRevisionResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetRevisionResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19646,6 +20777,13 @@ func ParseRestoreRevisionResponse(rsp *http.Response) (*RestoreRevisionResponse,
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -19710,6 +20848,16 @@ func ParseRestoreRevisionResponse(rsp *http.Response) (*RestoreRevisionResponse,
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers RestoreRevisionResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers RestoreRevisionResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19774,6 +20922,13 @@ func ParseListRoleBindingsResponse(rsp *http.Response) (*ListRoleBindingsRespons
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -19825,6 +20980,16 @@ func ParseListRoleBindingsResponse(rsp *http.Response) (*ListRoleBindingsRespons
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListRoleBindingsResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListRoleBindingsResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19931,6 +21096,13 @@ func ParseCreateRoleBindingResponse(rsp *http.Response) (*CreateRoleBindingRespo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20016,6 +21188,16 @@ func ParseCreateRoleBindingResponse(rsp *http.Response) (*CreateRoleBindingRespo
 			headers.Allow = &value
 		}
 		response.Headers405 = &headers
+	case rsp.StatusCode == 429:
+		var headers CreateRoleBindingResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers CreateRoleBindingResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20108,6 +21290,13 @@ func ParseDeleteRoleBindingResponse(rsp *http.Response) (*DeleteRoleBindingRespo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20172,6 +21361,16 @@ func ParseDeleteRoleBindingResponse(rsp *http.Response) (*DeleteRoleBindingRespo
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers DeleteRoleBindingResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers DeleteRoleBindingResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20239,6 +21438,13 @@ func ParseGetRoleBindingResponse(rsp *http.Response) (*GetRoleBindingResponse, e
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20283,6 +21489,16 @@ func ParseGetRoleBindingResponse(rsp *http.Response) (*GetRoleBindingResponse, e
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetRoleBindingResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetRoleBindingResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20389,6 +21605,13 @@ func ParsePatchRoleBindingResponse(rsp *http.Response) (*PatchRoleBindingRespons
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20460,6 +21683,16 @@ func ParsePatchRoleBindingResponse(rsp *http.Response) (*PatchRoleBindingRespons
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers PatchRoleBindingResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PatchRoleBindingResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20566,6 +21799,13 @@ func ParseUpdateRoleBindingResponse(rsp *http.Response) (*UpdateRoleBindingRespo
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20637,6 +21877,16 @@ func ParseUpdateRoleBindingResponse(rsp *http.Response) (*UpdateRoleBindingRespo
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers UpdateRoleBindingResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers UpdateRoleBindingResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20701,6 +21951,13 @@ func ParseGetRoleBindingHistoryResponse(rsp *http.Response) (*GetRoleBindingHist
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20745,6 +22002,16 @@ func ParseGetRoleBindingHistoryResponse(rsp *http.Response) (*GetRoleBindingHist
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetRoleBindingHistoryResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetRoleBindingHistoryResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20809,6 +22076,13 @@ func ParseListTokensResponse(rsp *http.Response) (*ListTokensResponse, error) {
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20860,6 +22134,16 @@ func ParseListTokensResponse(rsp *http.Response) (*ListTokensResponse, error) {
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListTokensResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListTokensResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20966,6 +22250,13 @@ func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) 
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21051,6 +22342,16 @@ func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) 
 			headers.Allow = &value
 		}
 		response.Headers405 = &headers
+	case rsp.StatusCode == 429:
+		var headers CreateTokenResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers CreateTokenResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21143,6 +22444,13 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21207,6 +22515,16 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers RevokeTokenResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers RevokeTokenResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21274,6 +22592,13 @@ func ParseGetTokenResponse(rsp *http.Response) (*GetTokenResponse, error) {
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21318,6 +22643,16 @@ func ParseGetTokenResponse(rsp *http.Response) (*GetTokenResponse, error) {
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetTokenResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetTokenResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21424,6 +22759,13 @@ func ParseRotateTokenResponse(rsp *http.Response) (*RotateTokenResponse, error) 
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21495,6 +22837,16 @@ func ParseRotateTokenResponse(rsp *http.Response) (*RotateTokenResponse, error) 
 			headers.ETag = &value
 		}
 		response.Headers412 = &headers
+	case rsp.StatusCode == 429:
+		var headers RotateTokenResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers RotateTokenResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
