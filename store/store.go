@@ -68,8 +68,8 @@ type Store interface {
 	// ErrStale when head is not base. When the connection dies while committing the outcome is looked up by c.ID;
 	// ErrUnknown when even that fails.
 	Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error
-	// Since returns the commits after the given head in order, without gaps, at most limit of them; none when the
-	// head is current. ErrDiverged when the log does not contain that head, ErrCompacted when it no longer does.
+	// Since returns the commits after the given head in order, without gaps; none when the head is current, else at
+	// least one and at most limit of them, and fewer when their documents are large. ErrDiverged when the log does not contain that head, ErrCompacted when it no longer does.
 	Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error)
 	// History returns commits with all their changes, newest first.
 	History(ctx context.Context, q HistoryQuery) ([]fleet.Commit, error)

@@ -118,11 +118,17 @@ func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet
 		if err := known(ctx, tx, after, h); err != nil {
 			return err
 		}
-		found, err := queryCommits(ctx, tx,
+		found, err := commitRows(ctx, tx,
 			`SELECT revision, id, at, actor, author, reason, request_id FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`,
 			int64(after.Revision), limit)
 		if err == nil {
 			err = backend.CheckLog(found, after, h.Head, limit)
+		}
+		if err == nil {
+			found, err = page(ctx, tx, found)
+		}
+		if err == nil {
+			err = addChanges(ctx, tx, found)
 		}
 		if err == nil {
 			commits = found
@@ -210,36 +216,72 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Comm
 	return commits, err
 }
 
-// queryCommits runs a query for rows of the table commits and adds their changes.
-func queryCommits(ctx context.Context, q querier, query string, args ...any) ([]fleet.Commit, error) {
-	rows, err := q.Query(ctx, query, args...)
+// page leaves of the commits those that Since may return at once.
+func page(ctx context.Context, q querier, commits []fleet.Commit) ([]fleet.Commit, error) {
+	if len(commits) < 2 {
+		return commits, nil
+	}
+	rows, err := q.Query(ctx, `SELECT revision, sum(coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0))::bigint
+		FROM changes WHERE revision = ANY ($1::bigint[]) GROUP BY revision`, revisions(commits))
 	if err != nil {
 		return nil, err
 	}
-	commits, err := collect(rows, func(rows pgx.Rows, c *fleet.Commit) error {
-		var at int64
-		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID)
-		c.At = microtime(at)
-		return err
-	})
+	type size struct {
+		revision fleet.Revision
+		bytes    int64
+	}
+	found, err := collect(rows, func(rows pgx.Rows, s *size) error { return rows.Scan(&s.revision, &s.bytes) })
+	if err != nil {
+		return nil, err
+	}
+	sizes := make(map[fleet.Revision]int64, len(found))
+	for _, s := range found {
+		sizes[s.revision] = s.bytes
+	}
+	return backend.FirstPage(commits, sizes), nil
+}
+
+func revisions(commits []fleet.Commit) []int64 {
+	all := make([]int64, len(commits))
+	for i, c := range commits {
+		all[i] = int64(c.Revision)
+	}
+	return all
+}
+
+// queryCommits runs a query for rows of the table commits and adds their changes.
+func queryCommits(ctx context.Context, q querier, query string, args ...any) ([]fleet.Commit, error) {
+	commits, err := commitRows(ctx, q, query, args...)
 	if err != nil || len(commits) == 0 {
 		return nil, err
 	}
-	index := make(map[fleet.Revision]*fleet.Commit, len(commits))
-	revisions := make([]int64, len(commits))
-	for i := range commits {
-		index[commits[i].Revision] = &commits[i]
-		revisions[i] = int64(commits[i].Revision)
-	}
-	if err := addChanges(ctx, q, revisions, index); err != nil {
+	if err := addChanges(ctx, q, commits); err != nil {
 		return nil, err
 	}
 	return commits, nil
 }
 
-func addChanges(ctx context.Context, q querier, revisions []int64, to map[fleet.Revision]*fleet.Commit) error {
+// commitRows runs a query for rows of the table commits.
+func commitRows(ctx context.Context, q querier, query string, args ...any) ([]fleet.Commit, error) {
+	rows, err := q.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(rows pgx.Rows, c *fleet.Commit) error {
+		var at int64
+		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID)
+		c.At = microtime(at)
+		return err
+	})
+}
+
+func addChanges(ctx context.Context, q querier, commits []fleet.Commit) error {
+	to := make(map[fleet.Revision]*fleet.Commit, len(commits))
+	for i := range commits {
+		to[commits[i].Revision] = &commits[i]
+	}
 	rows, err := q.Query(ctx, `SELECT revision, kind, id, before, after FROM changes
-		WHERE revision = ANY ($1::bigint[]) ORDER BY revision, seq`, revisions)
+		WHERE revision = ANY ($1::bigint[]) ORDER BY revision, seq`, revisions(commits))
 	if err != nil {
 		return err
 	}

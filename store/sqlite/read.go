@@ -3,9 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -155,13 +155,19 @@ func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet
 			return err
 		}
 		var err error
-		commits, err = queryCommits(ctx, tx,
+		commits, err = commitRows(ctx, tx,
 			`SELECT revision, id, at, actor, author, reason, request_id FROM commits WHERE revision > ? ORDER BY revision LIMIT ?`,
 			after.Revision, limit)
 		if err != nil {
 			return err
 		}
-		return backend.CheckLog(commits, after, h.Head, limit)
+		if err := backend.CheckLog(commits, after, h.Head, limit); err != nil {
+			return err
+		}
+		if commits, err = page(ctx, tx, commits); err != nil {
+			return err
+		}
+		return addChanges(ctx, tx, commits)
 	})
 	if err != nil {
 		return nil, err
@@ -240,37 +246,73 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Comm
 	return commits, err
 }
 
+// page leaves of the commits those that Since may return at once.
+func page(ctx context.Context, tx *sql.Tx, commits []fleet.Commit) ([]fleet.Commit, error) {
+	if len(commits) < 2 {
+		return commits, nil
+	}
+	rows, err := tx.QueryContext(ctx, `SELECT revision, sum(coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0))
+		FROM changes WHERE revision IN (SELECT value FROM json_each(?)) GROUP BY revision`, revisions(commits))
+	if err != nil {
+		return nil, err
+	}
+	type size struct {
+		revision fleet.Revision
+		bytes    int64
+	}
+	found, err := collect(rows, func(rows *sql.Rows, s *size) error { return rows.Scan(&s.revision, &s.bytes) })
+	if err != nil {
+		return nil, err
+	}
+	sizes := make(map[fleet.Revision]int64, len(found))
+	for _, s := range found {
+		sizes[s.revision] = s.bytes
+	}
+	return backend.FirstPage(commits, sizes), nil
+}
+
+// revisions are the commits' as JSON: one parameter, however many there are.
+func revisions(commits []fleet.Commit) string {
+	list := []byte("[")
+	for i, c := range commits {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendInt(list, int64(c.Revision), 10)
+	}
+	return string(append(list, ']'))
+}
+
 // queryCommits runs a query for rows of the table commits and adds their changes.
 func queryCommits(ctx context.Context, tx *sql.Tx, query string, args ...any) ([]fleet.Commit, error) {
+	commits, err := commitRows(ctx, tx, query, args...)
+	if err != nil || len(commits) == 0 {
+		return nil, err
+	}
+	return commits, addChanges(ctx, tx, commits)
+}
+
+// commitRows runs a query for rows of the table commits.
+func commitRows(ctx context.Context, tx *sql.Tx, query string, args ...any) ([]fleet.Commit, error) {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	commits, err := collect(rows, func(rows *sql.Rows, c *fleet.Commit) error {
+	return collect(rows, func(rows *sql.Rows, c *fleet.Commit) error {
 		var at int64
 		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID)
 		c.At = microtime(at)
 		return err
 	})
-	if err != nil || len(commits) == 0 {
-		return nil, err
-	}
-	index := make(map[fleet.Revision]*fleet.Commit, len(commits))
-	revisions := make([]fleet.Revision, len(commits))
-	for i := range commits {
-		index[commits[i].Revision] = &commits[i]
-		revisions[i] = commits[i].Revision
-	}
-	list, err := json.Marshal(revisions) // one parameter, however many there are
-	if err != nil {
-		return nil, err
-	}
-	return commits, addChanges(ctx, tx, string(list), index)
 }
 
-func addChanges(ctx context.Context, tx *sql.Tx, revisions string, to map[fleet.Revision]*fleet.Commit) error {
+func addChanges(ctx context.Context, tx *sql.Tx, commits []fleet.Commit) error {
+	to := make(map[fleet.Revision]*fleet.Commit, len(commits))
+	for i := range commits {
+		to[commits[i].Revision] = &commits[i]
+	}
 	rows, err := tx.QueryContext(ctx, `SELECT revision, kind, id, before, after FROM changes
-		WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision, seq`, revisions)
+		WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision, seq`, revisions(commits))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -240,4 +241,44 @@ func testCorrupt(t *testing.T, b *bench) {
 	require.ErrorIs(t, err, store.ErrCorrupt, "no head")
 	err = b.Store.Commit(b.ctx(), b.head, next(b.head))
 	require.ErrorIs(t, err, store.ErrCorrupt, "no head")
+}
+
+// A follower that is many large commits behind gets them in pieces that fit into memory, and all of them.
+func testLargePages(t *testing.T, b *bench) {
+	const each, large = 40, 3 << 20
+	var all []fleet.Commit
+	at := b.head
+	for i := range each {
+		size := 10
+		if i%4 == 0 {
+			size = large
+		}
+		if i == 8 {
+			size = 9 * large // alone more than a page
+		}
+		all = append(all, b.commit(create(fleet.KindNamespace, fmt.Sprint(i), body(`{"x":%q}`, strings.Repeat("x", size)))))
+	}
+	var got []fleet.Commit
+	for at != b.head {
+		page := b.since(at, 1000)
+		require.NotEmpty(t, page)
+		bytes := 0
+		for _, c := range page {
+			bytes += len(c.Changes[0].After)
+		}
+		require.True(t, bytes <= 16<<20 || len(page) == 1, "%d bytes in %d commits", bytes, len(page))
+		got = append(got, page...)
+		at = page[len(page)-1].Head()
+	}
+	require.Equal(t, all, got)
+}
+
+// A commit without changes is part of the log as any other.
+func testNoChanges(t *testing.T, b *bench) {
+	first := b.commit(create(fleet.KindNamespace, "a", body(`{}`)))
+	second := b.commit()
+	third := b.commit(create(fleet.KindNamespace, "b", body(`{}`)))
+	require.Equal(t, []fleet.Commit{first, second, third}, b.since(fleet.Head{}, 10))
+	require.Equal(t, []fleet.Commit{third, second, first}, b.history(store.HistoryQuery{Limit: 10}))
+	require.Equal(t, third.Head(), b.load().Head)
 }

@@ -55,6 +55,8 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"NUL", testNUL},
 		{"LargeDocument", testLargeDocument},
 		{"LargeCommit", testLargeCommit},
+		{"LargePages", testLargePages},
+		{"NoChanges", testNoChanges},
 		{"Times", testTimes},
 		{"CreatedAgain", testCreatedAgain},
 		{"LoadIsOneMoment", testLoadIsOneMoment},

@@ -62,6 +62,21 @@ func CheckLog(commits []fleet.Commit, after, head fleet.Head, limit int) error {
 	return nil
 }
 
+// PageBytes is how many bytes of documents Since returns at the most, unless the first commit alone has more: a commit may
+// have changed a whole fleet, and a hundred of those in memory would end the process.
+const PageBytes = 16 << 20
+
+// FirstPage is the commits, from the first on, whose documents are together no larger than PageBytes; at least one.
+func FirstPage(commits []fleet.Commit, sizes map[fleet.Revision]int64) []fleet.Commit {
+	var total int64
+	for i, c := range commits {
+		if total += sizes[c.Revision]; total > PageBytes && i > 0 {
+			return commits[:i]
+		}
+	}
+	return commits
+}
+
 // CheckSnapshot returns ErrCorrupt unless the records are as many as the head counts, and none is newer than it.
 func CheckSnapshot(snap store.Snapshot, documents int64) error {
 	if int64(len(snap.Records)) != documents {
