@@ -33,6 +33,7 @@ type reloader struct {
 	checked time.Time
 	stamps  []fileStamp
 	config  *tls.Config
+	failed  string // why the files could not be loaded, once that was logged
 }
 
 type fileStamp struct {
@@ -65,12 +66,17 @@ func (r *reloader) current(ctx context.Context) *tls.Config {
 	if now := r.now(); now.Sub(r.checked) >= certCheck {
 		r.checked = now
 		if stamps, err := r.stat(); err == nil && slices.Equal(stamps, r.stamps) {
+			r.failed = "" // the files are again those in use
 			return r.config
 		}
-		if err := r.load(); err != nil {
-			r.logger.LogAttrs(ctx, slog.LevelError, "the TLS files cannot be loaded; the certificate before stays in use", slog.Any("error", err))
-		} else {
+		err := r.load()
+		switch {
+		case err == nil:
+			r.failed = ""
 			r.logger.LogAttrs(ctx, slog.LevelInfo, "TLS files reloaded")
+		case err.Error() != r.failed: // else it was logged a second ago
+			r.failed = err.Error()
+			r.logger.LogAttrs(ctx, slog.LevelError, "the TLS files cannot be loaded; the certificate before stays in use", slog.Any("error", err))
 		}
 	}
 	return r.config

@@ -20,8 +20,27 @@ var _ HttpRequestDoer = (*caller)(nil)
 type caller struct {
 	cfg    Config
 	client *http.Client
-	// written is the revision of the last change made through this client; reads ask for at least that one.
-	written atomic.Int64
+	// written is the newest revision that a change made through this client was answered with; reads ask for at least
+	// that one for a while.
+	written atomic.Pointer[written]
+	now     func() time.Time // nil: the clock
+}
+
+// written is a revision that was seen, and when.
+type written struct {
+	revision int64
+	at       time.Time
+}
+
+// ownWrites is how long reads ask for a change made before them. Every server has it by then, or is not followed; and a
+// client that lives on after a backup was restored must not ask for ever for a revision that is gone with it.
+const ownWrites = time.Minute
+
+func (c *caller) time() time.Time {
+	if c.now != nil {
+		return c.now()
+	}
+	return time.Now()
 }
 
 // Do sends a request and reads the whole answer. See [New] for what it answers with.
@@ -70,8 +89,8 @@ func (c *caller) setHeaders(req *http.Request) {
 	}
 	if isRead(req.Method) {
 		token = c.cfg.Token
-		if written := c.written.Load(); written > 0 && req.Header.Get("X-Fleet-Min-Revision") == "" {
-			req.Header.Set("X-Fleet-Min-Revision", strconv.FormatInt(written, 10))
+		if w := c.written.Load(); w != nil && c.time().Sub(w.at) < ownWrites && req.Header.Get("X-Fleet-Min-Revision") == "" {
+			req.Header.Set("X-Fleet-Min-Revision", strconv.FormatInt(w.revision, 10))
 		}
 	}
 	if token != "" && req.Header.Get("Authorization") == "" {
@@ -124,9 +143,14 @@ func (c *caller) remember(req *http.Request, rsp *http.Response) {
 	if err != nil || isRead(req.Method) {
 		return
 	}
+	next := &written{revision, c.time()}
 	for {
 		old := c.written.Load()
-		if revision <= old || c.written.CompareAndSwap(old, revision) {
+		// One that is older was answered by a server that had nothing to change.
+		if old != nil && revision <= old.revision && next.at.Sub(old.at) < ownWrites {
+			return
+		}
+		if c.written.CompareAndSwap(old, next) {
 			return
 		}
 	}
