@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 
@@ -45,10 +46,13 @@ func (c Change) Action() string {
 }
 
 func (c Change) tombstone(body json.RawMessage) bool {
+	if c.Kind != KindCluster || !bytes.Contains(body, []byte(`"deleted_at"`)) { // cheap, and nearly always so
+		return false
+	}
 	var doc struct {
 		DeletedAt string `json:"deleted_at"`
 	}
-	return c.Kind == KindCluster && json.Unmarshal(body, &doc) == nil && doc.DeletedAt != ""
+	return json.Unmarshal(body, &doc) == nil && doc.DeletedAt != ""
 }
 
 // Head names one point of history. ID is the commit that made Revision, so that two histories which happen to have

@@ -84,3 +84,11 @@ func nullableRaw(raw json.RawMessage) nullable.Nullable[json.RawMessage] {
 	}
 	return nullable.NewNullableWithValue(raw)
 }
+
+func asObject(value any) (map[string]any, error) {
+	body, err := canonical(value)
+	if err != nil {
+		return nil, err
+	}
+	return decodeOwn(body)
+}

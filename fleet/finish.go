@@ -147,6 +147,17 @@ type verdict struct {
 	problems   []Problem
 	limits     []Problem
 	warnings   []string
+	warned     map[string]bool // what is in warnings: there may be one for each of 10,000 clusters
+}
+
+func (v *verdict) warn(w string) {
+	if v.warned == nil {
+		v.warned = map[string]bool{}
+	}
+	if !v.warned[w] {
+		v.warned[w] = true
+		v.warnings = append(v.warnings, w)
+	}
 }
 
 func (v *verdict) err() error {
@@ -164,8 +175,8 @@ func (v *verdict) add(now, before *checker) {
 	v.problems = append(v.problems, v.fresh(now.problems, before.problems)...)
 	v.limits = append(v.limits, v.fresh(now.limits, before.limits)...)
 	for _, w := range now.warnings {
-		if !slices.Contains(before.warnings, w) && !slices.Contains(v.warnings, w) {
-			v.warnings = append(v.warnings, w)
+		if !slices.Contains(before.warnings, w) {
+			v.warn(w)
 		}
 	}
 }
@@ -174,9 +185,7 @@ func (v *verdict) fresh(now, before []Problem) []Problem {
 	var out []Problem
 	for _, p := range now {
 		if slices.ContainsFunc(before, p.noWorseThan) {
-			if w := "stored before and still wrong: " + p.Detail; !slices.Contains(v.warnings, w) {
-				v.warnings = append(v.warnings, w)
-			}
+			v.warn("stored before and still wrong: " + p.Detail)
 			continue
 		}
 		out = append(out, p)
@@ -242,62 +251,6 @@ func checkRename(c *checker, before, after *Document) {
 		return
 	}
 	c.warn("cluster %q is now polled as %q; the old name %q answers 404 from now on, and what Flux installed under it stays as it is", is.ID, is.ClusterDNS, was.ClusterDNS)
-}
-
-// referers checks, in documents that do not change themselves, only what a changed definition can break: a catalog
-// entry used by 10,000 clusters must stay cheap to change.
-func (v *verdict) referers(edits []edit) {
-	changed := map[Kind]map[string]bool{}
-	edited := map[string]bool{}
-	for _, e := range edits {
-		if e.kind == KindCluster {
-			edited[e.id] = true
-			continue
-		}
-		if e.kind == KindToken {
-			continue
-		}
-		if changed[e.kind] == nil {
-			changed[e.kind] = map[string]bool{}
-		}
-		changed[e.kind][e.id] = true
-	}
-	if len(changed) == 0 {
-		return
-	}
-	for _, doc := range v.next.All(KindCluster) {
-		if edited[doc.ID] {
-			continue
-		}
-		now, was := &checker{next: v.next}, &checker{next: v.base}
-		for r, a := range assignments {
-			if a.hasAny(doc.Cluster(), changed[a.kind]) {
-				checkSizes(now, doc, Resource(r))
-				if old, ok := v.base.Get(KindCluster, doc.ID); ok && len(now.limits) > 0 {
-					checkSizes(was, old, Resource(r))
-				}
-			}
-		}
-		for id := range changed[KindComponent] {
-			if len(doc.Cluster().Patches[id]) > 0 {
-				checkClusterPatches(now, doc.Cluster(), id)
-				checkClusterPatches(was, doc.Cluster(), id)
-			}
-		}
-		v.add(inCluster(now, doc.ID), inCluster(was, doc.ID))
-	}
-}
-
-// inCluster moves the problems of a cluster that the request does not contain to the request as a whole.
-func inCluster(c *checker, id string) *checker {
-	for i, p := range c.problems {
-		c.problems[i] = Problem{Pointer: "", Detail: fmt.Sprintf("cluster %q: %s: %s", id, strings.TrimPrefix(p.Pointer, "/"), p.Detail)}
-	}
-	for i, p := range c.limits {
-		c.limits[i].Pointer = ""
-		c.limits[i].Detail = p.Detail
-	}
-	return c
 }
 
 // inUse refuses to delete a definition that something would still refer to.

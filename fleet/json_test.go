@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func TestParseJSONRefuses(t *testing.T) {
@@ -81,4 +82,28 @@ func TestOverlay(t *testing.T) {
 	got, err := canonical(overlay(parse(stored), parse(`{"a":null,"m":{"y":3},"l":[{"id":"r"},{"id":"p","tag":null}]}`)))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"a":1,"m":{"y":3},"l":[{"id":"r"},{"id":"p","tag":null,"ours":true}],"future":{"z":1}}`, string(got))
+}
+
+// canonical writes most values by itself, and must write what the encoder would.
+func TestCanonicalIsWhatTheEncoderWrites(t *testing.T) {
+	t.Parallel()
+	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "plain", "\"", "\\", "\u2028<&>", "\xff", "\x7f", "\n"}))
+	leaf := rapid.OneOf(
+		rapid.Map(text, func(s string) any { return s }), rapid.Map(rapid.Bool(), func(b bool) any { return b }),
+		rapid.SampledFrom([]any{nil, json.Number("1.0"), json.Number("-0"), json.RawMessage(`{"b":1,  "a":[]}`), []any(nil), map[string]any(nil), []string{"<"}}),
+	)
+	value := leaf
+	for range 3 {
+		value = rapid.OneOf(leaf,
+			rapid.Map(rapid.MapOfN(text, value, 0, 4), func(m map[string]any) any { return m }),
+			rapid.Map(rapid.SliceOfN(value, 0, 4), func(s []any) any { return s }))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		v := value.Draw(t, "value")
+		want, err := encode(v)
+		require.NoError(t, err)
+		got, err := canonical(v)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got))
+	})
 }

@@ -21,6 +21,7 @@ const adviseAnswerBytes = MaxAnswerBytes * 7 / 10
 
 const (
 	envelopeBytes   = len(`{"inputs":[]}` + "\n")
+	entryBytes      = len(`{"id":"","enabled":false,"oci_tag":"","component_path":"","component_version":""},`)
 	dependencyBytes = len(`{"id":"","type":"kustomize"},`)
 )
 
@@ -54,7 +55,12 @@ func componentBound(p *api.PlatformComponent) int {
 func clusterBound(c *api.Cluster) int {
 	n := 0
 	for _, e := range c.PlatformComponents {
-		n += encodedSize(e)
+		n += entryBytes
+		for _, s := range []string{e.ID, e.OCITag, e.ComponentPath, e.ComponentVersion} {
+			if n += len(s); !plain(s) {
+				n += encodedSize(s)
+			}
+		}
 	}
 	for _, patches := range c.Patches {
 		// As they are, and as substitutions, where numbers gain quotes.

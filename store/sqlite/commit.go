@@ -138,8 +138,8 @@ func write(ctx context.Context, conn *sql.Conn, base fleet.Head, c fleet.Commit)
 			documents--
 		}
 	}
-	err = affectOne(ctx, conn, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ? WHERE revision = ? AND commit_id = ?`,
-		int64(c.Revision), c.ID.String(), at, documents, int64(base.Revision), base.ID.String())
+	err = affectOne(conn.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ? WHERE revision = ? AND commit_id = ?`,
+		int64(c.Revision), c.ID.String(), at, documents, int64(base.Revision), base.ID.String()))
 	if errors.Is(err, errNoRow) {
 		return store.ErrStale
 	}
@@ -149,12 +149,7 @@ func write(ctx context.Context, conn *sql.Conn, base fleet.Head, c fleet.Commit)
 	if err := writeLog(ctx, conn, c); err != nil {
 		return err
 	}
-	for _, ch := range c.Changes {
-		if err := apply(ctx, conn, c, ch); err != nil {
-			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)
-		}
-	}
-	return nil
+	return applyChanges(ctx, conn, c)
 }
 
 // writeLog adds a commit to the log.
@@ -163,8 +158,13 @@ func writeLog(ctx context.Context, conn *sql.Conn, c fleet.Commit) error {
 		int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID); err != nil {
 		return fmt.Errorf("adding commit %s to the log: %w", c.ID, err)
 	}
+	insert, err := conn.PrepareContext(ctx, `INSERT INTO changes (revision, seq, kind, id, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = insert.Close() }() // nothing depends on it
 	for seq, ch := range c.Changes {
-		if _, err := conn.ExecContext(ctx, `INSERT INTO changes (revision, seq, kind, id, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		if _, err := insert.ExecContext(ctx,
 			int64(c.Revision), seq, string(ch.Kind), ch.ID, ch.Action(), text(ch.Before), text(ch.After)); err != nil {
 			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)
 		}
@@ -172,33 +172,43 @@ func writeLog(ctx context.Context, conn *sql.Conn, c fleet.Commit) error {
 	return nil
 }
 
-// apply changes one document. The base was checked, so a document that is not as the change says is not a race: either
-// the store or the State it was computed from is wrong, and nothing may be built on that.
-func apply(ctx context.Context, conn *sql.Conn, c fleet.Commit, ch fleet.Change) error {
+// applyChanges changes the documents. The base was checked, so a document that is not as the change says is not a race:
+// either the store or the State it was computed from is wrong, and nothing may be built on that.
+func applyChanges(ctx context.Context, conn *sql.Conn, c fleet.Commit) error {
+	update, err := conn.PrepareContext(ctx, `UPDATE documents SET revision = ?, commit_id = ?, updated_at = ?, body = ?,
+		created_at = iif(?, ?, created_at) WHERE kind = ? AND id = ?`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = update.Close() }() // nothing depends on it
 	at := c.At.UnixMicro()
-	var err error
-	switch {
-	case ch.Before == nil:
-		err = affectOne(ctx, conn, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
-			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			string(ch.Kind), ch.ID, int64(c.Revision), c.ID.String(), at, at, string(ch.After))
-	case ch.After == nil:
-		err = affectOne(ctx, conn, `DELETE FROM documents WHERE kind = ? AND id = ?`, string(ch.Kind), ch.ID)
-	default:
-		err = affectOne(ctx, conn, `UPDATE documents SET revision = ?, commit_id = ?, updated_at = ?, body = ?,
-			created_at = iif(?, ?, created_at) WHERE kind = ? AND id = ?`,
-			int64(c.Revision), c.ID.String(), at, string(ch.After), ch.Action() == "create", at, string(ch.Kind), ch.ID)
+	for _, ch := range c.Changes {
+		var err error
+		switch {
+		case ch.Before == nil:
+			err = affectOne(conn.ExecContext(ctx, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
+				VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+				string(ch.Kind), ch.ID, int64(c.Revision), c.ID.String(), at, at, string(ch.After)))
+		case ch.After == nil:
+			err = affectOne(conn.ExecContext(ctx, `DELETE FROM documents WHERE kind = ? AND id = ?`, string(ch.Kind), ch.ID))
+		default:
+			err = affectOne(update.ExecContext(ctx, int64(c.Revision), c.ID.String(), at, string(ch.After),
+				ch.Action() == "create", at, string(ch.Kind), ch.ID))
+		}
+		if errors.Is(err, errNoRow) {
+			err = fmt.Errorf("%w: the stored document is not the one the commit changes", store.ErrCorrupt)
+		}
+		if err != nil {
+			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)
+		}
 	}
-	if errors.Is(err, errNoRow) {
-		return fmt.Errorf("%w: the stored document is not the one the commit changes", store.ErrCorrupt)
-	}
-	return err
+	return nil
 }
 
 var errNoRow = errors.New("no row was affected")
 
-func affectOne(ctx context.Context, conn *sql.Conn, query string, args ...any) error {
-	res, err := conn.ExecContext(ctx, query, args...)
+// affectOne takes the results of a statement that must change a row.
+func affectOne(res sql.Result, err error) error {
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"cmp"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// affected is one DNS name whose answers a commit may change: clusters poll by their name, so what matters is which
+// document answered it before and which does after.
+type affected struct {
+	id            string // of the cluster that answers after, or that answered before
+	before, after *Document
+	changed       map[Kind]map[string]bool // definitions that changed
+	retyped       bool                     // a component is deployed in another way
+}
+
+// affected are the names of clusters that change and, if all is set, those that only refer to a definition that does.
+// Without all they are still there when a component is deployed in another way: Flux removes something then.
+func (r Result) affected(all bool) []affected {
+	edited, names := map[string]bool{}, map[string]bool{}
+	changed := map[Kind]map[string]bool{}
+	for _, ch := range r.Commit.Changes {
+		if ch.Kind == KindCluster {
+			edited[ch.ID] = true
+			for _, s := range []*State{r.base, r.State} {
+				if doc := s.docs[KindCluster][ch.ID]; doc != nil {
+					names[doc.Cluster().ClusterDNS] = true
+				}
+			}
+			continue
+		}
+		if ch.Kind == KindToken {
+			continue
+		}
+		if changed[ch.Kind] == nil {
+			changed[ch.Kind] = map[string]bool{}
+		}
+		changed[ch.Kind][ch.ID] = true
+	}
+	retyped := false
+	for id := range changed[KindComponent] {
+		was, is := r.base.docs[KindComponent][id], r.State.docs[KindComponent][id]
+		retyped = retyped || was != nil && is != nil && was.Component().Type != is.Component().Type
+	}
+	out := []affected{}
+	for name := range names {
+		before, _ := r.base.ByDNS(name)
+		after, _ := r.State.ByDNS(name)
+		out = append(out, affected{cmp.Or(after, before).ID, before, after, changed, retyped})
+	}
+	if len(changed) > 0 && (all || retyped) {
+		for id, doc := range r.State.docs[KindCluster] {
+			if !edited[id] && refersTo(doc.Cluster(), changed) {
+				out = append(out, affected{id, doc, doc, changed, retyped})
+			}
+		}
+	}
+	return out
+}
+
+func compareNames(a, b *Document) int {
+	name := func(d *Document) string {
+		if d == nil {
+			return ""
+		}
+		return d.Cluster().ClusterDNS
+	}
+	return cmp.Compare(name(a), name(b))
+}
+
+func refersTo(c *api.Cluster, changed map[Kind]map[string]bool) bool {
+	for _, a := range assignments {
+		if a.hasAny(c, changed[a.kind]) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,130 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// clusterOperation is what an operation does to one cluster.
+func (b *Batch) clusterOperation(op api.Operation) (func(cluster string) (*Document, error), error) {
+	definition, verb := definitionOf(op)
+	if definition.kind != "" {
+		if definition.id == "" {
+			return nil, Invalid([]Problem{{Detail: definition.field + ": is required"}})
+		}
+		if verb == "assign" || verb == "set" {
+			if _, err := b.tx.Get(definition.kind, definition.id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	settings, err := settingsOf(op)
+	if err != nil {
+		return nil, err
+	}
+	switch verb {
+	case "assign":
+		return func(c string) (*Document, error) { return b.tx.Assign(c, definition.kind, definition.id, settings) }, nil
+	case "unassign":
+		return func(c string) (*Document, error) { return b.tx.Unassign(c, definition.kind, definition.id) }, nil
+	case "set":
+		return b.ifAssigned(op.ComponentID, func(c string) (*Document, error) {
+			return b.tx.Assign(c, KindComponent, op.ComponentID, settings)
+		}), nil
+	case "patch":
+		if op.Values == nil {
+			return nil, Invalid([]Problem{{Detail: "values: is required"}})
+		}
+		return b.ifAssigned(op.ComponentID, func(c string) (*Document, error) {
+			return b.tx.PatchValues(c, op.ComponentID, op.Values, PatchOptions{Manager: op.FieldManager, Force: op.Force})
+		}), nil
+	case "labels":
+		if op.Labels == nil {
+			return nil, Invalid([]Problem{{Detail: "labels: is required"}})
+		}
+		patch, err := json.Marshal(map[string]json.RawMessage{"labels": op.Labels})
+		if err != nil {
+			return nil, err
+		}
+		return func(c string) (*Document, error) { return b.tx.Patch(KindCluster, c, patch) }, nil
+	}
+	return nil, Invalid([]Problem{{Detail: fmt.Sprintf("op: %q is not an operation", op.Op)}})
+}
+
+// ifAssigned runs an edit only on clusters that have the component.
+func (b *Batch) ifAssigned(component string, edit func(string) (*Document, error)) func(string) (*Document, error) {
+	return func(cluster string) (*Document, error) {
+		doc, err := b.tx.Get(KindCluster, cluster)
+		if err != nil {
+			return nil, err
+		}
+		if !assignments[PlatformComponents].has(doc.Cluster(), component) {
+			return nil, errNotAssigned
+		}
+		return edit(cluster)
+	}
+}
+
+type definitionRef struct {
+	kind  Kind
+	id    string
+	field string
+}
+
+func definitionOf(op api.Operation) (definitionRef, string) {
+	component := definitionRef{KindComponent, op.ComponentID, "component_id"}
+	namespace := definitionRef{KindNamespace, op.NamespaceID, "namespace_id"}
+	binding := definitionRef{KindRoleBinding, op.RolebindingID, "rolebinding_id"}
+	switch op.Op {
+	case "assign_component":
+		return component, "assign"
+	case "set_component":
+		return component, "set"
+	case "unassign_component":
+		return component, "unassign"
+	case "patch_values":
+		return component, "patch"
+	case "assign_namespace":
+		return namespace, "assign"
+	case "unassign_namespace":
+		return namespace, "unassign"
+	case "assign_rolebinding":
+		return binding, "assign"
+	case "unassign_rolebinding":
+		return binding, "unassign"
+	case "set_labels":
+		return definitionRef{}, "labels"
+	}
+	return definitionRef{}, ""
+}
+
+// settingsOf is the settings of an assignment as PUT takes them: absent ones stay, null clears.
+func settingsOf(op api.Operation) ([]byte, error) {
+	settings := map[string]any{}
+	if op.Enabled != nil {
+		settings["enabled"] = *op.Enabled
+	}
+	for field, v := range map[string]interface {
+		IsSpecified() bool
+		IsNull() bool
+		Get() (string, error)
+	}{"oci_tag": op.OCITag, "component_path": op.ComponentPath, "component_version": op.ComponentVersion} {
+		switch {
+		case !v.IsSpecified():
+		case v.IsNull():
+			settings[field] = nil
+		default:
+			s, err := v.Get()
+			if err != nil {
+				return nil, err
+			}
+			settings[field] = s
+		}
+	}
+	if len(settings) == 0 {
+		return nil, nil
+	}
+	return canonical(settings)
+}
