@@ -27,6 +27,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
+	"github.com/flux-resourceset/flux-resourceset/store/postgres"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
@@ -43,9 +45,15 @@ func fleetOf(b *testing.B, clusters, components int) (http.Handler, *store.Repli
 	st, err := sqlite.Open(b.Context(), sqlite.Config{Path: path})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, st.Close()) })
+	return fleetIn(b, st, clusters, components)
+}
+
+// fleetIn is fleetOf in a store that is empty.
+func fleetIn(b *testing.B, st store.Store, clusters, components int) (http.Handler, *store.Replica) {
+	b.Helper()
 	replica := store.NewReplica(store.Config{Store: st, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(b, replica.Load(b.Context()))
-	_, err = replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error { return fillFleet(tx, clusters, components) })
+	_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error { return fillFleet(tx, clusters, components) })
 	require.NoError(b, err)
 	srv, err := server.New(server.Config{
 		Mode: server.ModeCRUD, Replica: replica, History: st, Tokens: server.Tokens{Read: benchToken, Write: "bench-write"},
@@ -321,7 +329,23 @@ func BenchmarkCatalogChange(b *testing.B) {
 
 // BenchmarkBatch: one operation on each of 10,000 clusters, in one commit.
 func BenchmarkBatch(b *testing.B) {
-	_, replica := fleetOf(b, 10_000, 30)
+	b.Run("sqlite", func(b *testing.B) {
+		_, replica := fleetOf(b, 10_000, 30)
+		benchmarkBatch(b, replica)
+	})
+	b.Run("postgres", func(b *testing.B) {
+		url := pgtest.URL(b)
+		require.NoError(b, postgres.Migrate(b.Context(), url))
+		st, err := postgres.Open(b.Context(), postgres.Config{URL: url})
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, st.Close()) })
+		_, replica := fleetIn(b, st, 10_000, 30)
+		benchmarkBatch(b, replica)
+	})
+}
+
+func benchmarkBatch(b *testing.B, replica *store.Replica) {
+	b.Helper()
 	n := 0
 	defer cpu(b)()
 	for b.Loop() {
