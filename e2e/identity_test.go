@@ -65,7 +65,8 @@ func TestPollTokens(t *testing.T) {
 	other.unchanged("revoked", before, space)
 }
 
-// Clusters poll with client certificates and no token at all. A certificate in another cluster's name, and one of
+// Clusters poll with client certificates and no token at all, a server that has the settings of the chart's read-only
+// pods. A certificate in another cluster's name, and one of
 // another authority, are refused and change nothing.
 func TestMutualTLS(t *testing.T) {
 	t.Parallel()
@@ -73,15 +74,14 @@ func TestMutualTLS(t *testing.T) {
 	c := prepare(t, "mutual", object{"namespaces": []object{{"id": "mutual-space"}}})
 	charted := prepare(t, "mutual-chart", object{"namespaces": []object{{"id": "chart-space"}}})
 	serverCA, clientCA := newAuthority(t), newAuthority(t)
-	dir := t.TempDir()
+	dir, clients := t.TempDir(), t.TempDir()
 	serverCA.issue(t, dir)
-	clientCA.write(t, filepath.Join(dir, "clients.crt"))
+	clientCA.write(t, filepath.Join(clients, "ca.crt"))
+	settings := c.podSettings(object{"existingSecret": "certificate", "clientCASecret": "clients"}, map[string]string{
+		"/tls": dir, "/client-ca": clients, "/last-good": t.TempDir(),
+	})
 	server := c.start(rig.ServerConfig{
-		Name: "server-mutual", Settings: map[string]string{
-			"API_MODE": "read-only", "DATABASE_URL": c.w.ReadDatabaseURL, "AUTH_TOKEN": "not-for-clusters",
-			"TLS_CERT_FILE": filepath.Join(dir, "tls.crt"), "TLS_KEY_FILE": filepath.Join(dir, "tls.key"),
-			"TLS_CLIENT_CA_FILE": filepath.Join(dir, "clients.crt"),
-		},
+		Name: "server-mutual", Settings: settings,
 		Client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: serverCA.pool}}},
 	})
 
@@ -145,4 +145,30 @@ func (c *cluster) token() string {
 		c.Fatalf("the Secret holds no token: %v", err)
 	}
 	return string(token)
+}
+
+// podSettings are the settings of the chart's read-only pods, with these values of its TLS, for a server of this fleet.
+func (c *cluster) podSettings(values object, mounts map[string]string) map[string]string {
+	c.Helper()
+	database := c.w.ReadDatabaseURL
+	sqlite := strings.HasPrefix(database, "sqlite:")
+	if sqlite {
+		// The chart has no read-only pods on SQLite, but this suite has.
+		database = "postgres://instead.example.com/fleet"
+	}
+	settings, err := c.w.PodSettings(c.Context(), "flux-api-readonly", object{
+		"auth": object{"readToken": "not-for-clusters", "writeToken": "not-for-clusters-either"},
+		"store": object{"backend": "postgres", "postgres": object{
+			"url": "postgres://not-for-this-pod.example.com/fleet", "read": object{"url": database},
+		}},
+		"tls": values,
+	}, mounts)
+	if err != nil {
+		c.Fatal(err)
+	}
+	settings["LISTEN_ADDR"] = "127.0.0.1:0"
+	if sqlite {
+		settings["STORE_BACKEND"], settings["DATABASE_URL"] = "sqlite", c.w.ReadDatabaseURL
+	}
+	return settings
 }

@@ -1,18 +1,13 @@
 package rig
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 )
 
 // Cluster is one of the fleet, as this control plane is to play it.
@@ -61,20 +56,11 @@ func (w *World) Join(ctx context.Context, c Cluster) error {
 // JoinChart installs chart flux-resourceset-cluster with these values, in a namespace that takes the place of
 // flux-system, as in Cluster.
 func (w *World) JoinChart(ctx context.Context, namespace string, values map[string]any) error {
-	text, err := yaml.Marshal(values)
+	manifests, err := w.helmTemplate(ctx, "flux-resourceset-cluster", values)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(w.root, "scripts", "tool"), "helm", "template", "cluster",
-		filepath.Join(w.root, "charts", "flux-resourceset-cluster"), "--namespace", systemNamespace, "--values", "-")
-	cmd.Stdin = bytes.NewReader(text)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	manifests, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("helm template: %w\n%s", err, stderr.String())
-	}
-	return w.install(ctx, namespace, string(manifests))
+	return w.install(ctx, namespace, manifests)
 }
 
 // install applies manifests with another namespace in place of flux-system, unless it is empty.
