@@ -336,6 +336,10 @@ func (c *cluster) reapplied() {
 func (c *cluster) failing(why string) {
 	c.Helper()
 	for _, name := range rig.Resources {
+		// Now, and not when the operator has waited for as long as it does after failures.
+		c.reconcile("ResourceSetInputProvider", name)
+	}
+	for _, name := range rig.Resources {
 		c.eventually("provider "+name+" fails", func(ctx context.Context) error {
 			provider, err := c.get(ctx, fluxAPI, "ResourceSetInputProvider", c.ns, name)
 			if err != nil {
