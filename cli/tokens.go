@@ -219,6 +219,9 @@ func (s *session) getTokenCommand() *cli.Command {
 
 // findToken finds a token by its id, or else by its name.
 func findToken(c *cli.Context, conn client, name string) (answer, error) {
+	if strings.HasPrefix(name, "frs_") { // it must not travel in an address
+		return answer{}, usageErrorf("that is the secret of a token, not its name: token list shows the fingerprints, and token get --help how to take one")
+	}
 	a, err := receive(conn.GetToken(c.Context, name, nil))
 	if err == nil || apiclient.ErrorCode(err) != "not_found" {
 		return a, err

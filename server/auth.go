@@ -91,12 +91,12 @@ func (s *Server) authenticate(c echo.Context, op *operation) error {
 	who, err := s.identify(c.Request(), st)
 	switch {
 	case errors.Is(err, errNobody):
-		return s.refused(c, who, err, unauthorized(op))
+		return s.refused(c, who, err, unauthorized(op, err))
 	case err != nil:
 		return err
 	case who.may(op, st, c.Param("cluster_dns")):
 	case who.static: // as the reference answers
-		return s.refused(c, who, nil, unauthorized(op))
+		return s.refused(c, who, nil, unauthorized(op, nil))
 	default:
 		return s.refused(c, who, nil, errForbidden)
 	}
@@ -108,11 +108,12 @@ func (s *Server) authenticate(c echo.Context, op *operation) error {
 
 // errNobody: the request does not say who sent it, or not in a way that is good here. The others say which.
 var (
-	errNobody    = errors.New("not authenticated")
-	errMissing   = fmt.Errorf("%w: there is no token", errNobody)
-	errMalformed = fmt.Errorf("%w: the Authorization header is not a bearer token", errNobody)
-	errUnknown   = fmt.Errorf("%w: the token is not known", errNobody)
-	errExpired   = fmt.Errorf("%w: the token has expired", errNobody)
+	errNobody      = errors.New("not authenticated")
+	errMissing     = fmt.Errorf("%w: there is no token", errNobody)
+	errMalformed   = fmt.Errorf("%w: the Authorization header is not a bearer token", errNobody)
+	errUnknown     = fmt.Errorf("%w: the token is not known", errNobody)
+	errExpired     = fmt.Errorf("%w: the token has expired", errNobody)
+	errUncertified = fmt.Errorf("%w: there is no client certificate", errNobody)
 )
 
 // tokenRoles are the roles of managed tokens. One that a newer version has added may do nothing here.
@@ -130,10 +131,14 @@ var errForbidden = &publicError{
 // allocates nor waits, since every poll passes here. st may be nil. errNobody when it is nobody known; with errExpired
 // the principal's actor says whose token it was.
 func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
+	certified := s.certified(r)
+	if s.cfg.RequireClientCert && !certified {
+		return principal{}, errUncertified
+	}
 	if token, ok := bearer(r); ok {
 		return s.holder(token, st)
 	}
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {
+	if certified && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {
 		return principal{role: rolePoll, actor: actorCertificate, names: r.TLS.PeerCertificates[0].DNSNames}, nil
 	}
 	if r.Header.Get(echo.HeaderAuthorization) != "" {
@@ -142,10 +147,19 @@ func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
 	return principal{}, errMissing
 }
 
-func unauthorized(op *operation) error {
+// certified tells whether the client presented a certificate of an authority that is trusted here.
+func (s *Server) certified(r *http.Request) bool {
+	return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && (s.cfg.TLS == nil || s.cfg.TLS.trusts(r.Context(), r.TLS))
+}
+
+// unauthorized is the answer to who is not known, or is known and needs another of the static tokens.
+func unauthorized(op *operation, why error) error {
 	detail := "a bearer token is required: send Authorization: Bearer, with the read token"
 	if op.needs >= roleWrite {
 		detail = "the write token is required: send Authorization: Bearer, with the write token"
+	}
+	if errors.Is(why, errUncertified) {
+		detail = "a client certificate is required here, beside the token"
 	}
 	return &publicError{
 		status: http.StatusUnauthorized, code: "unauthorized", detail: detail,

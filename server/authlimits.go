@@ -142,12 +142,13 @@ func (s *Server) logRefused(c echo.Context, who principal, why string, suppresse
 
 // Reasons of failures, as the metric and the log name them.
 const (
-	reasonMissing   = "missing"
-	reasonMalformed = "malformed"
-	reasonUnknown   = "unknown"
-	reasonExpired   = "expired"
-	reasonForbidden = "forbidden"
-	reasonThrottled = "throttled"
+	reasonMissing     = "missing"
+	reasonMalformed   = "malformed"
+	reasonUnknown     = "unknown"
+	reasonExpired     = "expired"
+	reasonUncertified = "no_certificate"
+	reasonForbidden   = "forbidden"
+	reasonThrottled   = "throttled"
 )
 
 func reasonOf(err error) string {
@@ -158,6 +159,8 @@ func reasonOf(err error) string {
 		return reasonMalformed
 	case errors.Is(err, errExpired):
 		return reasonExpired
+	case errors.Is(err, errUncertified):
+		return reasonUncertified
 	}
 	return reasonUnknown
 }

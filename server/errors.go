@@ -153,12 +153,13 @@ func (s *Server) handleError(err error, c echo.Context) {
 	if p.status == http.StatusMethodNotAllowed && h.Get(echo.HeaderAllow) == "" {
 		h.Set(echo.HeaderAllow, s.operations.allow(s.cfg.Mode, c.Path()))
 	}
+	detail := redact(p.detail)
 	body := api.Problem{
-		Type: "about:blank", Title: http.StatusText(p.status), Status: p.status, Detail: p.detail,
-		Instance: c.Request().URL.EscapedPath(), Error: p.code, Message: p.detail,
+		Type: "about:blank", Title: http.StatusText(p.status), Status: p.status, Detail: detail,
+		Instance: redact(c.Request().URL.EscapedPath()), Error: p.code, Message: detail,
 	}
 	for _, problem := range p.problems {
-		body.Errors = append(body.Errors, api.FieldProblem{Pointer: problem.Pointer, Detail: problem.Detail})
+		body.Errors = append(body.Errors, api.FieldProblem{Pointer: redact(problem.Pointer), Detail: redact(problem.Detail)})
 	}
 	h.Set(echo.HeaderContentType, "application/problem+json")
 	if c.Request().Method == http.MethodHead {

@@ -55,10 +55,10 @@ func newMetrics(s *Server) *metrics {
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "panics_total", Help: "Requests that ended in a panic."}),
 		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "auth_failures_total",
-			Help: "Requests that were not let through, by reason: missing, malformed, unknown, expired, forbidden, throttled.",
+			Help: "Requests that were not let through, by reason: missing, malformed, unknown, expired, no_certificate, forbidden, throttled.",
 		}, []string{"reason"}),
 	}
-	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonForbidden, reasonThrottled} {
+	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
 	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.authFailures, &fleetCollector{s},

@@ -20,7 +20,7 @@ func requestID(c echo.Context) string {
 	if id, ok := c.Get(requestIDKey).(string); ok {
 		return id
 	}
-	id := c.Request().Header.Get(echo.HeaderXRequestID)
+	id := redact(c.Request().Header.Get(echo.HeaderXRequestID))
 	if !plainID(id) {
 		id = uuid.NewString()
 	}
@@ -100,7 +100,7 @@ func (s *Server) logRequest(c echo.Context, poll bool, took time.Duration) {
 	}
 	s.cfg.Logger.LogAttrs(ctx, level, "request",
 		slog.String("request_id", requestID(c)), slog.String("method", c.Request().Method),
-		slog.String("path", c.Request().URL.Path), slog.Int("status", c.Response().Status),
+		slog.String("path", redact(c.Request().URL.Path)), slog.Int("status", c.Response().Status),
 		slog.Duration("took", took), slog.String("actor", actor(c)), slog.String("remote", c.Request().RemoteAddr),
-		slog.String("user_agent", c.Request().UserAgent()))
+		slog.String("user_agent", redact(c.Request().UserAgent())))
 }

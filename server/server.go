@@ -33,6 +33,11 @@ type Config struct {
 	// History reads the log; only mode crud needs it.
 	History History
 	Tokens  Tokens
+	// TLS is the server's, nil without. A client certificate is believed for as long as it says so.
+	TLS *TLS
+	// RequireClientCert makes a verified client certificate a condition for everything but the service endpoints: a
+	// token alone is not enough.
+	RequireClientCert bool
 	// Version and StoreName are shown at /version.
 	Version   string
 	StoreName string

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,21 +21,23 @@ type TLSFiles struct {
 	Cert, Key, ClientCA string
 }
 
-// certCheck is how often, at most, a handshake looks whether the files have changed.
+// certCheck is how often, at most, the files are looked at.
 const certCheck = time.Second
 
-// reloader keeps a TLS configuration in step with its files. A change that cannot be loaded is logged and the last
-// good configuration stays, so a half-written renewal never interrupts polls.
-type reloader struct {
+// TLS is a server's TLS identity, kept in step with its files. A change that cannot be loaded is logged and the last
+// good one stays, so a half-written renewal never interrupts polls. Connections that are open stay open.
+type TLS struct {
 	files  TLSFiles
 	logger *slog.Logger
 	now    func() time.Time
+	// authorities are the client CA's certificates, in DER.
+	authorities atomic.Pointer[map[string]bool]
+	next        atomic.Int64 // when the files are looked at again, in Unix nanoseconds
 
-	mu      sync.Mutex
-	checked time.Time
-	stamps  []fileStamp
-	config  *tls.Config
-	failed  string // why the files could not be loaded, once that was logged
+	mu     sync.Mutex
+	stamps []fileStamp
+	config *tls.Config
+	failed string // why the files could not be loaded, once that was logged
 }
 
 type fileStamp struct {
@@ -41,50 +45,81 @@ type fileStamp struct {
 	size     int64
 }
 
-// NewTLSConfig loads the files and returns a configuration that follows them when they change.
-func NewTLSConfig(files TLSFiles, logger *slog.Logger, now func() time.Time) (*tls.Config, error) {
-	r := &reloader{files: files, logger: logger, now: now}
-	if err := r.load(); err != nil {
+// NewTLS loads the files.
+func NewTLS(files TLSFiles, logger *slog.Logger, now func() time.Time) (*TLS, error) {
+	t := &TLS{files: files, logger: logger, now: now}
+	if err := t.load(); err != nil {
 		return nil, err
 	}
-	config := r.config.Clone()
-	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) { return r.current(hello.Context()), nil }
-	return config, nil
+	return t, nil
 }
 
-func (r *reloader) paths() []string {
-	paths := []string{r.files.Cert, r.files.Key}
-	if r.files.ClientCA != "" {
-		paths = append(paths, r.files.ClientCA)
+// Config is a configuration that follows the files: every handshake is made with what they held a second ago or later.
+func (t *TLS) Config() *tls.Config {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	config := t.config.Clone()
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) { return t.current(hello.Context()), nil }
+	return config
+}
+
+// trusts tells whether the client's certificate is still good: a connection may be older than a change of the client CA.
+func (t *TLS) trusts(ctx context.Context, state *tls.ConnectionState) bool {
+	now := t.now()
+	if now.UnixNano() >= t.next.Load() && t.mu.TryLock() { // who does not get it need not wait for who reads the files
+		t.follow(ctx, now)
+		t.mu.Unlock()
+	}
+	if now.After(state.PeerCertificates[0].NotAfter) {
+		return false
+	}
+	authorities := *t.authorities.Load()
+	for _, chain := range state.VerifiedChains {
+		if authorities[string(chain[len(chain)-1].Raw)] {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *TLS) paths() []string {
+	paths := []string{t.files.Cert, t.files.Key}
+	if t.files.ClientCA != "" {
+		paths = append(paths, t.files.ClientCA)
 	}
 	return paths
 }
 
-func (r *reloader) current(ctx context.Context) *tls.Config {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now := r.now(); now.Sub(r.checked) >= certCheck {
-		r.checked = now
-		if stamps, err := r.stat(); err == nil && slices.Equal(stamps, r.stamps) {
-			r.failed = "" // the files are again those in use
-			return r.config
-		}
-		err := r.load()
-		switch {
-		case err == nil:
-			r.failed = ""
-			r.logger.LogAttrs(ctx, slog.LevelInfo, "TLS files reloaded")
-		case err.Error() != r.failed: // else it was logged a second ago
-			r.failed = err.Error()
-			r.logger.LogAttrs(ctx, slog.LevelError, "the TLS files cannot be loaded; the certificate before stays in use", slog.Any("error", err))
-		}
+func (t *TLS) current(ctx context.Context) *tls.Config {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := t.now(); now.UnixNano() >= t.next.Load() {
+		t.follow(ctx, now)
 	}
-	return r.config
+	return t.config
 }
 
-func (r *reloader) stat() ([]fileStamp, error) {
+// follow loads the files if they have changed.
+func (t *TLS) follow(ctx context.Context, now time.Time) {
+	t.next.Store(now.Add(certCheck).UnixNano())
+	if stamps, err := t.stat(); err == nil && slices.Equal(stamps, t.stamps) {
+		t.failed = "" // the files are again those in use
+		return
+	}
+	err := t.load()
+	switch {
+	case err == nil:
+		t.failed = ""
+		t.logger.LogAttrs(ctx, slog.LevelInfo, "TLS files reloaded")
+	case err.Error() != t.failed: // else it was logged a second ago
+		t.failed = err.Error()
+		t.logger.LogAttrs(ctx, slog.LevelError, "the TLS files cannot be loaded; the certificate before stays in use", slog.Any("error", err))
+	}
+}
+
+func (t *TLS) stat() ([]fileStamp, error) {
 	var stamps []fileStamp
-	for _, path := range r.paths() {
+	for _, path := range t.paths() {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, err
@@ -94,27 +129,63 @@ func (r *reloader) stat() ([]fileStamp, error) {
 	return stamps, nil
 }
 
-func (r *reloader) load() error {
-	stamps, err := r.stat()
+func (t *TLS) load() error {
+	stamps, err := t.stat()
 	if err != nil {
 		return err
 	}
-	cert, err := tls.LoadX509KeyPair(r.files.Cert, r.files.Key)
+	cert, err := tls.LoadX509KeyPair(t.files.Cert, t.files.Key)
 	if err != nil {
 		return fmt.Errorf("certificate and key: %w", err)
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
-	if r.files.ClientCA != "" {
-		pem, err := os.ReadFile(r.files.ClientCA)
-		if err != nil {
+	config := &tls.Config{
+		Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"},
+		MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites,
+	}
+	authorities := map[string]bool{}
+	if t.files.ClientCA != "" {
+		if config.ClientCAs, err = readAuthorities(t.files.ClientCA, authorities); err != nil {
 			return err
 		}
-		config.ClientCAs = x509.NewCertPool()
-		if !config.ClientCAs.AppendCertsFromPEM(pem) {
-			return errors.New("the client CA file holds no certificate")
-		}
 		config.ClientAuth = tls.VerifyClientCertIfGiven
+		// Whoever resumes a session is not asked for a certificate: it would outlive a change of the CA.
+		config.SessionTicketsDisabled = true
 	}
-	r.config, r.stamps = config, stamps
+	t.config, t.stamps = config, stamps
+	t.authorities.Store(&authorities)
 	return nil
+}
+
+// cipherSuites are those of TLS 1.2 with forward secrecy and authenticated encryption. TLS 1.3 has no others.
+var cipherSuites = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
+// readAuthorities reads the certificates of a PEM file, also into known, by their DER.
+func readAuthorities(path string, known map[string]bool) (*x509.CertPool, error) {
+	rest, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("the client CA file: %w", err)
+		}
+		pool.AddCert(cert)
+		known[string(cert.Raw)] = true
+	}
+	if len(known) == 0 {
+		return nil, errors.New("the client CA file holds no certificate")
+	}
+	return pool, nil
 }

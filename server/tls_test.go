@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -91,18 +93,28 @@ type tlsWorld struct {
 	url   string
 }
 
-func setupTLS(t *testing.T, clientCA *authority) *tlsWorld {
+func setupTLS(t *testing.T, clientCA *authority, more ...func(*server.Config)) *tlsWorld {
 	t.Helper()
 	dir := t.TempDir()
-	tw := &tlsWorld{world: setup(t), ca: newAuthority(t, "server"), files: server.TLSFiles{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}}
+	tw := &tlsWorld{world: &world{t: t}, ca: newAuthority(t, "server"), files: server.TLSFiles{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}}
 	tw.install(1)
 	if clientCA != nil {
 		tw.files.ClientCA = filepath.Join(dir, "ca.crt")
-		require.NoError(t, os.WriteFile(tw.files.ClientCA, clientCA.pem(), 0o600))
+		tw.write(tw.files.ClientCA, clientCA.pem(), 1)
 	}
-	logger := slog.New(slog.NewJSONHandler(tw.logs, nil))
-	config, err := server.NewTLSConfig(tw.files, logger, tw.clock.Now)
-	require.NoError(t, err)
+	var identity *server.TLS
+	var logger *slog.Logger
+	tw.world = setupWith(t, options{configure: func(c *server.Config) {
+		var err error
+		logger = c.Logger
+		identity, err = server.NewTLS(tw.files, c.Logger, c.Now)
+		require.NoError(t, err)
+		c.TLS = identity
+		for _, configure := range more {
+			configure(c)
+		}
+	}})
+	config := identity.Config()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -179,7 +191,7 @@ func TestTLSReload(t *testing.T) {
 			}
 			status, _, err := tw.ask(demoPolls+"/namespaces", readToken)
 			if err != nil || status != 200 {
-				polled <- err
+				polled <- errors.Join(err, fmt.Errorf("a poll was answered %d", status))
 				return
 			}
 			polls.Add(1)
@@ -237,11 +249,11 @@ func TestTLSFilesAreChecked(t *testing.T) {
 		"no CA":           {Cert: good.Cert, Key: good.Key, ClientCA: filepath.Join(dir, "none")},
 		"a CA of nothing": {Cert: good.Cert, Key: good.Key, ClientCA: write("e", []byte("x"))},
 	} {
-		_, err := server.NewTLSConfig(files, slog.New(slog.DiscardHandler), time.Now)
+		_, err := server.NewTLS(files, slog.New(slog.DiscardHandler), time.Now)
 		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), "PRIVATE")
 	}
-	_, err := server.NewTLSConfig(good, slog.New(slog.DiscardHandler), time.Now)
+	_, err := server.NewTLS(good, slog.New(slog.DiscardHandler), time.Now)
 	require.NoError(t, err)
 }
 

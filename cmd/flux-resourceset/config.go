@@ -34,6 +34,7 @@ type config struct {
 	startTimeout time.Duration
 	stateDir     string
 	tls          server.TLSFiles
+	requireCert  bool
 }
 
 // configError is everything wrong with the configuration.
@@ -74,6 +75,7 @@ func flags() []cli.Flag {
 		text("tls-cert-file", "TLS_CERT_FILE", "", "PEM `FILE` with the server's certificate chain; reloaded when it changes"),
 		text("tls-key-file", "TLS_KEY_FILE", "", "PEM `FILE` with the certificate's key"),
 		text("tls-client-ca-file", "TLS_CLIENT_CA_FILE", "", "PEM `FILE` of CAs: a client certificate of theirs with a cluster's DNS name may poll for that cluster"),
+		text("require-client-cert", "REQUIRE_CLIENT_CERT", "false", "true or false: whether a token is only good over a connection with a client certificate; probes and the other service endpoints need none"),
 	}
 }
 
@@ -141,6 +143,12 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if (cfg.tls.Cert == "") != (cfg.tls.Key == "") {
 		problem("TLS_CERT_FILE and TLS_KEY_FILE belong together: set both or neither")
+	}
+	if cfg.requireCert, err = strconv.ParseBool(c.String("require-client-cert")); err != nil {
+		problem("REQUIRE_CLIENT_CERT is %q: it must be true or false", c.String("require-client-cert"))
+	}
+	if cfg.requireCert && cfg.tls.ClientCA == "" {
+		problem("REQUIRE_CLIENT_CERT needs TLS_CLIENT_CA_FILE: the CAs whose certificates are good")
 	}
 	if cfg.tls.ClientCA != "" && cfg.tls.Cert == "" {
 		problem("TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE")

@@ -37,6 +37,12 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	var identity *server.TLS
+	if cfg.tls.Cert != "" {
+		if identity, err = server.NewTLS(cfg.tls, logger, time.Now); err != nil {
+			return err
+		}
+	}
 	rules := fleet.Rules{Environments: cfg.environments, MaxRemovals: cfg.maxRemovals}
 	opener, err := newOpener(cfg, rules, logger)
 	if err != nil {
@@ -52,12 +58,12 @@ func serve(c *cli.Context) error {
 	}
 	srv, err := server.New(server.Config{
 		Mode: cfg.mode, Replica: replica, History: st, Tokens: cfg.tokens,
-		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger,
+		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	err = listen(ctx, cfg, srv, replica, logger)
+	err = listen(ctx, cfg, srv, identity, replica, logger)
 	return errors.Join(err, st.Close())
 }
 
@@ -100,13 +106,10 @@ func watchStart(ctx context.Context, replica *store.Replica, patience time.Durat
 	}
 }
 
-func listen(ctx context.Context, cfg config, srv *server.Server, replica *store.Replica, logger *slog.Logger) error {
+func listen(ctx context.Context, cfg config, srv *server.Server, identity *server.TLS, replica *store.Replica, logger *slog.Logger) error {
 	var tlsConfig *tls.Config
-	if cfg.tls.Cert != "" {
-		var err error
-		if tlsConfig, err = server.NewTLSConfig(cfg.tls, logger, time.Now); err != nil {
-			return err
-		}
+	if identity != nil {
+		tlsConfig = identity.Config()
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.listen)
 	if err != nil {
