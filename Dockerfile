@@ -15,7 +15,7 @@ ARG TARGETARCH
 ARG VERSION=dev
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build-cache \
     GOCACHE=/go/build-cache CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOTOOLCHAIN=local \
-    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/...
+    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/flux-resourceset ./cmd/flux-resourceset-cli
 
 # The final image's directories, in two trees because COPY gives each one owner. /data holds SQLite's file
 # when no volume is mounted there; OpenShift and others run an image under a uid of their own in group 0,

@@ -8,6 +8,13 @@ MAKEFLAGS += --no-print-directory
 VERSION = $(shell git describe --tags --always --dirty --match 'v*' 2>/dev/null || echo dev)
 IMAGE   = flux-resourceset:local
 
+# How long `make faults` injects faults on each store, and any further flags of cmd/faults.
+FAULTS_DURATION = 2m
+FAULTS          =
+
+# What is shipped; cmd/faults is not.
+PROGRAMS = ./cmd/flux-resourceset ./cmd/flux-resourceset-cli
+
 # Product modules. e2e has one of its own, so that a Kubernetes client stays out of the product's.
 MODULES = . $(patsubst %/go.mod,%,$(wildcard e2e/go.mod))
 
@@ -25,7 +32,7 @@ run: build ## start the server with the demo fleet on 127.0.0.1:8080
 .PHONY: build
 build: ## build the server and the CLI into bin/
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(PROGRAMS)
 
 .PHONY: dist
 dist: ## build release archives for every platform into dist/
@@ -67,6 +74,10 @@ race: ## run the tests under the race detector (needs a C compiler)
 .PHONY: bench
 bench: ## run the benchmarks, each with its baseline
 	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: faults
+faults: ## break things around real servers for minutes and check their promises: docs/reliability.md
+	go run ./cmd/faults -duration '$(FAULTS_DURATION)' $(FAULTS)
 
 .PHONY: e2e
 e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API server; on SQLite, then Postgres

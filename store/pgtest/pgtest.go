@@ -29,7 +29,7 @@ var shared = sync.OnceValues(func() (string, error) {
 		return given, nil
 	}
 	var err error
-	if forAll, err = newServer(); err != nil {
+	if forAll, err = Launch(""); err != nil {
 		return "", err
 	}
 	return forAll.URL("postgres"), nil

@@ -46,26 +46,28 @@ until rm -rf "$1" 2>/dev/null; do sleep 0.1; done`
 // NewServer starts a server with these settings (name=value) and ends it with the test.
 func NewServer(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s, err := newServer(settings...)
+	s, err := Launch("", settings...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.end)
+	t.Cleanup(s.End)
 	return s
 }
 
-func newServer(settings ...string) (*Server, error) {
-	s, err := prepare(settings)
+// Launch is NewServer for programs: whoever calls it calls End. The server's directory is made inside the one named
+// here, which its user must be allowed to write, or where the system keeps temporary ones.
+func Launch(in string, settings ...string) (*Server, error) {
+	s, err := prepare(in, settings)
 	if err != nil {
 		return nil, err
 	}
 	initdb := s.command("initdb", "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 	if out, err := initdb.CombinedOutput(); err != nil {
-		s.end()
+		s.End()
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	if err := s.tryStart(); err != nil {
-		s.end()
+		s.End()
 		return nil, err
 	}
 	return s, nil
@@ -74,11 +76,11 @@ func newServer(settings ...string) (*Server, error) {
 // Standby starts a server that follows this one, and ends it with the test.
 func (s *Server) Standby(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	standby, err := prepare(settings)
+	standby, err := prepare("", settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(standby.end)
+	t.Cleanup(standby.End)
 	copying := standby.command("pg_basebackup", "--host="+s.dir, "--username=postgres", "--pgdata="+standby.data(),
 		"--write-recovery-conf", "--checkpoint=fast", "--no-sync")
 	if out, err := copying.CombinedOutput(); err != nil {
@@ -110,7 +112,19 @@ func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") 
 // Kill ends the server's first process with SIGKILL, as a crash would. The others notice by themselves.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
-	s.signal(syscall.SIGKILL)
+	s.Stop(syscall.SIGKILL)
+}
+
+// Stop ends the server's first process by a signal, if it runs: SIGINT cuts every connection and shuts down in order,
+// SIGKILL is a crash.
+func (s *Server) Stop(by syscall.Signal) {
+	if s.postgres == nil {
+		return
+	}
+	_ = s.postgres.Process.Signal(by) // it may have ended by itself
+	<-s.ended
+	s.postgres = nil
+	s.keep(0)
 }
 
 // Start starts a server again that was killed, and returns when it has recovered. The old server's processes may take a
@@ -119,9 +133,18 @@ func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for err := s.tryStart(); err != nil; err = s.tryStart() {
-		if ctx.Err() != nil {
-			t.Fatal(err)
+	if err := s.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart is Start for programs. It tries until ctx ends.
+func (s *Server) Restart(ctx context.Context) error {
+	s.Stop(syscall.SIGQUIT)
+	for {
+		err := s.tryStart()
+		if err == nil || ctx.Err() != nil {
+			return err
 		}
 		pause(ctx)
 	}
@@ -129,22 +152,11 @@ func (s *Server) Start(t testing.TB) {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// end stops the server for good.
-func (s *Server) end() {
-	s.signal(syscall.SIGQUIT)
+// End stops the server for good and removes what it kept.
+func (s *Server) End() {
+	s.Stop(syscall.SIGQUIT)
 	_ = s.pipe.Close()
 	_ = s.keeper.Wait() // it has removed the directory
-}
-
-// signal ends the server by a signal, if it runs.
-func (s *Server) signal(sig syscall.Signal) {
-	if s.postgres == nil {
-		return
-	}
-	_ = s.postgres.Process.Signal(sig) // it may have ended by itself
-	<-s.ended
-	s.postgres = nil
-	s.keep(0)
 }
 
 // keep tells the keeper which process to end. When the keeper is gone, so is the directory.
@@ -191,7 +203,7 @@ func (s *Server) answers(ctx context.Context) error {
 			pause(ctx)
 			continue
 		}
-		s.signal(syscall.SIGQUIT)
+		s.Stop(syscall.SIGQUIT)
 		log, _ := os.ReadFile(filepath.Join(s.dir, "log")) // without it the first error has to do
 		return fmt.Errorf("the server did not start: %w: %s", err, log)
 	}
@@ -207,14 +219,14 @@ func pause(ctx context.Context) {
 }
 
 // prepare finds the server's programs and makes a directory for one.
-func prepare(settings []string) (*Server, error) {
+func prepare(in string, settings []string) (*Server, error) {
 	s := &Server{settings: settings}
 	if s.bin = programs(); s.bin == "" {
 		return nil, errors.New("these tests need PostgreSQL: install its server programs (apt-get install postgresql, " +
 			"brew install postgresql, or any package with initdb), or set TEST_DATABASE_URL to a server on which databases can be created")
 	}
 	var err error
-	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil {
+	if s.dir, err = os.MkdirTemp(in, "pgtest"); err != nil {
 		return nil, err
 	}
 	if len(s.Socket()) > 100 { // the system's limit for the path of a socket is just above

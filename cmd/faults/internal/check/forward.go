@@ -1,0 +1,74 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+)
+
+// seen is an answer that stated a revision.
+type seen struct {
+	from, to, revision int64
+	what               string
+}
+
+type incarnation struct {
+	process string
+	n       int
+}
+
+// forward: an answer never states an older revision than one that had ended before it was asked for, at the same
+// process. And a process that starts again knows what any process had acknowledged or served before it started, since
+// it starts from the store.
+func (j *judge) forward() {
+	all := map[incarnation][]seen{}
+	for i := range j.h.Polls {
+		if p := &j.h.Polls[i]; p.Revision >= 0 && (p.Status == 200 || p.Status == 304) {
+			key := incarnation{p.Process, p.Incarnation}
+			all[key] = append(all[key], seen{p.From, p.To, p.Revision, j.describe(p)})
+		}
+	}
+	for _, w := range j.h.Writes {
+		if w.Acknowledged() {
+			key := incarnation{w.Process, w.Incarnation}
+			all[key] = append(all[key], seen{w.From, w.To, w.Revision, describe(w)})
+		}
+	}
+	started := map[incarnation]int64{}
+	for _, s := range j.h.Starts {
+		started[incarnation{s.Process, s.Incarnation}] = s.At
+	}
+	var everything []seen
+	for _, answers := range all {
+		everything = append(everything, answers...)
+	}
+	slices.SortFunc(everything, func(a, b seen) int { return cmp.Compare(a.to, b.to) })
+	for key, answers := range all {
+		floor := seen{revision: -1}
+		for _, s := range everything {
+			if s.to >= started[key] {
+				break
+			}
+			if s.revision > floor.revision {
+				floor = s
+			}
+		}
+		j.monotonic(answers, floor)
+	}
+}
+
+func (j *judge) monotonic(answers []seen, highest seen) {
+	byEnd := slices.Clone(answers)
+	slices.SortFunc(byEnd, func(a, b seen) int { return cmp.Compare(a.to, b.to) })
+	slices.SortFunc(answers, func(a, b seen) int { return cmp.Compare(a.from, b.from) })
+	ended := 0
+	for _, s := range answers {
+		for ; byEnd[ended].to < s.from; ended++ {
+			if byEnd[ended].revision > highest.revision {
+				highest = byEnd[ended]
+			}
+		}
+		if s.revision < highest.revision {
+			j.wrong(Forward, "%s states revision %d, after %s had stated %d", s.what, s.revision, highest.what, highest.revision)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package drill
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/history"
+	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/rig"
+)
+
+// poller asks one process for what clusters should run, as their Flux Operators do.
+type poller struct {
+	drill   *Drill
+	process *rig.Process
+	client  *client
+	rng     *rand.Rand
+	pace    time.Duration
+	known   map[int]string // endpoint -> the newest ETag
+}
+
+func (p *poller) run(ctx context.Context) {
+	for rest(ctx, time.Duration(p.rng.Int64N(int64(2*p.pace)+1))) {
+		r := p.process.Running()
+		if r == nil {
+			if !rest(ctx, 5*time.Millisecond) {
+				return
+			}
+			continue
+		}
+		e := p.rng.IntN(len(p.drill.endpoints))
+		known := ""
+		if p.rng.IntN(3) == 0 {
+			known = p.known[e]
+		}
+		// A poll that is under way when time is up is waited for: it would be no answer, and none is missed.
+		got := p.drill.poll(context.WithoutCancel(ctx), p.client, pollOf{p.process.Name, r, e, known, 0})
+		if got.Status == http.StatusOK {
+			p.known[e] = got.ETag
+		}
+		if got.Status == 0 {
+			_ = rest(ctx, 20*time.Millisecond)
+		}
+	}
+}
+
+// pollOf is one poll to make.
+type pollOf struct {
+	process  string
+	running  *rig.Running
+	endpoint int
+	known    string
+	newest   int64 // not before this revision; 0: whatever is there
+}
+
+// poll makes one poll and records it.
+func (d *Drill) poll(ctx context.Context, c *client, o pollOf) history.Poll {
+	e := d.endpoints[o.endpoint]
+	var headers []string
+	if o.known != "" {
+		headers = append(headers, "If-None-Match", o.known)
+	}
+	if o.newest > 0 {
+		headers = append(headers, "X-Fleet-Min-Revision", strconv.FormatInt(o.newest, 10))
+	}
+	p := history.Poll{
+		Process: o.process, Incarnation: o.running.Incarnation, Endpoint: o.endpoint, Known: o.known,
+		From: d.rec.Now(), Last: o.newest > 0,
+	}
+	a := c.send(ctx, o.running.Base, http.MethodGet, "/api/v2/flux/clusters/"+e.DNS+"/"+e.Resource.String(), nil, headers...)
+	p.To, p.Status, p.Revision, p.ETag = d.rec.Now(), a.status, a.revision, a.etag
+	if a.status == http.StatusOK {
+		sum := sha256.Sum256(a.body)
+		p.Sum = hex.EncodeToString(sum[:12])
+		p.Inputs, p.Mixed = look(e.Resource, a.body)
+		if p.Inputs < 1 || p.Mixed != "" || `"`+p.Sum+`"` != p.ETag {
+			p.Body = string(a.body)
+		}
+	}
+	d.rec.Poll(p)
+	return p
+}

@@ -1,0 +1,98 @@
+// Package rig is what the fault harness works with: the real server as processes that can be killed and stopped, real
+// databases that can be killed, filled and damaged, and the network between them.
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Replace is a piece of the server's source that a build has otherwise. The tree itself stays as it is.
+type Replace struct {
+	File     string // in the source tree
+	Old, New string
+}
+
+// Build builds the server of the source tree into dir and returns the program.
+func Build(ctx context.Context, source, dir string, replace ...Replace) (string, error) {
+	out := filepath.Join(dir, "flux-resourceset")
+	args := []string{"build", "-o", out}
+	if len(replace) > 0 {
+		overlay, err := writeOverlay(source, dir, replace)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/flux-resourceset")...) //nolint:gosec // our own arguments
+	cmd.Dir = source
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the server: %w: %s", err, said)
+	}
+	return out, nil
+}
+
+// Apply returns the changed files of the source tree, by their absolute paths. A piece that is not there exactly once is
+// an error: the source has moved on and the change would not do what it says.
+func Apply(source string, replace []Replace) (map[string]string, error) {
+	files := map[string]string{}
+	for _, r := range replace {
+		path, err := filepath.Abs(filepath.Join(source, r.File))
+		if err != nil {
+			return nil, err
+		}
+		text, ok := files[path]
+		if !ok {
+			body, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			text = string(body)
+		}
+		if n := strings.Count(text, r.Old); n != 1 {
+			return nil, fmt.Errorf("%s has this %d times, and one is needed:\n%s", r.File, n, r.Old)
+		}
+		files[path] = strings.Replace(text, r.Old, r.New, 1)
+	}
+	return files, nil
+}
+
+// writeOverlay writes the file that -overlay of go build takes.
+func writeOverlay(source, dir string, replace []Replace) (string, error) {
+	files, err := Apply(source, replace)
+	if err != nil {
+		return "", err
+	}
+	var overlay struct{ Replace map[string]string }
+	overlay.Replace = map[string]string{}
+	for path, text := range files {
+		to := filepath.Join(dir, fmt.Sprintf("%d-%s", len(overlay.Replace), filepath.Base(path)))
+		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		overlay.Replace[path] = to
+	}
+	body, err := json.Marshal(overlay)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, body, 0o600)
+}
+
+// Revision names the source tree's commit, for reports.
+func Revision(ctx context.Context, source string) string {
+	cmd := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty")
+	cmd.Dir = source
+	said, err := cmd.Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(said))
+}

@@ -1,0 +1,224 @@
+package rig
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
+	"github.com/flux-resourceset/flux-resourceset/store/postgres"
+	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
+)
+
+// Stores that a run can be made on.
+const (
+	StoreSQLite   = "sqlite"
+	StorePostgres = "postgres"
+)
+
+// Database is a real one, for one run.
+type Database interface {
+	// URL is where the process of this name finds it.
+	URL(process string) string
+	// Open opens it for the harness, which only reads. Nothing stands between the two.
+	Open(ctx context.Context) (store.Store, error)
+	// Version is the database's own.
+	Version(ctx context.Context) string
+	// Volume is the file system it is on; nil when that cannot be filled here.
+	Volume() *Volume
+	Close(ctx context.Context) error
+}
+
+// Postgres is a server of the run's own, reached by each process through a proxy of its own.
+type Postgres struct {
+	Server  *pgtest.Server
+	Proxies map[string]*Proxy
+	volume  *Volume
+}
+
+var _ Database = (*Postgres)(nil)
+
+const database = "fleet"
+
+// NewPostgres starts a server for the processes of these names, on the volume when there is one.
+func NewPostgres(ctx context.Context, volume *Volume, processes []string) (_ *Postgres, err error) {
+	in := ""
+	if volume != nil {
+		in = volume.Dir
+	}
+	p := &Postgres{Proxies: map[string]*Proxy{}, volume: volume}
+	// A small log is written around often, which is when a full disk is noticed.
+	if p.Server, err = pgtest.Launch(in, "max_wal_size=64MB", "min_wal_size=32MB"); err != nil {
+		return nil, err
+	}
+	if err := p.Exec(ctx, "postgres", "CREATE DATABASE "+database); err != nil {
+		p.Server.End()
+		return nil, err
+	}
+	for _, name := range processes {
+		if p.Proxies[name], err = NewProxy(ctx, "unix", p.Server.Socket()); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Exec runs statements, each in a transaction of its own.
+func (p *Postgres) Exec(ctx context.Context, db string, statements ...string) error {
+	conn, err := p.Connect(ctx, db)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for _, s := range statements {
+		if _, err := conn.Exec(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// Connect opens a connection for the harness.
+func (p *Postgres) Connect(ctx context.Context, db string) (*pgx.Conn, error) {
+	return pgx.Connect(ctx, p.Server.URL(db))
+}
+
+// Database is the name of the one the processes use.
+func (p *Postgres) Database() string { return database }
+
+// URL implements Database.
+func (p *Postgres) URL(process string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: p.Proxies[process].Address(), Path: "/" + database, RawQuery: "sslmode=disable"}
+	return u.String()
+}
+
+// Open implements Database.
+func (p *Postgres) Open(ctx context.Context) (store.Store, error) {
+	return postgres.Open(ctx, postgres.Config{URL: p.Server.URL(database), ReadOnly: true})
+}
+
+// Version implements Database.
+func (p *Postgres) Version(ctx context.Context) string {
+	conn, err := p.Connect(ctx, database)
+	if err != nil {
+		return "unknown"
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	return "PostgreSQL " + conn.PgConn().ParameterStatus("server_version")
+}
+
+// Volume implements Database.
+func (p *Postgres) Volume() *Volume { return p.volume }
+
+// Close implements Database.
+func (p *Postgres) Close(context.Context) error {
+	for _, proxy := range p.Proxies {
+		proxy.Close()
+	}
+	p.Server.End()
+	return nil
+}
+
+// KillBackend ends one of the server's processes that work for ours by SIGKILL, and returns its id; 0 when there is none.
+// The server takes that for damage to its shared memory and cuts everybody off to recover.
+func (p *Postgres) KillBackend(ctx context.Context) (int, error) {
+	conn, err := p.Connect(ctx, database)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var pid int
+	err = conn.QueryRow(ctx, `SELECT coalesce((SELECT pid FROM pg_stat_activity
+		WHERE application_name = 'flux-resourceset' ORDER BY random() LIMIT 1), 0)`).Scan(&pid)
+	if err != nil || pid == 0 {
+		return 0, err
+	}
+	return pid, syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// Revive brings the server back, whatever state it is in.
+func (p *Postgres) Revive(ctx context.Context) error {
+	soon, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	for soon.Err() == nil {
+		if conn, err := p.Connect(soon, "postgres"); err == nil {
+			return conn.Close(ctx)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return p.Server.Restart(ctx)
+}
+
+// SQLite is one file.
+type SQLite struct {
+	Path   string
+	dir    string
+	volume *Volume
+}
+
+var _ Database = (*SQLite)(nil)
+
+// NewSQLite names a file in a new directory, on the volume when there is one.
+func NewSQLite(volume *Volume) (*SQLite, error) {
+	in := ""
+	if volume != nil {
+		in = volume.Dir
+	}
+	dir, err := os.MkdirTemp(in, "faults")
+	if err != nil {
+		return nil, err
+	}
+	return &SQLite{Path: filepath.Join(dir, "fleet.db"), dir: dir, volume: volume}, nil
+}
+
+// URL implements Database.
+func (s *SQLite) URL(string) string { return "sqlite://" + s.Path + "?mode=rwc" }
+
+// Open implements Database.
+func (s *SQLite) Open(ctx context.Context) (store.Store, error) {
+	return sqlite.Open(ctx, sqlite.Config{Path: s.Path, ReadOnly: true})
+}
+
+// Version implements Database.
+func (s *SQLite) Version(context.Context) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range info.Deps {
+		if m.Path == "modernc.org/sqlite" {
+			return m.Path + " " + m.Version
+		}
+	}
+	return "unknown"
+}
+
+// Volume implements Database.
+func (s *SQLite) Volume() *Volume { return s.volume }
+
+// Close implements Database.
+func (s *SQLite) Close(context.Context) error { return os.RemoveAll(s.dir) }
+
+// With gives f a connection to the file, as another program on the machine has it.
+func (s *SQLite) With(ctx context.Context, f func(*sql.Conn) error) error {
+	db, err := sql.Open("sqlite", "file:"+s.Path+"?_pragma=busy_timeout(30000)")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	return f(conn)
+}

@@ -1,0 +1,60 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Volume is a file system of its own that can be made full: a tmpfs, which only an administrator of Linux can mount.
+type Volume struct{ Dir string }
+
+// roomy is how much a volume may hold when it is not full. Nothing is set aside for it.
+const roomy = "4g"
+
+// MountVolume mounts one on dir. The error says why that is not possible here.
+func MountVolume(ctx context.Context, dir string) (*Volume, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the database runs as another user
+		return nil, err
+	}
+	if err := run(ctx, "mount", "-t", "tmpfs", "-o", "mode=1777,size="+roomy, "tmpfs", dir); err != nil {
+		return nil, err
+	}
+	return &Volume{dir}, nil
+}
+
+// Fill leaves no room to speak of. What is written meanwhile can make a size too small that was right a moment ago:
+// then it is tried again with the next one.
+func (v *Volume) Fill(ctx context.Context) (err error) {
+	for range 100 {
+		var fs syscall.Statfs_t
+		if err := syscall.Statfs(v.Dir, &fs); err != nil {
+			return err
+		}
+		used := (fs.Blocks - fs.Bfree) * uint64(fs.Bsize)
+		if err = run(ctx, "mount", "-o", fmt.Sprintf("remount,size=%d", used+slack), v.Dir); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// slack is little enough to be used up by a few commits.
+const slack = 32 << 10
+
+// Free makes room again.
+func (v *Volume) Free(ctx context.Context) error {
+	return run(ctx, "mount", "-o", "remount,size="+roomy, v.Dir)
+}
+
+// Unmount ends the volume with all it holds.
+func (v *Volume) Unmount(ctx context.Context) error { return run(ctx, "umount", v.Dir) }
+
+func run(ctx context.Context, program string, args ...string) error {
+	if said, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil { //nolint:gosec // our own arguments
+		return fmt.Errorf("%s: %w: %s", program, err, said)
+	}
+	return nil
+}
