@@ -42,7 +42,7 @@ func (w *World) PodSettings(ctx context.Context, deployment string, values map[s
 	}
 	var found *appsv1.Deployment
 	secrets := map[string]map[string]string{}
-	for _, document := range strings.Split(text, "\n---\n") {
+	for document := range strings.SplitSeq(text, "\n---\n") {
 		var object struct {
 			Kind     string
 			Metadata struct{ Name string }

@@ -148,6 +148,9 @@ spec:
 {{- if $v.tls.clientCASecret }}
 - {name: TLS_CLIENT_CA_FILE, value: /client-ca/ca.crt}
 {{- end }}
+{{- if $v.tls.requireClientCert }}
+- {name: REQUIRE_CLIENT_CERT, value: "true"}
+{{- end }}
 {{- with $v.config.extraEnv }}
 {{ toYaml . }}
 {{- end }}

@@ -47,6 +47,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and .Values.auth.existingSecret (or .Values.auth.readToken .Values.auth.writeToken) }}{{ $problems = append $problems "auth.existingSecret excludes auth.readToken and auth.writeToken" }}{{ end }}
 {{- if and .Values.seed.existingConfigMap .Values.seed.data }}{{ $problems = append $problems "seed.existingConfigMap and seed.data exclude each other" }}{{ end }}
 {{- if and .Values.tls.clientCASecret (not .Values.tls.existingSecret) }}{{ $problems = append $problems "tls.clientCASecret needs tls.existingSecret: client certificates need HTTPS" }}{{ end }}
+{{- if and .Values.tls.requireClientCert (not .Values.tls.clientCASecret) }}{{ $problems = append $problems "tls.requireClientCert needs tls.clientCASecret: the CA whose certificates are good" }}{{ end }}
 {{- range $part := list "crud" "readonly" }}
 {{- $values := index $.Values $part }}
 {{- if and $values.ingress.enabled (not $values.ingress.host) }}{{ $problems = append $problems (printf "%s.ingress.host is required" $part) }}{{ end }}
