@@ -77,7 +77,7 @@ func TestMutualTLS(t *testing.T) {
 	dir, clients := t.TempDir(), t.TempDir()
 	serverCA.issue(t, dir)
 	clientCA.write(t, filepath.Join(clients, "ca.crt"))
-	settings := c.podSettings(object{"existingSecret": "certificate", "clientCASecret": "clients"}, map[string]string{
+	settings := c.podSettings(object{"existingSecret": "certificate", "clientCASecret": "clients", "requireClientCert": true}, map[string]string{
 		"/tls": dir, "/client-ca": clients, "/last-good": t.TempDir(),
 	})
 	server := c.start(rig.ServerConfig{
@@ -111,6 +111,12 @@ func TestMutualTLS(t *testing.T) {
 			t.Errorf("cluster %s has a token beside its certificate", joined.id)
 		}
 	}
+	// Certificates are required: a good token alone is good for nothing.
+	without := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: serverCA.pool}}}
+	if status := c.poll(without, server.URL, settings["AUTH_TOKEN"]); status != http.StatusUnauthorized {
+		t.Errorf("the read token without a certificate is answered with %d", status)
+	}
+
 	namespace := c.exists("v1", "Namespace", "", "mutual-space")
 	charted.exists("v1", "Namespace", "", "chart-space")
 	before := c.revisions(namespace)
@@ -134,6 +140,22 @@ func TestMutualTLS(t *testing.T) {
 
 	c.cli("cluster", "delete", c.id, "--yes")
 	c.gone("v1", "Namespace", "", "mutual-space")
+}
+
+// poll asks a server for the cluster's namespaces and answers the status.
+func (c *cluster) poll(from *http.Client, server, token string) int {
+	c.Helper()
+	req, err := http.NewRequestWithContext(c.Context(), http.MethodGet, server+"/api/v2/flux/clusters/"+c.dns+"/namespaces", http.NoBody)
+	if err != nil {
+		c.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := from.Do(req)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
 }
 
 // token is the one that the cluster polls with.
