@@ -23,7 +23,7 @@ help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The cases that run again on Postgres, with two read-only servers; all of them with E2E_POSTGRES=. (another minute).
-E2E_POSTGRES = ^(TestDemoFleet|TestOverrides|TestCommandLine|TestDecommission)
+E2E_POSTGRES = ^(TestDemoFleet|TestOverrides|TestCommandLine|TestDecommission|TestPollTokens|TestMutualTLS)
 
 .PHONY: run
 run: build ## start the server with the demo fleet on 127.0.0.1:8080
