@@ -40,9 +40,25 @@ const (
 	roleAdmin             // tokens as well
 )
 
+// means is how a principal was known, for the metric: whoever moves clients from one to another wants to see it.
+type means uint8
+
+const (
+	byRead means = iota
+	byReadPrevious
+	byWrite
+	byWritePrevious
+	byToken
+	byCertificate
+	meansCount
+)
+
+var meansNames = [meansCount]string{"static-read", "static-read-previous", "static-write", "static-write-previous", "token", "certificate"}
+
 // principal is who sent a request. The zero value is nobody.
 type principal struct {
 	role    role
+	by      means
 	actor   string   // as the log names it
 	static  bool     // a token of the configuration
 	cluster string   // of a poll token: the id of the cluster it may poll for
@@ -131,6 +147,14 @@ var errForbidden = &publicError{
 // allocates nor waits, since every poll passes here. st may be nil. errNobody when it is nobody known; with errExpired
 // the principal's actor says whose token it was.
 func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
+	who, err := s.find(r, st)
+	if err == nil {
+		s.metrics.identified[who.by].Inc()
+	}
+	return who, err
+}
+
+func (s *Server) find(r *http.Request, st *fleet.State) (principal, error) {
 	certified := s.certified(r)
 	if s.cfg.RequireClientCert && !certified {
 		return principal{}, errUncertified
@@ -139,7 +163,7 @@ func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
 		return s.holder(token, st)
 	}
 	if certified && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {
-		return principal{role: rolePoll, actor: actorCertificate, names: r.TLS.PeerCertificates[0].DNSNames}, nil
+		return principal{role: rolePoll, by: byCertificate, actor: actorCertificate, names: r.TLS.PeerCertificates[0].DNSNames}, nil
 	}
 	if r.Header.Get(echo.HeaderAuthorization) != "" {
 		return principal{}, errMalformed
@@ -180,13 +204,19 @@ type credential struct {
 
 // credentials are the tokens that are set. The write token comes last: where both are the same, it counts.
 func (t Tokens) credentials() []credential {
-	read := principal{role: roleRead, actor: actorRead, static: true}
-	write := principal{role: roleAdmin, actor: actorWrite, static: true}
+	static := func(r role, actor string, by means) principal {
+		return principal{role: r, by: by, actor: actor, static: true}
+	}
 	var out []credential
 	for _, known := range []struct {
 		token  string
 		holder principal
-	}{{t.ReadPrevious, read}, {t.Read, read}, {t.WritePrevious, write}, {t.Write, write}} {
+	}{
+		{t.ReadPrevious, static(roleRead, actorRead, byReadPrevious)},
+		{t.Read, static(roleRead, actorRead, byRead)},
+		{t.WritePrevious, static(roleAdmin, actorWrite, byWritePrevious)},
+		{t.Write, static(roleAdmin, actorWrite, byWrite)},
+	} {
 		if known.token != "" {
 			out = append(out, credential{sha256.Sum256([]byte(known.token)), known.holder})
 		}
@@ -220,5 +250,5 @@ func (s *Server) holder(token string, st *fleet.State) (who principal, err error
 	case h.Expired(s.cfg.Now()):
 		return principal{actor: h.Actor}, errExpired
 	}
-	return principal{role: tokenRoles[h.Role], actor: h.Actor, cluster: h.ClusterID}, nil
+	return principal{role: tokenRoles[h.Role], by: byToken, actor: h.Actor, cluster: h.ClusterID}, nil
 }

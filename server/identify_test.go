@@ -24,7 +24,8 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 		{Kind: fleet.KindToken, ID: "t", Body: fmt.Appendf(nil, `{"id":"t","name":"n","role":"poll","cluster_id":"a","expires_at":"2027-01-01T00:00:00Z","secrets":[{"sha256":"%x"}]}`, sha256.Sum256([]byte(secret)))},
 	})
 	require.NoError(t, err)
-	s := &Server{cfg: Config{Now: func() time.Time { return at }}, credentials: Tokens{Read: "read", ReadPrevious: "before", Write: "write"}.credentials()}
+	s, err := New(Config{Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", ReadPrevious: "before", Write: "write"}})
+	require.NoError(t, err)
 	cluster, _ := st.ByDNS("a.example.com")
 	certificate := &tls.ConnectionState{
 		VerifiedChains: [][]*x509.Certificate{{}}, PeerCertificates: []*x509.Certificate{{DNSNames: []string{"a.example.com"}}},

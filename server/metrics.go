@@ -23,6 +23,7 @@ type metrics struct {
 	panics     prometheus.Counter
 
 	authFailures *prometheus.CounterVec
+	identified   [meansCount]prometheus.Counter
 	series       sync.Map // seriesKey -> *series: what the vectors give for it, looked up once
 	lastPoll     sync.Map // cluster id -> *atomic.Int64, Unix milliseconds
 }
@@ -58,6 +59,14 @@ func newMetrics(s *Server) *metrics {
 			Help: "Requests that were not let through, by reason: missing, malformed, unknown, expired, no_certificate, forbidden, throttled.",
 		}, []string{"reason"}),
 	}
+	identified := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Name: "authenticated_requests_total",
+		Help: "Requests of somebody known, by what they were known by: a static token, a managed one, a client certificate.",
+	}, []string{"credential"})
+	for by, name := range meansNames {
+		m.identified[by] = identified.WithLabelValues(name)
+	}
+	m.registry.MustRegister(identified)
 	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
