@@ -65,6 +65,8 @@ func (h *harness) foundOut(ctx context.Context, c controls.Control) (bool, error
 		Store: c.Store, Binary: binary, Duration: controlDuration, Only: c.Faults, Damage: c.Damage,
 		Hold: time.Second, Rest: 300 * time.Millisecond, WritePace: 10 * time.Millisecond, PollPace: 4 * time.Millisecond,
 	}
+	// Most mistakes are past healing.
+	cfg.Healing = 20 * time.Second
 	if c.Damage != "" {
 		cfg.Duration = damageLoad
 	}

@@ -59,7 +59,7 @@ func All() []Control {
 			Replace: []rig.Replace{{
 				File: "store/sqlite/commit.go",
 				Old:  "\tfor _, ch := range c.Changes {\n\t\tvar err error\n",
-				New:  "\tfor _, ch := range c.Changes[:1] {\n\t\tvar err error\n",
+				New:  "\tfor i, ch := range c.Changes {\n\t\tif i > 0 && c.Revision > 1 {\n\t\t\tcontinue\n\t\t}\n\t\tvar err error\n",
 			}},
 		},
 		{

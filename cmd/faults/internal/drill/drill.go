@@ -39,6 +39,8 @@ type Config struct {
 	Rest time.Duration
 	// WritePace and PollPace are the mean pauses of one writer and one poller. Default 70 ms and 12 ms.
 	WritePace, PollPace time.Duration
+	// Healing is how long everything may take to be well again after the last fault. Default 90 s.
+	Healing time.Duration
 	// Revision of the source that Binary was built of, for the record.
 	Revision string
 	// Log is told how the run goes; nil: nobody is.
@@ -73,6 +75,7 @@ func (c Config) withDefaults() Config {
 	}
 	def(&c.Hold, min(3*time.Second, c.Duration/20))
 	def(&c.Rest, min(4*time.Second, c.Duration/50))
+	def(&c.Healing, 90*time.Second)
 	def(&c.WritePace, 70*time.Millisecond)
 	def(&c.PollPace, 12*time.Millisecond)
 	if c.Log == nil {
@@ -227,12 +230,9 @@ func (d *Drill) underLoad(ctx context.Context) error {
 	return d.readStore(ctx)
 }
 
-// healing is how long everything may take to be well again.
-const healing = 90 * time.Second
-
 // settled is the revision that the store comes to when nobody writes any more.
 func (d *Drill) settled(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, healing)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Healing)
 	defer cancel()
 	last := int64(-1)
 	for {
@@ -260,7 +260,7 @@ func (d *Drill) head(ctx context.Context) (fleet.Head, error) {
 
 // heal waits until every process answers every poll for this revision.
 func (d *Drill) heal(ctx context.Context, newest int64) error {
-	ctx, cancel := context.WithTimeout(ctx, healing)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Healing)
 	defer cancel()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -288,7 +288,7 @@ func (d *Drill) heal(ctx context.Context, newest int64) error {
 	}
 	wg.Wait()
 	if len(slow) > 0 {
-		return fmt.Errorf("%s did not come to revision %d within %s", strings.Join(slow, ", "), newest, healing)
+		return fmt.Errorf("%s did not come to revision %d within %s", strings.Join(slow, ", "), newest, d.cfg.Healing)
 	}
 	return nil
 }

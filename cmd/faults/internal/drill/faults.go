@@ -40,9 +40,12 @@ func (in *injector) hold() {
 	_ = rest(in.ctx, in.cfg.Hold/10+time.Duration(in.rng.Int64N(int64(in.cfg.Hold*9/10))))
 }
 
+// mending is how long it may take to make a fault good, a database that recovers included.
+const mending = 90 * time.Second
+
 // good is a context for making good.
 func (in *injector) good() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(in.ctx), healing)
+	return context.WithTimeout(context.WithoutCancel(in.ctx), mending)
 }
 
 func (in *injector) anyProcess() *rig.Process { return in.processes[in.rng.IntN(len(in.processes))] }
