@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 // issued is a token as it was given out.
@@ -192,4 +194,41 @@ func TestTokensOnAReadOnlyServer(t *testing.T) {
 	w = setupWith(t, options{unloaded: true})
 	w.get(demoPolls+"/namespaces", bearer(token.secret)...).problem(503, "store_unavailable")
 	w.get(demoPolls+"/namespaces", bearer("frs_guess")...).problem(401, "unauthorized")
+}
+
+// A revocation reaches every process through the log, and tokens are known without the store.
+func TestTokensReachEveryProcess(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	other := w.second()
+	kept, revoked := w.issue(pollBody), w.issue(`{"name":"ci","role":"read"}`)
+	status := func(secret string) int {
+		return other.get(demoPolls+"/namespaces", bearer(secret)...).status
+	}
+	require.Eventually(t, func() bool { return status(kept.secret) == 200 && status(revoked.secret) == 200 }, time.Minute, time.Millisecond)
+	w.delete("/tokens/" + revoked.id).want(200)
+	require.Eventually(t, func() bool { return status(revoked.secret) == 401 }, time.Minute, time.Millisecond)
+
+	w.faults.set(func(f *faultyStore) { f.fail = store.ErrUnavailable })
+	w.do("POST", "/tokens", `{"name":"more","role":"read"}`).problem(503, "store_unavailable")
+	for _, at := range []*world{w, other} {
+		at.get(demoPolls+"/namespaces", bearer(kept.secret)...).want(200)
+		at.get(demoPolls+"/namespaces", bearer(revoked.secret)...).want(401)
+		at.get("/api/v2/flux/clusters", bearer(kept.secret)...).want(403)
+	}
+}
+
+// second is another process on the same store, which follows it.
+func (w *world) second() *world {
+	w.t.Helper()
+	other := setupWith(w.t, options{mode: server.ModeReadOnly, unloaded: true, configure: func(c *server.Config) {
+		replica := store.NewReplica(store.Config{Store: w.faults, Now: w.clock.Now, Interval: time.Millisecond})
+		require.NoError(w.t, replica.Load(w.t.Context()))
+		ctx, stop := context.WithCancel(w.t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); replica.Run(ctx) }()
+		w.t.Cleanup(func() { stop(); <-done })
+		c.Replica = replica
+	}})
+	return other
 }
