@@ -261,21 +261,8 @@ func newDocument(rec Record) (*Document, error) {
 	return doc, nil
 }
 
-// DocumentAt is a document as the newest of the given commits left it. CodeNotFound when it did not exist then.
-func DocumentAt(commits []Commit, kind Kind, id string) (*Document, error) {
-	for _, c := range commits {
-		for _, ch := range c.Changes {
-			if ch.Kind != kind || ch.ID != id || ch.After == nil {
-				continue
-			}
-			doc, err := newDocument(Record{Kind: kind, ID: id, Body: ch.After, Revision: c.Revision, CommitID: c.ID, CreatedAt: c.At, UpdatedAt: c.At})
-			if err != nil || !doc.Deleted() {
-				return doc, err
-			}
-		}
-	}
-	return nil, errorf(CodeNotFound, "there was no %s %q then", nouns[kind], id)
-}
+// NewDocument reads a document by itself, as a store keeps it.
+func NewDocument(rec Record) (*Document, error) { return newDocument(rec) }
 
 // ETag names this version of the document: `"<revision>-<8 hex digits of the commit id>"`.
 func (d *Document) ETag() string {

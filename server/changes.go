@@ -208,16 +208,16 @@ func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64
 	if rev > st.Revision() {
 		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d yet", revision)}
 	}
-	commits, err := s.cfg.History.History(c.Request().Context(), store.HistoryQuery{Kind: kind, ID: id, Before: rev + 1, Limit: 1})
+	rec, found, err := s.cfg.History.At(c.Request().Context(), kind, id, rev)
 	if err != nil {
 		return err
 	}
-	doc, err := fleet.DocumentAt(commits, kind, id)
+	if !found {
+		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there was no %s %q at revision %d", kind, id, revision)}
+	}
+	doc, err := fleet.NewDocument(rec)
 	if err != nil {
 		return err
-	}
-	if now, ok := st.Get(kind, id); ok && now.CreatedAt.Before(doc.CreatedAt) {
-		doc.CreatedAt = now.CreatedAt // the log does not say it with every change
 	}
 	c.Response().Header().Set(headerETag, doc.ETag())
 	return writeJSON(c, http.StatusOK, doc.View())

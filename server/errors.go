@@ -76,7 +76,7 @@ func toPublic(c echo.Context, err error) *publicError {
 			detail: fmt.Sprintf("the store did not say whether the change was committed: look for commit %s among the revisions before sending it again", unclear.Commit.ID),
 		}
 	case errors.Is(err, store.ErrCompacted):
-		return &publicError{status: http.StatusNotFound, code: "not_found", detail: "the log no longer reaches back that far"}
+		return &publicError{status: http.StatusNotFound, code: "not_found", detail: "this server no longer keeps that revision: its history is kept for a limited time (HISTORY_RETENTION)"}
 	case errors.Is(err, store.ErrReadOnly):
 		return toPublic(c, errReadOnly(true))
 	case errors.Is(err, store.ErrReplaced): // no Retry-After: a person has to do something first

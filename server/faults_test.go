@@ -53,14 +53,34 @@ func (f *faultyStore) Commit(ctx context.Context, base fleet.Head, c fleet.Commi
 
 // History implements store.Store.
 func (f *faultyStore) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
+	if err := f.reading(); err != nil {
+		return nil, err
+	}
+	return f.Store.History(ctx, q)
+}
+
+// Summaries implements store.Store.
+func (f *faultyStore) Summaries(ctx context.Context, q store.HistoryQuery, names int) ([]store.Summary, error) {
+	if err := f.reading(); err != nil {
+		return nil, err
+	}
+	return f.Store.Summaries(ctx, q, names)
+}
+
+// At implements store.Store.
+func (f *faultyStore) At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error) {
+	if err := f.reading(); err != nil {
+		return fleet.Record{}, false, err
+	}
+	return f.Store.At(ctx, kind, id, rev)
+}
+
+func (f *faultyStore) reading() error {
 	f.mu.Lock()
 	panics := f.panics
 	f.mu.Unlock()
 	if panics {
 		panic("the secret of the store")
 	}
-	if err := f.fault(); err != nil {
-		return nil, err
-	}
-	return f.Store.History(ctx, q)
+	return f.fault()
 }

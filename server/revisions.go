@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -41,9 +40,13 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 		}
 		q.Before = fleet.Revision(before)
 	}
-	out, err := s.summaries(c.Request().Context(), q)
+	summaries, err := s.cfg.History.Summaries(c.Request().Context(), q, summaryChanges)
 	if err != nil {
 		return err
+	}
+	out := make([]api.RevisionSummary, len(summaries))
+	for i, sum := range summaries {
+		out[i] = revisionSummary(sum)
 	}
 	if len(out) == q.Limit {
 		linkNext(c, url.Values{"cursor": {strconv.FormatInt(out[len(out)-1].Revision, 10)}})
@@ -51,47 +54,26 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	return writeJSON(c, http.StatusOK, out)
 }
 
-// summaryPage is how many commits are read at a time for a list: each comes with all its documents, before and after,
-// and a commit may have changed a whole fleet.
-const summaryPage = 4
-
-func (s *Server) summaries(ctx context.Context, q store.HistoryQuery) ([]api.RevisionSummary, error) {
-	out := []api.RevisionSummary{}
-	for wanted := q.Limit; wanted > 0; {
-		q.Limit = min(wanted, summaryPage)
-		commits, err := s.cfg.History.History(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, commit := range commits {
-			out = append(out, revisionSummary(commit))
-			q.Before = commit.Revision
-		}
-		if len(commits) < q.Limit {
-			break
-		}
-		wanted -= len(commits)
-	}
-	return out, nil
-}
-
 // GetRevision implements the operation of that name.
 func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionParams) error {
-	if _, err := s.state(c, nil); err != nil {
+	st, err := s.state(c, nil)
+	if err != nil {
 		return err
 	}
 	commits, err := s.cfg.History.History(c.Request().Context(), store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1})
 	if err != nil {
 		return err
 	}
+	if len(commits) == 0 && revision > 0 && fleet.Revision(revision) <= st.Revision() {
+		return fmt.Errorf("%w: revision %d", store.ErrCompacted, revision)
+	}
 	if len(commits) == 0 || commits[0].Revision != fleet.Revision(revision) {
 		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d", revision)}
 	}
 	commit := commits[0]
-	sum := revisionSummary(commit)
 	out := api.RevisionDetail{
-		Revision: sum.Revision, CommitID: sum.CommitID, At: sum.At, Actor: sum.Actor, Author: sum.Author, Reason: sum.Reason,
-		RequestID: sum.RequestID, ChangeCount: sum.ChangeCount, Changes: []api.RevisionChange{},
+		Revision: int64(commit.Revision), CommitID: commit.ID, At: commit.At, Actor: commit.Actor, Author: commit.Author,
+		Reason: commit.Reason, RequestID: commit.RequestID, ChangeCount: len(commit.Changes), Changes: []api.RevisionChange{},
 	}
 	for _, ch := range page(c, commit.Changes, p.Limit, p.Offset) {
 		before, after, err := ch.Public()
@@ -103,13 +85,13 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	return writeJSON(c, http.StatusOK, out)
 }
 
-func revisionSummary(commit fleet.Commit) api.RevisionSummary {
+func revisionSummary(from store.Summary) api.RevisionSummary {
 	sum := api.RevisionSummary{
-		Revision: int64(commit.Revision), CommitID: commit.ID, At: commit.At, Actor: commit.Actor, Author: commit.Author, Reason: commit.Reason,
-		RequestID: commit.RequestID, ChangeCount: len(commit.Changes), Changes: []api.ChangeRef{},
+		Revision: int64(from.Revision), CommitID: from.Commit.ID, At: from.At, Actor: from.Actor, Author: from.Author, Reason: from.Reason,
+		RequestID: from.RequestID, ChangeCount: from.Count, Changes: []api.ChangeRef{},
 	}
-	for _, ch := range commit.Changes[:min(len(commit.Changes), summaryChanges)] {
-		sum.Changes = append(sum.Changes, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()})
+	for _, ch := range from.First {
+		sum.Changes = append(sum.Changes, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action})
 	}
 	return sum
 }

@@ -50,6 +50,8 @@ type Config struct {
 // History is the part of a store that reads the log.
 type History interface {
 	History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error)
+	Summaries(ctx context.Context, q store.HistoryQuery, names int) ([]store.Summary, error)
+	At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error)
 }
 
 // Server implements the generated ServerInterface.

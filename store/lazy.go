@@ -83,6 +83,20 @@ func (l *Lazy) History(ctx context.Context, q HistoryQuery) ([]fleet.Commit, err
 	return with(ctx, l, func(s Store) ([]fleet.Commit, error) { return s.History(ctx, q) })
 }
 
+// Summaries implements Store.
+func (l *Lazy) Summaries(ctx context.Context, q HistoryQuery, names int) ([]Summary, error) {
+	return with(ctx, l, func(s Store) ([]Summary, error) { return s.Summaries(ctx, q, names) })
+}
+
+// At implements Store.
+func (l *Lazy) At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (rec fleet.Record, found bool, err error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return rec, false, err
+	}
+	return s.At(ctx, kind, id, rev)
+}
+
 // Ping implements Store.
 func (l *Lazy) Ping(ctx context.Context) error {
 	s, err := l.get(ctx)

@@ -56,6 +56,30 @@ type HistoryQuery struct {
 	Limit  int            // at most this many; required, 1 to 1000
 }
 
+// Summary is a commit as a list shows it.
+type Summary struct {
+	fleet.Commit               // without its changes
+	Count        int           // of changes
+	First        []ChangedName // the first of them
+}
+
+// ChangedName says what happened to a document: see [fleet.Change.Action].
+type ChangedName struct {
+	Kind   fleet.Kind
+	ID     string
+	Action string
+}
+
+// Compactor is a Store whose log can be shortened.
+type Compactor interface {
+	Store
+	// Compact makes the log start with the oldest commit at or after before, or with the newest one if all are older.
+	// That revision and every later one can still be read and restored; of older ones only those changes are kept that
+	// say what documents were like then. It works in small transactions, and what one that was interrupted left is
+	// removed by the next. It returns the oldest revision there is now and how many commits were removed.
+	Compact(ctx context.Context, before time.Time) (oldest fleet.Revision, removed int64, err error)
+}
+
 // Store keeps one fleet. All methods are safe for concurrent use and stop when their context ends.
 type Store interface {
 	// Head returns the newest point of history. It is cheap: replicas ask every 100 ms.
@@ -71,8 +95,15 @@ type Store interface {
 	// Since returns the commits after the given head in order, without gaps; none when the head is current, else at
 	// least one and at most limit of them, and fewer when their documents are large. ErrDiverged when the log does not contain that head, ErrCompacted when it no longer does.
 	Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error)
-	// History returns commits with all their changes, newest first.
+	// History returns commits with all their changes, newest first. It does not go back beyond the oldest one that the
+	// log holds whole.
 	History(ctx context.Context, q HistoryQuery) ([]fleet.Commit, error)
+	// Summaries is History without documents: of each commit how many changes it has, and what the first of them were,
+	// as many as names says. It does not read what documents looked like.
+	Summaries(ctx context.Context, q HistoryQuery, names int) ([]Summary, error)
+	// At returns a document as it was at a revision; false when there was none, or a decommissioned cluster.
+	// ErrCompacted when the log no longer holds that revision. A revision that does not exist yet is the newest one.
+	At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error)
 	// Ping tells whether the store answers.
 	Ping(ctx context.Context) error
 	Close() error

@@ -13,5 +13,8 @@ UPDATE changes SET action = CASE
 WHERE before IS NULL OR after IS NULL
    OR kind = 'cluster' AND (after::json ->> 'deleted_at' <> '' OR before::json ->> 'deleted_at' <> '');
 
+-- When a document was created, without reading what happened to it since.
+CREATE INDEX changes_created ON changes (kind, id, revision) WHERE action = 'create';
+
 -- The oldest revision that the log holds whole. Of older ones it has at most what documents were like at this one.
 ALTER TABLE head ADD COLUMN oldest bigint NOT NULL DEFAULT 1;

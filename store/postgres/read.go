@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,7 +20,8 @@ type head struct {
 	fleet.Head
 	at        int64
 	documents int64
-	standby   bool // it was read on a server that follows another one
+	oldest    fleet.Revision // that the log holds whole
+	standby   bool           // it was read on a server that follows another one
 }
 
 // readHead reads the head, and refuses when the schema is no longer the one this binary knows: another process may
@@ -30,9 +30,9 @@ func readHead(ctx context.Context, q querier, name string) (head, error) {
 	var h head
 	var version sql.NullInt64
 	var dirty sql.NullBool
-	err := q.QueryRow(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, v.version, v.dirty, pg_is_in_recovery()
+	err := q.QueryRow(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, v.version, v.dirty, pg_is_in_recovery()
 		FROM head h LEFT JOIN `+versionTable+` v ON true`).
-		Scan(&h.Revision, &h.ID, &h.at, &h.documents, &version, &dirty, &h.standby)
+		Scan(&h.Revision, &h.ID, &h.at, &h.documents, &h.oldest, &version, &dirty, &h.standby)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return h, fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
@@ -105,7 +105,7 @@ func inLog(ctx context.Context, q querier, h fleet.Head) error {
 	return nil
 }
 
-// Since implements [store.Store]. This backend never compacts its log; ErrCompacted is for a log somebody shortened.
+// Since implements [store.Store]. ErrCompacted is also for a log that somebody shortened by hand.
 func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("commits since revision %d: the limit is %d", after.Revision, limit)
@@ -152,6 +152,9 @@ func known(ctx context.Context, q querier, after fleet.Head, h head) error {
 	if err := q.QueryRow(ctx, `SELECT min(revision) FROM commits`).Scan(&first); err != nil {
 		return err
 	}
+	if h.oldest > 1 && after.Revision < h.oldest {
+		return backend.Compacted(h.oldest)
+	}
 	if after == (fleet.Head{}) {
 		if first.Int64 != 1 {
 			return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, first.Int64)
@@ -171,49 +174,6 @@ func known(ctx context.Context, q querier, after fleet.Head, h head) error {
 		return fmt.Errorf("%w: revision %d is commit %s there and %s here", store.ErrDiverged, after.Revision, id, after.ID)
 	}
 	return nil
-}
-
-// History implements [store.Store].
-func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
-	if err := backend.CheckHistory(q); err != nil {
-		return nil, err
-	}
-	var where []string
-	var args []any
-	arg := func(value any) string {
-		args = append(args, value)
-		return fmt.Sprintf("$%d", len(args))
-	}
-	add := func(condition string) { where = append(where, condition) }
-	switch {
-	case q.ID != "":
-		add(`revision IN (SELECT revision FROM changes WHERE kind = ` + arg(string(q.Kind)) + ` AND id = ` + arg(q.ID) + `)`)
-	case q.Kind != "":
-		add(`EXISTS (SELECT FROM changes WHERE changes.revision = commits.revision AND kind = ` + arg(string(q.Kind)) + `)`)
-	}
-	if q.Actor != "" {
-		add(`actor = ` + arg(q.Actor))
-	}
-	if !q.Since.IsZero() {
-		add(`at >= ` + arg(q.Since.UnixMicro()))
-	}
-	if !q.Until.IsZero() {
-		add(`at < ` + arg(q.Until.UnixMicro()))
-	}
-	if q.Before != 0 {
-		add(`revision < ` + arg(int64(q.Before)))
-	}
-	query := `SELECT revision, id, at, actor, author, reason, request_id FROM commits`
-	if len(where) > 0 {
-		query += ` WHERE ` + strings.Join(where, ` AND `)
-	}
-	query += ` ORDER BY revision DESC LIMIT ` + arg(q.Limit)
-	var commits []fleet.Commit
-	err := s.read(ctx, "reading the history", func(ctx context.Context, tx pgx.Tx, _ head) (err error) {
-		commits, err = queryCommits(ctx, tx, query, args...)
-		return err
-	})
-	return commits, err
 }
 
 // page leaves of the commits those that Since may return at once.

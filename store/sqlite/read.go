@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,6 +21,7 @@ type head struct {
 	fleet.Head
 	at        int64
 	documents int64
+	oldest    fleet.Revision // that the log holds whole
 }
 
 // querier is a pool, a connection or a transaction.
@@ -36,9 +36,9 @@ func readHead(ctx context.Context, q querier) (head, error) {
 	var h head
 	var version sql.NullInt64
 	var dirty sql.NullBool
-	err := q.QueryRowContext(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, v.version, v.dirty
+	err := q.QueryRowContext(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, v.version, v.dirty
 		FROM head h LEFT JOIN `+versionTable+` v ON true`).
-		Scan(&h.Revision, &h.ID, &h.at, &h.documents, &version, &dirty)
+		Scan(&h.Revision, &h.ID, &h.at, &h.documents, &h.oldest, &version, &dirty)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return h, errNoHead
@@ -141,7 +141,7 @@ func inLog(ctx context.Context, q querier, h fleet.Head) error {
 	return nil
 }
 
-// Since implements [store.Store]. This backend never compacts its log; ErrCompacted is for a log somebody shortened.
+// Since implements [store.Store]. ErrCompacted is also for a log that somebody shortened by hand.
 func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("commits since revision %d: the limit is %d", after.Revision, limit)
@@ -184,6 +184,9 @@ func known(ctx context.Context, tx *sql.Tx, after fleet.Head, h head) error {
 	if err := tx.QueryRowContext(ctx, `SELECT min(revision) FROM commits`).Scan(&first); err != nil {
 		return err
 	}
+	if h.oldest > 1 && after.Revision < h.oldest {
+		return backend.Compacted(h.oldest)
+	}
 	if after == (fleet.Head{}) {
 		if first.Int64 != 1 {
 			return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, first.Int64)
@@ -203,47 +206,6 @@ func known(ctx context.Context, tx *sql.Tx, after fleet.Head, h head) error {
 		return fmt.Errorf("%w: revision %d is commit %s there and %s here", store.ErrDiverged, after.Revision, id, after.ID)
 	}
 	return nil
-}
-
-// History implements [store.Store].
-func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
-	if err := backend.CheckHistory(q); err != nil {
-		return nil, err
-	}
-	var where []string
-	var args []any
-	add := func(condition string, values ...any) {
-		where, args = append(where, condition), append(args, values...)
-	}
-	switch {
-	case q.ID != "":
-		add(`revision IN (SELECT revision FROM changes WHERE kind = ? AND id = ?)`, string(q.Kind), q.ID)
-	case q.Kind != "":
-		add(`EXISTS (SELECT 1 FROM changes WHERE changes.revision = commits.revision AND kind = ?)`, string(q.Kind))
-	}
-	if q.Actor != "" {
-		add(`actor = ?`, q.Actor)
-	}
-	if !q.Since.IsZero() {
-		add(`at >= ?`, q.Since.UnixMicro())
-	}
-	if !q.Until.IsZero() {
-		add(`at < ?`, q.Until.UnixMicro())
-	}
-	if q.Before != 0 {
-		add(`revision < ?`, int64(q.Before))
-	}
-	query := `SELECT revision, id, at, actor, author, reason, request_id FROM commits`
-	if len(where) > 0 {
-		query += ` WHERE ` + strings.Join(where, ` AND `)
-	}
-	query += ` ORDER BY revision DESC LIMIT ?`
-	var commits []fleet.Commit
-	err := s.read(ctx, "reading the history", func(tx *sql.Tx, _ head) (err error) {
-		commits, err = queryCommits(ctx, tx, query, append(args, q.Limit)...)
-		return err
-	})
-	return commits, err
 }
 
 // page leaves of the commits those that Since may return at once.

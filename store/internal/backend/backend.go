@@ -154,3 +154,22 @@ func WholeLog(log iter.Seq2[fleet.Commit, error], head fleet.Head) iter.Seq2[fle
 		}
 	}
 }
+
+// Compacted is store.ErrCompacted for a log that starts at a revision.
+func Compacted(oldest fleet.Revision) error {
+	return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, oldest)
+}
+
+// CompactAtOnce is about how many changes one transaction of Compact looks at.
+const CompactAtOnce = 2000
+
+// What Compact removes between the revisions $1 and $2 (excluded) of a log that is to start at $3. Of every document
+// that there is at $3 it keeps the change that made it what it is then, and the one that created it.
+const (
+	CompactChanges = `DELETE FROM changes AS c WHERE revision >= $1 AND revision < $2
+		AND (action = 'delete' OR EXISTS (SELECT 1 FROM changes l WHERE l.kind = c.kind AND l.id = c.id AND l.revision > c.revision AND l.revision <= $3))
+		AND NOT (action = 'create' AND NOT EXISTS (SELECT 1 FROM changes l WHERE l.kind = c.kind AND l.id = c.id
+			AND l.revision > c.revision AND l.revision <= $3 AND l.action <> 'update'))`
+	CompactCommits = `DELETE FROM commits WHERE revision >= $1 AND revision < $2
+		AND NOT EXISTS (SELECT 1 FROM changes WHERE changes.revision = commits.revision)`
+)

@@ -1,0 +1,69 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+var _ store.Compactor = (*Store)(nil)
+
+// Compact implements [store.Compactor]. It first notes where the log starts, which nothing that reads goes back
+// beyond, and then removes what lies before.
+func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Revision, removed int64, err error) {
+	if s.cfg.ReadOnly {
+		return 0, 0, store.ErrReadOnly
+	}
+	var at fleet.Revision
+	err = s.shorten(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE head SET oldest = greatest(oldest, coalesce(
+			(SELECT min(revision) FROM commits WHERE at >= $1 AND revision >= head.oldest), revision))`, before.UnixMicro()); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT oldest, coalesce((SELECT min(revision) FROM commits), 0) FROM head`).Scan(&oldest, &at)
+	})
+	for err == nil && at < oldest {
+		err = s.shorten(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			var n int64
+			var err error
+			at, n, err = compactSome(ctx, tx, at, oldest)
+			removed += n
+			return err
+		})
+	}
+	return oldest, removed, err
+}
+
+// shorten runs do in a transaction that may be run again.
+func (s *Store) shorten(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	inner, cancel := s.within(ctx, writeTimeout)
+	defer cancel()
+	ses, err := s.begin(inner, writing, writeTimeout)
+	if err == nil {
+		if err = do(inner, ses.tx); err == nil {
+			err = ses.tx.Commit(inner)
+		}
+		err = ses.end(err)
+	}
+	return s.translate(ctx, "shortening the log", err)
+}
+
+// compactSome goes on at a revision, and returns where the next one starts and how many commits were removed.
+func compactSome(ctx context.Context, tx pgx.Tx, from, oldest fleet.Revision) (fleet.Revision, int64, error) {
+	to := oldest
+	row := tx.QueryRow(ctx, `SELECT coalesce((SELECT revision + 1 FROM changes WHERE revision >= $1 AND revision < $2
+		ORDER BY revision, seq LIMIT 1 OFFSET $3), $2)`, int64(from), int64(oldest), backend.CompactAtOnce)
+	if err := row.Scan(&to); err != nil {
+		return to, 0, err
+	}
+	if _, err := tx.Exec(ctx, backend.CompactChanges, int64(from), int64(to), int64(oldest)); err != nil {
+		return to, 0, err
+	}
+	tag, err := tx.Exec(ctx, backend.CompactCommits, int64(from), int64(to))
+	return to, tag.RowsAffected(), err
+}

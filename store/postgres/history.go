@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+// selectCommits is a query for the commits that q asks for. columns may refer to the table commits.
+func selectCommits(columns string, q store.HistoryQuery, oldest fleet.Revision) (query string, args []any) {
+	var where []string
+	arg := func(value any) string {
+		args = append(args, value)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	add := func(condition string) { where = append(where, condition) }
+	from, revision := `commits`, `commits.revision`
+	switch {
+	case q.ID != "": // a commit changes a document once, so this meets every commit once, in the order of the index
+		from, revision = `changes d JOIN commits ON commits.revision = d.revision`, `d.revision`
+		add(`d.kind = ` + arg(string(q.Kind)) + ` AND d.id = ` + arg(q.ID))
+	case q.Kind != "":
+		add(`EXISTS (SELECT FROM changes WHERE changes.revision = commits.revision AND kind = ` + arg(string(q.Kind)) + `)`)
+	}
+	if q.Actor != "" {
+		add(`actor = ` + arg(q.Actor))
+	}
+	if !q.Since.IsZero() {
+		add(`at >= ` + arg(q.Since.UnixMicro()))
+	}
+	if !q.Until.IsZero() {
+		add(`at < ` + arg(q.Until.UnixMicro()))
+	}
+	if q.Before != 0 {
+		add(revision + ` < ` + arg(int64(q.Before)))
+	}
+	add(revision + ` >= ` + arg(int64(oldest)))
+	return `SELECT ` + columns + ` FROM ` + from + ` WHERE ` + strings.Join(where, ` AND `) +
+		` ORDER BY ` + revision + ` DESC LIMIT ` + arg(q.Limit), args
+}
+
+// commitColumns are what queryCommits reads of a commit.
+const commitColumns = `commits.revision, commits.id, at, actor, author, reason, request_id`
+
+// History implements [store.Store].
+func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
+	if err := backend.CheckHistory(q); err != nil {
+		return nil, err
+	}
+	var commits []fleet.Commit
+	err := s.read(ctx, "reading the history", func(ctx context.Context, tx pgx.Tx, h head) (err error) {
+		query, args := selectCommits(commitColumns, q, h.oldest)
+		commits, err = queryCommits(ctx, tx, query, args...)
+		return err
+	})
+	return commits, err
+}
+
+// Summaries implements [store.Store].
+func (s *Store) Summaries(ctx context.Context, q store.HistoryQuery, names int) ([]store.Summary, error) {
+	if err := backend.CheckHistory(q); err != nil {
+		return nil, err
+	}
+	var summaries []store.Summary
+	err := s.read(ctx, "reading the history", func(ctx context.Context, tx pgx.Tx, h head) error {
+		query, args := selectCommits(commitColumns+`, coalesce((SELECT max(seq) + 1 FROM changes c WHERE c.revision = commits.revision), 0)`, q, h.oldest)
+		rows, err := tx.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		summaries, err = collect(rows, func(rows pgx.Rows, c *store.Summary) error {
+			var at int64
+			err := rows.Scan(&c.Revision, &c.Commit.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &c.Count)
+			c.At = microtime(at)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return addNames(ctx, tx, summaries, names)
+	})
+	return summaries, err
+}
+
+func addNames(ctx context.Context, tx pgx.Tx, to []store.Summary, names int) error {
+	index := make(map[fleet.Revision]*store.Summary, len(to))
+	commits := make([]fleet.Commit, len(to))
+	for i := range to {
+		commits[i], index[to[i].Revision] = to[i].Commit, &to[i]
+	}
+	rows, err := tx.Query(ctx, `SELECT revision, kind, id, action FROM changes
+		WHERE revision = ANY ($1::bigint[]) AND seq < $2 ORDER BY revision, seq`, revisions(commits), names)
+	if err != nil {
+		return err
+	}
+	type row struct {
+		revision fleet.Revision
+		store.ChangedName
+	}
+	changed, err := collect(rows, func(rows pgx.Rows, r *row) error {
+		return rows.Scan(&r.revision, &r.Kind, &r.ID, &r.Action)
+	})
+	for _, r := range changed {
+		c := index[r.revision]
+		c.First = append(c.First, r.ChangedName)
+	}
+	return err
+}
+
+// At implements [store.Store].
+func (s *Store) At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (rec fleet.Record, found bool, err error) {
+	err = s.read(ctx, "reading the history", func(ctx context.Context, tx pgx.Tx, h head) error {
+		if rev < h.oldest {
+			return backend.Compacted(h.oldest)
+		}
+		var action string
+		var updated, created int64
+		err := tx.QueryRow(ctx, `SELECT d.revision, commits.id, at, action, after FROM changes d JOIN commits ON commits.revision = d.revision
+			WHERE kind = $1 AND d.id = $2 AND d.revision <= $3 ORDER BY d.revision DESC LIMIT 1`, string(kind), id, int64(rev)).
+			Scan(&rec.Revision, &rec.CommitID, &updated, &action, (*[]byte)(&rec.Body))
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && action == "delete" {
+			rec = fleet.Record{}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `SELECT at FROM changes d JOIN commits ON commits.revision = d.revision
+			WHERE kind = $1 AND d.id = $2 AND d.revision <= $3 AND action = 'create' ORDER BY d.revision DESC LIMIT 1`, string(kind), id, int64(rev)).
+			Scan(&created)
+		rec.Kind, rec.ID, rec.CreatedAt, rec.UpdatedAt, found = kind, id, microtime(created), microtime(updated), true
+		return err
+	})
+	return rec, found && err == nil, err
+}

@@ -1,0 +1,60 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+var _ store.Compactor = (*Store)(nil)
+
+// Compact implements [store.Compactor]. It first notes where the log starts, which nothing that reads goes back
+// beyond, and then removes what lies before.
+func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Revision, removed int64, err error) {
+	if s.cfg.ReadOnly {
+		return 0, 0, store.ErrReadOnly
+	}
+	var at fleet.Revision
+	err = s.transact(ctx, "shortening the log", uuid.Nil, func(conn *sql.Conn) error {
+		if _, err := conn.ExecContext(ctx, `UPDATE head SET oldest = max(oldest, coalesce(
+			(SELECT min(revision) FROM commits WHERE at >= ? AND revision >= head.oldest), revision))`, before.UnixMicro()); err != nil {
+			return err
+		}
+		return conn.QueryRowContext(ctx, `SELECT oldest, coalesce((SELECT min(revision) FROM commits), 0) FROM head`).Scan(&oldest, &at)
+	})
+	for err == nil && at < oldest {
+		err = s.transact(ctx, "shortening the log", uuid.Nil, func(conn *sql.Conn) error {
+			var n int64
+			var err error
+			at, n, err = compactSome(ctx, conn, at, oldest)
+			removed += n
+			return err
+		})
+	}
+	return oldest, removed, err
+}
+
+// compactSome goes on at a revision, and returns where the next one starts and how many commits were removed.
+func compactSome(ctx context.Context, conn *sql.Conn, from, oldest fleet.Revision) (fleet.Revision, int64, error) {
+	to := oldest
+	row := conn.QueryRowContext(ctx, `SELECT coalesce((SELECT revision + 1 FROM changes WHERE revision >= ? AND revision < ?
+		ORDER BY revision, seq LIMIT 1 OFFSET ?), ?)`, int64(from), int64(oldest), backend.CompactAtOnce, int64(oldest))
+	if err := row.Scan(&to); err != nil {
+		return to, 0, err
+	}
+	if _, err := conn.ExecContext(ctx, backend.CompactChanges, int64(from), int64(to), int64(oldest)); err != nil {
+		return to, 0, err
+	}
+	res, err := conn.ExecContext(ctx, backend.CompactCommits, int64(from), int64(to))
+	if err != nil {
+		return to, 0, err
+	}
+	n, err := res.RowsAffected()
+	return to, n, err
+}
