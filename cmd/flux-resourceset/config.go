@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -30,6 +31,7 @@ type config struct {
 	logLevel     slog.Level
 	logFormat    string
 	environments []string
+	retention    time.Duration // of history; 0: for ever
 	maxRemovals  int
 	startTimeout time.Duration
 	stateDir     string
@@ -72,6 +74,7 @@ func flags() []cli.Flag {
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
 		text("max-removals", "MAX_REMOVALS", "50", "a change of several clusters that removes more than this `MANY` installed things needs the hash of a plan"),
+		text("history-retention", "HISTORY_RETENTION", "", "how `LONG` revisions can be read and restored, such as 90d or 2160h; for ever when not set. Only mode crud removes old ones"),
 		text("tls-cert-file", "TLS_CERT_FILE", "", "PEM `FILE` with the server's certificate chain; reloaded when it changes"),
 		text("tls-key-file", "TLS_KEY_FILE", "", "PEM `FILE` with the certificate's key"),
 		text("tls-client-ca-file", "TLS_CLIENT_CA_FILE", "", "PEM `FILE` of CAs: a client certificate of theirs with a cluster's DNS name may poll for that cluster"),
@@ -138,6 +141,9 @@ func readConfig(c *cli.Context) (config, error) {
 	if cfg.maxRemovals, err = strconv.Atoi(c.String("max-removals")); err != nil || cfg.maxRemovals < 0 {
 		problem("MAX_REMOVALS is %q: it must be a number, 0 or more", c.String("max-removals"))
 	}
+	if cfg.retention, err = parseRetention(c.String("history-retention")); err != nil {
+		problem("HISTORY_RETENTION is %q: it must be a time of at least an hour, such as 90d or 2160h", c.String("history-retention"))
+	}
 	if _, err := net.ResolveTCPAddr("tcp", cfg.listen); err != nil {
 		problem("LISTEN_ADDR is %q: it must be HOST:PORT", cfg.listen)
 	}
@@ -163,6 +169,26 @@ func readConfig(c *cli.Context) (config, error) {
 		return cfg, &configError{problems}
 	}
 	return cfg, nil
+}
+
+// parseRetention reads a time, in days too; nothing is 0, which keeps everything.
+func parseRetention(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	var keep time.Duration
+	var err error
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		var n int64
+		n, err = strconv.ParseInt(days, 10, 16)
+		keep = time.Duration(n) * 24 * time.Hour
+	} else {
+		keep, err = time.ParseDuration(s)
+	}
+	if err == nil && keep < time.Hour {
+		err = errors.New("too short")
+	}
+	return keep, err
 }
 
 func readable(path string) error {

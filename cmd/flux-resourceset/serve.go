@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -63,7 +64,13 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
+	var background sync.WaitGroup
+	if cfg.mode == server.ModeCRUD {
+		background.Go(func() { store.Retention{Store: st, Keep: cfg.retention, Logger: logger}.Run(ctx) })
+	}
 	err = listen(ctx, cfg, srv, identity, replica, logger)
+	stop()
+	background.Wait()
 	return errors.Join(err, st.Close())
 }
 

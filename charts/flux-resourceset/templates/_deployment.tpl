@@ -135,6 +135,9 @@ spec:
   value: {{ join "," $v.config.environments | quote }}
 - name: MAX_REMOVALS
   value: {{ $v.config.maxRemovals | quote }}
+{{- if $v.config.historyRetention }}
+- {name: HISTORY_RETENTION, value: {{ $v.config.historyRetention | quote }}}
+{{- end }}
 {{- if and (eq .mode "crud") (or $v.seed.existingConfigMap $v.seed.data) }}
 - {name: SEED_FILE, value: /seed/seed.json}
 {{- end }}
