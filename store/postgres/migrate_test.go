@@ -16,6 +16,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
+	"github.com/flux-resourceset/flux-resourceset/store/storetest"
 )
 
 func TestTenProcessesMigrateAtOnce(t *testing.T) {
@@ -75,6 +76,19 @@ func TestMigrateDownAndUp(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotInitialised)
 	require.NoError(t, Migrate(t.Context(), url))
 	openStore(t, Config{URL: url})
+}
+
+// What was written before the log said what happened to a document is found out by the migration.
+func TestMigrationOfActions(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	require.NoError(t, Migrate(t.Context(), url))
+	want := storetest.Actions(t, openStore(t, Config{URL: url}))
+	require.NoError(t, MigrateDown(t.Context(), url, 1))
+	require.NoError(t, Migrate(t.Context(), url))
+	got, err := openStore(t, Config{URL: url}).Summaries(t.Context(), store.HistoryQuery{Limit: 100}, 10)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }
 
 func TestOtherSchemaVersions(t *testing.T) {

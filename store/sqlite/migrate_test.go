@@ -18,6 +18,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/storetest"
 )
 
 func TestTenProcessesMigrateAtOnce(t *testing.T) {
@@ -150,6 +151,18 @@ func TestMigrateDownAndUp(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotInitialised)
 	require.NoError(t, Migrate(t.Context(), path))
 	openStore(t, Config{Path: path})
+}
+
+// What was written before the log said what happened to a document is found out by the migration.
+func TestMigrationOfActions(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	want := storetest.Actions(t, openStore(t, Config{Path: path}))
+	require.NoError(t, MigrateDown(t.Context(), path, 1))
+	require.NoError(t, Migrate(t.Context(), path))
+	got, err := openStore(t, Config{Path: path}).Summaries(t.Context(), store.HistoryQuery{Limit: 100}, 10)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }
 
 func TestOtherSchemaVersions(t *testing.T) {
