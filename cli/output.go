@@ -67,7 +67,7 @@ func (s *session) printAs(c *cli.Context, format string, out output) error {
 		}
 		b.WriteByte('\n')
 	case "yaml":
-		text, err := yaml.JSONToYAML(out.document)
+		text, err := yaml.JSONToYAML(escapeForYAML(out.document))
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}
-	res := Result{Commit: c, State: next, Warnings: v.warnings, base: tx.base}
+	res := Result{Commit: c, State: next, Warnings: v.warnings, Stored: v.stored, base: tx.base}
 	return res, tx.guard.check(res)
 }
 
@@ -147,6 +147,7 @@ type verdict struct {
 	problems   []Problem
 	limits     []Problem
 	warnings   []string
+	stored     int             // problems that were there before
 	warned     map[string]bool // what is in warnings: there may be one for each of 10,000 clusters
 }
 
@@ -185,6 +186,7 @@ func (v *verdict) fresh(now, before []Problem) []Problem {
 	var out []Problem
 	for _, p := range now {
 		if slices.ContainsFunc(before, p.noWorseThan) {
+			v.stored++
 			v.warn("stored before and still wrong: " + p.Detail)
 			continue
 		}
@@ -255,6 +257,7 @@ func checkRename(c *checker, before, after *Document) {
 
 // inUse refuses to delete a definition that something would still refer to.
 func (v *verdict) inUse(tx *Tx, edits []edit) error {
+	var used []string
 	for _, e := range edits {
 		if e.doc != nil || e.kind == KindCluster {
 			continue
@@ -278,9 +281,12 @@ func (v *verdict) inUse(tx *Tx, edits []edit) error {
 		if len(components) > 0 {
 			by = append(by, fmt.Sprintf("%s: %s", plural(len(components), "platform component"), list(components)))
 		}
-		return errorf(CodeInUse, "the %s %q is used by %s; unassign it first, or delete it with cascade=true", nouns[e.kind], e.id, strings.Join(by, ", and "))
+		used = append(used, fmt.Sprintf("the %s %q is used by %s", nouns[e.kind], e.id, strings.Join(by, ", and ")))
 	}
-	return nil
+	if len(used) == 0 {
+		return nil
+	}
+	return errorf(CodeInUse, "%s; unassign it first, or delete it with cascade=true", strings.Join(used, "; "))
 }
 
 // policies guards namespaces against being deleted on a cluster that was told to keep them: Flux goes by the policy it

@@ -221,6 +221,9 @@ func (p *jsonParser) number(n json.Number) error {
 		return p.problem("the number is too large")
 	}
 	if strings.ContainsAny(string(n), ".eE") {
+		if math.Abs(f) >= maxSafeInteger {
+			return p.problem("a number of 2^53 or more would arrive rounded; send it as a string")
+		}
 		return nil
 	}
 	if i, err := strconv.ParseInt(string(n), 10, 64); err != nil || i > maxSafeInteger || i < -maxSafeInteger {

@@ -23,6 +23,8 @@ func TestParseJSONRefuses(t *testing.T) {
 		`{"a":["x\u0000"]}`:          {Pointer: "/a/0", Detail: `must not contain \u0000`},
 		`{"a/~":9007199254740993}`:   {Pointer: "/a~1~0", Detail: "an integer above 2^53 would arrive rounded; send it as a string"},
 		`{"a":-9007199254740993}`:    {Pointer: "/a", Detail: "an integer above 2^53 would arrive rounded; send it as a string"},
+		`{"a":9007199254740993.0}`:   {Pointer: "/a", Detail: "a number of 2^53 or more would arrive rounded; send it as a string"},
+		`{"a":-1e16}`:                {Pointer: "/a", Detail: "a number of 2^53 or more would arrive rounded; send it as a string"},
 		`{"a":1e999}`:                {Pointer: "/a", Detail: "the number is too large"},
 		`{"a":99999999999999999999}`: {Pointer: "/a", Detail: "an integer above 2^53 would arrive rounded; send it as a string"},
 	} {

@@ -66,7 +66,13 @@ func NewSeedDocument(kind Kind, at string, item any) (SeedDocument, error) {
 	if !ok {
 		return SeedDocument{}, errors.New("must be an object")
 	}
+	if obj["deleted_at"] != nil {
+		return SeedDocument{}, errors.New("is a decommissioned cluster (deleted_at): leave it out")
+	}
 	if key, ok := obj["_id"]; ok {
+		if id := obj["id"]; id != nil && id != key {
+			return SeedDocument{}, errors.New("has an _id and another id; one of them is enough")
+		}
 		setDefault(obj, "id", key)
 		delete(obj, "_id")
 	}

@@ -39,7 +39,9 @@ type Result struct {
 	Commit   Commit // with its revision and changes; no changes: there is nothing to commit
 	State    *State // after the commit
 	Warnings []string
-	base     *State
+	// Stored is how many problems of the documents looked at were in the store before, and so do not refuse the change.
+	Stored int
+	base   *State
 }
 
 // Begin starts a Tx on the State.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -175,6 +176,7 @@ func TestStoredProblemsDoNotBlockOtherChanges(t *testing.T) {
 	w.state.rules.Environments = []string{"prod"} // the server was reconfigured: the stored "dev" is no longer allowed
 	res := w.must(patch(KindCluster, "demo-cluster-01", `{"labels":{"a":"b"}}`))
 	require.Contains(t, strings.Join(res.Warnings, "\n"), "stored before and still wrong")
+	require.Equal(t, 1, res.Stored)
 	w.refused(CodeInvalid, patch(KindCluster, "demo-cluster-01", `{"environment":"qa"}`))
 	w.must(patch(KindCluster, "demo-cluster-01", `{"environment":"prod"}`))
 }
@@ -212,4 +214,28 @@ func TestLimits(t *testing.T) {
 	e := w.refused(CodeLimitExceeded, put(KindNamespace, "n4", big(room-3*each+1)))
 	require.Contains(t, e.Detail, `cluster "demo-cluster-01" would be 921601 bytes`)
 	w.must(put(KindNamespace, "n4", `{"labels":{}}`)) // no larger than before
+}
+
+func TestDeletionInUseNamesEveryDefinition(t *testing.T) {
+	t.Parallel()
+	w := demo(t)
+	_, err := w.try(func(tx *Tx) error {
+		_, err := tx.Delete(KindNamespace, "podinfo", DeleteOptions{})
+		require.NoError(t, err)
+		_, err = tx.Delete(KindComponent, "traefik", DeleteOptions{})
+		return err
+	})
+	require.ErrorContains(t, err, `the namespace "podinfo" is used by 1 cluster: `)
+	require.ErrorContains(t, err, `the platform component "traefik" is used by 1 cluster: `)
+}
+
+func TestSeedRefusesWhatItWouldDrop(t *testing.T) {
+	t.Parallel()
+	_, err := ParseSeed([]byte(`{"clusters":[{"id":"a","deleted_at":"2026-01-02T03:04:05Z"},{"id":"b","_id":"c"}],"namespaces":[{"_id":"n"},{"_id":"m","id":"m"}]}`))
+	e, ok := errors.AsType[*Error](err)
+	require.True(t, ok)
+	require.Len(t, e.Problems, 2)
+	require.Equal(t, "/clusters/0", e.Problems[0].Pointer)
+	require.Contains(t, e.Problems[0].Detail, "decommissioned")
+	require.Equal(t, "/clusters/1", e.Problems[1].Pointer)
 }

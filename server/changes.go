@@ -82,6 +82,7 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 		revision--
 	}
 	c.Response().Header().Set(headerRevision, formatRevision(revision))
+	s.metrics.stored.Add(float64(res.Stored))
 	warn(c, res.Warnings)
 	return writeJSON(c, http.StatusOK, api.BatchResult{
 		Revision: int64(revision), Changes: res.Changes(), Results: results, PlanHash: planHash, Warnings: append([]string{}, res.Warnings...),
@@ -92,6 +93,9 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, guard fleet.Guard) (fleet.Result, []api.OperationResult, error) {
 	if err := fleet.Invalid(misshapen(c)); err != nil {
 		return fleet.Result{}, nil, err
+	}
+	if _, given := c.Request().Header["If-Match"]; given {
+		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "header parameter If-Match: names the version of one document, and this changes any number of them; send the plan_hash of a plan"}})
 	}
 	shape := s.misshapenDocuments(ops)
 	meta.DryRun = meta.DryRun || len(shape) > 0

@@ -125,10 +125,10 @@ func TestPlanThenBatch(t *testing.T) {
 func TestDeleteOfAComponentInUseIsPlannedAndTakenBack(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.clusters(60, "qa")
+	w.clusters(1000, "qa")
 	polls := func() string {
 		var all strings.Builder
-		for i := range 60 {
+		for i := range 1000 {
 			all.Write(w.poll(fmt.Sprintf("/api/v2/flux/clusters/qa-%02d.example.com/platform-components", i)).body)
 		}
 		all.Write(w.poll(demoPolls + "/platform-components").body)
@@ -235,4 +235,19 @@ func TestPatchesWithManagers(t *testing.T) {
 		w.patch(manager("ci")+"&dry_run=true", `{"x":"1"}`).want(200)
 		w.patch(manager("ci"), `{"x":"1"}`, "If-Match", `"1-00000000"`).problem(412, "stale")
 	})
+}
+
+func TestIfMatchIsNeverIgnored(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.unchanged(func() {
+		for _, empty := range []string{"", " "} {
+			raw(t, w, fmt.Sprintf("PATCH %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nIf-Match:%s\r\n"+
+				"Content-Length: 20\r\nConnection: close\r\n\r\n{\"environment\":\"qa\"}", demoCluster, writeToken, empty)).problem(400, "validation_error")
+		}
+		op := `{"operations":[{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"environment":"qa"}}]}`
+		w.post("/batch", op, "If-Match", `"1-00000000"`).problem(400, "validation_error")
+		w.post("/revisions/1/restore", "", "If-Match", "*").problem(400, "validation_error")
+	})
+	w.post("/batch", `{"operations":[{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"environment":"qa"}}]}`).want(200)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -84,6 +85,9 @@ func changeMeta(c echo.Context, reason string, dryRun *bool) store.Meta {
 
 // commit runs a change under If-Match and sets the headers that every write answers with.
 func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) (fleet.Result, error) {
+	if tags, given := c.Request().Header["If-Match"]; given && strings.TrimSpace(strings.Join(tags, "")) == "" { // somebody's variable was empty; nothing must not mean anything
+		return fleet.Result{}, fleet.Invalid([]fleet.Problem{{Detail: "header parameter If-Match: must not be empty; leave it out, or send an ETag"}})
+	}
 	meta := changeMeta(c, value(p.reason), p.dryRun)
 	shape := misshapen(c)
 	meta.DryRun = meta.DryRun || len(shape) > 0
@@ -105,6 +109,7 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 		revision-- // the fleet still stands where it stood
 	}
 	c.Response().Header().Set(headerRevision, formatRevision(revision))
+	s.metrics.stored.Add(float64(res.Stored))
 	warn(c, res.Warnings)
 	return res, nil
 }

@@ -21,6 +21,7 @@ type metrics struct {
 	durations  *prometheus.HistogramVec
 	unresolved prometheus.Counter
 	panics     prometheus.Counter
+	stored     prometheus.Counter
 
 	authFailures *prometheus.CounterVec
 	identified   [meansCount]prometheus.Counter
@@ -54,6 +55,10 @@ func newMetrics(s *Server) *metrics {
 			Help: "Polls refused because stored data refers to something that is not there.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "panics_total", Help: "Requests that ended in a panic."}),
+		stored: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: namespace, Name: "stored_violations_total",
+			Help: "Problems that changes met in stored documents and that were not refused because they were there before.",
+		}),
 		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "auth_failures_total",
 			Help: "Requests that were not let through, by reason: missing, malformed, unknown, expired, no_certificate, forbidden, throttled.",
@@ -70,7 +75,7 @@ func newMetrics(s *Server) *metrics {
 	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
-	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.authFailures, &fleetCollector{s},
+	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.stored, m.authFailures, &fleetCollector{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

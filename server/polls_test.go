@@ -194,6 +194,7 @@ func TestPollUnresolved(t *testing.T) {
 	w := setupWith(t, options{records: records})
 	warned := w.patch("/clusters/sick", `{"environment":"qa"}`).want(200)
 	require.NotEmpty(t, warned.header.Values("Warning"))
+	require.Equal(t, 2.0, w.metric("flux_resourceset_stored_violations_total"), "the component and the namespace that are gone")
 	w.create("/namespaces", `{"id":"gone"}`)
 	require.Equal(t, []string{"there", "gone"}, w.poll("/api/v2/flux/clusters/sick.example.com/namespaces").want(200).ids())
 }
