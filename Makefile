@@ -79,6 +79,14 @@ bench: ## run the benchmarks, each with its baseline
 faults: ## break things around real servers for minutes and check their promises: docs/reliability.md
 	go run ./cmd/faults -duration '$(FAULTS_DURATION)' $(FAULTS)
 
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (30s each)
+	@scripts/fuzz
+
+.PHONY: fuzz-api
+fuzz-api: ## hold the real server against its contract with Schemathesis, in both modes (needs Python)
+	@scripts/fuzz-api
+
 .PHONY: e2e
 e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API server; on SQLite, then Postgres
 	@scripts/e2e-tools >/dev/null

@@ -3,10 +3,12 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 	"github.com/swaggest/swgui"
+	"github.com/swaggest/swgui/v5/static"
 	"github.com/swaggest/swgui/v5emb"
 	"sigs.k8s.io/yaml"
 )
@@ -25,6 +27,9 @@ func (s *Server) mountDocs() {
 		},
 	})("flux-resourceset", "/docs/openapi.json", "/docs/")
 	handler := func(c echo.Context) error {
+		if file := c.Param("*"); file != "" && !isDocsFile(file) {
+			return echo.ErrNotFound // as a problem; the file server would answer in plain text
+		}
 		c.Response().Header().Set("Content-Security-Policy", docsPolicy)
 		ui.ServeHTTP(c.Response(), c.Request())
 		return nil
@@ -33,6 +38,16 @@ func (s *Server) mountDocs() {
 	router.GET("/docs/openapi.json", s.getDocsSpec)
 	router.GET("/docs/*", handler)
 	router.GET("/docs", func(c echo.Context) error { return c.Redirect(http.StatusMovedPermanently, "/docs/") })
+}
+
+// isDocsFile tells whether Swagger UI has the file. Most are embedded in compressed form only.
+func isDocsFile(name string) bool {
+	for _, stored := range []string{name, name + ".gz"} {
+		if info, err := fs.Stat(static.FS, stored); err == nil && !info.IsDir() {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Server) getDocsSpec(c echo.Context) error {

@@ -166,3 +166,16 @@ func TestDocsRedirect(t *testing.T) {
 	w.get("/docs/", "Authorization", "").want(200)
 	rawGet(t, w, "/docs/nothing.js", "identity").want(404)
 }
+
+// What is not there is a problem under /docs/ as everywhere else.
+func TestDocsNotFound(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, file := range []string{"nothing.js", "swagger-ui.css.gz.gz", "..%2fopenapi.yaml", "%2e%2e/openapi.yaml", ".", "a/b", "%00", "%ff", "openapi.json/"} {
+		require.Equal(t, 404, rawPath(t, w, "/docs/"+file).status, file)
+		w.get("/docs/"+file).problem(404, "not_found")
+	}
+	for _, file := range []string{"", "swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png", "openapi.json"} {
+		w.get("/docs/" + file).want(200)
+	}
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// FuzzDocuments: any file for -f is refused, or every document in it has a kind and an id and is the same when it is
+// written out and read again.
+func FuzzDocuments(f *testing.F) {
+	for _, text := range []string{
+		"", "kind: cluster\nid: c1\ncluster_dns: c1.example.com\n", `{"kind":"namespace","id":"a"}{"kind":"ns","id":"b"}`,
+		"---\nkind: rb\nid: r\n---\n# nothing\n---\nkind: component\n_id: p\n", `{"clusters":[{"_id":"c"}],"namespaces":[{"id":"n"}]}`,
+		"clusters:\n- id: c\n  id: d\n", "a: &a [*a]\n", "kind: [1]\n", "id: \"\\0\"\nkind: cluster\n", `{"kind":"cluster","id":9007199254740993}`,
+		"kind: cluster\nid: c\npatches: {p: {n: 9007199254740993}}\n", "--- x\n---", "\ufeffkind: cluster\nid: c\n", "kind: cluster\r\nid: c\r\n",
+		"? {a: b}\n: c\n", "x: !!binary aGk=\n", "<<: {kind: cluster, id: m}\n",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		docs, err := documentsIn(data, "file.yaml")
+		if err != nil {
+			return
+		}
+		for _, d := range docs {
+			if d.id == "" || d.noun.kind == "" {
+				t.Fatalf("%q: a document without id or kind: %+v", data, d)
+			}
+			fields := map[string]any{"kind": d.noun.kind}
+			for name, value := range d.fields {
+				fields[name] = value
+			}
+			text, err := json.Marshal(fields)
+			if err != nil {
+				t.Fatalf("%q: %v", data, err)
+			}
+			again, err := documentsIn(text, "again.json")
+			if err != nil || len(again) != 1 || again[0].name() != d.name() || len(again[0].fields) != len(d.fields) {
+				t.Fatalf("%q became %s: %v %+v", data, text, err, again)
+			}
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package server_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const rawPoll = "GET " + demoPolls + "/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + readToken + "\r\n"
+
+// dialed opens a connection that the test closes.
+func dialed(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// polled sends a whole poll on a connection and requires its answer.
+func polled(t *testing.T, conn net.Conn) {
+	t.Helper()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	_, err := io.WriteString(conn, rawPoll+"\r\n")
+	require.NoError(t, err)
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, res.Body)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, http.StatusOK, res.StatusCode)
+}
+
+// Slowloris: a client that sends its request a byte at a time is cut off, while others are answered.
+func TestSlowClients(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for time-outs of half a minute")
+	}
+	w := setup(t)
+	addr, _, _ := serve(t, w.http.Config.Handler)
+	const body = "PUT " + demoCluster + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + writeToken + "\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
+	var slow sync.WaitGroup
+	for name, start := range map[string]string{"header": rawPoll + "X-Slow: ", "request line": "GE", "body": body, "silent": ""} {
+		conn := dialed(t, addr)
+		slow.Go(func() { dribble(t, name, conn, start) })
+	}
+	polled(t, dialed(t, addr))
+	w.unchanged(slow.Wait)
+	polled(t, dialed(t, addr))
+}
+
+// dribble sends a request that never ends until the server closes the connection. silent ones are closed all the same.
+func dribble(t *testing.T, name string, conn net.Conn, start string) {
+	_, err := io.WriteString(conn, start)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_, _ = io.Copy(io.Discard, conn) // an answer such as 408 may come first
+	}()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	patience := time.After(3 * time.Minute)
+	for {
+		select {
+		case <-closed:
+			return
+		case <-patience:
+			t.Errorf("%s: still connected", name)
+			return
+		case <-tick.C:
+			if start != "" {
+				_, _ = io.WriteString(conn, " ") // fails once the server has hung up; closed says so
+			}
+		}
+	}
+}
