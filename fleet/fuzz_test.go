@@ -294,8 +294,11 @@ func assignedTo(doc *Document, r Resource) int {
 		return len(doc.Cluster().PlatformComponents)
 	case Namespaces:
 		return len(doc.Cluster().Namespaces)
+	case RoleBindings:
+		return len(doc.Cluster().Rolebindings)
+	default:
+		return -1
 	}
-	return len(doc.Cluster().Rolebindings)
 }
 
 // FuzzSelector: any text is refused or selects the same clusters when it is written out and read again.
