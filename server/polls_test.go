@@ -136,6 +136,10 @@ func TestPollParameters(t *testing.T) {
 	w := setup(t)
 	detail := w.get(demoPolls+"/namespaces", "X-Fleet-Min-Revision", "soon").problem(400, "validation_error").json()["detail"]
 	require.Contains(t, detail, "X-Fleet-Min-Revision")
+	for _, path := range []string{demoPolls + "/namespaces", "/api/v2/flux/clusters"} {
+		w.get(path, "X-Fleet-Min-Revision", "-1").problem(400, "validation_error")
+		w.get(path, "X-Fleet-Min-Revision", "9223372036854775808").problem(400, "validation_error")
+	}
 }
 
 // The DNS name in the path is data: whatever it is, it finds that cluster or nothing.

@@ -114,6 +114,9 @@ const minRevisionWait = 2 * time.Second
 // state is the State to answer a read from: not older than the request asks for.
 func (s *Server) state(c echo.Context, minRevision *int64) (*fleet.State, error) {
 	if minRevision != nil {
+		if *minRevision < 0 { // polls are not held against the contract
+			return nil, fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, which is 0 or more"}})
+		}
 		ctx, cancel := context.WithTimeout(c.Request().Context(), minRevisionWait)
 		defer cancel()
 		if err := s.cfg.Replica.WaitFor(ctx, fleet.Revision(*minRevision)); err != nil {
