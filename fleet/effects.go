@@ -65,7 +65,7 @@ func (e *effects) on(a affected) (effect, error) {
 // empty: nothing changes.
 func (e *effects) endpoint(a affected, res Resource) (api.EndpointEffect, string, error) {
 	out := api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: []string{}}
-	look := a.interesting(e.base, e.next, res)
+	look := a.interesting(e.next, res)
 	if look != nil && len(look) == 0 && a.before == a.after {
 		return out, "", nil
 	}
@@ -97,7 +97,7 @@ func (e *effects) endpoint(a affected, res Resource) (api.EndpointEffect, string
 	for _, in := range before.list {
 		if _, stays := after.byID[in.id]; !stays {
 			out.Removed = append(out.Removed, in.id)
-			text.WriteString(fmt.Sprintf("-%q", in.id))
+			fmt.Fprintf(&text, "-%q", in.id)
 		}
 	}
 	if a.before != nil && a.before != a.after && before.byID != nil {
@@ -161,7 +161,7 @@ func compare(id string, before, after any) (*difference, error) {
 }
 
 // interesting are the ids whose inputs can differ; nil means any.
-func (a affected) interesting(base, next *State, res Resource) map[string]bool {
+func (a affected) interesting(next *State, res Resource) map[string]bool {
 	if a.before == nil || a.before.Deleted() != a.after.Deleted() {
 		return nil
 	}

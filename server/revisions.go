@@ -87,7 +87,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 
 func revisionSummary(from store.Summary) api.RevisionSummary {
 	sum := api.RevisionSummary{
-		Revision: int64(from.Revision), CommitID: from.Commit.ID, At: from.At, Actor: from.Actor, Author: from.Author, Reason: from.Reason,
+		Revision: int64(from.Revision), CommitID: from.ID, At: from.At, Actor: from.Actor, Author: from.Author, Reason: from.Reason,
 		RequestID: from.RequestID, ChangeCount: from.Count, Changes: []api.ChangeRef{},
 	}
 	for _, ch := range from.First {

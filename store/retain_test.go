@@ -46,7 +46,7 @@ func TestRetention(t *testing.T) {
 // oldest is the oldest revision in the log.
 func oldest(t *testing.T, w *world) fleet.Revision {
 	t.Helper()
-	log, err := w.faulty.Store.History(t.Context(), store.HistoryQuery{Limit: 1000})
+	log, err := w.faulty.History(t.Context(), store.HistoryQuery{Limit: 1000})
 	require.NoError(t, err)
 	return log[len(log)-1].Revision
 }

@@ -73,7 +73,7 @@ func (s *Store) Summaries(ctx context.Context, q store.HistoryQuery, names int) 
 		}
 		summaries, err = collect(rows, func(rows *sql.Rows, c *store.Summary) error {
 			var at int64
-			err := rows.Scan(&c.Revision, &c.Commit.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &c.Count)
+			err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &c.Count)
 			c.At = microtime(at)
 			return err
 		})

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -25,14 +26,12 @@ type lived struct {
 }
 
 func live(b *bench, seed uint64, revisions int) lived {
-	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // the same history every time
+	random := rand.New(rand.NewPCG(seed, seed))
 	l := lived{at: []map[documentKey]fleet.Record{{}}}
 	bodies := map[documentKey][]byte{}
 	for n := range revisions {
 		at := map[documentKey]fleet.Record{}
-		for k, r := range l.at[n] {
-			at[k] = r
-		}
+		maps.Copy(at, l.at[n])
 		var changes []fleet.Change
 		for i := range 3 {
 			k := documentKey{[]fleet.Kind{fleet.KindCluster, fleet.KindNamespace}[random.IntN(2)], fmt.Sprint(i, random.IntN(3))}
