@@ -1,0 +1,119 @@
+// Package bench measures the service as it runs: real processes on real databases, with fleets of any size. Its
+// benchmarks report figures for docs/performance.md; what is measured within one process is measured beside the code.
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// Fleet is the shape of a generated fleet: what every cluster has.
+type Fleet struct {
+	Clusters     int
+	Components   int // of the catalog; each cluster has all of them
+	Namespaces   int
+	RoleBindings int
+	Patches      int // patched values of each cluster, different on each
+}
+
+// Realistic is a fleet as large platforms have it, with so many clusters.
+func Realistic(clusters int) Fleet {
+	return Fleet{Clusters: clusters, Components: 30, Namespaces: 10, RoleBindings: 5, Patches: 20}
+}
+
+// ClusterID is the id of the cluster with this number.
+func ClusterID(n int) string { return fmt.Sprintf("cluster-%05d", n) }
+
+// ClusterDNS is the name by which that cluster polls.
+func ClusterDNS(n int) string { return ClusterID(n) + ".k8s.example.com" }
+
+// ComponentID is the id of the catalog entry with this number.
+func ComponentID(n int) string { return fmt.Sprintf("component-%02d", n) }
+
+type object = map[string]any
+
+// WriteSeed writes the fleet as a seed file. The same fleet is always the same bytes.
+func (f Fleet) WriteSeed(w io.Writer) error {
+	environments := []string{"dev", "qa", "uat", "prod"}
+	var components, namespaces, bindings []object
+	for i := range f.Components {
+		id, depends := ComponentID(i), []string{}
+		if i%3 == 1 {
+			depends = append(depends, ComponentID(i-1))
+		}
+		components = append(components, object{
+			"id": id, "component_path": "platform/" + id, "component_version": fmt.Sprintf("%d.%d.%d", i%4, i, i*7%10),
+			"oci_url": "https://charts.example.com", "oci_tag": fmt.Sprintf("v%d.%d.%d", i%4, i, i*7%10),
+			"cluster_env_enabled": i%5 == 0, "depends_on": depends,
+		})
+	}
+	for i := range f.Namespaces {
+		namespaces = append(namespaces, object{
+			"id":          fmt.Sprintf("team-%02d", i),
+			"labels":      object{"team": fmt.Sprintf("team-%02d", i), "pod-security.kubernetes.io/enforce": "restricted"},
+			"annotations": object{"owner": fmt.Sprintf("team-%02d@example.com", i), "cost-center": fmt.Sprint(4000 + i)},
+		})
+	}
+	for i := range f.RoleBindings {
+		bindings = append(bindings, object{
+			"id": fmt.Sprintf("binding-%02d", i), "role": []string{"view", "edit", "admin"}[i%3],
+			"subjects": []object{{"kind": "Group", "name": fmt.Sprintf("oidc:team-%02d", i), "apiGroup": "rbac.authorization.k8s.io"}},
+		})
+	}
+	ids := func(of []object) []object {
+		out := []object{}
+		for _, o := range of {
+			out = append(out, object{"id": o["id"]})
+		}
+		return out
+	}
+	assigned := object{"platform_components": ids(components), "namespaces": ids(namespaces), "rolebindings": ids(bindings)}
+	if _, err := io.WriteString(w, `{"clusters":[`); err != nil {
+		return err
+	}
+	for i := range f.Clusters {
+		cluster := object{
+			"id": ClusterID(i), "cluster_name": ClusterID(i), "cluster_dns": ClusterDNS(i), "environment": environments[i%len(environments)],
+			"patches": f.patches(i),
+		}
+		maps.Copy(cluster, assigned)
+		body, err := json.Marshal(cluster)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			body = slices.Concat([]byte(",\n"), body)
+		}
+		if _, err := w.Write(body); err != nil {
+			return err
+		}
+	}
+	rest, err := json.Marshal(object{"platform_components": components, "namespaces": namespaces, "rolebindings": bindings})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "],%s", rest[1:])
+	return err
+}
+
+// patches are the values of one cluster, spread over its first components.
+func (f Fleet) patches(cluster int) object {
+	const each = 4 // values of one component
+	paths := [each]string{"replicaCount", "ingress.hosts[0].host", "resources.limits.memory", "config.region"}
+	out := object{}
+	for i := range f.Patches {
+		id := ComponentID(i / each % max(1, f.Components))
+		if out[id] == nil {
+			out[id] = object{}
+		}
+		value := map[int]string{
+			0: fmt.Sprint(1 + (cluster+i)%9), 1: fmt.Sprintf("app-%d.%s", i, ClusterDNS(cluster)),
+			2: fmt.Sprintf("%dMi", 128*(1+(cluster+i)%8)), 3: fmt.Sprintf("eu-central-%d", cluster%3),
+		}[i%each]
+		out[id].(object)[paths[i%each]] = value
+	}
+	return out
+}
