@@ -73,7 +73,7 @@ race: ## run the tests under the race detector (needs a C compiler)
 
 .PHONY: bench
 bench: ## run the benchmarks, each with its baseline
-	go test -run '^$$' -bench . -benchmem ./...
+	go test -run '^$$' -bench . -benchmem -timeout 60m ./...
 
 .PHONY: faults
 faults: ## break things around real servers for minutes and check their promises: docs/reliability.md

@@ -24,7 +24,7 @@ var lists = []string{"platform-components", "namespaces", "rolebindings"}
 // BENCH_CLUSTERS sets its size; the default is 10,000.
 func BenchmarkFleet(b *testing.B) {
 	clusters := 10_000
-	if given := os.Getenv("BENCH_CLUSTERS"); given != "" { //nolint:forbidigo // a benchmark has no flags of its own
+	if given := os.Getenv("BENCH_CLUSTERS"); given != "" {
 		var err error
 		clusters, err = strconv.Atoi(given)
 		require.NoError(b, err)
@@ -34,10 +34,7 @@ func BenchmarkFleet(b *testing.B) {
 	require.NoError(b, err)
 	require.NoError(b, bench.Realistic(clusters).WriteSeed(f))
 	require.NoError(b, f.Close())
-	for name, url := range map[string]func() string{
-		"postgres": func() string { return pgtest.URL(b) },
-		"sqlite":   func() string { return "sqlite://" + filepath.Join(b.TempDir(), "fleet.db") },
-	} {
+	run := func(name string, url func() string) {
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
 				measure(b, seed, clusters, "DATABASE_URL="+url())
@@ -45,6 +42,8 @@ func BenchmarkFleet(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // one run is many measurements
 		})
 	}
+	run("postgres", func() string { return pgtest.URL(b) })
+	run("sqlite", func() string { return "sqlite://" + filepath.Join(b.TempDir(), "fleet.db") })
 }
 
 func measure(b *testing.B, seed string, clusters int, url string) {
@@ -53,6 +52,7 @@ func measure(b *testing.B, seed string, clusters int, url string) {
 	crud := start(b, url, "API_MODE=crud")
 	reader := start(b, url)
 	b.ReportMetric(reader.ready.Seconds(), "load-s")
+	b.ReportMetric(reader.cpu().Seconds(), "load-cpu-s")
 	b.ReportMetric(reader.rss(), "loaded-MiB")
 
 	pollAll(reader, clusters)
@@ -61,6 +61,7 @@ func measure(b *testing.B, seed string, clusters int, url string) {
 	idle := whilePolling(reader, clusters, func() { time.Sleep(5 * time.Second) })
 	b.ReportMetric(quantile(0.99, idle), "idle-poll-p99-ms")
 	var catalog []time.Duration
+	used := crud.cpu()
 	during := whilePolling(reader, clusters, func() {
 		for i := range 10 {
 			_, took := crud.must(http.MethodPatch, "/platform_components/"+bench.ComponentID(0), fmt.Sprintf(`{"oci_tag":"v9.9.%d"}`, i))
@@ -69,6 +70,7 @@ func measure(b *testing.B, seed string, clusters int, url string) {
 		}
 	})
 	b.ReportMetric(quantile(0.5, catalog), "catalog-change-p50-ms")
+	b.ReportMetric((crud.cpu()-used).Seconds()*1000/float64(len(catalog)), "catalog-change-cpu-ms")
 	b.ReportMetric(quantile(0.99, during), "catalog-poll-p99-ms")
 
 	var single, visible []time.Duration
@@ -90,6 +92,7 @@ func measure(b *testing.B, seed string, clusters int, url string) {
 	const writers, lasts = 8, 10 * time.Second
 	var commits atomic.Int64
 	var wg sync.WaitGroup
+	used = crud.cpu()
 	began := time.Now()
 	for w := range writers {
 		wg.Go(func() {
@@ -101,6 +104,7 @@ func measure(b *testing.B, seed string, clusters int, url string) {
 	}
 	wg.Wait()
 	b.ReportMetric(float64(commits.Load())/time.Since(began).Seconds(), "commits/s")
+	b.ReportMetric((crud.cpu()-used).Seconds()*1000/float64(commits.Load()), "cpu-ms/commit")
 	b.ReportMetric(crud.rss(), "crud-MiB")
 }
 

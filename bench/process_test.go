@@ -164,6 +164,22 @@ func (p *process) rss() float64 {
 	return 0
 }
 
+// cpu is the processor time the process has used, which says more than the clock on a machine that is shared.
+func (p *process) cpu() time.Duration {
+	p.b.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	require.NoError(p.b, err)
+	_, rest, _ := strings.Cut(string(data), ") ")
+	fields := strings.Fields(rest) // from the state on, which is the third of proc(5)
+	var ticks int64
+	for _, field := range fields[11:13] { // utime and stime
+		n, err := strconv.ParseInt(field, 10, 64)
+		require.NoError(p.b, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / 100
+}
+
 // quantile of some durations, in milliseconds.
 func quantile(q float64, all []time.Duration) float64 {
 	if len(all) == 0 {
