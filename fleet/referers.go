@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -26,10 +27,11 @@ func (v *verdict) referers(edits []edit) {
 	if len(changed) == 0 {
 		return
 	}
+	regrammared := v.regrammared(changed[KindComponent])
 	var suspects []*Document
 	largest := v.next.largestBounds()
 	for id, doc := range v.next.docs[KindCluster] {
-		if !edited[id] && !doc.Deleted() && suspect(doc, changed, largest) {
+		if !edited[id] && !doc.Deleted() && suspect(doc, changed, regrammared, largest) {
 			suspects = append(suspects, doc)
 		}
 	}
@@ -44,22 +46,38 @@ func (v *verdict) referers(edits []edit) {
 				}
 			}
 		}
-		for id := range changed[KindComponent] {
+		for id := range regrammared {
 			if len(doc.Cluster().Patches[id]) > 0 {
 				checkClusterPatches(now, doc.Cluster(), id)
-				checkClusterPatches(was, doc.Cluster(), id)
+				if len(now.problems)+len(now.warnings) > 0 {
+					checkClusterPatches(was, doc.Cluster(), id)
+				}
 			}
 		}
 		v.add(inCluster(now, doc.ID), inCluster(was, doc.ID))
 	}
 }
 
+// regrammared are the changed components whose change can make a cluster's patches unfit: those that became another type,
+// or whose own patches, which a cluster's are laid over, are others now.
+func (v *verdict) regrammared(components map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for id := range components {
+		was, had := v.base.Get(KindComponent, id)
+		is, has := v.next.Get(KindComponent, id)
+		if !had || !has || was.Component().Type != is.Component().Type || !maps.EqualFunc(was.Component().Patches, is.Component().Patches, sameBytes) {
+			out[id] = true
+		}
+	}
+	return out
+}
+
 // suspect tells whether a changed definition can break anything on a cluster. Nearly always it cannot, and that must be
 // quick to see: there is no need to look for the definition on a cluster that has no patches for it and whose answers
 // would be small with the largest definitions there are.
-func suspect(d *Document, changed map[Kind]map[string]bool, largest map[Kind]int) bool {
+func suspect(d *Document, changed map[Kind]map[string]bool, regrammared map[string]bool, largest map[Kind]int) bool {
 	c := d.Cluster()
-	for id := range changed[KindComponent] {
+	for id := range regrammared {
 		if len(c.Patches[id]) > 0 {
 			return true
 		}

@@ -303,7 +303,7 @@ func BenchmarkCatalogChange(b *testing.B) {
 	n := 0
 	change := func(tx *fleet.Tx) error {
 		n++
-		_, err := tx.Patch(fleet.KindComponent, "component-7", fmt.Appendf(nil, `{"component_version":"2.0.%d"}`, n))
+		_, err := tx.Patch(fleet.KindComponent, "component-0", fmt.Appendf(nil, `{"component_version":"2.0.%d"}`, n))
 		return err
 	}
 	b.Run("commit", func(b *testing.B) {
