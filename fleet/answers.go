@@ -21,7 +21,7 @@ const (
 	PlatformComponents Resource = iota
 	Namespaces
 	RoleBindings
-	resourceCount
+	ResourceCount // how many there are
 )
 
 // String is the last part of the resource's path.
@@ -50,7 +50,7 @@ func (a *Answer) Body() ([]byte, error) {
 }
 
 // answers are the encoded answers of one version of a cluster's document, made when first asked for.
-type answers [resourceCount]atomic.Pointer[Answer]
+type answers [ResourceCount]atomic.Pointer[Answer]
 
 // Answer returns what the cluster receives. It is encoded when it is first asked for after a document it is made of has changed.
 // CodeUnresolved when stored data refers to a document that is not there: no answer then, never a shorter one.
@@ -145,6 +145,12 @@ func mapDocs[T any](docs []*Document, f func(*Document) T) []T {
 
 func fluxCluster(c *api.Cluster) api.FluxCluster {
 	return api.FluxCluster{Name: c.ClusterName, DNS: c.ClusterDNS, Environment: c.Environment}
+}
+
+// ClustersAnswer is the list of all live clusters, encoded when it is first asked for. See the function of that name.
+func (s *State) ClustersAnswer() (*Answer, error) {
+	s.clusters.once.Do(func() { s.clusters.answer, s.clusters.err = ClustersAnswer(s.All(KindCluster)) })
+	return s.clusters.answer, s.clusters.err
 }
 
 // ClustersAnswer is the list of the given clusters as inputs. CodeLimitExceeded when it is more than Flux reads.

@@ -47,7 +47,7 @@ func (e *effects) on(a affected) (effect, error) {
 		return out, nil
 	}
 	var key strings.Builder
-	for res := range resourceCount {
+	for res := range ResourceCount {
 		endpoint, text, err := e.endpoint(a, res)
 		if err != nil {
 			return out, err

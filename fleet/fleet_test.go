@@ -133,7 +133,7 @@ func poll(t require.TestingT, s *State, dns string, r Resource) string {
 func polls(t require.TestingT, s *State) map[string]string {
 	out := map[string]string{}
 	for dns := range s.byDNS {
-		for r := range resourceCount {
+		for r := range ResourceCount {
 			out[dns+"/"+r.String()] = poll(t, s, dns, r)
 		}
 	}

@@ -201,7 +201,7 @@ func requirePlanned(t require.TestingT, before, after *State, plan api.Plan, wha
 	}
 	for id, doc := range after.docs[KindCluster] {
 		was, _ := before.ByDNS(doc.Cluster().ClusterDNS) // clusters poll by name
-		for r := range resourceCount {
+		for r := range ResourceCount {
 			e := effects[id][r.String()]
 			var expected []string
 			for _, in := range decodeInputs(t, before, was, r) {

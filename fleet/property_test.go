@@ -38,7 +38,7 @@ func TestAnyAcceptedChangeLeavesAFleetThatAnswers(t *testing.T) {
 			}
 			w.state = res.State
 			for _, doc := range w.state.docs[KindCluster] {
-				for r := range resourceCount {
+				for r := range ResourceCount {
 					a, err := w.state.Answer(doc, r)
 					require.NoError(rt, err, what)
 					require.GreaterOrEqual(rt, w.state.bound(doc, r), a.Size, "%s: %s of %s", what, r, doc.ID)

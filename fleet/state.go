@@ -8,6 +8,7 @@ import (
 	"maps"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -32,6 +33,12 @@ type State struct {
 	token *stateToken
 
 	holders map[Digest]*Holder // of the secrets of managed tokens
+
+	clusters struct { // what ClustersAnswer returns
+		once   sync.Once
+		answer *Answer
+		err    error
+	}
 }
 
 // stateToken identifies a State for as long as something remembers it, without keeping the State itself alive.

@@ -108,7 +108,7 @@ func TestDecommission(t *testing.T) {
 	require.Empty(t, w.state.All(KindCluster))
 	require.Zero(t, w.state.Clusters())
 	require.Len(t, w.state.Decommissioned(), 1)
-	for r := range resourceCount {
+	for r := range ResourceCount {
 		require.Equal(t, "{\"inputs\":[]}\n", poll(t, w.state, demoDNS, r))
 	}
 	w.refused(CodeNotFound, remove(KindCluster, "demo-cluster-01", DeleteOptions{}))

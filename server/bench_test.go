@@ -60,7 +60,7 @@ func fleetIn(b *testing.B, st store.Store, clusters, components int) (http.Handl
 		Logger: slog.New(slog.NewJSONHandler(&discard{}, nil)), // at the default level, as in production
 	})
 	require.NoError(b, err)
-	return srv.Handler(), replica
+	return srv, replica
 }
 
 func fillFleet(tx *fleet.Tx, clusters, components int) error {

@@ -167,7 +167,7 @@ func wellFormedProblem(req *http.Request, res *http.Response, body []byte) error
 func TestEveryRouteIsInTheContract(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	handler, ok := w.http.Config.Handler.(*echo.Echo)
+	handler, ok := w.http.Config.Handler.(*server.Server)
 	require.True(t, ok)
 	doc, err := apiserver.GetSpec()
 	require.NoError(t, err)

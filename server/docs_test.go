@@ -38,11 +38,17 @@ func newBrowser(t *testing.T) *browser {
 		}
 	}
 	require.NotEmpty(t, path, "this test needs a browser; on Debian and Ubuntu: apt-get install -y chromium")
+	profile := t.TempDir()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1400, 1600), chromedp.UserDataDir(t.TempDir()))
-	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(stop)
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1400, 1600), chromedp.UserDataDir(profile))
+	allocator, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	t.Cleanup(func() {
+		stop()
+		chromedp.FromContext(allocator).Allocator.Wait()
+		// The browser's helpers write to its profile until they have noticed that it is gone.
+		require.Eventually(t, func() bool { return os.RemoveAll(profile) == nil }, time.Minute, 50*time.Millisecond)
+	})
 	ctx, closeTab := chromedp.NewContext(allocator)
 	t.Cleanup(closeTab)
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute) // a hang is a failure with a stack

@@ -38,7 +38,7 @@ func fuzzed(f *testing.F) http.Handler {
 		Tokens: server.Tokens{Read: readToken, Write: writeToken}, Now: func() time.Time { return start },
 	})
 	require.NoError(f, err)
-	return srv.Handler()
+	return srv
 }
 
 // FuzzPollPath: whatever stands for the DNS name in a poll's path, the answer is this cluster's or an error, never a

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,8 +26,9 @@ type metrics struct {
 
 	authFailures *prometheus.CounterVec
 	identified   [meansCount]prometheus.Counter
-	series       sync.Map // seriesKey -> *series: what the vectors give for it, looked up once
-	lastPoll     sync.Map // cluster id -> *atomic.Int64, Unix milliseconds
+	polls        [fleet.ResourceCount]*series // of polls that were answered
+	series       sync.Map                     // seriesKey -> *series: what the vectors give for it, looked up once
+	lastPoll     sync.Map                     // cluster id -> *atomic.Int64, Unix milliseconds
 }
 
 type seriesKey struct {
@@ -72,6 +74,9 @@ func newMetrics(s *Server) *metrics {
 		m.identified[by] = identified.WithLabelValues(name)
 	}
 	m.registry.MustRegister(identified)
+	for r := range m.polls {
+		m.polls[r] = m.of(seriesKey{pollTemplate + fleet.Resource(r).String(), http.MethodGet, http.StatusOK})
+	}
 	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
@@ -86,15 +91,21 @@ func (m *metrics) request(route, method string, status int, took time.Duration) 
 	default:
 		method = "other" // a method is free text from outside
 	}
-	key := seriesKey{route, method, status}
+	m.of(seriesKey{route, method, status}).observe(took)
+}
+
+func (m *metrics) of(key seriesKey) *series {
 	known, ok := m.series.Load(key)
 	if !ok {
 		known, _ = m.series.LoadOrStore(key, &series{
-			count: m.requests.WithLabelValues(route, method, strconv.Itoa(status)),
-			took:  m.durations.WithLabelValues(route, method),
+			count: m.requests.WithLabelValues(key.route, key.method, strconv.Itoa(key.status)),
+			took:  m.durations.WithLabelValues(key.route, key.method),
 		})
 	}
-	s := known.(*series)
+	return known.(*series)
+}
+
+func (s *series) observe(took time.Duration) {
 	s.count.Inc()
 	s.took.Observe(took.Seconds())
 }

@@ -49,36 +49,43 @@ func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
 	if err != nil {
 		return err
 	}
-	docs, err := selectClusters(st.All(fleet.KindCluster), p.Environment, p.Selector)
-	if err != nil {
-		return err
-	}
-	answer, err := fleet.ClustersAnswer(docs)
+	answer, err := clustersAnswer(st, p.Environment, p.Selector)
 	if err != nil {
 		return err
 	}
 	return writeAnswer(c, answer, p.IfNoneMatch)
 }
 
+func clustersAnswer(st *fleet.State, environment, selector *string) (*fleet.Answer, error) {
+	if environment == nil && selector == nil {
+		return st.ClustersAnswer()
+	}
+	docs, err := selectClusters(st.All(fleet.KindCluster), environment, selector)
+	if err != nil {
+		return nil, err
+	}
+	return fleet.ClustersAnswer(docs)
+}
+
 // writeAnswer puts an answer's bytes on the wire, compressed for everyone who accepts that.
 func writeAnswer(c echo.Context, a *fleet.Answer, ifNoneMatch *string) error {
 	h := c.Response().Header()
 	h[headerETag] = []string{a.ETag}
-	h[echo.HeaderVary] = varyEncoding
+	h[headerVary] = varyEncoding
 	if ifNoneMatch != nil && fleet.MatchETag(*ifNoneMatch, a.ETag) {
 		return c.NoContent(http.StatusNotModified)
 	}
-	h[echo.HeaderContentType] = contentJSON
+	h[headerContentType] = contentJSON
 	body := a.Gzip
 	if acceptsGzip(c.Request()) {
-		h[echo.HeaderContentEncoding] = contentGzip
+		h[headerContentEncoding] = contentGzip
 	} else {
 		var err error
 		if body, err = a.Body(); err != nil {
 			return err
 		}
 	}
-	h[echo.HeaderContentLength] = []string{strconv.Itoa(len(body))}
+	h[headerContentLength] = []string{strconv.Itoa(len(body))}
 	c.Response().WriteHeader(http.StatusOK)
 	_, err := c.Response().Write(body)
 	return err

@@ -19,6 +19,12 @@ const (
 	headerChangeAuthor = "X-Change-Author"
 	headerETag         = "Etag" // as net/http spells it
 	headerIfNoneMatch  = "If-None-Match"
+	headerMinRevision  = "X-Fleet-Min-Revision"
+
+	headerVary            = echo.HeaderVary
+	headerContentType     = echo.HeaderContentType
+	headerContentLength   = echo.HeaderContentLength
+	headerContentEncoding = echo.HeaderContentEncoding
 )
 
 func writeJSON(c echo.Context, status int, v any) error {

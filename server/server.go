@@ -102,9 +102,6 @@ func (e withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc)
 	return e.Echo.GET(path, h, m...)
 }
 
-// Handler is the Server as an http.Handler.
-func (s *Server) Handler() http.Handler { return s.echo }
-
 // errNotLoaded: there is no State to answer from.
 var errNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", store.ErrUnavailable)
 

@@ -135,7 +135,7 @@ func setupWith(t *testing.T, o options) *world {
 	if o.serve == nil {
 		o.serve = httptest.NewServer
 	}
-	w.http = o.serve(srv.Handler())
+	w.http = o.serve(srv)
 	t.Cleanup(w.http.Close)
 	w.client = &http.Client{
 		Transport:     &contractTransport{t: t, next: w.http.Client().Transport},

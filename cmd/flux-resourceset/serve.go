@@ -133,7 +133,7 @@ func listen(ctx context.Context, cfg config, srv *server.Server, identity *serve
 	}()
 	logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("addr", ln.Addr().String()), slog.String("mode", cfg.mode),
 		slog.String("store", cfg.db.name()), slog.Bool("tls", tlsConfig != nil), slog.String("version", version))
-	err = server.Serve(ctx, ln, srv.Handler(), tlsConfig, logger)
+	err = server.Serve(ctx, ln, srv, tlsConfig, logger)
 	stopFollowing()
 	<-done
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {

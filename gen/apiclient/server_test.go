@@ -51,7 +51,7 @@ func startServer(ctx context.Context) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, errors.Join(err, st.Close())
 	}
-	ts := httptest.NewServer(srv.Handler())
+	ts := httptest.NewServer(srv)
 	return ts.URL, func() {
 		ts.Close()
 		_ = st.Close()
