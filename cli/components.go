@@ -206,10 +206,9 @@ func (s *session) patchValues(c *cli.Context, on targets, component string) erro
 		return err
 	}
 	cluster, single := on.one()
+	op := "patch_values"
 	if c.Bool("apply") {
-		if !single || c.Bool("plan") || c.IsSet("plan-hash") {
-			return usageErrorf("--apply is about one cluster, and cannot be planned; see it with --dry-run")
-		}
+		op = "apply_values"
 		for path, value := range values {
 			if value == nil {
 				return usageErrorf("--apply gives the manager's full set: leave %q out instead of --unset", path)
@@ -223,7 +222,7 @@ func (s *session) patchValues(c *cli.Context, on targets, component string) erro
 	if c.Bool("force") {
 		fields["force"] = true
 	}
-	ch := change{operations: on.planner("patch_values", fields)}
+	ch := change{operations: on.planner(op, fields)}
 	if !single || c.IsSet("plan-hash") {
 		return s.perform(c, ch)
 	}

@@ -101,43 +101,48 @@ func (s *session) ownershipCommand() *cli.Command {
 
 func (s *session) relinquishCommand() *cli.Command {
 	return &cli.Command{
-		Name: "relinquish", Usage: "Give up every value that a manager owns of a component on a cluster; what nobody else owns is removed",
-		ArgsUsage: "NAME",
-		Flags: slices.Concat([]cli.Flag{
-			clusterFlag("the `CLUSTER` (required)"), fieldManagerFlag("the `MANAGER` (required)"),
+		Name: "relinquish", Usage: "Give up every value that a manager owns of a component on clusters; what nobody else owns is removed",
+		ArgsUsage: "NAME " + targetsUsage,
+		Flags: slices.Concat(targetFlags(), []cli.Flag{
+			fieldManagerFlag("the `MANAGER` (required)"),
 			&cli.BoolFlag{Name: "retain", Usage: "leave the values, owned by nobody"}, yesFlag(),
-		}, writeFlags()),
+		}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			id, on, err := assignmentOf(c)
 			if err != nil {
 				return err
 			}
-			cluster, err := required(c, "cluster")
+			manager, err := required(c, "field-manager")
 			if err != nil {
 				return err
 			}
-			if _, err := required(c, "field-manager"); err != nil {
-				return err
-			}
-			edits := append(writeEdits(c), managerEdit(c))
+			fields := withID(components, id, map[string]any{"field_manager": manager})
 			if c.Bool("retain") {
-				edits = append(edits, query(url.Values{"retain": {"true"}}))
+				fields["retain"] = true
 			}
-			conn, err := s.ready(c)
-			if err != nil {
-				return err
+			ch := change{operations: on.planner("relinquish_values", fields)}
+			if cluster, single := on.one(); single && !c.IsSet("plan-hash") {
+				ch.request = func(conn client, _ string) (answer, error) { return s.relinquish(c, conn, cluster, id) }
+				ch.show = func(_ client, a answer) error {
+					out, err := ownership(a, cluster, id)
+					if err != nil {
+						return err
+					}
+					return s.printChange(c, out)
+				}
 			}
-			a, err := receive(conn.RelinquishPatches(c.Context, cluster, args[0], nil, edits...))
-			if err != nil {
-				return err
-			}
-			out, err := ownership(a, cluster, args[0])
-			if err != nil {
-				return err
-			}
-			return s.printChange(c, out)
+			return s.perform(c, ch)
 		},
 	}
+}
+
+// relinquish gives up a manager's values on one cluster.
+func (s *session) relinquish(c *cli.Context, conn client, cluster, component string) (answer, error) {
+	edits := append(writeEdits(c), managerEdit(c))
+	if c.Bool("retain") {
+		edits = append(edits, query(url.Values{"retain": {"true"}}))
+	}
+	return receive(conn.RelinquishPatches(c.Context, cluster, component, nil, edits...))
 }
 
 // ownership shows values with those who own them.

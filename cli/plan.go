@@ -80,6 +80,7 @@ func (s *session) planText(plan api.Plan, wide, terminal bool) string {
 	for _, group := range plan.Groups {
 		w.group(group)
 	}
+	w.ownership(plan.Ownership)
 	for _, warning := range plan.Warnings {
 		w.linef("\n%s %s", w.paint(yellow, "Warning:"), printable(warning))
 	}
@@ -147,6 +148,17 @@ func (w *planWriter) group(group api.EffectGroup) {
 		if effect.Reordered {
 			w.linef("    ~ (the order of the inputs)")
 		}
+	}
+}
+
+// ownership writes which values get other managers, which polls do not show.
+func (w *planWriter) ownership(changes []api.OwnershipChange) {
+	if len(changes) > 0 {
+		w.linef("\nManagers")
+	}
+	owners := func(names []string) string { return printable(first(strings.Join(names, ","), "nobody")) }
+	for _, ch := range changes {
+		w.linef("  ~ %s of %s on %s: %s → %s", printable(ch.Path), printable(ch.ComponentID), w.names(ch.Clusters), owners(ch.Before), owners(ch.After))
 	}
 }
 

@@ -113,7 +113,7 @@ func (b *Batch) place(i int, op api.Operation, e *Error) []Problem {
 			p.Pointer = "/patch" + p.Pointer
 		case op.Op == "create" || op.Op == "update":
 			p.Pointer = "/document" + p.Pointer
-		case op.Op == "patch_values":
+		case op.Op == "patch_values" || op.Op == "apply_values":
 			p.Pointer = "/values" + p.Pointer
 		}
 		out = append(out, Problem{Pointer: at + p.Pointer, Detail: p.Detail, Kind: p.Kind, ID: p.ID})

@@ -33,13 +33,12 @@ func (b *Batch) clusterOperation(op api.Operation) (func(cluster string) (*Docum
 		return b.ifAssigned(op.ComponentID, func(c string) (*Document, error) {
 			return b.tx.Assign(c, KindComponent, op.ComponentID, settings)
 		}), nil
-	case "patch":
-		if op.Values == nil {
-			return nil, Invalid([]Problem{{Detail: "values: is required"}})
+	case "values":
+		edit, err := b.valuesOperation(op)
+		if err != nil {
+			return nil, err
 		}
-		return b.ifAssigned(op.ComponentID, func(c string) (*Document, error) {
-			return b.tx.PatchValues(c, op.ComponentID, op.Values, PatchOptions{Manager: op.FieldManager, Force: op.Force})
-		}), nil
+		return b.ifAssigned(op.ComponentID, edit), nil
 	case "labels":
 		if op.Labels == nil {
 			return nil, Invalid([]Problem{{Detail: "labels: is required"}})
@@ -51,6 +50,25 @@ func (b *Batch) clusterOperation(op api.Operation) (func(cluster string) (*Docum
 		return func(c string) (*Document, error) { return b.tx.Patch(KindCluster, c, patch) }, nil
 	}
 	return nil, Invalid([]Problem{{Detail: fmt.Sprintf("op: %q is not an operation", op.Op)}})
+}
+
+// valuesOperation is what an operation does to a component's values on one cluster: what the routes of
+// /clusters/{id}/patches do.
+func (b *Batch) valuesOperation(op api.Operation) (func(cluster string) (*Document, error), error) {
+	opt := PatchOptions{Manager: op.FieldManager, Force: op.Force, Retain: op.Retain}
+	if op.Op == "relinquish_values" {
+		if op.FieldManager == "" { // it would remove everything that nobody has put a name to
+			return nil, Invalid([]Problem{{Detail: "field_manager: is required"}})
+		}
+		return func(c string) (*Document, error) { return b.tx.Relinquish(c, op.ComponentID, opt) }, nil
+	}
+	if op.Values == nil {
+		return nil, Invalid([]Problem{{Detail: "values: is required"}})
+	}
+	if op.Op == "apply_values" {
+		return func(c string) (*Document, error) { return b.tx.ApplyValues(c, op.ComponentID, op.Values, opt) }, nil
+	}
+	return func(c string) (*Document, error) { return b.tx.PatchValues(c, op.ComponentID, op.Values, opt) }, nil
 }
 
 // ifAssigned runs an edit only on clusters that have the component.
@@ -84,8 +102,8 @@ func definitionOf(op api.Operation) (definitionRef, string) {
 		return component, "set"
 	case "unassign_component":
 		return component, "unassign"
-	case "patch_values":
-		return component, "patch"
+	case "patch_values", "apply_values", "relinquish_values":
+		return component, "values"
 	case "assign_namespace":
 		return namespace, "assign"
 	case "unassign_namespace":

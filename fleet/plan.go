@@ -15,7 +15,8 @@ import (
 func (r Result) Plan() (api.Plan, error) {
 	plan := api.Plan{
 		BaseRevision: int64(r.base.Revision()), ConfirmationRequired: r.confirmation() != "",
-		Changes: changeRefs(r.Commit.Changes), Groups: []api.EffectGroup{}, Results: []api.OperationResult{}, Warnings: append([]string{}, r.Warnings...),
+		Changes: changeRefs(r.Commit.Changes), Groups: []api.EffectGroup{}, Ownership: r.ownership(),
+		Results: []api.OperationResult{}, Warnings: append([]string{}, r.Warnings...),
 	}
 	groups := map[string]int{}
 	clusters := r.affected(true)

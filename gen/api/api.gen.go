@@ -931,7 +931,7 @@ type Operation struct {
 	// ComponentVersion Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
 
-	// Values patch_values: values by path; null removes one.
+	// Values patch_values: values by path; null removes one. apply_values: all that the field manager wants.
 	//
 	// Example: {"replicaCount":"3"}
 	Values json.RawMessage `json:"values,omitempty"`
@@ -957,6 +957,11 @@ type Operation struct {
 	//
 	// Example: 42
 	Revision int64 `json:"revision,omitempty"`
+
+	// Retain relinquish_values: leave the values, owned by nobody.
+	//
+	// Example: false
+	Retain bool `json:"retain,omitempty"`
 }
 
 // OperationResult defines model for OperationResult.
@@ -986,6 +991,30 @@ type OwnedPatches struct {
 	//
 	// Example: {"replicaCount":"2","ui.color":"#2f855a"}
 	Values PatchValues `json:"values"`
+}
+
+// OwnershipChange A value of a component that would have other named managers, and the clusters where that is so.
+type OwnershipChange struct {
+	// Clusters Cluster ids.
+	//
+	// Example: ["demo-cluster-01"]
+	Clusters []string `json:"clusters"`
+
+	// ComponentID Example: podinfo
+	ComponentID string `json:"component_id"`
+
+	// Path Example: image.tag
+	Path string `json:"path"`
+
+	// Before Named managers; none when only the anonymous one owns it.
+	//
+	// Example: ["ci"]
+	Before []string `json:"before"`
+
+	// After The same afterwards.
+	//
+	// Example: ["ann"]
+	After []string `json:"after"`
 }
 
 // PatchValue A string, number, boolean, list or object. A string is typed as `helm --set` would type it.
@@ -1020,10 +1049,13 @@ type Plan struct {
 	Changes []ChangeRef `json:"changes"`
 
 	// Groups Clusters grouped by what happens to them.
-	Groups   []EffectGroup     `json:"groups"`
-	Results  []OperationResult `json:"results"`
-	Totals   PlanTotals        `json:"totals"`
-	Warnings []string          `json:"warnings"`
+	Groups []EffectGroup `json:"groups"`
+
+	// Ownership Values whose named managers would change, whether or not the values do.
+	Ownership []OwnershipChange `json:"ownership"`
+	Results   []OperationResult `json:"results"`
+	Totals    PlanTotals        `json:"totals"`
+	Warnings  []string          `json:"warnings"`
 }
 
 // PlanTotals defines model for PlanTotals.

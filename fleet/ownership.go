@@ -1,0 +1,75 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// ownership is what the commit changes about who owns the values of clusters. Two managers that want the same value
+// change no poll by that, and yet the next one who wants another is refused: so it is part of a plan.
+func (r Result) ownership() []api.OwnershipChange {
+	out := []api.OwnershipChange{}
+	groups := map[string]int{}
+	for _, ch := range r.Commit.Changes {
+		is := r.State.docs[ch.Kind][ch.ID]
+		if ch.Kind != KindCluster || is == nil || is.Deleted() {
+			continue // what is gone has no owners, which says nothing new
+		}
+		before, after := namedOwners(r.base.docs[ch.Kind][ch.ID]), namedOwners(is)
+		for _, at := range sortedValues(before, after) {
+			if slices.Equal(before[at], after[at]) {
+				continue
+			}
+			key := fmt.Sprintf("%q %q %q", at, before[at], after[at])
+			group, known := groups[key]
+			if !known {
+				group = len(out)
+				groups[key] = group
+				out = append(out, api.OwnershipChange{
+					Clusters: []string{}, ComponentID: at.component, Path: at.path,
+					Before: append([]string{}, before[at]...), After: append([]string{}, after[at]...),
+				})
+			}
+			out[group].Clusters = append(out[group].Clusters, ch.ID)
+		}
+	}
+	return out
+}
+
+// valueOf is where a value of a cluster is.
+type valueOf struct{ component, path string }
+
+// namedOwners are the named managers of a cluster's values, sorted. What only the anonymous one owns is left out.
+func namedOwners(d *Document) map[valueOf][]string {
+	owners := map[valueOf][]string{}
+	if d == nil || d.Deleted() {
+		return owners
+	}
+	for component, managers := range d.Cluster().PatchOwners {
+		for _, manager := range sortedKeys(managers) {
+			for _, path := range managers[manager] {
+				if manager != anonymous {
+					at := valueOf{component, path}
+					owners[at] = append(owners[at], manager)
+				}
+			}
+		}
+	}
+	return owners
+}
+
+func sortedValues(maps ...map[valueOf][]string) []valueOf {
+	var all []valueOf
+	for _, m := range maps {
+		for at := range m {
+			all = append(all, at)
+		}
+	}
+	slices.SortFunc(all, func(a, b valueOf) int {
+		return cmp.Or(cmp.Compare(a.component, b.component), cmp.Compare(a.path, b.path))
+	})
+	return slices.Compact(all)
+}
