@@ -20,15 +20,22 @@ import (
 
 var lists = []string{"platform-components", "namespaces", "rolebindings"}
 
+// fleetSize is BENCH_CLUSTERS, or 10,000.
+func fleetSize(b *testing.B) int {
+	b.Helper()
+	given := os.Getenv("BENCH_CLUSTERS")
+	if given == "" {
+		return 10_000
+	}
+	clusters, err := strconv.Atoi(given)
+	require.NoError(b, err)
+	return clusters
+}
+
 // BenchmarkFleet measures a realistic fleet on each database: one process that takes changes, one that answers polls.
 // BENCH_CLUSTERS sets its size; the default is 10,000.
 func BenchmarkFleet(b *testing.B) {
-	clusters := 10_000
-	if given := os.Getenv("BENCH_CLUSTERS"); given != "" {
-		var err error
-		clusters, err = strconv.Atoi(given)
-		require.NoError(b, err)
-	}
+	clusters := fleetSize(b)
 	seed := filepath.Join(b.TempDir(), "seed.json")
 	f, err := os.Create(seed)
 	require.NoError(b, err)

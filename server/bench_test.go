@@ -1,21 +1,14 @@
 package server_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -82,185 +75,6 @@ func fillFleet(tx *fleet.Tx, clusters, components int) error {
 	}
 	return nil
 }
-
-func pollPath(cluster int) string {
-	return fmt.Sprintf("/api/v2/flux/clusters/c%d.k8s.example.com/platform-components", cluster)
-}
-
-// pollRequest is what Flux Operator sends.
-func pollRequest(path string, closing bool) []byte {
-	connection := ""
-	if closing {
-		connection = "Connection: close\r\n"
-	}
-	return []byte("GET " + path + " HTTP/1.1\r\nHost: flux-api\r\nUser-Agent: flux-operator/v0.58.1\r\nAccept: application/json\r\n" +
-		"Accept-Encoding: gzip\r\nAuthorization: Bearer " + benchToken + "\r\n" + connection + "\r\n")
-}
-
-// bare is the baseline of polls: a handler that writes the same bytes and does nothing else.
-func bare(b *testing.B, handler http.Handler, path string) http.Handler {
-	b.Helper()
-	req := httptest.NewRequest(http.MethodGet, path, nil)
-	req.Header.Set("Authorization", "Bearer "+benchToken)
-	req.Header.Set("Accept-Encoding", "gzip")
-	rec := httptest.NewRecorder()
-	handler.ServeHTTP(rec, req)
-	require.Equal(b, http.StatusOK, rec.Code)
-	body := rec.Body.Bytes()
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		h := w.Header()
-		maps.Copy(h, rec.Header())
-		w.WriteHeader(http.StatusOK)
-		_, _ = w.Write(body)
-	})
-}
-
-// load sends polls from a few connections at once with a client that costs next to nothing, and returns how long they
-// took.
-func load(b *testing.B, addr string, requests [][]byte, total int, keepAlive bool) time.Duration {
-	b.Helper()
-	const connections = 8
-	var wg sync.WaitGroup
-	start := time.Now()
-	for worker := range connections {
-		wg.Go(func() {
-			var c *client
-			for i := worker; i < total; i += connections {
-				if c == nil {
-					c = dial(b, addr)
-				}
-				c.poll(b, requests[i%len(requests)])
-				if !keepAlive {
-					c.conn.Close()
-					c = nil
-				}
-			}
-			if c != nil {
-				c.conn.Close()
-			}
-		})
-	}
-	wg.Wait()
-	return time.Since(start)
-}
-
-type client struct {
-	conn net.Conn
-	r    *bufio.Reader
-}
-
-func dial(b *testing.B, addr string) *client {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		b.Error(err)
-		return nil
-	}
-	return &client{conn, bufio.NewReader(conn)}
-}
-
-// poll sends a request and reads the answer, of which it only understands the status and the length.
-func (c *client) poll(b *testing.B, request []byte) {
-	if _, err := c.conn.Write(request); err != nil {
-		b.Error(err)
-		return
-	}
-	length := -1
-	for first := true; ; first = false {
-		line, err := c.r.ReadSlice('\n')
-		if err != nil {
-			b.Error(err)
-			return
-		}
-		if first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200")) {
-			b.Errorf("answer: %s", line)
-		}
-		if v, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
-			length, _ = strconv.Atoi(string(bytes.TrimSpace(v)))
-		}
-		if len(line) <= 2 {
-			break
-		}
-	}
-	if _, err := c.r.Discard(length); err != nil {
-		b.Error(err)
-	}
-}
-
-// compare runs two loads in turns, so that a drift of the machine hits both, and reports how the second compares.
-func compare(b *testing.B, polls int, baseline, ours func() time.Duration) {
-	b.Helper()
-	baseline() // warm up
-	ours()
-	var base, own time.Duration
-	for b.Loop() {
-		base += baseline()
-		own += ours()
-	}
-	n := float64(polls * b.N)
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(n/base.Seconds(), "baseline/s")
-	b.ReportMetric(n/own.Seconds(), "ours/s")
-	b.ReportMetric(base.Seconds()/own.Seconds(), "ratio")
-}
-
-// BenchmarkPoll: throughput of polls over TCP against a bare handler that writes the same bytes.
-func BenchmarkPoll(b *testing.B) {
-	handler, _ := fleetOf(b, 1, 3)
-	ours, baseline := httptest.NewServer(handler), httptest.NewServer(bare(b, handler, pollPath(0)))
-	b.Cleanup(ours.Close)
-	b.Cleanup(baseline.Close)
-	const polls = 4000
-	for name, keepAlive := range map[string]bool{"keep-alive": true, "connection-per-poll": false} {
-		b.Run(name, func(b *testing.B) {
-			requests := [][]byte{pollRequest(pollPath(0), !keepAlive)}
-			run := func(s *httptest.Server) func() time.Duration {
-				return func() time.Duration { return load(b, s.Listener.Addr().String(), requests, polls, keepAlive) }
-			}
-			compare(b, polls, run(baseline), run(ours))
-		})
-	}
-}
-
-// BenchmarkPollFleet: polls of different clusters of a large fleet against those of a fleet of one.
-func BenchmarkPollFleet(b *testing.B) {
-	one, _ := fleetOf(b, 1, 3)
-	many, _ := fleetOf(b, 10_000, 3)
-	small, large := httptest.NewServer(one), httptest.NewServer(many)
-	b.Cleanup(small.Close)
-	b.Cleanup(large.Close)
-	var spread [][]byte
-	for i := range 10_000 {
-		spread = append(spread, pollRequest(pollPath(i), false))
-	}
-	const polls = 10_000
-	compare(b, polls,
-		func() time.Duration { return load(b, small.Listener.Addr().String(), spread[:1], polls, true) },
-		func() time.Duration { return load(b, large.Listener.Addr().String(), spread, polls, true) })
-}
-
-// BenchmarkPollAllocs: what one poll allocates in the handler, whatever the size of the fleet and of the answer.
-func BenchmarkPollAllocs(b *testing.B) {
-	for _, size := range []struct{ clusters, components int }{{1, 3}, {1, 1000}, {1000, 3}} {
-		b.Run(fmt.Sprintf("clusters=%d/inputs=%d", size.clusters, size.components), func(b *testing.B) {
-			handler, _ := fleetOf(b, size.clusters, size.components)
-			req := httptest.NewRequest(http.MethodGet, pollPath(0), nil)
-			req.Header.Set("Authorization", "Bearer "+benchToken)
-			req.Header.Set("Accept-Encoding", "gzip")
-			w := &discard{header: http.Header{}}
-			b.ReportAllocs()
-			for b.Loop() {
-				clear(w.header)
-				handler.ServeHTTP(w, req)
-			}
-		})
-	}
-}
-
-type discard struct{ header http.Header }
-
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
-func (d *discard) WriteHeader(int)             {}
 
 // BenchmarkWrite: a change to one cluster, over a bare append to a file on the same disk that is synced.
 func BenchmarkWrite(b *testing.B) {

@@ -1,0 +1,247 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func pollPath(cluster int) string {
+	return fmt.Sprintf("/api/v2/flux/clusters/c%d.k8s.example.com/platform-components", cluster)
+}
+
+// pollRequest is what Flux Operator sends.
+func pollRequest(path string, closing bool) []byte {
+	connection := ""
+	if closing {
+		connection = "Connection: close\r\n"
+	}
+	return []byte("GET " + path + " HTTP/1.1\r\nHost: flux-api\r\nUser-Agent: flux-operator/v0.58.1\r\nAccept: application/json\r\n" +
+		"Accept-Encoding: gzip\r\nAuthorization: Bearer " + benchToken + "\r\n" + connection + "\r\n")
+}
+
+// bare is the baseline of polls: a handler that writes the same bytes and does nothing else.
+func bare(b *testing.B, handler http.Handler, path string) http.Handler {
+	b.Helper()
+	req := httptest.NewRequest(http.MethodGet, path, nil)
+	req.Header.Set("Authorization", "Bearer "+benchToken)
+	req.Header.Set("Accept-Encoding", "gzip")
+	rec := httptest.NewRecorder()
+	handler.ServeHTTP(rec, req)
+	require.Equal(b, http.StatusOK, rec.Code)
+	body := rec.Body.Bytes()
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		maps.Copy(h, rec.Header())
+		w.WriteHeader(http.StatusOK)
+		_, _ = w.Write(body)
+	})
+}
+
+// endpoint is a server under load.
+type endpoint struct {
+	addr     string
+	tls      *tls.Config // nil: plain HTTP
+	requests [][]byte    // sent in turns
+	latency  []time.Duration
+}
+
+// serving starts a server for a benchmark.
+func serving(b *testing.B, handler http.Handler, secure bool, requests ...[]byte) *endpoint {
+	b.Helper()
+	srv := httptest.NewUnstartedServer(handler)
+	b.Cleanup(srv.Close)
+	if !secure {
+		srv.Start()
+		return &endpoint{addr: srv.Listener.Addr().String(), requests: requests}
+	}
+	srv.StartTLS()
+	roots := x509.NewCertPool()
+	roots.AddCert(srv.Certificate())
+	return &endpoint{addr: srv.Listener.Addr().String(), requests: requests, tls: &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS13}}
+}
+
+// load sends polls from a few connections at once with a client that costs next to nothing, and returns how long they
+// took.
+func (e *endpoint) load(b *testing.B, total int, keepAlive bool) time.Duration {
+	b.Helper()
+	const connections = 8
+	var wg sync.WaitGroup
+	took := make([]time.Duration, total)
+	start := time.Now()
+	for worker := range connections {
+		wg.Go(func() {
+			var c *client
+			for i := worker; i < total; i += connections {
+				began := time.Now()
+				if c == nil {
+					if c = e.dial(b); c == nil {
+						return
+					}
+				}
+				c.poll(b, e.requests[i%len(e.requests)])
+				if !keepAlive {
+					c.conn.Close()
+					c = nil
+				}
+				took[i] = time.Since(began)
+			}
+			if c != nil {
+				c.conn.Close()
+			}
+		})
+	}
+	wg.Wait()
+	all := time.Since(start)
+	e.latency = append(e.latency, took...)
+	return all
+}
+
+// report gives the latency of all polls so far.
+func (e *endpoint) report(b *testing.B, name string) {
+	b.Helper()
+	slices.Sort(e.latency)
+	for _, q := range []int{50, 99} {
+		b.ReportMetric(float64(e.latency[len(e.latency)*q/100].Microseconds()), fmt.Sprintf("%s-p%d-us", name, q))
+	}
+}
+
+type client struct {
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+func (e *endpoint) dial(b *testing.B) *client {
+	conn, err := net.Dial("tcp", e.addr)
+	if err == nil && e.tls != nil {
+		conn = tls.Client(conn, e.tls)
+	}
+	if err != nil {
+		b.Error(err)
+		return nil
+	}
+	return &client{conn, bufio.NewReader(conn)}
+}
+
+// poll sends a request and reads the answer, of which it only understands the status and the length.
+func (c *client) poll(b *testing.B, request []byte) {
+	if _, err := c.conn.Write(request); err != nil {
+		b.Error(err)
+		return
+	}
+	length := -1
+	for first := true; ; first = false {
+		line, err := c.r.ReadSlice('\n')
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		if first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200")) {
+			b.Errorf("answer: %s", line)
+		}
+		if v, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			length, _ = strconv.Atoi(string(bytes.TrimSpace(v)))
+		}
+		if len(line) <= 2 {
+			break
+		}
+	}
+	if _, err := c.r.Discard(length); err != nil {
+		b.Error(err)
+	}
+}
+
+// compare runs two loads in turns, so that a drift of the machine hits both, and reports how the second compares.
+func compare(b *testing.B, polls int, keepAlive bool, baseline, ours *endpoint) {
+	b.Helper()
+	baseline.load(b, polls, keepAlive) // warm up
+	ours.load(b, polls, keepAlive)
+	baseline.latency, ours.latency = nil, nil
+	var base, own time.Duration
+	for b.Loop() {
+		base += baseline.load(b, polls, keepAlive)
+		own += ours.load(b, polls, keepAlive)
+	}
+	n := float64(polls * b.N)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(n/base.Seconds(), "baseline/s")
+	b.ReportMetric(n/own.Seconds(), "ours/s")
+	b.ReportMetric(base.Seconds()/own.Seconds(), "ratio")
+	baseline.report(b, "baseline")
+	ours.report(b, "ours")
+}
+
+// BenchmarkPoll: throughput and latency of polls over TCP against a bare handler that writes the same bytes.
+func BenchmarkPoll(b *testing.B) {
+	handler, _ := fleetOf(b, 1, 3)
+	for _, transport := range []struct {
+		name              string
+		secure, keepAlive bool
+		polls             int
+	}{
+		{"keep-alive", false, true, 4000},
+		{"connection-per-poll", false, false, 4000},
+		{"tls/keep-alive", true, true, 4000},
+		{"tls/connection-per-poll", true, false, 500},
+	} {
+		b.Run(transport.name, func(b *testing.B) {
+			request := pollRequest(pollPath(0), !transport.keepAlive)
+			compare(b, transport.polls, transport.keepAlive,
+				serving(b, bare(b, handler, pollPath(0)), transport.secure, request), serving(b, handler, transport.secure, request))
+		})
+	}
+}
+
+// BenchmarkPollFleet: polls of different clusters of a fleet against those of a fleet of one, which is the cost of a poll
+// as the fleet grows.
+func BenchmarkPollFleet(b *testing.B) {
+	one, _ := fleetOf(b, 1, 3)
+	for _, clusters := range []int{1000, 10_000, 50_000} {
+		b.Run(fmt.Sprintf("clusters=%d", clusters), func(b *testing.B) {
+			many, _ := fleetOf(b, clusters, 3)
+			var spread [][]byte
+			for i := range clusters {
+				spread = append(spread, pollRequest(pollPath(i), false))
+			}
+			// All of them, so that no answer is encoded while it is measured.
+			compare(b, max(10_000, clusters), true, serving(b, one, false, spread[0]), serving(b, many, false, spread...))
+		})
+	}
+}
+
+// BenchmarkPollAllocs: what one poll allocates in the handler, whatever the size of the fleet and of the answer.
+func BenchmarkPollAllocs(b *testing.B) {
+	for _, size := range []struct{ clusters, components int }{{1, 3}, {1, 1000}, {1000, 3}} {
+		b.Run(fmt.Sprintf("clusters=%d/inputs=%d", size.clusters, size.components), func(b *testing.B) {
+			handler, _ := fleetOf(b, size.clusters, size.components)
+			req := httptest.NewRequest(http.MethodGet, pollPath(0), nil)
+			req.Header.Set("Authorization", "Bearer "+benchToken)
+			req.Header.Set("Accept-Encoding", "gzip")
+			w := &discard{header: http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(w.header)
+				handler.ServeHTTP(w, req)
+			}
+		})
+	}
+}
+
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
