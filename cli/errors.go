@@ -90,7 +90,7 @@ var hints = map[string]string{
 	"in_use":                "take it off what uses it first; --cascade takes it off every cluster in the same change.",
 	"protected":             "lift the protection with: cluster protect ID --off",
 	"stale":                 "somebody changed it in the meantime: look at it again, then repeat the change.",
-	"too_large":             "a change is one request of at most 4 MiB. Apply parts of the fleet one after the other, such as one kind or directory at a time, definitions before clusters; each part is then a change of its own.",
+	"too_large":             "apply parts of the fleet one after the other, such as one kind or directory at a time, definitions before clusters; each part is then a change of its own.",
 	"store_unavailable":     "nothing was changed; try again in a moment.",
 	"outcome_unknown":       "the change may or may not have been made: look before you repeat it, with: revision list --limit 5",
 	"field_conflict":        "ownership CLUSTER COMPONENT shows who manages what; after talking to them, --force takes a value over.",

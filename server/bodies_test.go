@@ -82,14 +82,16 @@ func TestBodySize(t *testing.T) {
 	}
 	w.unchanged(func() {
 		for _, path := range []string{demoCluster, "/namespaces/podinfo", demoCluster + "/platform_components/podinfo"} {
-			w.put(path, filled(4*mebibyte+1)).problem(413, "too_large")
+			detail := w.put(path, filled(4*mebibyte+1)).problem(413, "too_large").json()["detail"]
+			require.Contains(t, detail, "the body of 4194305 bytes is larger than 4 MiB (4194304 bytes)")
+			require.Contains(t, detail, "send it in parts")
 		}
 		// Without a length in front, reading ends where the limit is.
 		req := w.request("PUT", demoCluster, "")
 		req.Header.Set("Content-Type", "application/json")
 		req.Body = io.NopCloser(&endless{})
 		req.ContentLength = -1
-		w.send(req).problem(413, "too_large")
+		require.Contains(t, w.send(req).problem(413, "too_large").json()["detail"], "the body is larger than 4 MiB")
 		// Nobody without the token makes us read it.
 		req = w.request("PUT", demoCluster, "", "Authorization", "Bearer "+readToken)
 		body := &endless{}

@@ -69,7 +69,16 @@ func TestBatchWithOneBadOperationDoesNothing(t *testing.T) {
 		w.batch(`{"op":"unassign_namespace","selector":"","namespace_id":"podinfo"}`).problem(400, "validation_error")
 		w.post("/batch", `{"operations":[]}`).problem(400, "validation_error")
 		w.post("/batch?dry_run=true", `{"operations":[{"op":"create","kind":"namespace","document":{"id":"sandbox"}}]}`).want(200)
-		w.post("/batch", `{"operations":["`+strings.Repeat("x", 5<<20)+`"]}`).problem(413, "too_large")
+		for _, path := range []string{"/batch", "/plan"} {
+			var ops []string
+			for i := range 50 {
+				ops = append(ops, fmt.Sprintf(`{"op":"create","kind":"namespace","document":{"id":"ns-%d","annotations":{"a":"%s"}}}`, i, strings.Repeat("x", 100<<10)))
+			}
+			body := `{"operations":[` + strings.Join(ops, ",") + `]}`
+			require.Greater(t, len(body), 5_000_000)
+			p := w.post(path, body).problem(413, "too_large")
+			require.Contains(t, p.json()["detail"], fmt.Sprintf("the body of %d bytes is larger than 4 MiB", len(body)))
+		}
 	})
 }
 

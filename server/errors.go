@@ -90,7 +90,7 @@ func toPublic(c echo.Context, err error) *publicError {
 			detail: "the store cannot answer at the moment; try again", headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.As(err, &large):
-		return tooLarge()
+		return tooLarge(0)
 	case errors.As(err, &router):
 		code, ok := httpCodes[router.Code]
 		if !ok {
@@ -104,8 +104,14 @@ func toPublic(c echo.Context, err error) *publicError {
 	}
 }
 
-func tooLarge() *publicError {
-	return &publicError{status: http.StatusRequestEntityTooLarge, code: "too_large", detail: fmt.Sprintf("the body is larger than %d bytes", maxBody)}
+// tooLarge refuses a body. size is what the request says about it; 0: nothing.
+func tooLarge(size int64) *publicError {
+	body := "the body"
+	if size > 0 {
+		body = fmt.Sprintf("the body of %d bytes", size)
+	}
+	return &publicError{status: http.StatusRequestEntityTooLarge, code: "too_large", detail: fmt.Sprintf(
+		"%s is larger than %d MiB (%d bytes), the most that one request may send: nothing was changed; send it in parts, each a change of its own", body, maxBody>>20, maxBody)}
 }
 
 func routerDetail(c echo.Context, err *echo.HTTPError) string {

@@ -137,7 +137,7 @@ func (op *operation) readBody(c echo.Context) ([]byte, error) {
 		return nil, unsupportedType("send the body uncompressed")
 	}
 	if req.ContentLength > maxBody {
-		return nil, tooLarge()
+		return nil, tooLarge(req.ContentLength)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), req.Body, maxBody))
 	if err != nil {
