@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
 func TestRetention(t *testing.T) {
@@ -41,6 +43,57 @@ func TestRetention(t *testing.T) {
 	require.EqualValues(t, 1, oldest(t, w), "nothing is old enough, or all is kept")
 	stop(time.Hour, 2*time.Hour)
 	require.True(t, has(w.replica.State(), fleet.KindNamespace, "n"))
+}
+
+// An operator's acceptance of another history is a commit that changes nothing. It is copied with the rest, and kept as
+// long as the rest: whoever comes back later than that holds on, as after any longer outage, until it is accepted again.
+func TestAcceptanceIsKeptAndCopied(t *testing.T) {
+	t.Parallel()
+	first := setup(t)
+	require.NoError(t, first.replica.Load(t.Context()))
+	first.update(t, createClusters("a"))
+	data := backup(t, first)
+	before := first.update(t, createClusters("b")).State
+	serving := func() *world {
+		w := attach(t, first.path)
+		require.NoError(t, w.replica.Load(t.Context()))
+		require.Equal(t, before.Head(), w.replica.State().Head())
+		return w
+	}
+	soon, inTime, late := serving(), serving(), serving()
+
+	restore(t, first, data)
+	db := open(t, first.path)
+	head, err := db.Head(t.Context())
+	require.NoError(t, err)
+	accepted, err := store.Accept(t.Context(), db, head, before.Head(), clock.Add(time.Hour))
+	require.NoError(t, err)
+	next := attach(t, first.path)
+	require.NoError(t, next.replica.Load(t.Context()))
+	next.update(t, createNamespace("since"))
+
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	require.NoError(t, sqlite.Migrate(t.Context(), copied))
+	require.NoError(t, store.Copy(t.Context(), db, open(t, copied), nil))
+	restore(t, soon, backup(t, &world{path: copied}))
+	soon.run(t)
+	eventually(t, func() bool { return has(soon.replica.State(), fleet.KindNamespace, "since") })
+
+	at, _, err := open(t, first.path).Compact(t.Context(), clock.Add(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, accepted.Revision, at)
+	inTime.run(t)
+	eventually(t, func() bool { return has(inTime.replica.State(), fleet.KindNamespace, "since") })
+	require.False(t, has(inTime.replica.State(), fleet.KindCluster, "b"))
+
+	at, _, err = open(t, first.path).Compact(t.Context(), clock.Add(2*time.Hour))
+	require.NoError(t, err)
+	require.Greater(t, at, accepted.Revision)
+	late.run(t)
+	late.holds(t, late.replica.State())
+	require.True(t, has(late.replica.State(), fleet.KindCluster, "b"))
+	late.accept(t, before.Head())
+	eventually(t, func() bool { return has(late.replica.State(), fleet.KindNamespace, "since") })
 }
 
 // oldest is the oldest revision in the log.
