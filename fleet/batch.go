@@ -20,9 +20,16 @@ func (d Documents) Set(kind Kind, id string, body json.RawMessage) {
 	d[kind][id] = body
 }
 
-// Past tells how documents were: for every document that changed after a revision, up to and including another, what it
-// was at that revision. Reading that is I/O, so the caller provides it.
-type Past func(rev, upTo Revision) (Documents, error)
+// PastQuery asks how documents were at a revision: all that changed after it, up to and including another, or one of
+// them.
+type PastQuery struct {
+	At, UpTo Revision
+	Kind     Kind // with ID: only this document
+	ID       string
+}
+
+// Past answers a PastQuery. Reading that is I/O, so the caller provides it.
+type Past func(PastQuery) (Documents, error)
 
 // Batch runs operations in one Tx and knows which of them touched which document.
 type Batch struct {

@@ -25,18 +25,14 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 	case (op.Kind == "") != (op.ID == ""):
 		return nil, Invalid([]Problem{{Detail: "kind and id name one document together; leave out both to restore everything"}})
 	}
-	past, err := b.past(rev, base)
+	past, err := b.past(PastQuery{At: rev, UpTo: base, Kind: Kind(op.Kind), ID: op.ID})
 	if err != nil {
 		return nil, err
 	}
 	if op.ID != "" {
-		body, changed := past[Kind(op.Kind)][op.ID]
+		_, changed := past[Kind(op.Kind)][op.ID]
 		if _, exists := b.tx.base.docs[Kind(op.Kind)][op.ID]; !changed && !exists {
 			return nil, errorf(CodeNotFound, "there was no %s %q at revision %d, and there is none now", nouns[Kind(op.Kind)], op.ID, rev)
-		}
-		past = Documents{}
-		if changed {
-			past.Set(Kind(op.Kind), op.ID, body)
 		}
 	}
 	var docs []*Document

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -113,8 +112,8 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 		if err := c.Request().Context().Err(); err != nil {
 			return err
 		}
-		batch = fleet.NewBatch(tx, func(rev, upTo fleet.Revision) (fleet.Documents, error) {
-			return s.past(c.Request().Context(), rev, upTo)
+		batch = fleet.NewBatch(tx, func(q fleet.PastQuery) (fleet.Documents, error) {
+			return s.cfg.History.Past(c.Request().Context(), q)
 		})
 		var err error
 		batch.Stop = c.Request().Context().Err
@@ -162,32 +161,6 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 		}
 	}
 	return problems
-}
-
-// historyPage is how many commits are read at a time when going back.
-const historyPage = 20
-
-// past reads how documents were at a revision: what the first commit after it that changed them found.
-func (s *Server) past(ctx context.Context, rev, upTo fleet.Revision) (fleet.Documents, error) {
-	docs := fleet.Documents{}
-	for before := upTo + 1; before > rev+1; {
-		commits, err := s.cfg.History.History(ctx, store.HistoryQuery{Before: before, Limit: historyPage})
-		if err != nil {
-			return nil, err
-		}
-		if len(commits) == 0 {
-			return nil, fmt.Errorf("%w: revision %d", store.ErrCompacted, rev)
-		}
-		for _, commit := range commits {
-			if before = commit.Revision; before <= rev {
-				break
-			}
-			for _, ch := range commit.Changes {
-				docs.Set(ch.Kind, ch.ID, ch.Before)
-			}
-		}
-	}
-	return docs, nil
 }
 
 // decodeBody reads a body that validate has held against the contract.

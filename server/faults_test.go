@@ -14,7 +14,7 @@ type faultyStore struct {
 	mu     sync.Mutex
 	fail   error // of every call
 	commit error // of Commit alone
-	panics bool  // History panics
+	panics bool  // reading the history panics
 }
 
 func (f *faultyStore) set(change func(*faultyStore)) { f.mu.Lock(); defer f.mu.Unlock(); change(f) }
@@ -51,12 +51,20 @@ func (f *faultyStore) Commit(ctx context.Context, base fleet.Head, c fleet.Commi
 	return f.Store.Commit(ctx, base, c)
 }
 
-// History implements store.Store.
-func (f *faultyStore) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
+// Changes implements store.Store.
+func (f *faultyStore) Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
 	if err := f.reading(); err != nil {
 		return nil, err
 	}
-	return f.Store.History(ctx, q)
+	return f.Store.Changes(ctx, rev, offset, limit)
+}
+
+// Past implements store.Store.
+func (f *faultyStore) Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error) {
+	if err := f.reading(); err != nil {
+		return nil, err
+	}
+	return f.Store.Past(ctx, q)
 }
 
 // Summaries implements store.Store.

@@ -16,6 +16,7 @@ import (
 const (
 	defaultRevisions = 100
 	summaryChanges   = 20
+	defaultChanges   = 1000 // of one revision, which may have changed a whole fleet
 )
 
 // ListRevisions implements the operation of that name.
@@ -60,7 +61,8 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	if err != nil {
 		return err
 	}
-	commits, err := s.cfg.History.History(c.Request().Context(), store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1})
+	ctx := c.Request().Context()
+	commits, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1}, 0)
 	if err != nil {
 		return err
 	}
@@ -70,12 +72,23 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	if len(commits) == 0 || commits[0].Revision != fleet.Revision(revision) {
 		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d", revision)}
 	}
-	commit := commits[0]
+	commit, offset, limit := commits[0], value(p.Offset), defaultChanges
+	if p.Limit != nil {
+		limit = *p.Limit
+	}
+	changes, err := s.cfg.History.Changes(ctx, fleet.Revision(revision), offset, limit)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(headerTotalCount, strconv.Itoa(commit.Count))
+	if next := offset + len(changes); len(changes) > 0 && next < commit.Count {
+		linkNext(c, url.Values{"limit": {strconv.Itoa(limit)}, "offset": {strconv.Itoa(next)}})
+	}
 	out := api.RevisionDetail{
 		Revision: int64(commit.Revision), CommitID: commit.ID, At: commit.At, Actor: commit.Actor, Author: commit.Author,
-		Reason: commit.Reason, RequestID: commit.RequestID, ChangeCount: len(commit.Changes), Changes: []api.RevisionChange{},
+		Reason: commit.Reason, RequestID: commit.RequestID, ChangeCount: commit.Count, Changes: []api.RevisionChange{},
 	}
-	for _, ch := range page(c, commit.Changes, p.Limit, p.Offset) {
+	for _, ch := range changes {
 		before, after, err := ch.Public()
 		if err != nil {
 			return err

@@ -147,7 +147,21 @@ func TestRevisionDetailPages(t *testing.T) {
 	require.Equal(t, changes, paged)
 	require.Empty(t, w.get("/revisions/1?offset=9").want(200).json()["changes"])
 
-	w.get("/revisions/2").problem(404, "not_found")
+	var ops []string
+	for i := range 1001 {
+		ops = append(ops, fmt.Sprintf(`{"op":"create","kind":"namespace","document":{"id":"n-%04d"}}`, i))
+	}
+	w.batch(ops...).want(200)
+	large := w.get("/revisions/2").want(200)
+	require.Equal(t, "1001", large.header.Get("X-Total-Count"))
+	require.EqualValues(t, 1001, large.json()["change_count"])
+	require.Len(t, large.json()["changes"], 1000, "a commit may have changed a whole fleet")
+	rest := w.get(nextLink(t, large)).want(200)
+	require.Len(t, rest.json()["changes"], 1)
+	require.Empty(t, nextLink(t, rest))
+	require.Len(t, w.get("/revisions/2?limit=1001").want(200).json()["changes"], 1001)
+
+	w.get("/revisions/3").problem(404, "not_found")
 	w.get("/revisions/9223372036854775807").want(404)
 	for _, bad := range []string{"0", "-1", "x", "1.5", "9223372036854775808"} {
 		w.get("/revisions/"+bad).problem(400, "validation_error")

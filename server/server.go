@@ -49,8 +49,9 @@ type Config struct {
 
 // History is the part of a store that reads the log.
 type History interface {
-	History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error)
 	Summaries(ctx context.Context, q store.HistoryQuery, names int) ([]store.Summary, error)
+	Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error)
+	Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error)
 	At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error)
 }
 

@@ -88,6 +88,16 @@ func (l *Lazy) Summaries(ctx context.Context, q HistoryQuery, names int) ([]Summ
 	return with(ctx, l, func(s Store) ([]Summary, error) { return s.Summaries(ctx, q, names) })
 }
 
+// Changes implements Store.
+func (l *Lazy) Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
+	return with(ctx, l, func(s Store) ([]fleet.Change, error) { return s.Changes(ctx, rev, offset, limit) })
+}
+
+// Past implements Store.
+func (l *Lazy) Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error) {
+	return with(ctx, l, func(s Store) (fleet.Documents, error) { return s.Past(ctx, q) })
+}
+
 // At implements Store.
 func (l *Lazy) At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (rec fleet.Record, found bool, err error) {
 	s, err := l.get(ctx)

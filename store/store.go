@@ -101,6 +101,13 @@ type Store interface {
 	// Summaries is History without documents: of each commit how many changes it has, and what the first of them were,
 	// as many as names says. It does not read what documents looked like.
 	Summaries(ctx context.Context, q HistoryQuery, names int) ([]Summary, error)
+	// Changes returns the changes of one revision in order, without the first offset of them: at most limit, and fewer,
+	// but at least one, when the documents are large; none when there are no more, or there is no such revision.
+	// ErrCompacted when the log no longer holds that revision.
+	Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error)
+	// Past returns what the documents that q asks for were at a revision: nil for those that did not exist. It reads no
+	// more of each than that. ErrCompacted when the log no longer holds the changes since.
+	Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error)
 	// At returns a document as it was at a revision; false when there was none, or a decommissioned cluster.
 	// ErrCompacted when the log no longer holds that revision. A revision that does not exist yet is the newest one.
 	At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error)

@@ -574,7 +574,8 @@ type ClientInterface interface {
 
 	// GetRevision One revision with its changes
 	//
-	// Every document it changed, before and after. Changes are paged with `limit` and `offset`.
+	// Every document it changed, before and after. Changes are paged with `limit` and `offset`: 1,000 without a `limit`, and fewer
+	// where the documents are large; `Link` leads to the rest.
 	//
 	// Corresponds with GET /revisions/{revision} (the `GetRevision` operationId).
 	GetRevision(ctx context.Context, revision RevisionPath, params *GetRevisionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1845,7 +1846,8 @@ func (c *Client) ListRevisions(ctx context.Context, params *ListRevisionsParams,
 
 // GetRevision One revision with its changes
 //
-// Every document it changed, before and after. Changes are paged with `limit` and `offset`.
+// Every document it changed, before and after. Changes are paged with `limit` and `offset`: 1,000 without a `limit`, and fewer
+// where the documents are large; `Link` leads to the rest.
 //
 // Corresponds with GET /revisions/{revision} (the `GetRevision` operationId).
 func (c *Client) GetRevision(ctx context.Context, revision RevisionPath, params *GetRevisionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8257,7 +8259,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetRevisionWithResponse One revision with its changes
 	//
-	// Every document it changed, before and after. Changes are paged with `limit` and `offset`.
+	// Every document it changed, before and after. Changes are paged with `limit` and `offset`: 1,000 without a `limit`, and fewer
+	// where the documents are large; `Link` leads to the rest.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13755,7 +13758,8 @@ func (c *ClientWithResponses) ListRevisionsWithResponse(ctx context.Context, par
 
 // GetRevisionWithResponse One revision with its changes
 //
-// Every document it changed, before and after. Changes are paged with `limit` and `offset`.
+// Every document it changed, before and after. Changes are paged with `limit` and `offset`: 1,000 without a `limit`, and fewer
+// where the documents are large; `Link` leads to the rest.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -110,6 +110,63 @@ func addNames(ctx context.Context, tx *sql.Tx, to []store.Summary, names int) er
 	return err
 }
 
+// Changes implements [store.Store].
+func (s *Store) Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
+	var page backend.ChangePage
+	err := s.read(ctx, "reading a revision", func(tx *sql.Tx, h head) (err error) {
+		page = backend.ChangePage{}
+		if rev < h.oldest {
+			return backend.Compacted(h.oldest)
+		}
+		rows, err := tx.QueryContext(ctx, backend.SelectChanges, int64(rev), offset, limit)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			var ch fleet.Change
+			if err := rows.Scan(&ch.Kind, &ch.ID, (*[]byte)(&ch.Before), (*[]byte)(&ch.After)); err != nil {
+				return err
+			}
+			if !page.Add(ch) {
+				return nil
+			}
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return page.Changes, nil
+}
+
+// Past implements [store.Store].
+func (s *Store) Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error) {
+	var docs fleet.Documents
+	err := s.read(ctx, "reading the past", func(tx *sql.Tx, h head) error {
+		if q.At+1 < h.oldest {
+			return backend.Compacted(h.oldest)
+		}
+		query, args := backend.PastQuery(q)
+		rows, err := tx.QueryContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		found, err := collect(rows, func(rows *sql.Rows, ch *fleet.Change) error {
+			return rows.Scan(&ch.Kind, &ch.ID, (*[]byte)(&ch.Before))
+		})
+		docs = fleet.Documents{}
+		for _, ch := range found {
+			docs.Set(ch.Kind, ch.ID, ch.Before)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return docs, nil
+}
+
 // At implements [store.Store].
 func (s *Store) At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (rec fleet.Record, found bool, err error) {
 	err = s.read(ctx, "reading the history", func(tx *sql.Tx, h head) error {

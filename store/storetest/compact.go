@@ -82,6 +82,9 @@ func (l lived) check(b *bench, oldest int) {
 			}
 		}
 	}
+	for rev := max(oldest-1, 0); rev < len(l.at); rev++ {
+		l.checkPast(b, rev)
+	}
 	var want []fleet.Commit
 	for i := len(l.commits) - 1; i >= oldest-1; i-- {
 		want = append(want, l.commits[i])
@@ -107,6 +110,28 @@ func (l lived) check(b *bench, oldest int) {
 		require.NoError(b.t, err)
 		require.Equal(b.t, l.commits[i+1:], commits)
 	}
+}
+
+// checkPast holds what the store says about the past against what the commits since found.
+func (l lived) checkPast(b *bench, rev int) {
+	want := fleet.Documents{}
+	for i := len(l.commits) - 1; i >= rev; i-- {
+		for _, ch := range l.commits[i].Changes {
+			want.Set(ch.Kind, ch.ID, ch.Before)
+		}
+	}
+	q := fleet.PastQuery{At: fleet.Revision(rev), UpTo: b.head.Revision}
+	got, err := b.Store.Past(b.ctx(), q)
+	require.NoError(b.t, err)
+	require.Equal(b.t, want, got, "at %d", rev)
+	q.Kind, q.ID = fleet.KindCluster, "00"
+	one := fleet.Documents{}
+	if body, changed := want[q.Kind][q.ID]; changed {
+		one.Set(q.Kind, q.ID, body)
+	}
+	got, err = b.Store.Past(b.ctx(), q)
+	require.NoError(b.t, err)
+	require.Equal(b.t, one, got, "at %d", rev)
 }
 
 func testHistoryOfDocuments(t *testing.T, b *bench) {
@@ -147,6 +172,12 @@ func testCompact(t *testing.T, b *bench) {
 		require.Equal(t, documents, b.load())
 		_, _, err = b.Store.At(b.ctx(), fleet.KindNamespace, "00", oldest-1)
 		require.ErrorIs(t, err, store.ErrCompacted)
+		_, err = b.Store.Changes(b.ctx(), oldest-1, 0, 10)
+		require.ErrorIs(t, err, store.ErrCompacted)
+		if oldest > 1 {
+			_, err = b.Store.Past(b.ctx(), fleet.PastQuery{At: oldest - 2, UpTo: b.head.Revision})
+			require.ErrorIs(t, err, store.ErrCompacted)
+		}
 		_, err = b.Store.Since(b.ctx(), fleet.Head{}, 10)
 		require.Equal(t, oldest > 1, err != nil)
 	}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,33 @@ func testHistory(t *testing.T, b *bench) {
 		}
 		require.Equal(t, tc.want, nilIfEmpty(b.history(tc.q)), name)
 	}
+}
+
+// The changes of one revision come in pages, which end early where documents are large.
+func testChanges(t *testing.T, b *bench) {
+	var all []fleet.Change
+	for i := range 25 {
+		all = append(all, create(fleet.KindNamespace, fmt.Sprintf("%02d", i), body(`{"n":%d}`, i)))
+	}
+	b.commit(all...)
+	large := body(`{"n":%q}`, strings.Repeat("x", 7<<20))
+	b.commit(create(fleet.KindCluster, "a", large), create(fleet.KindCluster, "b", large), create(fleet.KindCluster, "c", large))
+	b.commit(remove(fleet.KindNamespace, "00", all[0].After), update(fleet.KindNamespace, "01", all[1].After, body(`{}`)))
+	b.commit()
+	changes := func(rev fleet.Revision, offset, limit int) []fleet.Change {
+		got, err := b.Store.Changes(b.ctx(), rev, offset, limit)
+		require.NoError(t, err)
+		return got
+	}
+	require.Equal(t, all, changes(1, 0, 1000))
+	require.Equal(t, all[:10], changes(1, 0, 10))
+	require.Equal(t, all[20:], changes(1, 20, 10))
+	require.Empty(t, changes(1, 25, 10))
+	require.Len(t, changes(2, 0, 1000), 2, "the third would be too much at once")
+	require.Equal(t, "c", changes(2, 2, 1000)[0].ID)
+	require.Equal(t, []fleet.Change{remove(fleet.KindNamespace, "00", all[0].After), update(fleet.KindNamespace, "01", all[1].After, body(`{}`))}, changes(3, 0, 10))
+	require.Empty(t, changes(4, 0, 10), "it changes nothing")
+	require.Empty(t, changes(5, 0, 10), "there is none")
 }
 
 func nilIfEmpty(commits []fleet.Commit) []fleet.Commit {

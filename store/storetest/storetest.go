@@ -52,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"HistoryPages", testHistoryPages},
 		{"HistoryRefused", testHistoryRefused},
 		{"HistoryOfDocuments", testHistoryOfDocuments},
+		{"Changes", testChanges},
 		{"Compact", testCompact},
 		{"CompactLong", testCompactLong},
 		{"HostileText", testHostileText},

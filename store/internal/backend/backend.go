@@ -77,6 +77,41 @@ func FirstPage(commits []fleet.Commit, sizes map[fleet.Revision]int64) []fleet.C
 	return commits
 }
 
+// SelectChanges are the changes of revision $1 from $2 on, at most $3.
+const SelectChanges = `SELECT kind, id, before, after FROM changes WHERE revision = $1 AND seq >= $2 ORDER BY seq LIMIT $3`
+
+// ChangePage collects changes until they are as large as a page may be.
+type ChangePage struct {
+	Changes []fleet.Change
+	bytes   int
+}
+
+// Add takes a change into the page, and tells whether there may be more.
+func (p *ChangePage) Add(ch fleet.Change) bool {
+	if p.bytes += len(ch.Before) + len(ch.After); p.bytes > PageBytes && len(p.Changes) > 0 {
+		return false
+	}
+	p.Changes = append(p.Changes, ch)
+	return true
+}
+
+// selectPast is what documents were at revision $1, if they changed after it, up to $2: what the first of these changes
+// found.
+const selectPast = `SELECT kind, id, before FROM changes c WHERE revision > $1 AND revision <= $2
+	AND NOT EXISTS (SELECT 1 FROM changes e WHERE e.kind = c.kind AND e.id = c.id AND e.revision > $1 AND e.revision < c.revision)`
+
+// selectPastOfOne is selectPast for one document, $3 and $4: by its index, however much else has changed.
+const selectPastOfOne = `SELECT kind, id, before FROM changes WHERE revision > $1 AND revision <= $2 AND kind = $3 AND id = $4
+	ORDER BY revision LIMIT 1`
+
+// PastQuery is the query for q, with its arguments.
+func PastQuery(q fleet.PastQuery) (query string, args []any) {
+	if q.ID == "" {
+		return selectPast, []any{int64(q.At), int64(q.UpTo)}
+	}
+	return selectPastOfOne, []any{int64(q.At), int64(q.UpTo), string(q.Kind), q.ID}
+}
+
 // CheckSnapshot returns ErrCorrupt unless the records are as many as the head counts, and none is newer than it.
 func CheckSnapshot(snap store.Snapshot, documents int64) error {
 	if int64(len(snap.Records)) != documents {
