@@ -15,6 +15,7 @@ var roleBindingKind = kindRules{
 	noun:  "role binding",
 	empty: func() any { return new(api.RoleBinding) },
 	normalize: func(obj map[string]any) {
+		setDefault(obj, "subjects", []any{}) // cleared by a merge patch
 		subjects, _ := obj["subjects"].([]any)
 		for _, s := range subjects {
 			subject, ok := s.(map[string]any)

@@ -85,6 +85,27 @@ func TestDocumentLifeCycle(t *testing.T) {
 	})
 }
 
+// Null in a merge patch clears a field: what cannot be empty is refused, everything else is as the contract has it, and
+// never null.
+func TestNullClears(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, w *world, s sample, created *answer) {
+		at := s.path + "/" + s.id
+		cleared := 0
+		for field, value := range created.json() {
+			got := w.patch(at, fmt.Sprintf(`{%q:null}`, field))
+			if got.status == 400 {
+				got.problem(400, "validation_error")
+				continue
+			}
+			require.Equal(t, 200, got.status, "%s: %s", field, got.body)
+			require.IsType(t, value, got.json()[field], "%s: %s", field, got.body)
+			cleared++
+		}
+		require.Greater(t, cleared, 3)
+	})
+}
+
 func TestDocumentNotThere(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, w *world, s sample, _ *answer) {
