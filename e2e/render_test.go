@@ -87,35 +87,6 @@ func documentsOf(t *testing.T, cmd *exec.Cmd) ([]any, error) {
 	return docs, nil
 }
 
-// TestRenderAsTheOperator holds flux-resourceset-cli render against the operator's own offline build, on inputs of
-// every shape that the API can answer: the same objects, in the same order.
-func TestRenderAsTheOperator(t *testing.T) {
-	t.Parallel()
-	r := buildRenderers(t)
-	for kind, generate := range map[string]func(*rand.Rand, int) object{
-		"platform-components": generatedComponent, "namespaces": generatedNamespace, "rolebindings": generatedRoleBinding,
-	} {
-		for seed := range uint64(5) {
-			t.Run(fmt.Sprintf("%s/%d", kind, seed), func(t *testing.T) {
-				t.Parallel()
-				random := rand.New(rand.NewPCG(seed, uint64(len(kind))))
-				inputs := make([]object, 60)
-				for i := range inputs {
-					inputs[i] = generate(random, i)
-				}
-				operator, ours, operatorErr, oursErr := r.render(t, "../charts/flux-resourceset-cluster/files/"+kind+".yaml", kind, inputs)
-				if operatorErr != nil || oursErr != nil {
-					t.Fatalf("operator: %v\nours: %v", operatorErr, oursErr)
-				}
-				if len(ours) < len(inputs)/2 {
-					t.Fatalf("only %d objects of %d inputs", len(ours), len(inputs))
-				}
-				sameObjects(t, operator, ours)
-			})
-		}
-	}
-}
-
 // TestRenderOwnTemplates does the same with templates as people write them.
 func TestRenderOwnTemplates(t *testing.T) {
 	t.Parallel()
@@ -182,81 +153,4 @@ func jsonOf(v any) []byte {
 		return []byte(err.Error())
 	}
 	return text
-}
-
-var (
-	clusterNames = []string{"c1", "C One", "Zürich (prod)", "a--b", "under_score", "漢字 cluster", strings.Repeat("long name ", 6)}
-	hostileTexts = []string{
-		"", "plain", "a,b{c}=d", `"quoted"`, "it's", "two\nlines", "\n---\nkind: Secret\n", "a: b # c", "{{ .Values.x }}", "<< inputs.id >>",
-		"*alias", "&anchor", "!tag", "!!int 3", "|", ">-", "%d", "@", "`", "? k", "- item", "on", "Yes", "null", "~", "1e3", "0x1f", "007",
-		"1_000", "3", "true", "$HOME ${X} $$", "\ttab", " space ", "trailing\n", "\r\n", "üñí 漢字 😀", "\u00a0\u00ad\u2028\u2029", "\u0007\u001b",
-		`back\slash`, "[1,2]", "{\"a\":1}", "#", "---", "...", "=", "<&>",
-	}
-)
-
-func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
-
-func identifier(random *rand.Rand, i int) string {
-	return fmt.Sprintf("%s-%d", pick(random, "podinfo", "cert-manager", "a--b", "x", strings.Repeat("n", 45)), i)
-}
-
-func clusterBlock(random *rand.Rand) object {
-	return object{"name": pick(random, clusterNames...), "dns": "c.example.com", "environment": pick(random, "dev", "prod")}
-}
-
-func generatedComponent(random *rand.Rand, i int) object {
-	kustomize := random.IntN(3) == 0
-	kind, url := "helm", pick(random, "https://charts.example.com", "https://charts.example.com/x/", "http://charts.example.com", "oci://registry.example.com/charts", "oci://registry.example.com/charts/")
-	if kustomize {
-		kind, url = "kustomize", pick(random, "oci://registry.example.com/platform", "oci://registry.example.com/platform/")
-	}
-	patches, values := object{}, object{}
-	for n := range random.IntN(5) {
-		value := pick[any](random, pick(random, hostileTexts...), random.IntN(1e6), random.Float64(), true, 1e3, []any{pick(random, hostileTexts...), 1}, object{"k": pick(random, hostileTexts...)})
-		name := fmt.Sprintf("%s%d", pick(random, "ui.color", "hosts[0].name", `a\.b`, "ünicode", "values.yaml", "x-", "_"), n)
-		if kustomize {
-			name, value = fmt.Sprintf("VAR_%d", n), pick(random, "3", "on", "1e3", "text with spaces", "a/b", "")
-		}
-		patches[name], values[fmt.Sprintf("key%d", n)] = value, value
-	}
-	var dependencies []object
-	for n := range random.IntN(3) {
-		dependencies = append(dependencies, object{"id": fmt.Sprintf("dep--%d", n), "type": pick(random, "helm", "kustomize")})
-	}
-	return object{
-		"id": identifier(random, i), "enabled": random.IntN(8) > 0, "type": kind,
-		"component_path":      pick(random, "podinfo", "core/cert-manager/1.14.0", "a/b/", "/leading"),
-		"component_version":   pick(random, "latest", "1.2.3", "v1.2.3", "1.2", "1", "1.2.x", "~1.2", ">=1.0.0 <2.0.0", "*", "1.2.3+build.5", "1.2.3-rc.1", "stable"),
-		"source":              object{"oci_url": url, "oci_tag": pick(random, "latest", "v1.0.0", "v1.0.0-1", "1.0")},
-		"cluster_env_enabled": random.IntN(2) == 0, "depends_on": []string{}, "dependencies": append([]object{}, dependencies...),
-		"patches": patches, "values": values, "release_name": identifier(random, i), "target_namespace": pick(random, "apps", "podinfo"),
-		"secret_ref": pick(random, "", "pull"), "cluster": clusterBlock(random),
-	}
-}
-
-func generatedNamespace(random *rand.Rand, i int) object {
-	labels, annotations := object{}, object{}
-	for n := range random.IntN(4) {
-		labels[fmt.Sprintf("example.com/l%d", n)] = pick(random, "", "yes", "on", "1e3", "007", "null", "true", "a.b-c_d")
-		annotations[pick(random, "example.com/", "", "fluxcd.controlplane.io/prune")+fmt.Sprintf("a%d", n)] = pick(random, hostileTexts...)
-	}
-	if random.IntN(5) == 0 {
-		annotations["fluxcd.controlplane.io/prune"] = pick(random, "enabled", "disabled")
-	}
-	return object{
-		"id": identifier(random, i), "labels": labels, "annotations": annotations,
-		"deletion_policy": pick(random, "delete", "orphan"), "cluster": clusterBlock(random),
-	}
-}
-
-func generatedRoleBinding(random *rand.Rand, i int) object {
-	subjects := []object{}
-	for range random.IntN(4) {
-		subject := object{"kind": "Group", "name": pick(random, hostileTexts[1:]...), "namespace": "", "apiGroup": "rbac.authorization.k8s.io"}
-		if random.IntN(3) == 0 {
-			subject = object{"kind": "ServiceAccount", "name": "robot", "namespace": "ci", "apiGroup": ""}
-		}
-		subjects = append(subjects, subject)
-	}
-	return object{"id": identifier(random, i), "role": pick(random, "view", "edit", "team:admin"), "subjects": subjects, "cluster": clusterBlock(random)}
 }

@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestRenderAsTheOperator holds flux-resourceset-cli render against the operator's own offline build, on inputs of
+// every shape that the API can answer: the same objects, in the same order, none missing and none besides.
+// RENDER_INPUTS says how many inputs of each resource type, RENDER_SEED which ones.
+func TestRenderAsTheOperator(t *testing.T) {
+	t.Parallel()
+	const batch = 60 // inputs of one ResourceSet
+	count, seed := numberFrom(t, "RENDER_INPUTS", 300), numberFrom(t, "RENDER_SEED", 0)
+	r := buildRenderers(t)
+	for kind, generate := range map[string]func(*rand.Rand, int) object{
+		"platform-components": generatedComponent, "namespaces": generatedNamespace, "rolebindings": generatedRoleBinding,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, uint64(len(kind))))
+			objects := 0
+			for from := uint64(0); from < count && !t.Failed(); from += batch {
+				inputs := make([]object, min(batch, count-from))
+				for i := range inputs {
+					inputs[i] = generate(random, i)
+				}
+				operator, ours, operatorErr, oursErr := r.render(t, "../charts/flux-resourceset-cluster/files/"+kind+".yaml", kind, inputs)
+				if operatorErr != nil || oursErr != nil {
+					t.Fatalf("RENDER_SEED=%d, inputs %d and on\noperator: %v\nours: %v\ninputs: %s", seed, from, operatorErr, oursErr, jsonOf(inputs))
+				}
+				sameObjects(t, operator, ours)
+				expectObjects(t, expected[kind](inputs), operator)
+				if t.Failed() {
+					t.Logf("RENDER_SEED=%d, inputs %d and on: %s", seed, from, jsonOf(inputs))
+				}
+				objects += len(operator)
+			}
+			t.Logf("%d inputs of seed %d made %d objects", count, seed, objects)
+		})
+	}
+}
+
+func numberFrom(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}
+
+// wanted is an object as it has to be: which one it is, and what of the inputs' text is where in it.
+type wanted struct {
+	kind, namespace, name string
+	path                  []string // to the text, none: there is none
+	content               any
+}
+
+// expected says what a list of inputs has to become, apart from any template.
+var expected = map[string]func([]object) []wanted{
+	"namespaces": func(inputs []object) (out []wanted) {
+		for _, in := range inputs {
+			annotations := maps.Clone(in["annotations"].(object))
+			if in["deletion_policy"] == "orphan" {
+				annotations["fluxcd.controlplane.io/prune"] = "disabled"
+			}
+			out = append(out, wanted{"Namespace", "", in["id"].(string), []string{"metadata", "annotations"}, annotations})
+		}
+		return out
+	},
+	"rolebindings": func(inputs []object) (out []wanted) {
+		for _, in := range inputs {
+			var subjects []any
+			for _, subject := range in["subjects"].([]object) {
+				subject = maps.Clone(subject)
+				maps.DeleteFunc(subject, func(_ string, value any) bool { return value == "" })
+				subjects = append(subjects, subject)
+			}
+			out = append(out, wanted{"ClusterRoleBinding", "", in["id"].(string), []string{"subjects"}, subjects})
+		}
+		return out
+	},
+	"platform-components": func(inputs []object) (out []wanted) {
+		for _, in := range inputs {
+			if !in["enabled"].(bool) {
+				continue
+			}
+			id := strings.ReplaceAll(in["id"].(string), "--", "-")
+			source := "HelmRepository"
+			if strings.HasPrefix(in["source"].(object)["oci_url"].(string), "oci://") {
+				source = "OCIRepository"
+			}
+			out = append(out, wanted{kind: source, namespace: "flux-system", name: "charts-" + id})
+			patches := in["patches"].(object)
+			if in["type"] == "kustomize" {
+				one := wanted{kind: "Kustomization", namespace: "flux-system", name: "platform-" + id}
+				if len(patches) > 0 {
+					one.path, one.content = []string{"spec", "postBuild", "substitute"}, patches
+				}
+				out = append(out, one)
+				continue
+			}
+			out = append(out, wanted{kind: "HelmRelease", namespace: "flux-system", name: "platform-" + id})
+			if len(patches) > 0 {
+				out = append(out, wanted{"ConfigMap", "flux-system", "values-" + id, []string{"data", "values.yaml"}, in["values"]})
+			}
+		}
+		return out
+	},
+}
+
+// expectObjects requires exactly these objects, and in each of them the text as it was given.
+func expectObjects(t *testing.T, want []wanted, got []any) {
+	t.Helper()
+	wants := map[string]wanted{}
+	for _, w := range want {
+		wants[w.kind+" "+w.namespace+"/"+w.name] = w
+	}
+	if len(wants) != len(want) {
+		t.Fatalf("two inputs of one name: the generator is wrong")
+	}
+	for _, g := range got {
+		doc, _ := g.(map[string]any)
+		metadata, _ := doc["metadata"].(map[string]any)
+		name, _ := metadata["name"].(string)
+		namespace, _ := metadata["namespace"].(string)
+		kind, _ := doc["kind"].(string)
+		if kind == "ConfigMap" { // values-ID-CLUSTER
+			name = name[:longest(name, wants)]
+		}
+		key := kind + " " + namespace + "/" + name
+		w, ok := wants[key]
+		if !ok {
+			t.Errorf("an object too many: %s", jsonOf(g))
+			continue
+		}
+		delete(wants, key)
+		if w.path != nil {
+			sameContent(t, key, w.content, at(doc, w.path))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(wants)) {
+		t.Errorf("an object is missing: %s", key)
+	}
+}
+
+// longest is how much of a ConfigMap's name is that of the component it belongs to.
+func longest(name string, wants map[string]wanted) int {
+	best := 0
+	for _, w := range wants {
+		if w.kind == "ConfigMap" && strings.HasPrefix(name, w.name+"-") {
+			best = max(best, len(w.name))
+		}
+	}
+	return cmp.Or(best, len(name))
+}
+
+func at(doc map[string]any, path []string) any {
+	var value any = doc
+	for _, key := range path {
+		m, _ := value.(map[string]any)
+		value = m[key]
+	}
+	return value
+}
+
+// sameContent compares what was given with what is in the object, where it may be text that a program parses.
+func sameContent(t *testing.T, key string, want, got any) {
+	t.Helper()
+	if text, ok := got.(string); ok {
+		got = nil
+		if err := yaml.Unmarshal([]byte(text), &got); err != nil {
+			t.Errorf("%s: %v: %q", key, err, text)
+		}
+	}
+	var given any
+	if err := json.Unmarshal(jsonOf(want), &given); err != nil {
+		t.Fatal(err)
+	}
+	if m, ok := given.(map[string]any); ok && len(m) == 0 && got == nil {
+		return
+	}
+	if !reflect.DeepEqual(given, got) {
+		t.Errorf("%s: the inputs have\n%s\nthe object has\n%s", key, jsonOf(want), jsonOf(got))
+	}
+}
