@@ -85,6 +85,33 @@ func TestReadOnlyMode(t *testing.T) {
 	w.requirePolls(demoDNS, 200, "")
 }
 
+// Allow names what this server answers. In mode read-only that is never a change.
+func TestAllow(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]map[string]string{
+		server.ModeCRUD: {
+			"/clusters": "GET, HEAD, OPTIONS, POST", demoCluster: "DELETE, GET, HEAD, OPTIONS, PATCH, PUT", "/batch": "OPTIONS, POST",
+			demoPolls + "/namespaces": "GET, HEAD, OPTIONS", "/health": "GET, HEAD, OPTIONS",
+		},
+		server.ModeReadOnly: {
+			"/clusters": "OPTIONS", demoCluster: "OPTIONS", "/batch": "OPTIONS",
+			demoPolls + "/namespaces": "GET, HEAD, OPTIONS", "/health": "GET, HEAD, OPTIONS",
+		},
+	} {
+		w := setupWith(t, options{mode: mode})
+		for path, allow := range want {
+			for method, status := range map[string]int{"OPTIONS": 204, "BREW": 405, "CONNECT": 405, "TRACE": 405} {
+				got := raw(t, w, method+" "+path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+				require.Equal(t, status, got.status, "%s %s %s", mode, method, path)
+				require.Equal(t, []string{allow}, got.header.Values("Allow"), "%s %s %s", mode, method, path)
+			}
+		}
+		if mode == server.ModeReadOnly {
+			require.Equal(t, "OPTIONS", w.do("POST", "/clusters", `{}`).problem(405, "method_not_allowed").header.Get("Allow"))
+		}
+	}
+}
+
 // A request id from outside is kept where it is plain text, and replaced where it could forge something.
 func TestRequestID(t *testing.T) {
 	t.Parallel()

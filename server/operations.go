@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 )
@@ -87,12 +88,28 @@ func (o operations) find(method, path string) *operation {
 	return o[path][method]
 }
 
+// other answers a request for which there is no operation. The router would too, but it names every method that a path
+// has in the other mode.
+func (o operations) other(c echo.Context, mode string, next echo.HandlerFunc) error {
+	switch _, described := o[c.Path()]; {
+	case !described:
+		return next(c) // the documentation, or a path that is not there
+	case c.Request().Method == http.MethodOptions:
+		c.Response().Header().Set(echo.HeaderAllow, o.allow(mode, c.Path()))
+		return c.NoContent(http.StatusNoContent)
+	}
+	return echo.ErrMethodNotAllowed
+}
+
 // allow lists the methods of a path, for the Allow header.
 func (o operations) allow(mode, path string) string {
-	var methods []string
+	methods := []string{http.MethodOptions}
 	for method, op := range o[path] {
 		if mode == ModeCRUD || !op.crudOnly {
 			methods = append(methods, method)
+			if method == http.MethodGet {
+				methods = append(methods, http.MethodHead)
+			}
 		}
 	}
 	slices.Sort(methods)

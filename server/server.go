@@ -138,7 +138,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operations.find(c.Request().Method, c.Path())
 		if op == nil {
-			return next(c) // the documentation, or a path that is not there
+			return s.operations.other(c, s.cfg.Mode, next)
 		}
 		if op.crudOnly && s.cfg.Mode != ModeCRUD {
 			return errReadOnly(op.write)
