@@ -1,11 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -133,7 +135,7 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 }
 
 // misshapenDocuments holds the documents and patches of operations against the contract, as the requests that create,
-// update and patch one of them would be.
+// update and patch one of them would be. Of those that are misshapen it leaves what the rules can judge.
 func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 	paths := map[fleet.Kind]string{
 		fleet.KindCluster: "/clusters", fleet.KindComponent: "/platform_components",
@@ -155,7 +157,22 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 			continue // Run says what is missing
 		}
 		at := fleet.Pointer("operations", strconv.Itoa(i), field)
-		for _, p := range checkSchema(route.bodySchema(echo.MIMEApplicationJSON), body) {
+		schema := route.bodySchema(echo.MIMEApplicationJSON)
+		shape := checkSchema(schema, body)
+		if len(shape) == 0 {
+			continue
+		}
+		newID := ""
+		if op.Op == "create" {
+			newID = cmp.Or(op.ID, uuid.NewString())
+		}
+		body = wellShaped(schema, body, shape, newID)
+		if op.Op == "patch" {
+			ops[i].Patch = body
+		} else {
+			ops[i].Document = body
+		}
+		for _, p := range shape {
 			p.Pointer = at + p.Pointer
 			problems = append(problems, p)
 		}

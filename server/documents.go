@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -90,7 +91,16 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 	}
 	meta := changeMeta(c, value(p.reason), p.dryRun)
 	shape := misshapen(c)
-	meta.DryRun = meta.DryRun || len(shape) > 0
+	if len(shape) > 0 {
+		meta.DryRun = true
+		route := s.operations.find(c.Request().Method, c.Path())
+		schema := route.bodySchema(c.Request().Header.Get(echo.HeaderContentType))
+		newID := ""
+		if c.Request().Method == http.MethodPost {
+			newID = uuid.NewString() // nobody has it, so the rest can be judged
+		}
+		c.Set(bodyKey, wellShaped(schema, requestBody(c), shape, newID))
+	}
 	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
 		tx.Guard(fleet.Guard{PlanHash: value(p.planHash)})
 		if err := tx.Match(kind, id, value(p.ifMatch)); err != nil {

@@ -54,29 +54,6 @@ func (op *operation) validate(c echo.Context) error {
 	return fleet.Invalid(append(problems, shape...))
 }
 
-// misshapen are the problems that validate found in a write.
-func misshapen(c echo.Context) []fleet.Problem {
-	problems, _ := c.Get(shapeKey).([]fleet.Problem)
-	return problems
-}
-
-// both adds to the problems of a request's shape those that the fleet's rules find in it. Where something has the wrong
-// shape, the rules have nothing to say.
-func both(shape []fleet.Problem, err error) error {
-	all := slices.Clone(shape)
-	if rules, ok := errors.AsType[*fleet.Error](err); ok && rules.Code == fleet.CodeInvalid {
-		for _, p := range rules.Problems {
-			// Those of no document are the decoder's, which stumbles over the same shape.
-			if p.Kind != "" && !slices.ContainsFunc(shape, func(s fleet.Problem) bool {
-				return s.Pointer == p.Pointer || strings.HasPrefix(p.Pointer, s.Pointer+"/")
-			}) {
-				all = append(all, p)
-			}
-		}
-	}
-	return fleet.Invalid(all)
-}
-
 // requestBody is the body that validate read.
 func requestBody(c echo.Context) []byte {
 	body, _ := c.Get(bodyKey).([]byte)

@@ -254,6 +254,67 @@ func TestShapeAndRulesAreReportedTogether(t *testing.T) {
 	})
 }
 
+// A wrong type hides nothing: the rules judge the rest, and say nothing about what they cannot know for its sake.
+func TestWrongTypesDoNotHideRules(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for name, r := range map[string]struct {
+		method, path, body string
+		pointers           []string
+	}{
+		"an update": {
+			"PUT", demoCluster, `{"labels":7,"environment":"moon","namespaces":[{"id":"nobody"}],"patches":{"podinfo":{"a..b":"c"}}}`,
+			[]string{"/labels", "/environment", "/namespaces/0/id", "/patches/podinfo/a..b"},
+		},
+		"a patch": {
+			"PATCH", demoCluster, `{"deletion_protection":"yes","environment":"moon","labels":{"ok":1,"a":"not ok!"}}`,
+			[]string{"/deletion_protection", "/environment", "/labels/ok", "/labels/a"},
+		},
+		"entries keep their places": {
+			"PUT", demoCluster, `{"namespaces":["podinfo",{"id":"nobody"},7,{"id":"no one"}],"environment":"moon"}`,
+			[]string{"/namespaces/0", "/namespaces/1/id", "/namespaces/2", "/namespaces/3/id", "/environment"},
+		},
+		"an entry's field": {
+			"PUT", demoCluster, `{"platform_components":[{"id":"podinfo","enabled":"no","oci_tag":"a\nb"}]}`,
+			[]string{"/platform_components/0/enabled", "/platform_components/0/oci_tag"},
+		},
+		"nothing follows from what is left out": {
+			"PUT", demoCluster, `{"platform_components":[{"id":7}],"patches":{"podinfo":{"a":"b"}},"environment":"moon"}`,
+			[]string{"/platform_components/0/id", "/environment"},
+		},
+		"a new document": {
+			"POST", "/clusters", `{"id":7,"cluster_dns":"not a name","environment":"moon","labels":[],"rolebindings":[{"id":"nobody"}]}`,
+			[]string{"/id", "/cluster_dns", "/environment", "/labels", "/rolebindings/0/id"},
+		},
+		"a new document without its id": {"POST", "/namespaces", `{"labels":{"a":"not ok!"},"annotations":[]}`, []string{"/id", "/labels/a", "/annotations"}},
+		"a component": {
+			"POST", "/platform_components", newComponent(`,"depends_on":[7,"nobody"],"release_name":"Not Ok","type":"rpm","patches":{"a..b":"c"}`),
+			[]string{"/depends_on/0", "/depends_on/1", "/release_name", "/type"},
+		},
+		"a role binding": {
+			"POST", "/rolebindings", `{"id":"system:x","role":"a/b","subjects":[{"kind":"ServiceAccount","name":3},{"kind":"ServiceAccount","name":"x"}]}`,
+			[]string{"/id", "/role", "/subjects/0/name", "/subjects/0/namespace", "/subjects/1/namespace"},
+		},
+		"an assignment": {"PUT", demoCluster + "/platform_components/podinfo", `{"enabled":"no","oci_tag":"a\nb"}`, []string{"/enabled", "/platform_components/2/oci_tag"}},
+	} {
+		w.unchanged(func() {
+			got := w.do(r.method, r.path, r.body).problem(400, "validation_error")
+			require.ElementsMatch(t, r.pointers, got.pointers(), "%s: %s", name, got.body)
+		})
+	}
+	w.unchanged(func() {
+		got := w.batch(
+			`{"op":"create","kind":"cluster","id":"new","document":{"id":7,"cluster_dns":"new.example.com","environment":"moon"}}`,
+			`{"op":"update","kind":"namespace","id":"podinfo","document":{"annotations":7,"labels":{"x":"not ok!"}}}`,
+			`{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"environment":"moon","node_count":"three"}}`,
+		).problem(400, "validation_error")
+		require.ElementsMatch(t, []string{
+			"/operations/0/document/id", "/operations/0/document/environment", "/operations/1/document/annotations",
+			"/operations/1/document/labels/x", "/operations/2/patch/environment", "/operations/2/patch/node_count",
+		}, got.pointers(), "%s", got.body)
+	})
+}
+
 // One Helm release cannot be two components.
 func TestOneReleaseIsOneComponent(t *testing.T) {
 	t.Parallel()
