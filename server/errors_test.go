@@ -85,6 +85,60 @@ func TestReadOnlyMode(t *testing.T) {
 	w.requirePolls(demoDNS, 200, "")
 }
 
+// What a parser would leave out of a query must not make a dry run a change, or a selection everything.
+func TestMalformedQuery(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.unchanged(func() {
+		for _, query := range []string{
+			"cascade=true&dry_run=true;x=1", "cascade=true&dry_run=tru%zz", "cascade=true&dry_run=true%", "cascade=true;dry_run=true",
+			"cascade=true&dry_run=", "cascade=true&dry_run=true&dry_run=false", "cascade=true&dry-run=true", "cascade=true&plan_hash=",
+		} {
+			got := raw(t, w, "DELETE /namespaces/podinfo?"+query+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+writeToken+"\r\nConnection: close\r\n\r\n")
+			require.Equal(t, 400, got.status, query)
+			got.problem(400, "validation_error")
+		}
+		w.do("POST", "/batch", `{"operations":[{"op":"set_labels","all":true,"labels":{"a":"b"}}],"plan_hash":""}`).problem(400, "validation_error")
+		w.get("/clusters/demo-cluster-01").want(200)
+	})
+	for mode, paths := range map[string][]string{
+		server.ModeCRUD:     {"/clusters?selector=a;b", "/api/v2/flux/clusters?selector=environment%3Ddev;x", "/api/v2/flux/clusters?selector=%zz"},
+		server.ModeReadOnly: {"/api/v2/flux/clusters?selector=environment%3Ddev;x", "/api/v2/flux/clusters?selector=%zz"},
+	} {
+		w := setupWith(t, options{mode: mode})
+		for _, path := range paths {
+			raw(t, w, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+readToken+"\r\nConnection: close\r\n\r\n").problem(400, "validation_error")
+		}
+	}
+}
+
+// Parameters that are not text are refused before any store is asked: Postgres takes neither NUL nor bad UTF-8.
+func TestParametersAreText(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.unchanged(func() {
+		for _, path := range []string{"/clusters/", "/namespaces/", "/platform_components/", "/rolebindings/"} {
+			for _, id := range []string{"%00", "%ff", "a%00b"} {
+				for _, rest := range []string{"", "?revision=1", "/history"} {
+					w.get(path+id+rest).problem(404, "not_found")
+				}
+			}
+		}
+		for _, query := range []string{"actor=%00", "actor=%ff", "kind=cluster&id=%00", "kind=cluster&id=a%ff"} {
+			w.get("/revisions?"+query).problem(400, "validation_error")
+		}
+		for _, manager := range []string{"%00", "%ff", "ci%c3%28"} {
+			w.put(demoCluster+"/patches/podinfo?field_manager="+manager, `{"replicaCount":"3"}`).problem(400, "validation_error")
+		}
+		for _, header := range []string{"X-Change-Reason", "X-Change-Author", "If-Match"} {
+			for _, value := range []string{"\xff", "gr\xfc\xdfe", "a\xc3"} {
+				w.patch("/namespaces/podinfo", `{"labels":{"a":"b"}}`, header, value).problem(400, "validation_error")
+			}
+		}
+	})
+	w.patch("/namespaces/podinfo", `{"labels":{"a":"b"}}`, "X-Change-Reason", "grüße 漢字", "X-Change-Author", "ünï@example.com").want(200)
+}
+
 // Allow names what this server answers. In mode read-only that is never a change.
 func TestAllow(t *testing.T) {
 	t.Parallel()

@@ -8,10 +8,12 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -36,6 +38,11 @@ const shapeKey = "shape"
 func (op *operation) validate(c echo.Context) error {
 	if op.spec == nil {
 		return nil // mode read-only: nothing here takes parameters
+	}
+	for _, id := range c.ParamValues() {
+		if text, err := url.PathUnescape(id); err != nil || !isText(text) {
+			return echo.ErrNotFound // nothing has such a name, and not every store can be asked for it
+		}
 	}
 	problems := op.checkParameters(c)
 	body, err := op.readBody(c)
@@ -64,12 +71,16 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 	input := &openapi3filter.RequestValidationInput{
 		Request: c.Request(), PathParams: map[string]string{}, QueryParams: c.QueryParams(),
 		Route:   &routers.Route{Operation: op.spec, PathItem: op.route},
-		Options: &openapi3filter.Options{MultiError: true},
+		Options: &openapi3filter.Options{MultiError: true, SkipSettingDefaults: true}, // which would rewrite the query
 	}
 	for i, name := range c.ParamNames() {
 		input.PathParams[name] = c.ParamValues()[i]
 	}
 	var problems []fleet.Problem
+	// Parsing leaves out what it does not understand, which would turn "?cascade=true&dry_run=true;x" into a change.
+	if _, err := url.ParseQuery(c.Request().URL.RawQuery); err != nil {
+		problems = append(problems, fleet.Problem{Detail: "the query cannot be read: separate parameters with &, and escape every other ; and % as %3B and %25"})
+	}
 	known := map[string]bool{}
 	for _, ref := range op.spec.Parameters {
 		p := ref.Value
@@ -78,6 +89,14 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 		}
 		if err := openapi3filter.ValidateParameter(context.WithoutCancel(c.Request().Context()), input, p); err != nil {
 			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("%s parameter %s: %s", p.In, p.Name, parameterReason(err))})
+		}
+		for _, value := range given(c, p) {
+			switch {
+			case !isText(value):
+				problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("%s parameter %s: must be UTF-8, without NUL", p.In, p.Name)})
+			case value == "" && p.Name == "plan_hash": // somebody's variable was empty; nothing must not mean anything
+				problems = append(problems, fleet.Problem{Detail: "query parameter plan_hash: must not be empty; leave it out, or send that of a plan"})
+			}
 		}
 		if n := len(c.QueryParams()[p.Name]); p.In == openapi3.ParameterInQuery && n > 1 {
 			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter %s: given %d times", p.Name, n)})
@@ -92,6 +111,20 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 	slices.SortFunc(problems, func(a, b fleet.Problem) int { return strings.Compare(a.Detail, b.Detail) })
 	return problems
 }
+
+// given are the values of a parameter of the query or the header.
+func given(c echo.Context, p *openapi3.Parameter) []string {
+	switch p.In {
+	case openapi3.ParameterInQuery:
+		return c.QueryParams()[p.Name]
+	case openapi3.ParameterInHeader:
+		return c.Request().Header.Values(p.Name)
+	}
+	return nil
+}
+
+// isText tells whether a store can keep a value as text and look for it.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 func parameterReason(err error) string {
 	if schema, ok := errors.AsType[*openapi3.SchemaError](err); ok {
