@@ -154,6 +154,42 @@ func TestDeleteOfAComponentInUseIsPlannedAndTakenBack(t *testing.T) {
 	require.Equal(t, "restored to revision "+fmt.Sprint(revision), w.get("/revisions?limit=1").list()[0]["reason"])
 }
 
+// However long a batch takes, polls and reads are answered from what was there before, and then from what there is.
+func TestPollsGoOnDuringABatch(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(50, "qa")
+	const poll = "/api/v2/flux/clusters/qa-07.example.com/platform-components"
+	before, revision := w.poll(poll), w.revision()
+	held := &slow{make(chan struct{}), make(chan struct{})}
+	w.faults.set(func(f *faultyStore) { f.slow = held })
+	req := w.request(http.MethodPost, "/batch", `{"operations":[{"op":"set_component","all":true,"component_id":"podinfo","oci_tag":"v9"}]}`)
+	req.Header.Set("Content-Type", "application/json")
+	status := make(chan int, 1)
+	go func() {
+		resp, err := w.client.Do(req)
+		if err != nil {
+			status <- 0
+			return
+		}
+		_ = resp.Body.Close()
+		status <- resp.StatusCode
+	}()
+	<-held.begun
+	for range 3 {
+		during := w.poll(poll).want(200)
+		require.Equal(t, string(before.body), string(during.body))
+		require.Equal(t, before.etag(), during.etag())
+		require.Equal(t, revision, revisionOf(w.get(demoCluster).want(200)))
+		w.get("/ready").want(200)
+	}
+	require.Empty(t, status, "it is still under way")
+	w.faults.set(func(f *faultyStore) { f.slow = nil })
+	close(held.proceed)
+	require.Equal(t, 200, <-status)
+	require.Contains(t, string(w.poll(poll).want(200).body), `"oci_tag":"v9"`)
+}
+
 func TestRestoreOfOneDocument(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -15,7 +15,11 @@ type faultyStore struct {
 	fail   error // of every call
 	commit error // of Commit alone
 	panics bool  // reading the history panics
+	slow   *slow // what Commit waits for
 }
+
+// slow holds a commit up: it says that it has begun, and waits to be let go.
+type slow struct{ begun, proceed chan struct{} }
 
 func (f *faultyStore) set(change func(*faultyStore)) { f.mu.Lock(); defer f.mu.Unlock(); change(f) }
 
@@ -40,8 +44,12 @@ func (f *faultyStore) Ping(ctx context.Context) error {
 // Commit implements store.Store.
 func (f *faultyStore) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {
 	f.mu.Lock()
-	err := f.commit
+	err, slow := f.commit, f.slow
 	f.mu.Unlock()
+	if slow != nil {
+		close(slow.begun)
+		<-slow.proceed
+	}
 	if err == nil {
 		err = f.fault()
 	}
