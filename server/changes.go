@@ -137,10 +137,6 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 // misshapenDocuments holds the documents and patches of operations against the contract, as the requests that create,
 // update and patch one of them would be. Of those that are misshapen it leaves what the rules can judge.
 func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
-	paths := map[fleet.Kind]string{
-		fleet.KindCluster: "/clusters", fleet.KindComponent: "/platform_components",
-		fleet.KindNamespace: "/namespaces", fleet.KindRoleBinding: "/rolebindings",
-	}
 	var problems []fleet.Problem
 	for i, op := range ops {
 		path, method, field, body := paths[fleet.Kind(op.Kind)], "", "document", op.Document

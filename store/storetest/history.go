@@ -74,6 +74,7 @@ func testChanges(t *testing.T, b *bench) {
 	require.Equal(t, all[:10], changes(1, 0, 10))
 	require.Equal(t, all[20:], changes(1, 20, 10))
 	require.Empty(t, changes(1, 25, 10))
+	require.Empty(t, changes(1, 1<<40, 10))
 	require.Len(t, changes(2, 0, 1000), 2, "the third would be too much at once")
 	require.Equal(t, "c", changes(2, 2, 1000)[0].ID)
 	require.Equal(t, []fleet.Change{remove(fleet.KindNamespace, "00", all[0].After), update(fleet.KindNamespace, "01", all[1].After, body(`{}`))}, changes(3, 0, 10))

@@ -77,8 +77,9 @@ func FirstPage(commits []fleet.Commit, sizes map[fleet.Revision]int64) []fleet.C
 	return commits
 }
 
-// SelectChanges are the changes of revision $1 from $2 on, at most $3.
-const SelectChanges = `SELECT kind, id, before, after FROM changes WHERE revision = $1 AND seq >= $2 ORDER BY seq LIMIT $3`
+// SelectChanges are the changes of revision $1 from $2 on, at most $3. The cast is for Postgres, which would take $2 for
+// an integer like seq, and refuse a larger one.
+const SelectChanges = `SELECT kind, id, before, after FROM changes WHERE revision = $1 AND seq >= CAST($2 AS bigint) ORDER BY seq LIMIT $3`
 
 // ChangePage collects changes until they are as large as a page may be.
 type ChangePage struct {
