@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -11,16 +12,30 @@ import (
 // before its store has been initialised, or while it cannot be reached. Until then every method returns open's error.
 type Lazy struct {
 	open func(context.Context) (Store, error)
+	life context.Context //nolint:containedctx // it is the Lazy's life, and ends an attempt to open
+	end  context.CancelFunc
 
-	mu     sync.Mutex
-	store  Store
-	closed bool
+	mu      sync.Mutex
+	store   Store
+	attempt *attempt // under way
+	closed  bool
+}
+
+// attempt is an attempt to open the store. What it found may be read when done is closed.
+type attempt struct {
+	done  chan struct{}
+	store Store
+	err   error
 }
 
 var _ Store = (*Lazy)(nil)
 
-// NewLazy makes a Lazy of a function that opens the store.
-func NewLazy(open func(context.Context) (Store, error)) *Lazy { return &Lazy{open: open} }
+// NewLazy makes a Lazy of a function that opens the store. It is called by one goroutine at a time.
+func NewLazy(open func(context.Context) (Store, error)) *Lazy {
+	l := &Lazy{open: open}
+	l.life, l.end = context.WithCancel(context.Background())
+	return l
+}
 
 // Open opens the store now, unless it is open.
 func (l *Lazy) Open(ctx context.Context) error {
@@ -28,20 +43,38 @@ func (l *Lazy) Open(ctx context.Context) error {
 	return err
 }
 
+// get returns the store when it is open, or ctx's error. Opening goes on without whoever asked for it: it may have to
+// migrate first, which would never come to its end within the moments that a question for the head may take.
 func (l *Lazy) get(ctx context.Context) (Store, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil, ErrUnavailable
-	}
-	if l.store == nil {
-		s, err := l.open(ctx)
-		if err != nil {
-			return nil, err
+	if l.closed || l.store != nil {
+		defer l.mu.Unlock()
+		if l.closed {
+			return nil, ErrUnavailable
 		}
-		l.store = s
+		return l.store, nil
 	}
-	return l.store, nil
+	a := l.attempt
+	if a == nil {
+		a = &attempt{done: make(chan struct{})}
+		l.attempt = a
+		go l.try(a)
+	}
+	l.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.store, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the store to be opened: %w", ctx.Err())
+	}
+}
+
+func (l *Lazy) try(a *attempt) {
+	defer close(a.done)
+	a.store, a.err = l.open(l.life)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempt, l.store = nil, a.store
 }
 
 // with runs one method of the opened store.
@@ -116,11 +149,18 @@ func (l *Lazy) Ping(ctx context.Context) error {
 	return s.Ping(ctx)
 }
 
-// Close implements Store.
+// Close implements Store. It ends an attempt to open.
 func (l *Lazy) Close() error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.closed = true
+	a := l.attempt
+	l.mu.Unlock()
+	l.end()
+	if a != nil {
+		<-a.done
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.store == nil {
 		return nil
 	}
