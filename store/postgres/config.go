@@ -50,6 +50,8 @@ const (
 	// closeTimeout is how long Close waits for connections that the server does not let go of.
 	closeTimeout = 2 * time.Second
 
+	// statusTimeout is for looking at the schema, over a connection of its own.
+	statusTimeout      = connectTimeout + questionTimeout
 	migrateLockTimeout = 30 * time.Second
 	migrateTimeout     = 10 * time.Minute
 )

@@ -25,6 +25,8 @@ type SchemaStatus struct {
 
 // Status tells which schema version the database has. It changes nothing.
 func Status(ctx context.Context, url string) (SchemaStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
 	var status SchemaStatus
 	err := withConn(ctx, url, "reading the schema of", func(conn *pgx.Conn, _ string) error {
 		c, err := inspect(ctx, conn)

@@ -211,3 +211,16 @@ func TestMigrationsAreNamedAsForSQLite(t *testing.T) {
 	}
 	require.Equal(t, names(migrations.SQLite, "sqlite"), names(migrations.Postgres, "postgres"))
 }
+
+// Whoever asks for the schema's version of a database that does not let it be read is told so, and does not wait for ever.
+func TestStatusOfTablesThatAreLocked(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	_, err = conn.Exec(t.Context(), `BEGIN; LOCK TABLE `+versionTable+` IN ACCESS EXCLUSIVE MODE`)
+	require.NoError(t, err)
+	_, err = Status(t.Context(), url)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+}
