@@ -15,6 +15,9 @@ type Retention struct {
 	// Keep is how old a commit may become; 0 keeps all.
 	Keep   time.Duration
 	Logger *slog.Logger
+	// May tells whether the store's history is known to be the one that is served: of another one, which may be the
+	// wrong database's, nothing is removed. nil: always.
+	May func() bool
 	// Every is the time between two looks. Default 1 h.
 	Every time.Duration
 	// Now is the clock; commits carry its time.
@@ -31,7 +34,11 @@ func (r Retention) Run(ctx context.Context) {
 	if r.Now == nil {
 		r.Now = time.Now
 	}
-	for {
+	for ctx.Err() == nil {
+		if r.May != nil && !r.May() {
+			sleep(ctx, min(r.Every, notYet))
+			continue
+		}
 		oldest, removed, err := r.Store.Compact(ctx, r.Now().Add(-r.Keep))
 		switch {
 		case ctx.Err() != nil:
@@ -41,15 +48,12 @@ func (r Retention) Run(ctx context.Context) {
 		case removed > 0:
 			r.Logger.InfoContext(ctx, "old history was removed", slog.Int64("oldest_revision", int64(oldest)), slog.Int64("commits", removed))
 		}
-		next := time.NewTimer(r.Every)
-		select {
-		case <-ctx.Done():
-			next.Stop()
-			return
-		case <-next.C:
-		}
+		sleep(ctx, r.Every)
 	}
 }
+
+// notYet is the time until May is asked again.
+const notYet = time.Second
 
 var _ Compactor = (*Lazy)(nil)
 

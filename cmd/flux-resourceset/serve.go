@@ -66,7 +66,8 @@ func serve(c *cli.Context) error {
 	}
 	var background sync.WaitGroup
 	if cfg.mode == server.ModeCRUD {
-		background.Go(func() { store.Retention{Store: st, Keep: cfg.retention, Logger: logger}.Run(ctx) })
+		retention := store.Retention{Store: st, Keep: cfg.retention, Logger: logger, May: func() bool { return replica.Status().Following }}
+		background.Go(func() { retention.Run(ctx) })
 	}
 	err = listen(ctx, cfg, srv, identity, replica, logger)
 	stop()

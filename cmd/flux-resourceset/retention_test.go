@@ -1,0 +1,39 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
+)
+
+func TestOldHistoryIsRemoved(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	require.NoError(t, sqlite.Migrate(t.Context(), path))
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	require.NoError(t, err)
+	replica := store.NewReplica(store.Config{Store: db, Now: func() time.Time { return time.Now().Add(-3 * time.Hour) }})
+	require.NoError(t, replica.Load(t.Context()))
+	for _, id := range []string{"a", "b"} {
+		_, err := replica.Update(t.Context(), store.Meta{}, func(tx *fleet.Tx) error {
+			_, err := tx.Create(fleet.KindNamespace, []byte(`{"id":"`+id+`"}`))
+			return err
+		})
+		require.NoError(t, err)
+	}
+	require.NoError(t, db.Close())
+
+	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+path, "HISTORY_RETENTION=4h")
+	p.eventually("/revisions/1", 200)
+	p.kill()
+	p = start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+path, "HISTORY_RETENTION=2h")
+	p.eventually("/revisions/1", 404)
+	require.Equal(t, 200, p.send("GET", "/revisions/2", "").status)
+	require.Equal(t, 200, p.send("GET", "/namespaces/a", "").status)
+}
