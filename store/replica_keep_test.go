@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -174,4 +176,23 @@ func TestStateFileCannotBeWritten(t *testing.T) {
 	next := keeping(t, w.path, dir)
 	require.True(t, next.replica.Restore(t.Context()))
 	require.Equal(t, 3, next.replica.State().Clusters())
+}
+
+func TestLeftOversOnDiskDoNotAddUp(t *testing.T) {
+	t.Parallel()
+	w, dir, file := kept(t)
+	killed, writing := file+".1.tmp", file+".2.tmp"
+	for _, name := range []string{killed, writing} {
+		require.NoError(t, os.WriteFile(name, []byte("half"), 0o600))
+	}
+	yesterday := time.Now().Add(-24 * time.Hour)
+	require.NoError(t, os.Chtimes(killed, yesterday, yesterday))
+	require.NoError(t, os.Chtimes(file, yesterday, yesterday))
+
+	next := keeping(t, w.path, dir)
+	next.run(t)
+	eventually(t, func() bool { _, err := os.Stat(killed); return errors.Is(err, fs.ErrNotExist) })
+	next.stop()
+	require.FileExists(t, writing, "another replica may be at it")
+	require.FileExists(t, file)
 }

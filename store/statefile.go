@@ -36,6 +36,7 @@ func writeStateFile(dir string, s *fleet.State) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	removeLeftOvers(dir)
 	f, err := os.CreateTemp(dir, stateFileName+".*.tmp") // 0600: patch values are nobody else's business
 	if err != nil {
 		return err
@@ -59,6 +60,20 @@ func writeStateFile(dir string, s *fleet.State) (err error) {
 		return err
 	}
 	return errors.Join(f.Close(), syncDir(dir))
+}
+
+// leftOver is how old a temporary file is that nobody writes any more. Others may be another replica's.
+const leftOver = time.Hour
+
+// removeLeftOvers removes what processes that were killed while they wrote have left, so that it does not add up. What
+// cannot be removed is in nobody's way until the disk is full, which the write itself reports.
+func removeLeftOvers(dir string) {
+	names, _ := filepath.Glob(filepath.Join(dir, stateFileName+".*.tmp")) // only a pattern can be wrong
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > leftOver {
+			_ = os.Remove(name)
+		}
+	}
 }
 
 // syncDir makes a rename in a directory last.
