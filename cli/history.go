@@ -120,13 +120,13 @@ func (s *session) rollback(c *cli.Context, conn client, n noun, id string) ([]op
 	if before > 0 {
 		_, err = receive(n.api.get(c.Context, conn, id, query(atRevision(before))))
 	}
-	if before == 0 || apiclient.ErrorCode(err) == "not_found" {
+	if before == 0 || apiclient.ErrorCode(err) == "not_found" && !existed(history[0], n.kind, id) {
 		return nil, hintedError{
 			fmt.Errorf("the last change of the %s %q, revision %d, created it: there is nothing to go back to", n.title, id, history[0].Revision),
 			fmt.Sprintf("delete it with: %s delete %s", n.name, id),
 		}
 	}
-	if err != nil {
+	if err != nil { // it may be older than the history that the server keeps
 		return nil, err
 	}
 	if c.String("reason") == "" {
@@ -135,6 +135,11 @@ func (s *session) rollback(c *cli.Context, conn client, n noun, id string) ([]op
 		}
 	}
 	return []operation{{"op": "restore", "revision": before, "kind": n.kind, "id": id}}, nil
+}
+
+// existed tells whether a document that a revision changed was there before.
+func existed(rev api.RevisionSummary, kind, id string) bool {
+	return slices.ContainsFunc(rev.Changes, func(c api.ChangeRef) bool { return c.Kind == kind && c.ID == id && c.Action != "create" })
 }
 
 func atRevision(n int64) url.Values { return url.Values{"revision": {strconv.FormatInt(n, 10)}} }
