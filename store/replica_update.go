@@ -40,8 +40,8 @@ func (e *OutcomeError) Unwrap() error { return e.Err }
 // runs again: edit must have no effect but on its transaction.
 //
 // Errors of edit and of the validation come back as they are. ErrUnavailable: nothing is loaded, the store does not
-// answer or is not usable, or others were faster every time; with ErrReplaced when its history is refused. ErrUnknown, as an *[OutcomeError]: the commit may or may not be in the
-// log. With any other error nothing was changed. An edit that changes nothing makes no commit.
+// answer or is not usable, or others were faster every time; with ErrReplaced when its history is refused.
+// ErrUnknown, as an *[OutcomeError]: the commit may or may not be in the log. With any other error nothing was changed. An edit that changes nothing makes no commit.
 func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
 	if meta.DryRun {
 		_, res, err := r.compute(meta, edit)

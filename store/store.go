@@ -93,7 +93,8 @@ type Store interface {
 	// ErrUnknown when even that fails.
 	Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error
 	// Since returns the commits after the given head in order, without gaps; none when the head is current, else at
-	// least one and at most limit of them, and fewer when their documents are large. ErrDiverged when the log does not contain that head, ErrCompacted when it no longer does.
+	// least one and at most limit of them, and fewer when their documents are large. ErrDiverged when the log does not
+	// contain that head, ErrCompacted when it no longer does.
 	Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error)
 	// History returns commits with all their changes, newest first. It does not go back beyond the oldest one that the
 	// log holds whole.
