@@ -137,6 +137,11 @@ func TestDocumentIfMatch(t *testing.T) {
 				}
 			}
 		})
+		w.unchanged(func() {
+			w.put(at, s.merge, "If-None-Match", "*").problem(400, "validation_error")
+			w.patch(at, s.merge, "If-None-Match", current).problem(400, "validation_error")
+			w.delete(at, "If-None-Match", `"1-00000000"`).problem(400, "validation_error")
+		})
 		for _, good := range []string{current, "*", `"0-00000000", ` + current, "W/" + current} {
 			require.Equal(t, current, w.put(at, s.merge, "If-Match", good).want(200).etag(), "nothing changed, so nothing was committed")
 		}

@@ -81,6 +81,10 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 	if _, err := url.ParseQuery(c.Request().URL.RawQuery); err != nil {
 		problems = append(problems, fleet.Problem{Detail: "the query cannot be read: separate parameters with &, and escape every other ; and % as %3B and %25"})
 	}
+	// HTTP lets nobody ignore a condition. POST creates or answers 409, which is what "*" asks for.
+	if _, ok := c.Request().Header[headerIfNoneMatch]; ok && op.write && c.Request().Method != http.MethodPost {
+		problems = append(problems, fleet.Problem{Detail: "header If-None-Match: is for reads; make a change conditional with If-Match"})
+	}
 	known := map[string]bool{}
 	for _, ref := range op.spec.Parameters {
 		p := ref.Value

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -16,25 +15,32 @@ import (
 // A change that cannot be written down in the log is not made.
 func TestNoChangeWithoutItsLog(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "fleet.db")
-	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+file, "SEED_FILE="+demoSeed)
-	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	exec := func(query string) {
-		_, err := db.ExecContext(t.Context(), query)
-		require.NoError(t, err)
+	for backend, refuse := range map[string]func(table string) (on, off string){
+		"sqlite": func(table string) (string, string) {
+			return "CREATE TRIGGER refuse BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'the log is full'); END", "DROP TRIGGER refuse"
+		},
+		"postgres": func(table string) (string, string) {
+			return "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the log is full'; END $$;" +
+				"CREATE TRIGGER refuse BEFORE INSERT ON " + table + " FOR EACH ROW EXECUTE FUNCTION refuse()", "DROP FUNCTION refuse CASCADE"
+		},
+	} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			url, exec := backends()[backend](t)
+			p := start(t, "API_MODE=crud", "DATABASE_URL="+url, "SEED_FILE="+demoSeed)
+			before := p.get(demoPolls + "namespaces")
+			for _, table := range []string{"commits", "changes"} {
+				on, off := refuse(table)
+				exec(on)
+				require.GreaterOrEqual(t, p.send("POST", "/namespaces", `{"id":"unlogged"}`).status, 500, table)
+				require.GreaterOrEqual(t, p.send("DELETE", "/clusters/demo-cluster-01", "").status, 500, table)
+				exec(off)
+				require.Equal(t, before, p.get(demoPolls+"namespaces"), table)
+				require.Equal(t, http.StatusNotFound, p.send("GET", "/namespaces/unlogged", "").status, table)
+			}
+			require.Equal(t, http.StatusCreated, p.send("POST", "/namespaces", `{"id":"logged"}`).status)
+		})
 	}
-	before := p.get(demoPolls + "namespaces")
-	for _, table := range []string{"commits", "changes"} {
-		exec("CREATE TRIGGER refuse BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'the log is full'); END")
-		require.GreaterOrEqual(t, p.send("POST", "/namespaces", `{"id":"unlogged"}`).status, 500, table)
-		require.GreaterOrEqual(t, p.send("DELETE", "/clusters/demo-cluster-01", "").status, 500, table)
-		exec("DROP TRIGGER refuse")
-		require.Equal(t, before, p.get(demoPolls+"namespaces"), table)
-		require.Equal(t, http.StatusNotFound, p.send("GET", "/namespaces/unlogged", "").status, table)
-	}
-	require.Equal(t, http.StatusCreated, p.send("POST", "/namespaces", `{"id":"logged"}`).status)
 }
 
 // SIGTERM in the middle of writes and polls: what is answered is whole, what was acknowledged is there afterwards.
