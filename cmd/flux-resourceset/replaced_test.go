@@ -26,7 +26,7 @@ func backends() map[string]func(*testing.T) (url string, exec func(query string)
 			t.Helper()
 			path := filepath.Join(t.TempDir(), "fleet.db")
 			return "sqlite://" + path, func(query string) {
-				db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+				db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(30000)")
 				require.NoError(t, err)
 				_, err = db.ExecContext(t.Context(), query)
 				require.NoError(t, err)
