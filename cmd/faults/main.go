@@ -114,8 +114,11 @@ func (h *harness) run(ctx context.Context) (broken bool, err error) {
 		if h.out, err = os.MkdirTemp("", "faults"); err != nil {
 			return false, err
 		}
+		err = os.Chmod(h.out, 0o755) //nolint:gosec // the database below runs as another user
+	} else {
+		err = os.MkdirAll(h.out, 0o755) //nolint:gosec // likewise
 	}
-	if err := os.MkdirAll(h.out, 0o755); err != nil { //nolint:gosec // the database below runs as another user
+	if err != nil {
 		return false, err
 	}
 	h.revision = rig.Revision(ctx, h.source)
