@@ -12,7 +12,7 @@ type affected struct {
 	id            string // of the cluster that answers after, or that answered before
 	before, after *Document
 	changed       map[Kind]map[string]bool // definitions that changed
-	retyped       bool                     // a component is deployed in another way
+	redeployed       bool                     // a component is deployed in another way
 }
 
 // affected are the names of clusters that change and, if all is set, those that only refer to a definition that does.
@@ -38,21 +38,21 @@ func (r Result) affected(all bool) []affected {
 		}
 		changed[ch.Kind][ch.ID] = true
 	}
-	retyped := false
+	redeployed := false
 	for id := range changed[KindComponent] {
 		was, is := r.base.docs[KindComponent][id], r.State.docs[KindComponent][id]
-		retyped = retyped || was != nil && is != nil && was.Component().Type != is.Component().Type
+		redeployed = redeployed || was != nil && is != nil && deploymentOf(was.Component()) != deploymentOf(is.Component())
 	}
 	out := []affected{}
 	for name := range names {
 		before, _ := r.base.ByDNS(name)
 		after, _ := r.State.ByDNS(name)
-		out = append(out, affected{cmp.Or(after, before).ID, before, after, changed, retyped})
+		out = append(out, affected{cmp.Or(after, before).ID, before, after, changed, redeployed})
 	}
-	if len(changed) > 0 && (all || retyped) {
+	if len(changed) > 0 && (all || redeployed) {
 		for id, doc := range r.State.docs[KindCluster] {
 			if !edited[id] && refersTo(doc.Cluster(), changed) {
-				out = append(out, affected{id, doc, doc, changed, retyped})
+				out = append(out, affected{id, doc, doc, changed, redeployed})
 			}
 		}
 	}

@@ -285,7 +285,8 @@ func reordered(before, after []string) bool {
 func uninstalls(before, after any) bool {
 	was, ok := before.(api.FluxPlatformComponent)
 	is, still := after.(api.FluxPlatformComponent)
-	return ok && still && was.Enabled && (!is.Enabled || is.Type != was.Type)
+	return ok && still && was.Enabled && (!is.Enabled ||
+		deployment{was.Type, was.ReleaseName, was.TargetNamespace} != deployment{is.Type, is.ReleaseName, is.TargetNamespace})
 }
 
 // withoutCluster takes an input apart: what it is on any cluster, and the cluster.

@@ -50,19 +50,19 @@ type removals struct {
 func removalsOn(base, next *State, a affected) removals {
 	var r removals
 	before, after := a.before, a.after
-	if before == nil || before.Deleted() || after == nil || before == after && !a.retyped {
+	if before == nil || before.Deleted() || after == nil || before == after && !a.redeployed {
 		return r
 	}
 	was, is := before.Cluster(), after.Cluster()
-	if a.retyped || !slices.EqualFunc(was.PlatformComponents, is.PlatformComponents, runsAlike) {
-		running := map[string]string{}
+	if a.redeployed || !slices.EqualFunc(was.PlatformComponents, is.PlatformComponents, runsAlike) {
+		running := map[string]deployment{}
 		for _, e := range is.PlatformComponents {
 			if doc, ok := next.Get(KindComponent, e.ID); ok && e.Enabled {
-				running[e.ID] = doc.Component().Type
+				running[e.ID] = deploymentOf(doc.Component())
 			}
 		}
 		for _, e := range was.PlatformComponents {
-			if doc, ok := base.Get(KindComponent, e.ID); ok && e.Enabled && running[e.ID] != doc.Component().Type {
+			if doc, ok := base.Get(KindComponent, e.ID); ok && e.Enabled && running[e.ID] != deploymentOf(doc.Component()) {
 				r.count++
 			}
 		}
@@ -75,6 +75,14 @@ func removalsOn(base, next *State, a affected) removals {
 	}
 	r.count += len(missing(assignments[RoleBindings].ids(was), assignments[RoleBindings].ids(is)))
 	return r
+}
+
+// deployment is what Flux knows an installed component by: when it changes, Flux uninstalls what is there and installs it
+// anew.
+type deployment struct{ kind, release, namespace string }
+
+func deploymentOf(p *api.PlatformComponent) deployment {
+	return deployment{p.Type, p.ReleaseName, p.TargetNamespace}
 }
 
 func runsAlike(a, b api.ComponentAssignment) bool { return a.ID == b.ID && a.Enabled == b.Enabled }

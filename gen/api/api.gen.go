@@ -665,7 +665,7 @@ type InputChange struct {
 	// ID Example: podinfo
 	ID string `json:"id"`
 
-	// Removal Flux removes what it installed: enabled became false, or the type changed.
+	// Removal Flux removes what it installed: enabled became false, or the type, release_name or target_namespace changed.
 	//
 	// Example: false
 	Removal bool          `json:"removal"`
