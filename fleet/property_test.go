@@ -1,12 +1,16 @@
 package fleet
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // TestAnyAcceptedChangeLeavesAFleetThatAnswers drives a fleet with random edits, valid and not. Whatever is accepted
@@ -118,4 +122,28 @@ func randomEdit(t *rapid.T) (func(*Tx) error, string) {
 	default:
 		return both(create(kind, body), assign(cluster, definition, defID, "")), "create and assign " + body
 	}
+}
+
+// TestBoundOfOddPatches: those whose nested form is much larger than what was patched.
+func TestBoundOfOddPatches(t *testing.T) {
+	t.Parallel()
+	deep, texts, quoted, lists := api.PatchValues{}, api.PatchValues{}, api.PatchValues{}, api.PatchValues{}
+	for i := range 300 {
+		deep[fmt.Sprintf("n%d%s", i, strings.Repeat(".a", maxPathDepth-1))] = json.RawMessage(`1`)
+		texts[fmt.Sprintf("t%d", i)] = json.RawMessage(`"` + strings.Repeat("\u2028", 50) + `"`)
+		quoted[fmt.Sprintf("%s%d", strings.Repeat(`\.`, 30), i)] = json.RawMessage(`"\"7\""`)
+		lists[fmt.Sprintf("l%d[100]", i)] = json.RawMessage(`true`)
+	}
+	for name, patches := range map[string]api.PatchValues{"none": {}, "deep": deep, "texts": texts, "quoted": quoted, "lists": lists} {
+		values, problems := expand(patches)
+		require.Empty(t, problems, name)
+		require.GreaterOrEqual(t, patchesBound(patches), encodedSize(patches)+encodedSize(values), name)
+	}
+	vars := api.PatchValues{}
+	for i := range 300 {
+		vars[fmt.Sprintf("V%d", i)] = json.RawMessage(`1`)
+	}
+	substituted, problems := substitutions(vars)
+	require.Empty(t, problems)
+	require.GreaterOrEqual(t, patchesBound(vars), encodedSize(vars)+encodedSize(substituted))
 }

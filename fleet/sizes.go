@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -63,13 +64,32 @@ func clusterBound(c *api.Cluster) int {
 		}
 	}
 	for _, patches := range c.Patches {
-		// As they are, and as substitutions, where numbers gain quotes.
-		n += 2*encodedSize(patches) + 4*len(patches)
-		if values, problems := expand(patches); problems == nil {
-			n += encodedSize(values)
-		}
+		n += patchesBound(patches)
 	}
 	return n
+}
+
+// patchesBound is at least what patches add to an answer: as they are, as substitutions, where numbers gain quotes, and as
+// nested values, where each step of a path may have an object of its own and encoding may double what a string takes. It
+// is worked out for every cluster of a batch, so nothing is encoded or put together but what is rare.
+func patchesBound(patches api.PatchValues) int {
+	n, lists := 0, false
+	for path, raw := range patches {
+		name := len(path) + len(`"":`)
+		if !plain(path) {
+			name = encodedSize(path) + len(`:`)
+		}
+		n += 2*(name+len(raw)+len(`,""`)) + len(`{}`)
+		n += name + 2*len(raw) + len(`,`) + (strings.Count(path, ".")+1)*len(`"":{},`)
+		lists = lists || strings.Contains(path, "[")
+	}
+	if !lists {
+		return n + 3*len(`{}`)
+	}
+	if values, problems := expand(patches); problems == nil { // a single index can stand for a long list of nulls
+		n += encodedSize(values)
+	}
+	return n + 3*len(`{}`)
 }
 
 // bound is at least the size of a cluster's answer.

@@ -155,9 +155,11 @@ func typed(raw json.RawMessage) (any, error) {
 	if raw[0] != '"' {
 		return raw, nil
 	}
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, fmt.Errorf("not a JSON string")
+	s := string(raw[1:max(1, len(raw)-1)]) // what is between the quotes, nearly always as it stands
+	if !plain(s) || len(raw) != len(s)+2 || raw[len(raw)-1] != '"' {
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, fmt.Errorf("not a JSON string")
+		}
 	}
 	if inner, ok := unquote(s); ok {
 		return inner, nil
