@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -57,7 +58,11 @@ func stampede(b *testing.B, name string, clusters int, p *process) {
 	b.Helper()
 	const window = 30 * time.Second
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
-		DisableKeepAlives: true, DisableCompression: true, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		DisableKeepAlives: true, DisableCompression: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			// Clusters have addresses of their own; from a single one there are not enough ports for so many connections.
+			from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+rand.IntN(100)))}
+			return (&net.Dialer{Timeout: 10 * time.Second, LocalAddr: from}).DialContext(ctx, network, addr)
+		},
 	}}
 	visitor := &process{b: b, base: p.base, client: client}
 	var mu sync.Mutex

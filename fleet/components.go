@@ -150,7 +150,7 @@ func (c *checker) patches(at, kind string, patches api.PatchValues) {
 	if kind == typeKustomize {
 		_, problems = substitutions(patches)
 	} else {
-		_, problems = expand(patches)
+		_, problems = plant(patches)
 	}
 	for _, p := range problems {
 		c.problem(at+p.Pointer, "%s", p.Detail)

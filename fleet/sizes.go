@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -70,26 +71,26 @@ func clusterBound(c *api.Cluster) int {
 }
 
 // patchesBound is at least what patches add to an answer: as they are, as substitutions, where numbers gain quotes, and as
-// nested values, where each step of a path may have an object of its own and encoding may double what a string takes. It
-// is worked out for every cluster of a batch, so nothing is encoded or put together but what is rare.
+// nested values, where each step of a path may have an object of its own, an index may stand for a list of nulls, and
+// encoding may double what a string takes. It is worked out for every cluster of a batch, so nothing is put together.
 func patchesBound(patches api.PatchValues) int {
-	n, lists := 0, false
+	n := 3 * len(`{}`)
 	for path, raw := range patches {
 		name := len(path) + len(`"":`)
 		if !plain(path) {
 			name = encodedSize(path) + len(`:`)
 		}
 		n += 2*(name+len(raw)+len(`,""`)) + len(`{}`)
-		n += name + 2*len(raw) + len(`,`) + (strings.Count(path, ".")+1)*len(`"":{},`)
-		lists = lists || strings.Contains(path, "[")
+		steps := strings.Count(path, ".") + strings.Count(path, "[") + 1
+		n += name + 2*len(raw) + len(`,`) + steps*len(`"":{},`)
+		for _, rest, more := strings.Cut(path, "["); more; _, rest, more = strings.Cut(rest, "[") {
+			index, _, _ := strings.Cut(rest, "]")
+			if i, err := strconv.Atoi(index); err == nil {
+				n += (min(i, maxListIndex) + 1) * len(`null,`)
+			}
+		}
 	}
-	if !lists {
-		return n + 3*len(`{}`)
-	}
-	if values, problems := expand(patches); problems == nil { // a single index can stand for a long list of nulls
-		n += encodedSize(values)
-	}
-	return n + 3*len(`{}`)
+	return n
 }
 
 // bound is at least the size of a cluster's answer.

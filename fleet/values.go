@@ -26,8 +26,20 @@ func overlayPatches(catalog, cluster api.PatchValues) api.PatchValues {
 // expand turns patches of a helm component into the nested values they mean. The problems' pointers are relative to
 // the patches object. Paths are taken in sorted order, so the result is the same for the same patches.
 func expand(patches api.PatchValues) (map[string]any, []Problem) {
-	var problems []Problem
-	root := &node{}
+	root, problems := plant(patches)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	values, _ := root.value().(map[string]any)
+	if values == nil {
+		values = map[string]any{}
+	}
+	return values, nil
+}
+
+// plant puts patches into a tree. That is all there is to checking them: the values need not be made.
+func plant(patches api.PatchValues) (root *node, problems []Problem) {
+	root = &node{}
 	for _, path := range sortedKeys(patches) {
 		steps, err := parsePath(path)
 		if err != nil {
@@ -46,14 +58,7 @@ func expand(patches api.PatchValues) (map[string]any, []Problem) {
 	if n := root.slots(); n > maxListIndex+1 {
 		problems = append(problems, Problem{Detail: fmt.Sprintf("the list indices call for lists of %d entries in all; at most %d are possible", n, maxListIndex+1)})
 	}
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	values, _ := root.value().(map[string]any)
-	if values == nil {
-		values = map[string]any{}
-	}
-	return values, nil
+	return root, problems
 }
 
 // node is a values tree while it is built: a leaf when path is set, else a map or a list by its first child.
