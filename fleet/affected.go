@@ -12,7 +12,7 @@ type affected struct {
 	id            string // of the cluster that answers after, or that answered before
 	before, after *Document
 	changed       map[Kind]map[string]bool // definitions that changed
-	redeployed       bool                     // a component is deployed in another way
+	redeployed    bool                     // a component is deployed in another way
 }
 
 // affected are the names of clusters that change and, if all is set, those that only refer to a definition that does.
