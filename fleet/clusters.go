@@ -40,8 +40,7 @@ func normalizeCluster(obj map[string]any) {
 	entries, _ := obj["platform_components"].([]any)
 	for _, e := range entries {
 		if entry, ok := e.(map[string]any); ok {
-			setDefault(entry, "enabled", true)
-			dropEmpty(entry, "oci_tag", "component_path", "component_version")
+			normalizeAssignment(entry)
 		}
 	}
 	patches, _ := obj["patches"].(map[string]any)
@@ -53,6 +52,11 @@ func normalizeCluster(obj map[string]any) {
 	if owners, ok := obj["patch_owners"].(map[string]any); ok && len(owners) == 0 {
 		delete(obj, "patch_owners")
 	}
+}
+
+func normalizeAssignment(entry map[string]any) {
+	setDefault(entry, "enabled", true)
+	dropEmpty(entry, "oci_tag", "component_path", "component_version")
 }
 
 // decommissioned is what is kept of a deleted cluster: enough to answer its polls with empty lists.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/json"
 	"iter"
 	"slices"
 
@@ -57,31 +58,57 @@ type assigned struct {
 	field string
 	// each yields the ids of a cluster's list, in order.
 	each func(c *api.Cluster) iter.Seq[string]
+	// put replaces the entry at an index by what its text says; one behind the last adds it. The list itself stays
+	// as it is, since other States have it too.
+	put func(c *api.Cluster, at int, text json.RawMessage) error
+	// remove takes the entry at an index away, and leaves the list itself as it is.
+	remove func(c *api.Cluster, at int)
 }
 
 var assignments = []assigned{
-	{KindComponent, "platform_components", func(c *api.Cluster) iter.Seq[string] {
-		return idsOf(c.PlatformComponents, func(e *api.ComponentAssignment) string { return e.ID })
-	}},
-	{KindNamespace, "namespaces", func(c *api.Cluster) iter.Seq[string] {
-		return idsOf(c.Namespaces, func(e *api.NamespaceRef) string { return e.ID })
-	}},
-	{KindRoleBinding, "rolebindings", func(c *api.Cluster) iter.Seq[string] {
-		return idsOf(c.Rolebindings, func(e *api.RoleBindingRef) string { return e.ID })
-	}},
+	assignedIn(KindComponent, "platform_components",
+		func(c *api.Cluster) *[]api.ComponentAssignment { return &c.PlatformComponents }, func(e *api.ComponentAssignment) string { return e.ID }),
+	assignedIn(KindNamespace, "namespaces",
+		func(c *api.Cluster) *[]api.NamespaceRef { return &c.Namespaces }, func(e *api.NamespaceRef) string { return e.ID }),
+	assignedIn(KindRoleBinding, "rolebindings",
+		func(c *api.Cluster) *[]api.RoleBindingRef { return &c.Rolebindings }, func(e *api.RoleBindingRef) string { return e.ID }),
+}
+
+func assignedIn[T any](kind Kind, field string, list func(*api.Cluster) *[]T, id func(*T) string) assigned {
+	return assigned{
+		kind: kind, field: field,
+		each: func(c *api.Cluster) iter.Seq[string] { return idsOf(*list(c), id) },
+		put: func(c *api.Cluster, at int, text json.RawMessage) error {
+			var entry T
+			if err := json.Unmarshal(text, &entry); err != nil {
+				return err
+			}
+			entries := *list(c)
+			*list(c) = slices.Concat(entries[:at], []T{entry}, entries[min(at+1, len(entries)):])
+			return nil
+		},
+		remove: func(c *api.Cluster, at int) {
+			*list(c) = slices.Delete(slices.Clone(*list(c)), at, at+1)
+		},
+	}
 }
 
 // ids is each as a list.
 func (a assigned) ids(c *api.Cluster) []string { return slices.Collect(a.each(c)) }
 
 // has tells whether a cluster is assigned a definition.
-func (a assigned) has(c *api.Cluster, id string) bool {
+func (a assigned) has(c *api.Cluster, id string) bool { return a.index(c, id) >= 0 }
+
+// index is where a definition stands in a cluster's list, or -1.
+func (a assigned) index(c *api.Cluster, id string) int {
+	i := 0
 	for have := range a.each(c) {
 		if have == id {
-			return true
+			return i
 		}
+		i++
 	}
-	return false
+	return -1
 }
 
 // hasAny tells whether a cluster is assigned one of some definitions.

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -43,11 +42,7 @@ func (b *Batch) clusterOperation(op api.Operation) (func(cluster string) (*Docum
 		if op.Labels == nil {
 			return nil, Invalid([]Problem{{Detail: "labels: is required"}})
 		}
-		patch, err := json.Marshal(map[string]json.RawMessage{"labels": op.Labels})
-		if err != nil {
-			return nil, err
-		}
-		return func(c string) (*Document, error) { return b.tx.Patch(KindCluster, c, patch) }, nil
+		return func(c string) (*Document, error) { return b.tx.SetLabels(c, op.Labels) }, nil
 	}
 	return nil, Invalid([]Problem{{Detail: fmt.Sprintf("op: %q is not an operation", op.Op)}})
 }

@@ -201,11 +201,11 @@ func fieldConflict(conflicts []Problem) error {
 }
 
 func (tx *Tx) editPatches(cluster, component string, body []byte, opt PatchOptions, change func(*owned, map[string]json.RawMessage) []Problem) (*Document, error) {
-	doc, err := tx.Get(KindCluster, cluster)
+	r, err := tx.revise(cluster)
 	if err != nil {
 		return nil, err
 	}
-	if !assignments[PlatformComponents].has(doc.Cluster(), component) {
+	if !assignments[PlatformComponents].has(&r.value, component) {
 		return nil, errorf(CodeNotFound, "component %q is not assigned to cluster %q", component, cluster)
 	}
 	request, err := ParseObject(body)
@@ -225,17 +225,14 @@ func (tx *Tx) editPatches(cluster, component string, body []byte, opt PatchOptio
 			return nil, err
 		}
 	}
-	o := ownedPatches(doc.Cluster(), component)
+	o := ownedPatches(&r.value, component)
 	if err := fieldConflict(change(o, values)); err != nil {
 		return nil, err
 	}
-	stored, err := decodeOwn(doc.Body)
-	if err != nil {
-		return nil, fmt.Errorf("the stored cluster %q cannot be read: %w", cluster, err)
+	if err := r.setPatches(component, o); err != nil {
+		return nil, err
 	}
-	setIn(stored, "patches", component, rawMap(o.values))
-	setIn(stored, "patch_owners", component, o.record())
-	return tx.store(KindCluster, cluster, stored)
+	return r.commit(tx)
 }
 
 func rawMap(values api.PatchValues) map[string]any {

@@ -39,6 +39,7 @@ func TestAnyAcceptedChangeLeavesAFleetThatAnswers(t *testing.T) {
 				followed, err := w.state.Apply(res.Commit)
 				require.NoError(rt, err)
 				require.Equal(rt, polls(rt, res.State), polls(rt, followed), what)
+				sameDocuments(rt, res, followed, what)
 			}
 			w.state = res.State
 			for _, doc := range w.state.docs[KindCluster] {
@@ -51,6 +52,25 @@ func TestAnyAcceptedChangeLeavesAFleetThatAnswers(t *testing.T) {
 		}
 		rt.Logf("%d accepted", accepted)
 	})
+}
+
+// sameDocuments: what a change made of documents is what anybody reads from the text it stored, which is in the one form
+// that is stored.
+func sameDocuments(rt *rapid.T, res Result, followed *State, what string) {
+	for _, ch := range res.Commit.Changes {
+		made, read := res.State.docs[ch.Kind][ch.ID], followed.docs[ch.Kind][ch.ID]
+		require.Equal(rt, read == nil, made == nil, what)
+		if made == nil {
+			continue
+		}
+		require.Equal(rt, read.value, made.value, what)
+		require.Equal(rt, []int{read.bound, read.block}, []int{made.bound, made.block}, what)
+		stored, err := decodeOwn(made.Body)
+		require.NoError(rt, err, what)
+		text, err := canonical(stored)
+		require.NoError(rt, err, what)
+		require.Equal(rt, string(text), string(made.Body), what)
+	}
 }
 
 // TestBoundHoldsForAnyPatches is about the one part of the bound that is not simply a sum.
@@ -105,7 +125,7 @@ func randomEdit(t *rapid.T) (func(*Tx) error, string) {
 		KindNamespace:   fmt.Sprintf(`{"id":%q,"labels":{"x":"%d"},"deletion_policy":%q}`, id, n("label"), rapid.SampledFrom([]string{"delete", "orphan"}).Draw(t, "policy")),
 		KindRoleBinding: fmt.Sprintf(`{"id":%q,"role":"role%d","subjects":[{"kind":"User","name":"jo"}]}`, id, n("role")),
 	}[kind]
-	switch op := rapid.IntRange(0, 6).Draw(t, "op"); op {
+	switch op := rapid.IntRange(0, 10).Draw(t, "op"); op {
 	case 0:
 		return create(kind, body), "create " + body
 	case 1:
@@ -119,9 +139,38 @@ func randomEdit(t *rapid.T) (func(*Tx) error, string) {
 		return assign(cluster, definition, defID, ""), "assign " + defID + " to " + cluster
 	case 5:
 		return func(tx *Tx) error { _, err := tx.Unassign(cluster, definition, defID); return err }, "unassign " + defID + " from " + cluster
+	case 6:
+		settings := rapid.SampledFrom([]string{`{"enabled":false}`, `{"oci_tag":"v2","enabled":true}`, `{"oci_tag":null}`, `{"component_path":"","component_version":"<3>"}`, `{"enabled":3}`}).Draw(t, "settings")
+		return assign(cluster, KindComponent, defID, settings), "set " + defID + " on " + cluster + ": " + settings
+	case 7:
+		labels := rapid.SampledFrom([]string{`{"tier":"dev"}`, `{"tier":null,"x":"1"}`, `{}`, `null`, `"no"`, `{"x":1}`}).Draw(t, "labels")
+		return func(tx *Tx) error { _, err := tx.SetLabels(cluster, []byte(labels)); return err }, "label " + cluster + ": " + labels
+	case 8, 9:
+		return randomOwnership(t, cluster, "c"+fmt.Sprint(n("component")))
 	default:
 		return both(create(kind, body), assign(cluster, definition, defID, "")), "create and assign " + body
 	}
+}
+
+func randomOwnership(t *rapid.T, cluster, component string) (func(*Tx) error, string) {
+	opt := PatchOptions{
+		Manager: rapid.SampledFrom([]string{"", "ci", "ops"}).Draw(t, "manager"),
+		Force:   rapid.Bool().Draw(t, "force"), Retain: rapid.Bool().Draw(t, "retain"),
+	}
+	values := []byte(randomPatches(t, rapid.Bool().Draw(t, "kustomize")))
+	how := rapid.SampledFrom([]string{"patch", "apply", "relinquish"}).Draw(t, "how")
+	return func(tx *Tx) error {
+		var err error
+		switch how {
+		case "patch":
+			_, err = tx.PatchValues(cluster, component, values, opt)
+		case "apply":
+			_, err = tx.ApplyValues(cluster, component, values, opt)
+		default:
+			_, err = tx.Relinquish(cluster, component, opt)
+		}
+		return err
+	}, fmt.Sprintf("%s %s on %s: %s %+v", how, component, cluster, values, opt)
 }
 
 // TestBoundOfOddPatches: those whose nested form is much larger than what was patched.

@@ -256,16 +256,20 @@ func newDocument(rec Record) (*Document, error) {
 	if err := json.Unmarshal(rec.Body, value); err != nil {
 		return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, typeError(err))
 	}
-	doc := &Document{Record: rec, value: value}
-	doc.bound = kind.bound(value)
+	// A list that is not there must not be served as an empty one: that would uninstall what it should name.
+	if c, ok := value.(*api.Cluster); ok && (c.PlatformComponents == nil || c.Namespaces == nil || c.Rolebindings == nil) {
+		return nil, fmt.Errorf("cluster %q cannot be read: one of its lists is missing", rec.ID)
+	}
+	return derive(rec, kind, value), nil
+}
+
+// derive completes a document whose value is what its body says.
+func derive(rec Record, kind kindRules, value any) *Document {
+	doc := &Document{Record: rec, value: value, bound: kind.bound(value)}
 	if c, ok := value.(*api.Cluster); ok {
-		// A list that is not there must not be served as an empty one: that would uninstall what it should name.
-		if c.PlatformComponents == nil || c.Namespaces == nil || c.Rolebindings == nil {
-			return nil, fmt.Errorf("cluster %q cannot be read: one of its lists is missing", rec.ID)
-		}
 		doc.answers, doc.block = &answers{}, encodedSize(fluxCluster(c))
 	}
-	return doc, nil
+	return doc
 }
 
 // NewDocument reads a document by itself, as a store keeps it.

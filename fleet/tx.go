@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -290,52 +289,6 @@ func sortDocuments(docs []*Document) {
 			return docs[i].Kind < docs[j].Kind
 		}
 		return docs[i].ID < docs[j].ID
-	})
-}
-
-// Assign adds a definition to a cluster's list, or updates the assignment. settings is the body of the request: for a
-// component its enabled flag and overrides (absent: unchanged, null: no override), nil for the other kinds.
-func (tx *Tx) Assign(cluster string, kind Kind, id string, settings []byte) (*Document, error) {
-	doc, err := tx.Get(KindCluster, cluster)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := tx.Get(kind, id); err != nil {
-		return nil, err
-	}
-	request := map[string]any{}
-	if len(bytes.TrimSpace(settings)) > 0 {
-		if request, err = ParseObject(settings); err != nil {
-			return nil, err
-		}
-	}
-	a, _ := assignmentOf(kind)
-	return tx.edit(doc, func(obj map[string]any) map[string]any {
-		entries, _ := obj[a.field].([]any)
-		at := slices.IndexFunc(entries, func(e any) bool { _, have, _ := entryID(e); return have == id })
-		if at < 0 {
-			at = len(entries)
-			entries = append(entries, map[string]any{"id": id})
-		}
-		entry, _, _ := entryID(entries[at])
-		maps.Copy(entry, request)
-		obj[a.field] = entries
-		return obj
-	})
-}
-
-// Unassign removes a definition from a cluster's list, and a component's patches with it. Nothing happens when it is
-// not on the list.
-func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) {
-	doc, err := tx.Get(KindCluster, cluster)
-	if err != nil {
-		return nil, err
-	}
-	a, _ := assignmentOf(kind)
-	return tx.edit(doc, func(obj map[string]any) map[string]any {
-		entries, _ := obj[a.field].([]any)
-		obj[a.field] = slices.DeleteFunc(entries, func(e any) bool { _, have, _ := entryID(e); return have == id })
-		return obj
 	})
 }
 

@@ -36,7 +36,11 @@ func flip(ctx context.Context, s store.Store, base fleet.Head, n int) error {
 			before[id] = after
 		}
 		c := next(base, changes...)
-		if err := s.Commit(ctx, base, c); err != nil {
+		err := s.Commit(ctx, base, c)
+		for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil { // a busy machine: nothing was committed
+			err = s.Commit(ctx, base, c)
+		}
+		if err != nil {
 			return err
 		}
 		base = c.Head()
@@ -44,17 +48,30 @@ func flip(ctx context.Context, s store.Store, base fleet.Head, n int) error {
 	return nil
 }
 
+// flipping runs flip beside a test. The context ends when flip fails, so that nobody waits for what will not come.
+func flipping(b *bench, n int) (ctx context.Context, done <-chan error) {
+	ctx, cancel := context.WithCancelCause(b.ctx())
+	result := make(chan error, 1)
+	go func() {
+		err := flip(ctx, b.Store, fleet.Head{}, n)
+		if err != nil {
+			cancel(err)
+		}
+		result <- err
+	}()
+	b.t.Cleanup(func() { cancel(nil) })
+	return ctx, result
+}
+
 func testLoadIsOneMoment(t *testing.T, b *bench) {
 	const n = 150
 	_, readers := b.handles()
-	ctx := b.ctx()
-	done := make(chan error, 1)
-	go func() { done <- flip(ctx, b.Store, fleet.Head{}, n) }()
+	ctx, done := flipping(b, n)
 	var last fleet.Revision
 	for last < n {
 		for _, r := range readers {
 			snap, err := r.Load(ctx)
-			require.NoError(t, err)
+			require.NoError(t, err, context.Cause(ctx))
 			require.GreaterOrEqual(t, snap.Head.Revision, last)
 			last = snap.Head.Revision
 			if last == 0 {
@@ -74,14 +91,12 @@ func testLoadIsOneMoment(t *testing.T, b *bench) {
 func testSinceWhileWriting(t *testing.T, b *bench) {
 	const n = 150
 	_, readers := b.handles()
-	ctx := b.ctx()
-	done := make(chan error, 1)
-	go func() { done <- flip(ctx, b.Store, fleet.Head{}, n) }()
+	ctx, done := flipping(b, n)
 	at := make([]fleet.Head, len(readers))
 	for at[0].Revision < n || at[len(at)-1].Revision < n {
 		for i, r := range readers {
 			commits, err := r.Since(ctx, at[i], 7)
-			require.NoError(t, err)
+			require.NoError(t, err, context.Cause(ctx))
 			for _, c := range commits {
 				require.Equal(t, at[i].Revision+1, c.Revision)
 				require.Len(t, c.Changes, 2)
