@@ -127,19 +127,24 @@ func checkClusterPatches(c *checker, cl *api.Cluster, id string) {
 		c.problem(at, "component %q is not assigned to this cluster", id)
 		return
 	}
-	if n := encodedSize(cl.Patches[id]); n > maxPatchesBytes {
-		c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
+	patches := cl.Patches[id]
+	if patchesBound(patches) > maxPatchesBytes { // or it need not be found out
+		if n := encodedSize(patches); n > maxPatchesBytes {
+			c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
+		}
 	}
 	doc, ok := c.next.Get(KindComponent, id)
 	if !ok {
 		return // reported where it is assigned
 	}
 	p := doc.Component()
-	before := len(c.problems)
-	c.patches(at, p.Type, cl.Patches[id])
-	if len(c.problems) == before && len(p.Patches) > 0 {
-		c.patches(at, p.Type, overlayPatches(p.Patches, cl.Patches[id]))
+	problems := patchProblems(p.Type, overlayPatches(p.Patches, patches))
+	if len(problems) > 0 && len(p.Patches) > 0 { // what is wrong with the cluster's own comes first
+		if own := patchProblems(p.Type, patches); len(own) > 0 {
+			problems = own
+		}
 	}
+	c.patches(at, patches, problems)
 }
 
 // adviseCluster warns of what is allowed and probably not meant.

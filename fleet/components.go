@@ -69,7 +69,7 @@ func checkComponent(c *checker, d *Document) {
 	if n := encodedSize(p.Patches); n > maxPatchesBytes {
 		c.problem("/patches", "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
 	}
-	c.patches("/patches", p.Type, p.Patches)
+	c.patches("/patches", p.Patches, patchProblems(p.Type, p.Patches))
 	checkDependencies(c, p)
 }
 
@@ -144,14 +144,18 @@ func collapse(id string) string {
 	return id
 }
 
-// patches checks flat patches against the grammar of the component's type.
-func (c *checker) patches(at, kind string, patches api.PatchValues) {
-	var problems []Problem
+// patchProblems is what is wrong with flat patches by the grammar of the component's type.
+func patchProblems(kind string, patches api.PatchValues) []Problem {
 	if kind == typeKustomize {
-		_, problems = substitutions(patches)
-	} else {
-		_, problems = plant(patches)
+		_, problems := substitutions(patches)
+		return problems
 	}
+	_, problems := plant(patches)
+	return problems
+}
+
+// patches reports the problems of patches, and those that look like secrets.
+func (c *checker) patches(at string, patches api.PatchValues, problems []Problem) {
 	for _, p := range problems {
 		c.problem(at+p.Pointer, "%s", p.Detail)
 	}
