@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,19 @@ func TestBatchWithOneBadOperationDoesNothing(t *testing.T) {
 			p := w.post(path, body).problem(413, "too_large")
 			require.Contains(t, p.json()["detail"], fmt.Sprintf("the body of %d bytes is larger than 4 MiB", len(body)))
 		}
+	})
+}
+
+// TestAnAnswerListsAThousandProblems, and says that there are more: a body of 4 MiB may have a hundred thousand.
+func TestAnAnswerListsAThousandProblems(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.unchanged(func() {
+		p := w.batch(slices.Repeat([]string{`{"op":"swim"}`}, 1000)...).problem(400, "validation_error")
+		require.Len(t, p.pointers(), 1000)
+		p = w.batch(slices.Repeat([]string{`{"op":"swim"}`}, 1234)...).problem(400, "validation_error")
+		require.Len(t, p.pointers(), 1001)
+		require.Contains(t, string(p.body), `{"pointer":"","detail":"234 more are left out here"}`)
 	})
 }
 

@@ -25,6 +25,9 @@ type publicError struct {
 
 func (e *publicError) Error() string { return e.detail }
 
+// maxErrors is how many problems an answer lists: a body may have a hundred thousand, and nobody reads those.
+const maxErrors = 1000
+
 // statusClientGone is what proxies log for a client that did not wait.
 const statusClientGone = 499
 
@@ -164,7 +167,11 @@ func (s *Server) handleError(err error, c echo.Context) {
 		Type: "about:blank", Title: http.StatusText(p.status), Status: p.status, Detail: detail,
 		Instance: redact(c.Request().URL.EscapedPath()), Error: p.code, Message: detail,
 	}
-	for _, problem := range p.problems {
+	for i, problem := range p.problems {
+		if i == maxErrors {
+			body.Errors = append(body.Errors, api.FieldProblem{Detail: fmt.Sprintf("%d more are left out here", len(p.problems)-maxErrors)})
+			break
+		}
 		body.Errors = append(body.Errors, api.FieldProblem{Pointer: redact(problem.Pointer), Detail: redact(problem.Detail)})
 	}
 	h.Set(echo.HeaderContentType, "application/problem+json")

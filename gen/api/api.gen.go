@@ -1393,8 +1393,10 @@ type Problem struct {
 	// Message The same as `detail`.
 	//
 	// Example: there is no cluster "demo-cluster-02"
-	Message string         `json:"message"`
-	Errors  []FieldProblem `json:"errors,omitempty"`
+	Message string `json:"message"`
+
+	// Errors Everything that is wrong, with where it is. Of more than 1,000 the last entry says how many are left out.
+	Errors []FieldProblem `json:"errors,omitempty"`
 }
 
 // Readiness defines model for Readiness.

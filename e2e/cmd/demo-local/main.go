@@ -59,9 +59,9 @@ Look at any object, with kubectl if you have it, or with curl:
   kubectl --kubeconfig %s get deployments -A
   curl -sk -H 'Authorization: Bearer %s' %s/apis/apps/v1/namespaces/podinfo/deployments/podinfo
 
-Swagger UI is at %s/docs/. Ctrl-C stops everything; nothing is kept.
+Swagger UI is at %s/docs/. Ctrl-C stops everything. The cluster is gone then; the logs stay in %s.
 
-`, "demo-cluster-01", w.URL, rig.ReadToken, rig.WriteToken, filepath.Join(w.Bin(), "flux-resourceset-cli"), w.Kubeconfig, rig.AdminToken, w.KubeURL, w.URL)
+`, "demo-cluster-01", w.URL, rig.ReadToken, rig.WriteToken, filepath.Join(w.Bin(), "flux-resourceset-cli"), w.Kubeconfig, rig.AdminToken, w.KubeURL, w.URL, filepath.Dir(w.Bin()))
 	w.Narrate(narration, stdout)
 	<-ctx.Done()
 	fmt.Fprintln(stdout, "\nStopping ...")
