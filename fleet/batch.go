@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -210,6 +211,7 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 }
 
 func (b *Batch) stopped() error {
+	runtime.Gosched() // polls go first: a batch may take seconds
 	if b.Stop == nil {
 		return nil
 	}

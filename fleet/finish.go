@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	for _, e := range edits {
+		runtime.Gosched() // polls go first: there may be thousands
 		v.document(e)
 	}
 	v.referers(edits)

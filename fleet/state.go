@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"runtime"
 	"sort"
 	"strings"
 	"sync"
@@ -168,6 +169,7 @@ func (s *State) Apply(c Commit) (*State, error) {
 	}
 	docs := make([]edit, 0, len(c.Changes))
 	for _, ch := range c.Changes {
+		runtime.Gosched() // polls go first: a commit may change thousands of documents
 		e := edit{kind: ch.Kind, id: ch.ID}
 		if ch.After != nil {
 			rec := Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After}

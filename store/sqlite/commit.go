@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/google/uuid"
@@ -164,6 +165,7 @@ func writeLog(ctx context.Context, conn *sql.Conn, c fleet.Commit) error {
 	}
 	defer func() { _ = insert.Close() }() // nothing depends on it
 	for seq, ch := range c.Changes {
+		runtime.Gosched() // polls go first: there may be thousands
 		if _, err := insert.ExecContext(ctx,
 			int64(c.Revision), seq, string(ch.Kind), ch.ID, ch.Action(), text(ch.Before), text(ch.After)); err != nil {
 			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)
@@ -184,6 +186,7 @@ func applyChanges(ctx context.Context, conn *sql.Conn, c fleet.Commit) error {
 	at := c.At.UnixMicro()
 	for _, ch := range c.Changes {
 		var err error
+		runtime.Gosched()
 		switch {
 		case ch.Before == nil:
 			err = affectOne(conn.ExecContext(ctx, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
