@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -36,10 +35,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.inUse(tx, edits); err != nil {
 		return Result{}, err
 	}
-	for _, e := range edits {
-		runtime.Gosched() // polls go first: there may be thousands
-		v.document(e)
-	}
+	v.documents(edits)
 	v.referers(edits)
 	v.policies(edits, c.At)
 	if err := v.err(); err != nil {
@@ -207,13 +203,26 @@ func (p Problem) noWorseThan(before Problem) bool {
 
 var indices = regexp.MustCompile(`/[0-9]+`)
 
-// document checks one document that changes.
-func (v *verdict) document(e edit) {
-	if e.doc == nil {
-		return
+// documents checks those that change.
+func (v *verdict) documents(edits []edit) {
+	type finding struct{ now, was *checker }
+	found := make([]finding, len(edits))
+	inParallel(len(edits), func(i int) {
+		if edits[i].doc != nil {
+			found[i].now, found[i].was = v.document(edits[i])
+		}
+	})
+	for _, f := range found {
+		if f.now != nil {
+			v.add(f.now, f.was)
+		}
 	}
+}
+
+// document checks one document as it would be, and as it is if that matters.
+func (v *verdict) document(e edit) (now, was *checker) {
 	doc := v.next.docs[e.kind][e.id]
-	now, was := check(v.next, doc), &checker{next: v.base}
+	now, was = check(v.next, doc), &checker{next: v.base}
 	before := v.base.docs[e.kind][e.id]
 	if before != nil && len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
 		was = check(v.base, before)
@@ -238,7 +247,7 @@ func (v *verdict) document(e edit) {
 			problems[i].Kind, problems[i].ID = e.kind, e.id
 		}
 	}
-	v.add(now, was)
+	return now, was
 }
 
 func checkRename(c *checker, before, after *Document) {

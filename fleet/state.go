@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"runtime"
 	"sort"
 	"strings"
 	"sync"
@@ -53,18 +52,28 @@ func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, e
 		s.docs[kind.name] = map[string]*Document{}
 	}
 	s.docs[KindToken] = map[string]*Document{}
-	for _, rec := range records {
-		doc, err := newDocument(rec)
-		if err != nil {
-			return nil, err
-		}
-		s.docs[rec.Kind][rec.ID] = doc
+	docs, errs := make([]*Document, len(records)), make([]error, len(records))
+	inParallel(len(records), func(i int) { docs[i], errs[i] = newDocument(records[i]) })
+	if err := firstOf(errs); err != nil {
+		return nil, err
+	}
+	for _, doc := range docs {
+		s.docs[doc.Kind][doc.ID] = doc
 	}
 	if err := s.index(); err != nil {
 		return nil, err
 	}
 	s.indexTokens()
 	return s, nil
+}
+
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *State) index() (err error) {
@@ -167,21 +176,18 @@ func (s *State) Apply(c Commit) (*State, error) {
 	if c.Revision != s.head.Revision+1 {
 		return nil, fmt.Errorf("commit %d does not follow revision %d", c.Revision, s.head.Revision)
 	}
-	docs := make([]edit, 0, len(c.Changes))
-	for _, ch := range c.Changes {
-		runtime.Gosched() // polls go first: a commit may change thousands of documents
-		e := edit{kind: ch.Kind, id: ch.ID}
+	edits, errs := make([]edit, len(c.Changes)), make([]error, len(c.Changes))
+	inParallel(len(edits), func(i int) {
+		ch := c.Changes[i]
+		edits[i] = edit{kind: ch.Kind, id: ch.ID}
 		if ch.After != nil {
-			rec := Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After}
-			doc, err := newDocument(rec)
-			if err != nil {
-				return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
-			}
-			e.doc = doc
+			edits[i].doc, errs[i] = newDocument(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After})
 		}
-		docs = append(docs, e)
+	})
+	if err := firstOf(errs); err != nil {
+		return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
 	}
-	next, err := s.with(c, docs)
+	next, err := s.with(c, edits)
 	if err != nil {
 		return nil, err
 	}

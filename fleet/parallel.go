@@ -1,0 +1,40 @@
+package fleet
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// inParallel calls f for 0 to n-1, on all processors when there is enough to do. Polls go first: the calls give way to
+// them. A panic in f becomes one of the caller, who knows what to do about it.
+func inParallel(n int, f func(i int)) {
+	const few = 64 // not worth a goroutine
+	workers := min(runtime.GOMAXPROCS(0), (n+few-1)/few)
+	if workers <= 1 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var panicked atomic.Pointer[any]
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					panicked.CompareAndSwap(nil, &v)
+				}
+			}()
+			for i := next.Add(1) - 1; i < int64(n) && panicked.Load() == nil; i = next.Add(1) - 1 {
+				runtime.Gosched()
+				f(int(i))
+			}
+		})
+	}
+	wg.Wait()
+	if v := panicked.Load(); v != nil {
+		panic(*v)
+	}
+}
