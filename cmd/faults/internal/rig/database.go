@@ -3,6 +3,7 @@ package rig
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -142,7 +143,19 @@ func (p *Postgres) KillBackend(ctx context.Context) (int, error) {
 	if err != nil || pid == 0 {
 		return 0, err
 	}
-	return pid, syscall.Kill(pid, syscall.SIGKILL)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		if errors.Is(err, syscall.ESRCH) { // it ended by itself
+			return 0, nil
+		}
+		return 0, err
+	}
+	// Until it cuts us off as well, the server has not noticed yet, and would seem to have recovered.
+	noticed, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if _, err := conn.Exec(noticed, "SELECT pg_sleep(60)"); noticed.Err() != nil {
+		return pid, fmt.Errorf("the server has not noticed that a backend was killed: %w", err)
+	}
+	return pid, nil
 }
 
 // Revive brings the server back, whatever state it is in.
