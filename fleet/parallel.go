@@ -1,13 +1,15 @@
 package fleet
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
 
 // inParallel calls f for 0 to n-1, on all processors when there is enough to do. Polls go first: the calls give way to
-// them. A panic in f becomes one of the caller, who knows what to do about it.
+// them. A panic in f becomes one of the caller, who knows what to do about it; its value says where it was.
 func inParallel(n int, f func(i int)) {
 	const few = 64 // not worth a goroutine
 	workers := min(runtime.GOMAXPROCS(0), (n+few-1)/few)
@@ -18,13 +20,14 @@ func inParallel(n int, f func(i int)) {
 		return
 	}
 	var next atomic.Int64
-	var panicked atomic.Pointer[any]
+	var panicked atomic.Pointer[string]
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			defer func() {
 				if v := recover(); v != nil {
-					panicked.CompareAndSwap(nil, &v)
+					where := fmt.Sprintf("%v\n%s", v, debug.Stack())
+					panicked.CompareAndSwap(nil, &where)
 				}
 			}()
 			for i := next.Add(1) - 1; i < int64(n) && panicked.Load() == nil; i = next.Add(1) - 1 {

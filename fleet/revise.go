@@ -3,18 +3,22 @@ package fleet
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // revision is a cluster being changed in its text and in its typed value side by side. The value is a copy; what it
-// refers to is shared with other States, so fields are replaced and never changed in place.
+// refers to is shared with other States, so fields are replaced and never changed in place. What is not replaced stays as it
+// is stored: defaults that a stored document lacks are filled in when it is written as a whole (Tx.put), and not here.
 type revision struct {
-	doc   *Document // before
-	value api.Cluster
-	texts map[string]json.RawMessage // of the fields that change; nil removes one
+	doc    *Document // before
+	fields []member  // of its text
+	value  api.Cluster
+	texts  map[string]json.RawMessage // of the fields that change; nil removes one
 }
 
 // revise begins to change a cluster. The operations that a batch runs on thousands of clusters are made of it.
@@ -23,11 +27,36 @@ func (tx *Tx) revise(cluster string) (*revision, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &revision{doc: doc, value: *doc.Cluster(), texts: map[string]json.RawMessage{}}, nil
+	r := &revision{doc: doc, value: *doc.Cluster(), texts: map[string]json.RawMessage{}}
+	if r.fields, err = members(doc.Body); err != nil {
+		return nil, r.unreadable(err)
+	}
+	return r, nil
+}
+
+// text is a field as it is stored; nil: it is not there. A document that names the field twice or in another case, as none
+// that was written here does, is refused: its value was not made of the text that we would change.
+func (r *revision) text(name string) (json.RawMessage, error) {
+	var text json.RawMessage
+	for _, m := range r.fields {
+		if !strings.EqualFold(m.key, name) {
+			continue
+		}
+		if m.key != name || text != nil {
+			return nil, r.unreadable(fmt.Errorf("%q is there twice, or in another case", name))
+		}
+		text = m.value
+	}
+	return text, nil
 }
 
 // commit makes the revision the Tx's edit.
 func (r *revision) commit(tx *Tx) (*Document, error) {
+	for name := range r.texts {
+		if _, err := r.text(name); err != nil {
+			return nil, err
+		}
+	}
 	body, err := setFields(r.doc.Body, r.texts)
 	if err != nil {
 		return nil, r.unreadable(err)
@@ -43,11 +72,15 @@ func (r *revision) unreadable(err error) error {
 
 // entries are the texts of an assignment list.
 func (r *revision) entries(a assigned) ([][]byte, error) {
-	text, err := field(r.doc.Body, a.field)
+	text, err := r.text(a.field)
 	if err != nil {
-		return nil, r.unreadable(err)
+		return nil, err
 	}
-	return elements(text), nil
+	entries := elements(text)
+	if n := len(a.ids(&r.value)); n != len(entries) {
+		return nil, r.unreadable(fmt.Errorf("%s has %d entries, of which %d were understood", a.field, len(entries), n))
+	}
+	return entries, nil
 }
 
 // setPatches replaces a component's patches and who owns them.
@@ -75,9 +108,9 @@ func (r *revision) setPatches(component string, o *owned) error {
 
 // setIn sets one key of an object that is a field of the cluster, or removes it when there is nothing to say.
 func (r *revision) setIn(name, key string, value map[string]any) error {
-	object, err := field(r.doc.Body, name)
+	object, err := r.text(name)
 	if err != nil {
-		return r.unreadable(err)
+		return err
 	}
 	if object == nil {
 		object = json.RawMessage("{}")
@@ -111,6 +144,11 @@ func (tx *Tx) SetLabels(cluster string, patch []byte) (*Document, error) {
 		return nil, err
 	}
 	request, err := ParseJSON(patch)
+	if e, ok := errors.AsType[*Error](err); ok {
+		for i := range e.Problems {
+			e.Problems[i].Pointer = "/labels" + e.Problems[i].Pointer
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -86,26 +86,13 @@ func listOf(elements [][]byte) json.RawMessage {
 	return slices.Concat([]byte("["), bytes.Join(elements, []byte(",")), []byte("]"))
 }
 
-// field is the text of one field of an object, or nil.
-func field(text []byte, key string) (json.RawMessage, error) {
-	all, err := members(text)
-	for _, m := range all {
-		if m.key == key {
-			return m.value, nil
-		}
-	}
-	return nil, err
-}
-
 // setFields is an object with some fields set, or removed where the new text is nil. Keys that were sorted stay so.
 func setFields(text []byte, fields map[string]json.RawMessage) (json.RawMessage, error) {
 	all, err := members(text)
 	if err != nil {
 		return nil, err
 	}
-	size := len(text) + 2
 	for key, value := range fields {
-		size += len(key) + len(value) + 4
 		all = slices.DeleteFunc(all, func(m member) bool { return m.key == key })
 		if value == nil {
 			continue
@@ -116,7 +103,11 @@ func setFields(text []byte, fields map[string]json.RawMessage) (json.RawMessage,
 		}
 		all = slices.Insert(all, at, member{key, value})
 	}
-	b := append(make([]byte, 0, size), '{')
+	size := len(`{}`)
+	for _, m := range all {
+		size += len(m.key) + len(m.value) + len(`"":,`)
+	}
+	b := append(make([]byte, 0, size), '{') // it is kept: no more than it takes
 	for i, m := range all {
 		if i > 0 {
 			b = append(b, ',')
