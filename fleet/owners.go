@@ -127,10 +127,10 @@ func (o *owned) managers() map[string][]string {
 }
 
 // record is who owns what, as it is stored.
-func (o *owned) record() map[string]any {
-	out := map[string]any{}
+func (o *owned) record() map[string][]string {
+	out := map[string][]string{}
 	for manager, paths := range o.managers() {
-		var keep []any
+		var keep []string
 		for _, path := range paths {
 			if manager != anonymous || len(o.owners[path]) > 1 {
 				keep = append(keep, path)
@@ -235,28 +235,6 @@ func (tx *Tx) editPatches(cluster, component string, body []byte, opt PatchOptio
 	return r.commit(tx)
 }
 
-func rawMap(values api.PatchValues) map[string]any {
-	out := make(map[string]any, len(values))
-	for path, v := range values {
-		out[path] = v
-	}
-	return out
-}
-
-// setIn sets obj[field][key], or removes it when there is nothing to say.
-func setIn(obj map[string]any, field, key string, value map[string]any) {
-	inner, ok := obj[field].(map[string]any)
-	if !ok {
-		inner = map[string]any{}
-		obj[field] = inner
-	}
-	if len(value) == 0 {
-		delete(inner, key)
-	} else {
-		inner[key] = value
-	}
-}
-
 // reconcileOwners brings ownership in step with a cluster document that was written as a whole, which is a write by
 // the anonymous manager: it must not change or drop what a named manager owns unless it is forced to. Components that
 // left the cluster take their owners with them.
@@ -280,7 +258,8 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, force bool) error 
 		on[id] = true
 	}
 	var conflicts []Problem
-	obj["patch_owners"] = map[string]any{}
+	owners := map[string]any{}
+	obj["patch_owners"] = owners
 	for _, component := range sortedKeys(before.PatchOwners) {
 		if !on[component] {
 			continue
@@ -290,7 +269,9 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, force bool) error 
 			p.Pointer = pointer("patches", component) + p.Pointer
 			conflicts = append(conflicts, p)
 		}
-		setIn(obj, "patch_owners", component, o.record())
+		if record := o.record(); len(record) > 0 {
+			owners[component] = record
+		}
 	}
 	return fieldConflict(conflicts)
 }

@@ -57,9 +57,9 @@ func (r *revision) commit(tx *Tx) (*Document, error) {
 			return nil, err
 		}
 	}
-	body, err := setFields(r.doc.Body, r.texts)
+	body, err := setFields(r.fields, r.texts)
 	if err != nil {
-		return nil, r.unreadable(err)
+		return nil, err
 	}
 	doc := derive(Record{Kind: KindCluster, ID: r.doc.ID, Body: body}, clusterKind, &r.value)
 	tx.edits[docKey{KindCluster, doc.ID}] = doc
@@ -86,42 +86,35 @@ func (r *revision) entries(a assigned) ([][]byte, error) {
 // setPatches replaces a component's patches and who owns them.
 func (r *revision) setPatches(component string, o *owned) error {
 	owners := o.record()
-	var typed map[string][]string
-	text, err := canonical(owners)
-	if err == nil {
-		err = json.Unmarshal(text, &typed)
-	}
-	if err != nil {
-		return err
-	}
 	r.value.Patches = with(r.value.Patches, component, o.values)
-	r.value.PatchOwners = with(r.value.PatchOwners, component, typed)
-	if err := r.setIn("patches", component, rawMap(o.values)); err != nil {
+	r.value.PatchOwners = with(r.value.PatchOwners, component, owners)
+	if err := r.setIn("patches", component, o.values, len(o.values)); err != nil {
 		return err
 	}
 	if len(r.value.PatchOwners) == 0 {
 		r.value.PatchOwners, r.texts["patch_owners"] = nil, nil
 		return nil
 	}
-	return r.setIn("patch_owners", component, owners)
+	return r.setIn("patch_owners", component, owners, len(owners))
 }
 
-// setIn sets one key of an object that is a field of the cluster, or removes it when there is nothing to say.
-func (r *revision) setIn(name, key string, value map[string]any) error {
+// setIn sets one key of an object that is a field of the cluster, or removes it when there is nothing (n is 0) to say.
+func (r *revision) setIn(name, key string, value any, n int) error {
 	object, err := r.text(name)
 	if err != nil {
 		return err
 	}
-	if object == nil {
-		object = json.RawMessage("{}")
+	all, err := members(object)
+	if err != nil {
+		return r.unreadable(err)
 	}
 	var text json.RawMessage
-	if len(value) > 0 {
+	if n > 0 {
 		if text, err = canonical(value); err != nil {
 			return err
 		}
 	}
-	r.texts[name], err = setFields(object, map[string]json.RawMessage{key: text})
+	r.texts[name], err = setFields(all, map[string]json.RawMessage{key: text})
 	return err
 }
 

@@ -86,12 +86,9 @@ func listOf(elements [][]byte) json.RawMessage {
 	return slices.Concat([]byte("["), bytes.Join(elements, []byte(",")), []byte("]"))
 }
 
-// setFields is an object with some fields set, or removed where the new text is nil. Keys that were sorted stay so.
-func setFields(text []byte, fields map[string]json.RawMessage) (json.RawMessage, error) {
-	all, err := members(text)
-	if err != nil {
-		return nil, err
-	}
+// setFields writes an object with some of its fields set, or removed where the new text is nil. Keys that were sorted stay
+// so. It uses up the members.
+func setFields(all []member, fields map[string]json.RawMessage) (text json.RawMessage, err error) {
 	for key, value := range fields {
 		all = slices.DeleteFunc(all, func(m member) bool { return m.key == key })
 		if value == nil {

@@ -32,16 +32,24 @@ func TestSetFieldsIsWhatDecodingAndEncodingWouldDo(t *testing.T) {
 		}
 		want, err := canonical(object)
 		require.NoError(rt, err)
-		got, err := setFields(text, fields)
+		got, err := setFieldsOf(text, fields)
 		require.NoError(rt, err)
 		require.Equal(rt, string(want), string(got))
 
 		var formatted bytes.Buffer
 		require.NoError(rt, json.Indent(&formatted, text, " ", "\t"))
-		got, err = setFields(formatted.Bytes(), fields)
+		got, err = setFieldsOf(formatted.Bytes(), fields)
 		require.NoError(rt, err)
 		require.JSONEq(rt, string(want), string(got))
 	})
+}
+
+func setFieldsOf(text []byte, fields map[string]json.RawMessage) (json.RawMessage, error) {
+	all, err := members(text)
+	if err != nil {
+		return nil, err
+	}
+	return setFields(all, fields)
 }
 
 func TestElementsAreTheEntriesOfAList(t *testing.T) {
@@ -65,7 +73,7 @@ func TestElementsAreTheEntriesOfAList(t *testing.T) {
 func TestSplicingTextThatIsNoObject(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", " ", "null", `"`, `"a`, `{`, `{"a`, `{"a"`, `{"a":`, `[1]`, `{1:2}`, `{"a":1`, `{,}`, `{"\`, `}`, `{"\ud800x":1}`} {
-		_, _ = setFields([]byte(text), map[string]json.RawMessage{"b": json.RawMessage("1")})
+		_, _ = setFieldsOf([]byte(text), map[string]json.RawMessage{"b": json.RawMessage("1")})
 		_ = elements([]byte(text))
 	}
 }
@@ -123,6 +131,26 @@ func TestPatchesForNothingAreRefused(t *testing.T) {
 	var refused *Error
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "/patches/ghost", refused.Problems[0].Pointer)
+}
+
+// TestOneNameForTwoClusters is refused although one of them, written by hand, has it in capitals and changes as well.
+func TestOneNameForTwoClusters(t *testing.T) {
+	t.Parallel()
+	state, err := NewState(testRules, Head{}, time.Time{}, []Record{{Kind: KindCluster, ID: "k", Body: json.RawMessage(
+		`{"cluster_dns":"K.Example.com","cluster_name":"k","environment":"dev","id":"k","namespaces":[],"platform_components":[],"rolebindings":[]}`)}})
+	require.NoError(t, err)
+	w := &world{t: t, state: state}
+	_, err = w.try(func(tx *Tx) error {
+		if _, err := tx.SetLabels("k", []byte(`{"x":"1"}`)); err != nil {
+			return err
+		}
+		_, err := tx.Create(KindCluster, []byte(`{"id":"k2","cluster_dns":"k.example.com","environment":"dev"}`))
+		return err
+	})
+	var refused *Error
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "/cluster_dns", refused.Problems[0].Pointer)
+	require.Contains(t, refused.Problems[0].Detail, `cluster_dns of cluster "k"`)
 }
 
 func TestLabelsAreReportedWhereTheyAre(t *testing.T) {
