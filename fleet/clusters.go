@@ -26,7 +26,7 @@ var clusterKind = kindRules{
 }
 
 func normalizeCluster(obj map[string]any) {
-	dropEmpty(obj, "cluster_name", "vm_image", "k0s_version", "node_count")
+	dropEmpty(obj, "cluster_name")
 	setDefault(obj, "cluster_name", obj["id"])
 	setDefault(obj, "labels", map[string]any{})
 	setDefault(obj, "platform_components", []any{})

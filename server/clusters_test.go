@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 func TestClusterDefaults(t *testing.T) {
@@ -22,6 +26,42 @@ func TestClusterDefaults(t *testing.T) {
 	require.EqualValues(t, 3, c["node_count"])
 	require.Equal(t, "ubuntu-24.04", c["vm_image"])
 	require.Equal(t, "v1.31.2+k0s.0", c["k0s_version"])
+}
+
+// Zero nodes and an image of no name are values that somebody wrote, not the absence of one.
+func TestZeroIsAValue(t *testing.T) {
+	t.Parallel()
+	zeroes := func(c map[string]any) {
+		t.Helper()
+		require.EqualValues(t, 0, c["node_count"])
+		require.Equal(t, "", c["vm_image"])
+		require.Equal(t, "", c["k0s_version"])
+	}
+	const none = `"node_count":0,"vm_image":"","k0s_version":""`
+	w := setupWith(t, options{empty: true})
+	zeroes(w.create("/clusters", `{"id":"c1","cluster_dns":"c1.example.com","environment":"dev",`+none+`}`).json())
+	zeroes(w.get("/clusters/c1").want(200).json())
+
+	c := w.create("/clusters", `{"id":"c2","cluster_dns":"c2.example.com","environment":"dev"}`).json()
+	for _, field := range []string{"node_count", "vm_image", "k0s_version"} {
+		require.NotContains(t, c, field, "what nobody wrote stays absent")
+	}
+	zeroes(w.put("/clusters/c2", `{`+none+`}`).want(200).json())
+	zeroes(w.put("/clusters/c2", `{"labels":{"a":"b"},"node_count":null}`).want(200).json())
+	c = w.do("PATCH", "/clusters/c2", `{"node_count":null,"vm_image":null,"k0s_version":null}`).want(200).json()
+	require.NotContains(t, c, "node_count")
+	zeroes(w.do("PATCH", "/clusters/c2", `{`+none+`}`).want(200).json())
+	w.batch(`{"op":"patch","kind":"cluster","id":"c2","patch":{"node_count":7}}`).want(200)
+	w.batch(`{"op":"update","kind":"cluster","id":"c2","document":{"node_count":0}}`).want(200)
+	w.batch(`{"op":"set_labels","all":true,"labels":{"tier":"gold"}}`).want(200)
+	zeroes(w.get("/clusters/c2").want(200).json())
+
+	seed, err := fleet.ParseSeed([]byte(`{"clusters":[{"_id":"c1","cluster_dns":"c1.example.com","environment":"dev",` + none + `}]}`))
+	require.NoError(t, err)
+	w = setupWith(t, options{empty: true})
+	_, err = server.LoadSeed(t.Context(), w.replica, seed, store.Meta{})
+	require.NoError(t, err)
+	zeroes(w.get("/clusters/c1").want(200).json())
 }
 
 func TestClusterFilters(t *testing.T) {

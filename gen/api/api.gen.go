@@ -125,17 +125,17 @@ type Cluster struct {
 	// NodeCount For your information only.
 	//
 	// Example: 3
-	NodeCount int `json:"node_count,omitempty"`
+	NodeCount *int `json:"node_count,omitempty"`
 
 	// VMImage For your information only.
 	//
 	// Example: ubuntu-24.04
-	VMImage string `json:"vm_image,omitempty"`
+	VMImage *string `json:"vm_image,omitempty"`
 
 	// K0SVersion For your information only.
 	//
 	// Example: v1.31.2+k0s.0
-	K0SVersion string `json:"k0s_version,omitempty"`
+	K0SVersion *string `json:"k0s_version,omitempty"`
 
 	// Revision Revision of the last change.
 	//
