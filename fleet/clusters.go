@@ -169,11 +169,20 @@ func adviseCluster(c *checker, cl *api.Cluster) {
 			c.warn("component %q follows \"latest\" on cluster %q, which is prod", e.ID, cl.ID)
 		}
 		if p.Type == typeHelm {
+			if pinned := first(e.ComponentVersion, p.ComponentVersion); e.OCITag != "" && e.OCITag != pinned && pinned != latest {
+				c.warn("oci_tag %q of component %q on cluster %q does nothing: a helm component installs its component_version, here %s; set component_version on the cluster instead", e.OCITag, e.ID, cl.ID, pinned)
+			}
 			// Flux keeps a release where the HelmRelease is, whatever namespace it installs into.
 			if other, taken := releases[p.ReleaseName]; taken && other != e.ID {
 				c.problem("/platform_components", "components %q and %q are the same Helm release %q: give one of them another release_name", other, e.ID, p.ReleaseName)
 			}
 			releases[p.ReleaseName] = e.ID
+		}
+	}
+	for _, ref := range cl.Namespaces {
+		// Whoever keeps a namespace that is taken off, or names one of Kubernetes' own, means one that is there already.
+		if doc, ok := c.next.Get(KindNamespace, ref.ID); ok && doc.namespace().DeletionPolicy == policyOrphan {
+			c.warn("namespace %q is adopted where it exists: Flux removes labels and annotations that kubectl, helm or kustomize set on it and its definition does not list, those of pod security and istio too; list what must stay", ref.ID)
 		}
 	}
 }

@@ -71,6 +71,21 @@ func checkComponent(c *checker, d *Document) {
 	}
 	c.patches("/patches", p.Patches, patchProblems(p.Type, p.Patches))
 	checkDependencies(c, p)
+	adviseComponent(c, p)
+}
+
+// adviseComponent warns of fields that change nothing on any cluster: what the templates of the cluster chart do not use
+// for that type.
+func adviseComponent(c *checker, p *api.PlatformComponent) {
+	if p.Type != typeHelm {
+		return
+	}
+	if p.ComponentVersion != latest && p.OCITag != latest && p.OCITag != p.ComponentVersion {
+		c.warn("oci_tag %q of component %q does nothing: a helm component installs its component_version, here %s", p.OCITag, p.ID, p.ComponentVersion)
+	}
+	if p.ClusterEnvEnabled {
+		c.warn("cluster_env_enabled of component %q does nothing: only the path of a kustomize component gets the cluster's environment", p.ID)
+	}
 }
 
 func checkSource(c *checker, p *api.PlatformComponent) {

@@ -145,10 +145,19 @@ func TestWarnings(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for name, tc := range map[string]struct{ method, path, body, want string }{
-		"a missing dependency":         {"PUT", demoCluster, `{"platform_components":[{"id":"podinfo"}]}`, `component "podinfo" depends on "traefik"`},
-		"latest in prod":               {"PUT", demoCluster, `{"environment":"prod"}`, `follows "latest"`},
-		"a secret in a patch":          {"PATCH", demoCluster, `{"patches":{"podinfo":{"auth.adminPassword":"x"}}}`, `looks like a secret`},
-		"text beyond ASCII":            {"PATCH", demoCluster, `{"patches":{"podinfo":{"grüße.token":"x"}}}`, `gr??e.token`},
+		"a missing dependency": {"PUT", demoCluster, `{"platform_components":[{"id":"podinfo"}]}`, `component "podinfo" depends on "traefik"`},
+		"latest in prod":       {"PUT", demoCluster, `{"environment":"prod"}`, `follows "latest"`},
+		"a secret in a patch":  {"PATCH", demoCluster, `{"patches":{"podinfo":{"auth.adminPassword":"x"}}}`, `looks like a secret`},
+		"text beyond ASCII":    {"PATCH", demoCluster, `{"patches":{"podinfo":{"grüße.token":"x"}}}`, `gr??e.token`},
+		"a tag beside a pinned chart": {
+			"PUT", demoCluster + "/platform_components/pinned", `{"oci_tag":"v1.0.0-1"}`,
+			`oci_tag "v1.0.0-1" of component "pinned" on cluster "demo-cluster-01" does nothing: a helm component installs its component_version, here 17.0.0`,
+		},
+		"a pin beside a tag":           {"PATCH", demoCluster, `{"platform_components":[{"id":"twin","oci_tag":"2","component_version":"1"}]}`, `here 1; set component_version`},
+		"a tag of a pinned chart":      {"PATCH", "/platform_components/pinned", `{"oci_tag":"v1.0.0-1"}`, `oci_tag "v1.0.0-1" of component "pinned" does nothing`},
+		"a helm chart by environment":  {"PATCH", "/platform_components/pinned", `{"cluster_env_enabled":true}`, `cluster_env_enabled of component "pinned" does nothing`},
+		"an adopted namespace":         {"PUT", demoCluster + "/namespaces/kube-public", `{}`, `namespace "kube-public" is adopted`},
+		"an adopted one in the list":   {"PATCH", demoCluster, `{"namespaces":[{"id":"keep"}]}`, `namespace "keep" is adopted`},
 		"a dependency of another type": {"PATCH", "/platform_components/podinfo", `{"depends_on":["kust"]}`, `same type`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,6 +165,9 @@ func TestWarnings(t *testing.T) {
 			w := setup(t)
 			w.create("/platform_components", `{"id":"twin","component_path":"p","oci_url":"https://c.example.com","release_name":"podinfo","target_namespace":"podinfo"}`)
 			w.create("/platform_components", `{"id":"kust","component_path":"p","oci_url":"oci://c.example.com/x"}`)
+			w.create("/platform_components", `{"id":"pinned","component_path":"p","oci_url":"https://c.example.com","component_version":"17.0.0"}`)
+			w.create("/namespaces", `{"id":"kube-public","deletion_policy":"orphan"}`)
+			w.create("/namespaces", `{"id":"keep","deletion_policy":"orphan"}`)
 			for _, dry := range []string{"?dry_run=true", ""} {
 				got := w.do(tc.method, tc.path+dry, tc.body, "Content-Type", "application/json")
 				require.Less(t, got.status, 300, "%s", got.body)
@@ -170,7 +182,18 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
-	require.Empty(t, w.patch(demoCluster, `{"labels":{"a":"b"}}`).want(200).header.Values("Warning"))
+	w.create("/platform_components", `{"id":"pinned","component_path":"p","oci_url":"https://c.example.com","component_version":"17.0.0","oci_tag":"17.0.0"}`)
+	w.create("/platform_components", `{"id":"kust","component_path":"p","oci_url":"oci://c.example.com/x","cluster_env_enabled":true}`)
+	w.create("/namespaces", `{"id":"keep","deletion_policy":"orphan"}`)
+	plan := w.do("POST", "/plan", `{"operations":[
+		{"op":"assign_component","all":true,"component_id":"pinned","oci_tag":"v1.0.0-1"},{"op":"assign_namespace","all":true,"namespace_id":"keep"}]}`).want(200).json()
+	require.Len(t, plan["warnings"], 2)
+	require.Contains(t, at(plan, "warnings", 0), `here 17.0.0`)
+	require.Contains(t, at(plan, "warnings", 1), `"keep" is adopted`)
+	w.put(demoCluster+"/namespaces/keep", `{}`).want(200)
+	require.Empty(t, w.put(demoCluster+"/platform_components/kust", `{"oci_tag":"v1"}`).want(200).header.Values("Warning"), "the tag of a kustomize component counts")
+	require.Empty(t, w.put(demoCluster+"/platform_components/pinned", `{"component_version":"17.1.0"}`).want(200).header.Values("Warning"))
+	require.Empty(t, w.patch(demoCluster, `{"labels":{"a":"b"}}`).want(200).header.Values("Warning"), "said once")
 	require.Empty(t, w.get(demoCluster).header.Values("Warning"))
 }
 
