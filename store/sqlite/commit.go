@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,19 +10,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
-const (
-	// writerWait is how long a commit waits for the commits of other processes.
-	writerWait = 5 * time.Second
-	// settleTimeout is how long we try to find out what became of a commit.
-	settleTimeout = 2 * time.Second
-)
+// settleTimeout is how long we try to find out what became of a commit.
+const settleTimeout = 2 * time.Second
 
 // Commit implements [store.Store].
 func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {
@@ -33,26 +27,23 @@ func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) err
 	if err := backend.CheckCommit(base, c); err != nil {
 		return err
 	}
-	return s.transact(ctx, fmt.Sprintf("committing revision %d", c.Revision), c.ID, func(conn *sql.Conn) error {
-		return write(ctx, conn, base, c)
+	return s.transact(ctx, fmt.Sprintf("committing revision %d", c.Revision), c.ID, func(tx *transaction) error {
+		return write(ctx, tx, base, c)
 	})
 }
 
 // transact runs do in a transaction that adds the commit id to the log, alone or as the last of several.
-func (s *Store) transact(ctx context.Context, doing string, id uuid.UUID, do func(*sql.Conn) error) error {
+func (s *Store) transact(ctx context.Context, doing string, id uuid.UUID, do func(*transaction) error) error {
 	h, err := s.handles(ctx)
 	if err != nil {
 		return err
 	}
-	conn, err := h.writer.Conn(ctx)
+	tx, err := begin(ctx, h.writer)
 	if err != nil {
 		return translate(ctx, doing, err)
 	}
-	defer func() { _ = conn.Close() }() // back into the pool
-	if err := begin(ctx, conn); err != nil {
-		return translate(ctx, doing, err)
-	}
-	err = do(conn)
+	defer tx.end()
+	err = do(tx)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -60,44 +51,24 @@ func (s *Store) transact(ctx context.Context, doing string, id uuid.UUID, do fun
 		err = h.unmoved(s.cfg.Path)
 	}
 	if err != nil {
-		rollback(conn)
 		return translate(ctx, doing, err)
 	}
 	// From here on the outcome counts, not the caller's patience: SQLite cannot be stopped half-way, and a context
 	// that ends now must not make a commit look undone.
-	if err := s.commit(context.WithoutCancel(ctx), conn); err != nil {
-		rollback(conn)
+	if err := s.commit(context.WithoutCancel(ctx), tx.conn); err != nil {
+		tx.end()
 		return s.settle(h, id, translate(context.WithoutCancel(ctx), doing, err))
 	}
+	tx.ended = true
 	if err := h.unmoved(s.cfg.Path); err != nil {
 		return fmt.Errorf("%w: %s: %w", store.ErrUnknown, doing, err)
 	}
 	return nil
 }
 
-// begin takes the write lock. SQLite waits for it without looking at the context, so it waits in short pieces.
-func begin(ctx context.Context, conn *sql.Conn) error {
-	giveUp := time.Now().Add(writerWait)
-	for {
-		_, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`)
-		if !hasCode(err, sqlite3.SQLITE_BUSY) || ctx.Err() != nil || time.Now().After(giveUp) {
-			return err
-		}
-	}
-}
-
 func commit(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, `COMMIT`)
 	return err
-}
-
-// rollback ends the transaction of conn. When that fails the connection is thrown away, and the transaction with it.
-func rollback(conn *sql.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
-	defer cancel()
-	if _, err := conn.ExecContext(ctx, `ROLLBACK`); err != nil {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-	}
 }
 
 // settle finds out whether a commit that answered with failed is in the log all the same.
@@ -121,8 +92,8 @@ func (s *Store) settle(h *handles, id uuid.UUID, failed error) error {
 }
 
 // write does everything between BEGIN and COMMIT.
-func write(ctx context.Context, conn *sql.Conn, base fleet.Head, c fleet.Commit) error {
-	now, err := readHead(ctx, conn)
+func write(ctx context.Context, tx *transaction, base fleet.Head, c fleet.Commit) error {
+	now, err := readHead(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -139,7 +110,7 @@ func write(ctx context.Context, conn *sql.Conn, base fleet.Head, c fleet.Commit)
 			documents--
 		}
 	}
-	err = affectOne(conn.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ? WHERE revision = ? AND commit_id = ?`,
+	err = affectOne(tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ? WHERE revision = ? AND commit_id = ?`,
 		int64(c.Revision), c.ID.String(), at, documents, int64(base.Revision), base.ID.String()))
 	if errors.Is(err, errNoRow) {
 		return store.ErrStale
@@ -147,26 +118,26 @@ func write(ctx context.Context, conn *sql.Conn, base fleet.Head, c fleet.Commit)
 	if err != nil {
 		return err
 	}
-	if err := writeLog(ctx, conn, c); err != nil {
+	if err := writeLog(ctx, tx, c); err != nil {
 		return err
 	}
-	return applyChanges(ctx, conn, c)
+	return applyChanges(ctx, tx, c)
 }
 
 // writeLog adds a commit to the log.
-func writeLog(ctx context.Context, conn *sql.Conn, c fleet.Commit) error {
-	if _, err := conn.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, author, reason, request_id) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+func writeLog(ctx context.Context, tx *transaction, c fleet.Commit) error {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, author, reason, request_id) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID); err != nil {
 		return fmt.Errorf("adding commit %s to the log: %w", c.ID, err)
 	}
-	insert, err := conn.PrepareContext(ctx, `INSERT INTO changes (revision, seq, kind, id, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+	insert, err := tx.prepare(ctx, `INSERT INTO changes (revision, seq, kind, id, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)`)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = insert.Close() }() // nothing depends on it
+	defer insert.close()
 	for seq, ch := range c.Changes {
 		runtime.Gosched() // polls go first: there may be thousands
-		if _, err := insert.ExecContext(ctx,
+		if _, err := insert.exec(ctx,
 			int64(c.Revision), seq, string(ch.Kind), ch.ID, ch.Action(), text(ch.Before), text(ch.After)); err != nil {
 			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)
 		}
@@ -176,26 +147,26 @@ func writeLog(ctx context.Context, conn *sql.Conn, c fleet.Commit) error {
 
 // applyChanges changes the documents. The base was checked, so a document that is not as the change says is not a race:
 // either the store or the State it was computed from is wrong, and nothing may be built on that.
-func applyChanges(ctx context.Context, conn *sql.Conn, c fleet.Commit) error {
-	update, err := conn.PrepareContext(ctx, `UPDATE documents SET revision = ?, commit_id = ?, updated_at = ?, body = ?,
+func applyChanges(ctx context.Context, tx *transaction, c fleet.Commit) error {
+	update, err := tx.prepare(ctx, `UPDATE documents SET revision = ?, commit_id = ?, updated_at = ?, body = ?,
 		created_at = iif(?, ?, created_at) WHERE kind = ? AND id = ?`)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = update.Close() }() // nothing depends on it
+	defer update.close()
 	at := c.At.UnixMicro()
 	for _, ch := range c.Changes {
 		var err error
 		runtime.Gosched()
 		switch {
 		case ch.Before == nil:
-			err = affectOne(conn.ExecContext(ctx, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
+			err = affectOne(tx.ExecContext(ctx, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
 				VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 				string(ch.Kind), ch.ID, int64(c.Revision), c.ID.String(), at, at, string(ch.After)))
 		case ch.After == nil:
-			err = affectOne(conn.ExecContext(ctx, `DELETE FROM documents WHERE kind = ? AND id = ?`, string(ch.Kind), ch.ID))
+			err = affectOne(tx.ExecContext(ctx, `DELETE FROM documents WHERE kind = ? AND id = ?`, string(ch.Kind), ch.ID))
 		default:
-			err = affectOne(update.ExecContext(ctx, int64(c.Revision), c.ID.String(), at, string(ch.After),
+			err = affectOne(update.exec(ctx, int64(c.Revision), c.ID.String(), at, string(ch.After),
 				ch.Action() == "create", at, string(ch.Kind), ch.ID))
 		}
 		if errors.Is(err, errNoRow) {

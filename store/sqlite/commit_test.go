@@ -50,7 +50,7 @@ func TestUnclearCommit(t *testing.T) {
 		"the connection died": {
 			commit: func(*Store, string) func(context.Context, *sql.Conn) error {
 				return func(_ context.Context, c *sql.Conn) error {
-					rollback(c)
+					discard(c)
 					return lost
 				}
 			},

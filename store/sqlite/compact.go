@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,18 +20,18 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 		return 0, 0, store.ErrReadOnly
 	}
 	var at fleet.Revision
-	err = s.transact(ctx, "shortening the log", uuid.Nil, func(conn *sql.Conn) error {
-		if _, err := conn.ExecContext(ctx, `UPDATE head SET oldest = max(oldest, coalesce(
+	err = s.transact(ctx, "shortening the log", uuid.Nil, func(tx *transaction) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE head SET oldest = max(oldest, coalesce(
 			(SELECT min(revision) FROM commits WHERE at >= ? AND revision >= head.oldest), revision))`, before.UnixMicro()); err != nil {
 			return err
 		}
-		return conn.QueryRowContext(ctx, `SELECT oldest, coalesce((SELECT min(revision) FROM commits), 0) FROM head`).Scan(&oldest, &at)
+		return tx.QueryRowContext(ctx, `SELECT oldest, coalesce((SELECT min(revision) FROM commits), 0) FROM head`).Scan(&oldest, &at)
 	})
 	for err == nil && at < oldest {
-		err = s.transact(ctx, "shortening the log", uuid.Nil, func(conn *sql.Conn) error {
+		err = s.transact(ctx, "shortening the log", uuid.Nil, func(tx *transaction) error {
 			var n int64
 			var err error
-			at, n, err = compactSome(ctx, conn, at, oldest)
+			at, n, err = compactSome(ctx, tx, at, oldest)
 			removed += n
 			return err
 		})
@@ -41,17 +40,17 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 }
 
 // compactSome goes on at a revision, and returns where the next one starts and how many commits were removed.
-func compactSome(ctx context.Context, conn *sql.Conn, from, oldest fleet.Revision) (fleet.Revision, int64, error) {
+func compactSome(ctx context.Context, tx *transaction, from, oldest fleet.Revision) (fleet.Revision, int64, error) {
 	to := oldest
-	row := conn.QueryRowContext(ctx, `SELECT coalesce((SELECT revision + 1 FROM changes WHERE revision >= ? AND revision < ?
+	row := tx.QueryRowContext(ctx, `SELECT coalesce((SELECT revision + 1 FROM changes WHERE revision >= ? AND revision < ?
 		ORDER BY revision, seq LIMIT 1 OFFSET ?), ?)`, int64(from), int64(oldest), backend.CompactAtOnce, int64(oldest))
 	if err := row.Scan(&to); err != nil {
 		return to, 0, err
 	}
-	if _, err := conn.ExecContext(ctx, backend.CompactChanges, int64(from), int64(to), int64(oldest)); err != nil {
+	if _, err := tx.ExecContext(ctx, backend.CompactChanges, int64(from), int64(to), int64(oldest)); err != nil {
 		return to, 0, err
 	}
-	res, err := conn.ExecContext(ctx, backend.CompactCommits, int64(from), int64(to))
+	res, err := tx.ExecContext(ctx, backend.CompactCommits, int64(from), int64(to))
 	if err != nil {
 		return to, 0, err
 	}

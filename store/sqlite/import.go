@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"iter"
 
@@ -16,8 +15,8 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 	if s.cfg.ReadOnly {
 		return store.ErrReadOnly
 	}
-	return s.transact(ctx, "importing", snap.Head.ID, func(conn *sql.Conn) error {
-		now, err := readHead(ctx, conn)
+	return s.transact(ctx, "importing", snap.Head.ID, func(tx *transaction) error {
+		now, err := readHead(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -28,12 +27,12 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 			if err != nil {
 				return err
 			}
-			if err := writeLog(ctx, conn, c); err != nil {
+			if err := writeLog(ctx, tx, c); err != nil {
 				return err
 			}
 		}
 		for _, r := range snap.Records {
-			if _, err := conn.ExecContext(ctx, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
+			if _, err := tx.ExecContext(ctx, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
 				VALUES (?, ?, ?, ?, ?, ?, ?)`, string(r.Kind), r.ID, int64(r.Revision), r.CommitID.String(),
 				r.CreatedAt.UnixMicro(), r.UpdatedAt.UnixMicro(), string(r.Body)); err != nil {
 				return fmt.Errorf("%s %q: %w", r.Kind, r.ID, err)
@@ -42,7 +41,7 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 		if snap.Head == (fleet.Head{}) {
 			return nil
 		}
-		_, err = conn.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?`,
+		_, err = tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?`,
 			int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records))
 		return err
 	})

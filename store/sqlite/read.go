@@ -59,11 +59,21 @@ func (s *Store) read(ctx context.Context, doing string, f func(*sql.Tx, head) er
 	if err != nil {
 		return err
 	}
-	tx, err := h.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	conn, err := h.reader.Conn(ctx)
 	if err != nil {
 		return translate(ctx, doing, err)
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
+	defer func() { _ = conn.Close() }() // back into the pool, unless it was thrown away
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		discard(conn)
+		return translate(ctx, doing, err)
+	}
+	defer func() {
+		if tx.Rollback() != nil { // it ended with ctx, and nobody says how
+			discard(conn)
+		}
+	}()
 	at, err := readHead(ctx, tx)
 	if err == nil {
 		err = f(tx, at)

@@ -68,6 +68,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"Writers", testWriters},
 		{"CancelledBefore", testCancelledBefore},
 		{"CancelledMeanwhile", testCancelledMeanwhile},
+		{"HangUps", testHangUps},
 		{"ReadOnly", testReadOnly},
 		{"Durable", testDurable},
 		{"Closed", testClosed},
