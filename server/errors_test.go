@@ -227,10 +227,12 @@ func (w *world) requireOutage(before *answer) {
 	w.t.Helper()
 	for _, refused := range []*answer{
 		w.patch(demoCluster, `{"environment":"qa"}`), w.create503("/namespaces", `{"id":"x"}`), w.delete(demoCluster), w.put(demoCluster+"/namespaces/traefik", `{}`, "Content-Type", ""),
+		w.put(demoCluster, `{"environment":"dev"}`),                              // which it is, as far as is known here
+		w.patch("/clusters/none", `{"environment":"qa"}`),                        // which is not there, as far as is known here
+		w.patch(demoCluster, `{"environment":"qa"}`, "If-Match", `"1-00000000"`), // likewise
+		w.patch(demoCluster+"?dry_run=true", `{"environment":"qa"}`),
+		w.do(http.MethodPost, "/plan", `{"operations":[{"op":"delete","kind":"namespace","id":"none"}]}`),
 	} {
-		if refused.status == 200 { // assigned already: nothing to commit
-			continue
-		}
 		refused.problem(503, "store_unavailable")
 		require.Equal(w.t, "1", refused.header.Get("Retry-After"))
 		require.NotContains(w.t, string(refused.body), "db.internal")
@@ -243,7 +245,6 @@ func (w *world) requireOutage(before *answer) {
 	after := w.poll(demoPolls + "/platform-components").want(200)
 	require.Equal(w.t, before.body, after.body)
 	require.Equal(w.t, "dev", w.get(demoCluster).want(200).json()["environment"])
-	w.patch(demoCluster+"?dry_run=true", `{"environment":"qa"}`).want(200)
 	w.patch(demoCluster, `{"nonsense":1}`).problem(400, "validation_error")
 }
 

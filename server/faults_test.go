@@ -33,6 +33,14 @@ func (f *faultyStore) Head(ctx context.Context) (fleet.Head, error) {
 	return f.Store.Head(ctx)
 }
 
+// Confirm implements store.Store.
+func (f *faultyStore) Confirm(ctx context.Context) (fleet.Head, error) {
+	if err := f.fault(); err != nil {
+		return fleet.Head{}, err
+	}
+	return f.Store.Confirm(ctx)
+}
+
 // Ping implements store.Store.
 func (f *faultyStore) Ping(ctx context.Context) error {
 	if err := f.fault(); err != nil {

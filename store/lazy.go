@@ -92,6 +92,11 @@ func (l *Lazy) Head(ctx context.Context) (fleet.Head, error) {
 	return with(ctx, l, func(s Store) (fleet.Head, error) { return s.Head(ctx) })
 }
 
+// Confirm implements Store.
+func (l *Lazy) Confirm(ctx context.Context) (fleet.Head, error) {
+	return with(ctx, l, func(s Store) (fleet.Head, error) { return s.Confirm(ctx) })
+}
+
 // Load implements Store.
 func (l *Lazy) Load(ctx context.Context) (Snapshot, error) {
 	return with(ctx, l, func(s Store) (Snapshot, error) { return s.Load(ctx) })

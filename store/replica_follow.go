@@ -81,6 +81,11 @@ func (r *Replica) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return r.reach(ctx, head)
+}
+
+// reach brings a State that was loaded up to a head of the store.
+func (r *Replica) reach(ctx context.Context, head fleet.Head) error {
 	for {
 		from := r.current.Load()
 		if head == from.state.Head() {

@@ -39,31 +39,41 @@ func (e *OutcomeError) Unwrap() error { return e.Err }
 // returns, so that whoever asked reads its own write. When another process was faster, the State is refreshed and edit
 // runs again: edit must have no effect but on its transaction.
 //
+// Whatever it answers was computed at a head that the store had while Update ran: a commit proves that by itself; for an
+// edit that changes nothing, that is refused, or that is a dry run, the store is asked, and edit runs again when the
+// State was behind.
+//
 // Errors of edit and of the validation come back as they are. ErrUnavailable: nothing is loaded, the store does not
 // answer or is not usable, or others were faster every time; with ErrReplaced when its history is refused.
 // ErrUnknown, as an *[OutcomeError]: the commit may or may not be in the log. With any other error nothing was changed. An edit that changes nothing makes no commit.
 func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
-	if meta.DryRun {
-		_, res, err := r.compute(meta, edit)
-		return res, err
-	}
 	if why := r.Status().Refused; why != "" {
 		return fleet.Result{}, unavailable(fmt.Errorf("%w: %s", ErrReplaced, why))
 	}
-	// Known to be out of reach: one writer at a time finds out whether it still is. If all waited for it in turns, the
-	// last would wait as long as all before it together.
-	if s := r.Status(); s.LastError != nil && len(r.writing) == cap(r.writing) {
-		return fleet.Result{}, unavailable(s.LastError)
+	if !meta.DryRun { // which waits for nobody
+		// Known to be out of reach: one writer at a time finds out whether it still is. If all waited for it in turns, the
+		// last would wait as long as all before it together.
+		if s := r.Status(); s.LastError != nil && len(r.writing) == cap(r.writing) {
+			return fleet.Result{}, unavailable(s.LastError)
+		}
+		// The writers of one process take turns: they would only make each other compute again.
+		if err := acquire(ctx, r.writing); err != nil {
+			return fleet.Result{}, unavailable(fmt.Errorf("waiting for other writers: %w", err))
+		}
+		defer release(r.writing)
 	}
-	// The writers of one process take turns: they would only make each other compute again.
-	if err := acquire(ctx, r.writing); err != nil {
-		return fleet.Result{}, unavailable(fmt.Errorf("waiting for other writers: %w", err))
-	}
-	defer release(r.writing)
+	var seen confirmation
 	for attempt := range r.cfg.Attempts {
 		from, res, err := r.compute(meta, edit)
-		if err != nil || len(res.Commit.Changes) == 0 {
-			return res, err
+		if err != nil || meta.DryRun || len(res.Commit.Changes) == 0 {
+			fresh, asking := r.confirm(ctx, from, &seen)
+			if asking != nil {
+				return fleet.Result{}, asking
+			}
+			if fresh {
+				return res, err
+			}
+			continue
 		}
 		err = r.commit(ctx, from.state.Head(), res.Commit)
 		switch {
@@ -81,15 +91,47 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 	return fleet.Result{}, fmt.Errorf("%w: other writers were faster %d times", ErrUnavailable, r.cfg.Attempts)
 }
 
+// confirmation is the head that the store confirmed during an update, if it was asked.
+type confirmation struct {
+	asked bool
+	head  fleet.Head
+}
+
+// confirm tells whether what was computed from a view was computed at a head of the store that is no older than this
+// update. If it was not, it brings the State there, so that what is computed next is.
+func (r *Replica) confirm(ctx context.Context, from *view, seen *confirmation) (fresh bool, err error) {
+	if from.state == nil {
+		return true, nil // there was nothing to compute from, which is the answer
+	}
+	if seen.asked && from.state.Revision() >= seen.head.Revision {
+		return true, nil
+	}
+	head, err := ask(ctx, r.cfg.CommitTimeout, r.cfg.Store.Confirm)
+	if err != nil {
+		if errors.Is(err, ErrReadOnly) {
+			return false, err
+		}
+		return false, unavailable(fmt.Errorf("asking the store whether an answer is current: %w", err))
+	}
+	if head == from.state.Head() {
+		return true, nil
+	}
+	if err := r.reach(ctx, head); err != nil {
+		return false, unavailable(fmt.Errorf("refreshing the state: %w", err))
+	}
+	*seen = confirmation{asked: true, head: head}
+	return false, nil
+}
+
 // compute runs edit on the newest State and returns the view it was computed from.
 func (r *Replica) compute(meta Meta, edit func(*fleet.Tx) error) (*view, fleet.Result, error) {
 	from := r.current.Load()
 	if from.state == nil {
-		return nil, fleet.Result{}, fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
+		return from, fleet.Result{}, fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
 	}
 	tx := from.state.Begin()
 	if err := edit(tx); err != nil {
-		return nil, fleet.Result{}, err
+		return from, fleet.Result{}, err
 	}
 	res, err := tx.Finish(fleet.Commit{
 		ID:        uuid.New(),

@@ -84,6 +84,11 @@ type Compactor interface {
 type Store interface {
 	// Head returns the newest point of history. It is cheap: replicas ask every 100 ms.
 	Head(ctx context.Context) (fleet.Head, error)
+	// Confirm returns the head once every commit that anybody had begun to commit has ended: none of those can land
+	// after it, also not one whose outcome its caller could not tell. It writes nothing and leaves nothing locked.
+	// ErrReadOnly when the store was opened read-only, ErrUnavailable when a commit that is under way does not end in
+	// time.
+	Confirm(ctx context.Context) (fleet.Head, error)
 	// Load returns every document at one head, from one consistent read, sorted by kind and id. ErrCorrupt when
 	// the documents are not the ones the head counts.
 	Load(ctx context.Context) (Snapshot, error)

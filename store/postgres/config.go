@@ -36,6 +36,8 @@ const (
 	writeTimeout = 10 * time.Second
 	// importTimeout is for a whole history at once.
 	importTimeout = 30 * time.Minute
+	// confirmTimeout is for the head once nobody is committing any more.
+	confirmTimeout = 6 * time.Second
 	// lockTimeout is how long a commit waits for the commit of another process.
 	lockTimeout = 5 * time.Second
 	// idleTimeout ends a transaction whose client says nothing more, because its process was stopped or its network

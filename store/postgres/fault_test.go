@@ -148,7 +148,7 @@ func waitsForHead(t *testing.T, p *proxy) error {
 	defer func() { _ = s.Close() }()
 	var waiting int
 	err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-		WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FOR UPDATE%'`).Scan(&waiting)
+		WHERE datname = current_database() AND wait_event_type = 'Lock' AND (query LIKE '%FOR UPDATE%' OR query LIKE '%FOR SHARE%')`).Scan(&waiting)
 	if err == nil && waiting == 0 {
 		err = errors.New("nobody waits")
 	}

@@ -27,12 +27,22 @@ type head struct {
 // readHead reads the head, and refuses when the schema is no longer the one this binary knows: another process may
 // have migrated the database since we opened it.
 func readHead(ctx context.Context, q querier, name string) (head, error) {
+	return scanHead(q.QueryRow(ctx, selectHead), name)
+}
+
+// lockHead is readHead once no commit is under way, and until the transaction ends there will be none.
+func lockHead(ctx context.Context, q querier, name string) (head, error) {
+	return scanHead(q.QueryRow(ctx, selectHead+` FOR SHARE OF h`), name)
+}
+
+const selectHead = `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, v.version, v.dirty, pg_is_in_recovery()
+	FROM head h LEFT JOIN ` + versionTable + ` v ON true`
+
+func scanHead(row pgx.Row, name string) (head, error) {
 	var h head
 	var version sql.NullInt64
 	var dirty sql.NullBool
-	err := q.QueryRow(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, v.version, v.dirty, pg_is_in_recovery()
-		FROM head h LEFT JOIN `+versionTable+` v ON true`).
-		Scan(&h.Revision, &h.ID, &h.at, &h.documents, &h.oldest, &version, &dirty, &h.standby)
+	err := row.Scan(&h.Revision, &h.ID, &h.at, &h.documents, &h.oldest, &version, &dirty, &h.standby)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return h, fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)

@@ -249,6 +249,8 @@ func testClosed(t *testing.T, b *bench) {
 	require.NoError(t, b.Store.Close(), "closing twice is no error")
 	_, err := b.Store.Head(b.ctx())
 	require.ErrorIs(t, err, store.ErrUnavailable)
+	_, err = b.Store.Confirm(b.ctx())
+	require.ErrorIs(t, err, store.ErrUnavailable)
 	snap, err := b.Store.Load(b.ctx())
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.Empty(t, snap)

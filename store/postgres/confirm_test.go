@@ -1,0 +1,111 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+func replicaOf(t *testing.T, cfg Config) *store.Replica {
+	t.Helper()
+	r := store.NewReplica(store.Config{Store: openStore(t, cfg)})
+	require.NoError(t, r.Load(t.Context()))
+	return r
+}
+
+func createNamespace(tx *fleet.Tx) error {
+	_, err := tx.Create(fleet.KindNamespace, []byte(`{"id":"n"}`))
+	return err
+}
+
+func deleteNamespace(tx *fleet.Tx) error {
+	_, err := tx.Delete(fleet.KindNamespace, "n", fleet.DeleteOptions{})
+	return err
+}
+
+// A write whose outcome nobody could tell is settled by the next one, through whichever process it comes: it would be
+// answered that there is nothing to delete, and what is to be deleted would arrive after that.
+func TestNextWriteSettlesAnUnknownOne(t *testing.T) {
+	t.Parallel()
+	for name, through := range map[string]func(t *testing.T, first *store.Replica, url string) *store.Replica{
+		"the same process": func(_ *testing.T, first *store.Replica, _ string) *store.Replica { return first },
+		"another process":  func(t *testing.T, _ *store.Replica, url string) *store.Replica { return replicaOf(t, Config{URL: url}) },
+	} {
+		for outcome, delivered := range map[string]bool{"it arrives late": true, "it never arrives": false} {
+			t.Run(name+", "+outcome, func(t *testing.T) {
+				t.Parallel()
+				p, url := newProxy(t, newDatabase(t))
+				first := replicaOf(t, Config{URL: url})
+				next := through(t, first, p.direct)
+				deliver := make(chan bool, 1)
+				p.onCommit(func(c *pair, message []byte) {
+					p.onCommit(nil)
+					p.refuseAll(true)
+					p.cutClients()
+					if <-deliver {
+						_, _ = c.server.Write(message)
+					} else {
+						_ = c.server.Close()
+					}
+				})
+				_, err := first.Update(t.Context(), store.Meta{}, createNamespace)
+				require.ErrorIs(t, err, store.ErrUnknown)
+				p.refuseAll(false)
+
+				answered := make(chan error, 1)
+				go func() {
+					_, err := next.Update(context.WithoutCancel(t.Context()), store.Meta{}, deleteNamespace)
+					answered <- err
+				}()
+				eventually(t, func() error {
+					select {
+					case err := <-answered:
+						require.Fail(t, "answered while the commit was on its way", "%v", err)
+					default:
+					}
+					return waitsForHead(t, p)
+				})
+				deliver <- delivered
+				err = <-answered
+				if delivered {
+					require.NoError(t, err)
+				} else {
+					var refused *fleet.Error
+					require.ErrorAs(t, err, &refused)
+				}
+				state := replicaOf(t, Config{URL: p.direct}).State()
+				_, exists := state.Get(fleet.KindNamespace, "n")
+				require.False(t, exists)
+			})
+		}
+	}
+}
+
+// A commit whose process was stopped is waited for as long as the caller likes, and not for ever.
+func TestConfirmWhileAWriterIsStopped(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	stopped, s := openStore(t, Config{URL: url}), openStore(t, Config{URL: url})
+	ses, err := stopped.begin(t.Context(), writing, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, stopped.write(t.Context(), ses, fleet.Head{}, namespace(fleet.Head{}, "a")))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = s.Confirm(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	eventually(t, func() error {
+		head, err := s.Confirm(t.Context())
+		require.Zero(t, head)
+		if err != nil {
+			require.ErrorIs(t, err, store.ErrUnavailable)
+		}
+		return err
+	})
+	require.Error(t, ses.end(errors.New("rolled back")))
+}

@@ -1,0 +1,36 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// Confirm implements [store.Store]. Whoever commits holds the write lock, so nobody is committing once we have it.
+func (s *Store) Confirm(ctx context.Context) (fleet.Head, error) {
+	if s.cfg.ReadOnly {
+		return fleet.Head{}, store.ErrReadOnly
+	}
+	const doing = "confirming the head"
+	h, err := s.handles(ctx)
+	if err != nil {
+		return fleet.Head{}, err
+	}
+	tx, err := begin(ctx, h.writer)
+	if err != nil {
+		return fleet.Head{}, translate(ctx, doing, err)
+	}
+	now, err := readHead(ctx, tx)
+	tx.end()
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = h.unmoved(s.cfg.Path)
+	}
+	if err != nil {
+		return fleet.Head{}, translate(ctx, doing, err)
+	}
+	return now.Head, nil
+}
