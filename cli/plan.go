@@ -172,12 +172,22 @@ var removal = map[string]string{
 func (w *planWriter) changed(change api.InputChange) {
 	line := "~ " + printable(change.ID)
 	if change.Removal {
-		line = w.paint(red, line+"   REMOVED: Flux uninstalls it")
+		line = w.paint(red, line+"   REMOVED: "+uninstalled(change.Fields))
 	}
 	w.linef("    %s", line)
 	for _, field := range telling(change.Fields) {
 		w.linef("        %s: %s → %s", printable(fieldName(field.Pointer)), shortJSON(field.Before.Get()), shortJSON(field.After.Get()))
 	}
+}
+
+// uninstalled is what Flux does about a component that stays on the list.
+func uninstalled(fields []api.FieldChange) string {
+	for _, f := range fields {
+		if slices.Contains([]string{"/enabled", "/type", "/release_name", "/target_namespace"}, f.Pointer) {
+			return "Flux uninstalls it"
+		}
+	}
+	return "Flux removes what only the old path has"
 }
 
 // telling leaves out changes of values that only say again what changes of patches say.

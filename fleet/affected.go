@@ -10,6 +10,7 @@ import (
 // document answered it before and which does after.
 type affected struct {
 	id            string // of the cluster that answers after, or that answered before
+	name          string // in lower case
 	before, after *Document
 	changed       map[Kind]map[string]bool // definitions that changed
 	redeployed    bool                     // a component is deployed in another way
@@ -25,12 +26,12 @@ func (r Result) affected(all bool) []affected {
 			edited[ch.ID] = true
 			for _, s := range []*State{r.base, r.State} {
 				if doc := s.docs[KindCluster][ch.ID]; doc != nil {
-					names[doc.Cluster().ClusterDNS] = true
+					names[lowerName(doc.Cluster())] = true
 				}
 			}
 			continue
 		}
-		if ch.Kind == KindToken {
+		if internal(ch.Kind) {
 			continue
 		}
 		if changed[ch.Kind] == nil {
@@ -47,12 +48,12 @@ func (r Result) affected(all bool) []affected {
 	for name := range names {
 		before, _ := r.base.ByDNS(name)
 		after, _ := r.State.ByDNS(name)
-		out = append(out, affected{cmp.Or(after, before).ID, before, after, changed, redeployed})
+		out = append(out, affected{cmp.Or(after, before).ID, name, before, after, changed, redeployed})
 	}
 	if len(changed) > 0 && (all || redeployed) {
 		for id, doc := range r.State.docs[KindCluster] {
 			if !edited[id] && refersTo(doc.Cluster(), changed) {
-				out = append(out, affected{id, doc, doc, changed, redeployed})
+				out = append(out, affected{id, lowerName(doc.Cluster()), doc, doc, changed, redeployed})
 			}
 		}
 	}

@@ -285,8 +285,11 @@ func reordered(before, after []string) bool {
 func uninstalls(before, after any) bool {
 	was, ok := before.(api.FluxPlatformComponent)
 	is, still := after.(api.FluxPlatformComponent)
-	return ok && still && was.Enabled && (!is.Enabled ||
-		deployment{was.Type, was.ReleaseName, was.TargetNamespace} != deployment{is.Type, is.ReleaseName, is.TargetNamespace})
+	return ok && still && was.Enabled && (!is.Enabled || inputDeployment(was) != inputDeployment(is))
+}
+
+func inputDeployment(in api.FluxPlatformComponent) deployment {
+	return newDeployment(in.Type, in.ReleaseName, in.TargetNamespace, in.ComponentPath, in.Source.OCIURL)
 }
 
 // withoutCluster takes an input apart: what it is on any cluster, and the cluster.

@@ -42,7 +42,12 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	res := Result{Commit: c, State: next, Warnings: v.warnings, Stored: v.stored, base: tx.base}
-	return res, tx.guard.check(res)
+	hit := res.affected(false)
+	res.lost = res.losses(hit)
+	if err := tx.guard.check(res); err != nil {
+		return res, err
+	}
+	return res.account(hit, tx.guard.PlanHash != "")
 }
 
 // changes are the edits that really change something, sorted, and the same as the log's changes.
@@ -66,17 +71,22 @@ func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 	slices.SortFunc(edits, func(a, b edit) int {
 		return strings.Compare(string(a.kind)+"/"+a.id, string(b.kind)+"/"+b.id)
 	})
+	return edits, changesOf(tx.base, edits), nil
+}
+
+// changesOf are edits of a State as the log has them.
+func changesOf(base *State, edits []edit) []Change {
 	changes := make([]Change, len(edits))
 	for i, e := range edits {
 		changes[i] = Change{Kind: e.kind, ID: e.id}
-		if before := tx.base.docs[e.kind][e.id]; before != nil {
+		if before := base.docs[e.kind][e.id]; before != nil {
 			changes[i].Before = before.Body
 		}
 		if e.doc != nil {
 			changes[i].After = e.doc.Body
 		}
 	}
-	return edits, changes, nil
+	return changes
 }
 
 // endTombstones forgets decommissioned clusters whose DNS name a live one takes in this commit.
@@ -335,7 +345,7 @@ func (v *verdict) removed(cluster, namespace string, now time.Time) {
 	case was.namespace().DeletionPolicy == policyDelete && ok && is.namespace().DeletionPolicy == policyOrphan:
 		v.problems = append(v.problems, Problem{Pointer: "", Detail: fmt.Sprintf(
 			"namespace %q would be deleted on cluster %q: set deletion_policy to orphan first, and take it off the cluster once the cluster has polled", namespace, cluster)})
-	case was.namespace().DeletionPolicy == policyOrphan && now.Sub(was.UpdatedAt) < settleTime && was.UpdatedAt.After(was.CreatedAt):
+	case was.namespace().DeletionPolicy == policyOrphan && was.unsettled(now):
 		v.warnings = append(v.warnings, fmt.Sprintf(
 			"namespace %q was changed %s ago: if cluster %q has not polled since its deletion_policy became orphan, the namespace is deleted there", namespace, now.Sub(was.UpdatedAt).Round(time.Second), cluster))
 	}

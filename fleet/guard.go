@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -20,6 +21,9 @@ func (tx *Tx) Guard(g Guard) { tx.guard = g }
 
 // check holds the result of a Tx against the guard.
 func (g Guard) check(r Result) error {
+	if err := r.lost.protection(); err != nil {
+		return err
+	}
 	if g.Off {
 		return nil
 	}
@@ -39,53 +43,139 @@ func (g Guard) check(r Result) error {
 	return nil
 }
 
-// removals counts what Flux would uninstall on one cluster.
-type removals struct {
-	count      int
-	namespaces []string // deleted with everything in them
+// losses are what a change makes Flux uninstall, on all clusters.
+type losses struct {
+	count, clusters int
+	namespaces      map[string]int      // deleted with everything in them, and on how many clusters
+	protected       map[string][]string // what would leave clusters with deletion_protection
 }
 
-// removalsOn compares a cluster's lists before and after. Not counted is what Flux does not uninstall: a component
-// that was disabled already, a namespace with deletion policy orphan, and a cluster that is forgotten.
-func removalsOn(base, next *State, a affected) removals {
-	var r removals
-	before, after := a.before, a.after
-	if before == nil || before.Deleted() || after == nil || before == after && !a.redeployed {
-		return r
-	}
-	was, is := before.Cluster(), after.Cluster()
-	if a.redeployed || !slices.EqualFunc(was.PlatformComponents, is.PlatformComponents, runsAlike) {
-		running := map[string]deployment{}
-		for _, e := range is.PlatformComponents {
-			if doc, ok := next.Get(KindComponent, e.ID); ok && e.Enabled {
-				running[e.ID] = deploymentOf(doc.Component())
+// losses compares what clusters have with what they would have.
+func (r Result) losses(hit []affected) losses {
+	all := losses{namespaces: map[string]int{}, protected: map[string][]string{}}
+	for _, a := range hit {
+		if before := a.before; before != nil && !before.Deleted() && before.Cluster().DeletionProtection {
+			if leaving := r.leaving(a); len(leaving) > 0 {
+				all.protected[before.ID] = leaving
 			}
 		}
-		for _, e := range was.PlatformComponents {
-			if doc, ok := base.Get(KindComponent, e.ID); ok && e.Enabled && running[e.ID] != deploymentOf(doc.Component()) {
-				r.count++
+		lost := r.removalsOn(a)
+		if len(lost) > 0 {
+			all.clusters++
+		}
+		all.count += len(lost)
+		for _, i := range lost {
+			if i.Kind == KindNamespace {
+				all.namespaces[i.ID]++
 			}
 		}
 	}
-	for _, id := range missing(assignments[Namespaces].ids(was), assignments[Namespaces].ids(is)) {
-		if doc, ok := base.Get(KindNamespace, id); ok && doc.namespace().DeletionPolicy == policyDelete {
-			r.count++
-			r.namespaces = append(r.namespaces, id)
+	return all
+}
+
+// protection refuses a change that takes anything off a cluster with deletion_protection, whatever route it takes. It is
+// what the fleet says before the change that counts: who lifts it does so in a change of its own.
+func (l losses) protection() error {
+	if len(l.protected) == 0 {
+		return nil
+	}
+	clusters := sortedKeys(l.protected)
+	if len(clusters) > 1 {
+		return errorf(CodeProtected, "%d clusters have deletion_protection, and this would take something off them: %s; clear it first, in a change of its own",
+			len(clusters), list(clusters))
+	}
+	id := clusters[0]
+	return errorf(CodeProtected, "cluster %q has deletion_protection, and this would take off it: %s; clear it first, in a change of its own: PATCH /clusters/%s {\"deletion_protection\": false}",
+		id, list(l.protected[id]), id)
+}
+
+// leaving are the ids of what would leave a cluster's lists or be uninstalled there.
+func (r Result) leaving(a affected) []string {
+	ids := map[string]bool{}
+	for _, i := range r.removalsOn(a) {
+		ids[i.ID] = true
+	}
+	if a.after != nil && a.after != a.before {
+		for _, list := range assignments {
+			for _, id := range missing(list.ids(a.before.Cluster()), list.ids(a.after.Cluster())) {
+				ids[id] = true
+			}
 		}
 	}
-	r.count += len(missing(assignments[RoleBindings].ids(was), assignments[RoleBindings].ids(is)))
-	return r
+	return sortedKeys(ids)
 }
 
-// deployment is what Flux knows an installed component by: when it changes, Flux uninstalls what is there and installs it
-// anew.
-type deployment struct{ kind, release, namespace string }
-
-func deploymentOf(p *api.PlatformComponent) deployment {
-	return deployment{p.Type, p.ReleaseName, p.TargetNamespace}
+// removalsOn is what Flux would uninstall on the cluster that polls by one name. It does not uninstall a component that
+// was disabled already, a namespace that it was told to keep, or anything on a cluster that is forgotten.
+func (r Result) removalsOn(a affected) []installation {
+	if a.before == a.after && !a.redeployed {
+		return nil
+	}
+	after := a.after
+	if after == nil { // whoever is renamed goes on polling, by its new name
+		if after = r.State.docs[KindCluster][a.before.ID]; after == nil {
+			return nil
+		}
+	}
+	if a.before != nil && !a.redeployed && sameLists(a.before.Cluster(), after.Cluster()) {
+		return nil
+	}
+	was := r.installedUnder(a)
+	if len(was) == 0 {
+		return nil
+	}
+	has := map[installation]bool{}
+	if !after.Deleted() {
+		// A namespace that stays on the list is there, whatever its policy has become.
+		for _, i := range r.State.wanted(after.Cluster()) {
+			has[i] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(was), func(i installation) bool { return has[i] })
 }
 
-func runsAlike(a, b api.ComponentAssignment) bool { return a.ID == b.ID && a.Enabled == b.Enabled }
+// sameLists tells whether two clusters are assigned the same things, deployed in the same way as far as they say.
+func sameLists(a, b *api.Cluster) bool {
+	alike := func(a, b api.ComponentAssignment) bool {
+		return a.ID == b.ID && a.Enabled == b.Enabled && a.ComponentPath == b.ComponentPath
+	}
+	return slices.EqualFunc(a.PlatformComponents, b.PlatformComponents, alike) &&
+		slices.Equal(a.Namespaces, b.Namespaces) && slices.Equal(a.Rolebindings, b.Rolebindings)
+}
+
+// wanted is what a cluster is told to run.
+func (s *State) wanted(c *api.Cluster) []installation {
+	out := make([]installation, 0, len(c.PlatformComponents)+len(c.Namespaces)+len(c.Rolebindings))
+	for _, e := range c.PlatformComponents {
+		if doc, ok := s.Get(KindComponent, e.ID); ok && e.Enabled {
+			out = append(out, installation{KindComponent, e.ID, deploymentOn(doc.Component(), e)})
+		}
+	}
+	for _, ref := range c.Namespaces {
+		out = append(out, installation{Kind: KindNamespace, ID: ref.ID})
+	}
+	for _, ref := range c.Rolebindings {
+		out = append(out, installation{Kind: KindRoleBinding, ID: ref.ID})
+	}
+	return out
+}
+
+// installed is what a cluster runs and Flux would remove if it was no longer told to run it.
+func (s *State) installed(c *api.Cluster, now time.Time) []installation {
+	return slices.DeleteFunc(s.wanted(c), func(i installation) bool { return i.Kind == KindNamespace && s.keeps(i.ID, now) })
+}
+
+// keeps tells whether Flux leaves a namespace in place that is taken off a cluster. It goes by the deletion policy that
+// it applied last, so one that was changed lately does not count yet.
+func (s *State) keeps(namespace string, now time.Time) bool {
+	doc, ok := s.Get(KindNamespace, namespace)
+	return !ok || doc.namespace().DeletionPolicy == policyOrphan && !doc.unsettled(now)
+}
+
+// unsettled tells whether a document was changed so lately that some clusters may not have polled since.
+func (d *Document) unsettled(now time.Time) bool {
+	return now.Sub(d.UpdatedAt) < settleTime && d.UpdatedAt.After(d.CreatedAt)
+}
 
 func missing(before, after []string) []string {
 	kept := make(map[string]bool, len(after))
@@ -95,31 +185,21 @@ func missing(before, after []string) []string {
 	return slices.DeleteFunc(slices.Clone(before), func(id string) bool { return kept[id] })
 }
 
-// confirmation says why the change must be confirmed, or nothing. A change of one cluster need not be: that is what
-// deletion_protection is for.
+// confirmation says why the change must be confirmed, or nothing.
 func (r Result) confirmation() string {
-	total, clusters := 0, 0
-	namespaces := map[string]int{}
-	for _, a := range r.affected(false) {
-		lost := removalsOn(r.base, r.State, a)
-		if lost.count > 0 {
-			clusters++
-		}
-		total += lost.count
-		for _, ns := range lost.namespaces {
-			namespaces[ns]++
+	for _, ns := range sortedKeys(r.lost.namespaces) {
+		if n := r.lost.namespaces[ns]; n > 1 {
+			return fmt.Sprintf("namespace %q and everything in it would be deleted on %d clusters", ns, n)
 		}
 	}
-	if clusters < 2 {
+	lately := r.base.lately(r.Commit.At)
+	most, before := r.base.rules.MaxRemovals, removalsIn(lately)
+	if r.lost.count == 0 || r.lost.count+before <= most {
 		return ""
 	}
-	for _, ns := range sortedKeys(namespaces) {
-		if namespaces[ns] > 1 {
-			return fmt.Sprintf("namespace %q and everything in it would be deleted on %d clusters", ns, namespaces[ns])
-		}
+	what := fmt.Sprintf("%s would be removed from %s", plural(r.lost.count, "installed thing"), plural(r.lost.clusters, "cluster"))
+	if before > 0 {
+		what += fmt.Sprintf(", %d were within the last hour without a plan_hash (%s)", before, spentBy(lately))
 	}
-	if total > r.base.rules.MaxRemovals {
-		return fmt.Sprintf("%d installed things would be removed from %d clusters, and more than %d need to be confirmed", total, clusters, r.base.rules.MaxRemovals)
-	}
-	return ""
+	return fmt.Sprintf("%s, and more than %d in an hour need to be confirmed", what, most)
 }

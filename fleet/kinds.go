@@ -26,12 +26,11 @@ type kindRules struct {
 var kinds = []kindRules{componentKind, namespaceKind, roleBindingKind, clusterKind}
 
 func kindOf(name Kind) (kindRules, bool) {
-	if name == KindToken {
-		return tokenKind, true
-	}
-	for _, k := range kinds {
-		if k.name == name {
-			return k, true
+	for _, list := range [][]kindRules{kinds, internalKinds} {
+		for _, k := range list {
+			if k.name == name {
+				return k, true
+			}
 		}
 	}
 	return kindRules{}, false
@@ -39,7 +38,7 @@ func kindOf(name Kind) (kindRules, bool) {
 
 var nouns = map[Kind]string{
 	KindCluster: "cluster", KindComponent: "platform component", KindNamespace: "namespace", KindRoleBinding: "role binding",
-	KindToken: "token",
+	KindToken: "token", KindBudget: "removal budget", KindForgotten: "forgotten cluster",
 }
 
 // Kinds are the names of all kinds of documents that describe the fleet, definitions before the clusters that refer to

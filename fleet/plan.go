@@ -13,11 +13,13 @@ import (
 // Plan is the effect of the change on every cluster's polls, as the API shows it. It is computed with the functions
 // that answer polls.
 func (r Result) Plan() (api.Plan, error) {
+	why := r.confirmation()
 	plan := api.Plan{
-		BaseRevision: int64(r.base.Revision()), ConfirmationRequired: r.confirmation() != "",
+		BaseRevision: int64(r.base.Revision()), ConfirmationRequired: why != "", ConfirmationReason: why,
 		Changes: changeRefs(r.Commit.Changes), Groups: []api.EffectGroup{}, Ownership: r.ownership(),
 		Results: []api.OperationResult{}, Warnings: append([]string{}, r.Warnings...),
 	}
+	plan.Totals.Removals = r.lost.count
 	groups := map[string]int{}
 	clusters := r.affected(true)
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
@@ -31,7 +33,6 @@ func (r Result) Plan() (api.Plan, error) {
 			continue
 		}
 		plan.Totals.Clusters++
-		plan.Totals.Removals += removalsOn(r.base, r.State, a).count
 		for _, e := range group.Effect {
 			plan.Totals.Added += len(e.Added)
 			plan.Totals.Changed += len(e.Changed)
@@ -60,8 +61,8 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 	}
 	changes := make([]change, 0, len(r.Commit.Changes))
 	for _, ch := range r.Commit.Changes {
-		if ch.Kind == KindToken {
-			continue // those of clusters that are forgotten: a rotation meanwhile changes nothing about that
+		if internal(ch.Kind) {
+			continue // tokens of clusters that are forgotten: a rotation meanwhile changes nothing about that
 		}
 		planned := change(ch)
 		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
@@ -80,13 +81,15 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16]), nil
 }
 
-// Changes names the documents that changed.
+// Changes names the documents that changed, without those that only the service itself looks at.
 func (r Result) Changes() []api.ChangeRef { return changeRefs(r.Commit.Changes) }
 
 func changeRefs(changes []Change) []api.ChangeRef {
-	refs := make([]api.ChangeRef, len(changes))
-	for i, ch := range changes {
-		refs[i] = api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()}
+	refs := make([]api.ChangeRef, 0, len(changes))
+	for _, ch := range changes {
+		if ch.Kind != KindBudget && ch.Kind != KindForgotten {
+			refs = append(refs, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()})
+		}
 	}
 	return refs
 }

@@ -16,7 +16,7 @@ func (v *verdict) referers(edits []edit) {
 			edited[e.id] = true
 			continue
 		}
-		if e.kind == KindToken {
+		if internal(e.kind) {
 			continue
 		}
 		if changed[e.kind] == nil {

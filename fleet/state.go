@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -18,7 +19,8 @@ import (
 type Rules struct {
 	// Environments are the allowed values of a cluster's environment, in promotion order. Empty allows any.
 	Environments []string
-	// MaxRemovals is how many installed things a change of several clusters may remove without a plan's hash.
+	// MaxRemovals is how many installed things may be removed within an hour, on all clusters together, without a plan's
+	// hash.
 	MaxRemovals int
 }
 
@@ -27,10 +29,12 @@ type State struct {
 	rules Rules
 	head  Head
 	at    time.Time
-	docs  map[Kind]map[string]*Document
-	byDNS map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
-	live  int               // clusters that are not decommissioned
-	token *stateToken
+	// newest is the latest time that is known of any commit, which is not that of the head when a clock went back.
+	newest time.Time
+	docs   map[Kind]map[string]*Document
+	byDNS  map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
+	live   int               // clusters that are not decommissioned
+	token  *stateToken
 
 	holders map[Digest]*Holder // of the secrets of managed tokens
 
@@ -48,17 +52,18 @@ type stateToken struct{ _ byte }
 // would answer clusters wrongly.
 func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, error) {
 	s := &State{rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, token: &stateToken{}}
-	for _, kind := range kinds {
+	for _, kind := range slices.Concat(kinds, internalKinds) {
 		s.docs[kind.name] = map[string]*Document{}
 	}
-	s.docs[KindToken] = map[string]*Document{}
 	docs, errs := make([]*Document, len(records)), make([]error, len(records))
 	inParallel(len(records), func(i int) { docs[i], errs[i] = newDocument(records[i]) })
 	if err := firstOf(errs); err != nil {
 		return nil, err
 	}
+	s.newest = at
 	for _, doc := range docs {
 		s.docs[doc.Kind][doc.ID] = doc
+		s.newest = later(s.newest, doc.UpdatedAt)
 	}
 	if err := s.index(); err != nil {
 		return nil, err
@@ -205,7 +210,7 @@ type edit struct {
 // copied. When clusters share a DNS name the State comes with an error, and is good for nothing but finding out what
 // else is wrong.
 func (s *State) with(c Commit, edits []edit) (*State, error) {
-	next := &State{rules: s.rules, head: c.Head(), at: c.At, docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, token: &stateToken{}, holders: s.holders}
+	next := &State{rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, token: &stateToken{}, holders: s.holders}
 	copied := map[Kind]bool{}
 	reindex := false
 	for _, e := range edits {
@@ -249,7 +254,7 @@ func indexedDiffers(before, after *Document) bool {
 // Document is one document of a State with what is derived from it. It never changes.
 type Document struct {
 	Record
-	value   any // *api.Cluster, *api.PlatformComponent, *api.Namespace, *api.RoleBinding or *storedToken
+	value   any // *api.Cluster, *api.PlatformComponent, *api.Namespace, *api.RoleBinding, *storedToken, *storedBudget or *storedForgotten
 	bound   int // see sizes.go
 	block   int // size of a cluster's own block, which every input repeats
 	answers *answers

@@ -41,6 +41,7 @@ type Result struct {
 	// Stored is how many problems of the documents looked at were in the store before, and so do not refuse the change.
 	Stored int
 	base   *State
+	lost   losses
 }
 
 // Begin starts a Tx on the State.

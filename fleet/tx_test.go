@@ -92,7 +92,7 @@ func TestDeleteInUse(t *testing.T) {
 	w.refused(CodeNotFound, remove(KindNamespace, "nope", DeleteOptions{}))
 
 	res := w.must(remove(KindComponent, "traefik", DeleteOptions{Cascade: true}))
-	require.Len(t, res.Commit.Changes, 3, "the component, the cluster, and podinfo which depended on it")
+	require.Len(t, res.Changes(), 3, "the component, the cluster, and podinfo which depended on it")
 	require.Equal(t, []string{"cert-manager", "podinfo"}, ids(inputsOf(t, w.state, demoDNS, PlatformComponents)))
 
 	w.must(both( // the order of edits does not matter: the whole is judged

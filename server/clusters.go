@@ -45,7 +45,7 @@ func selectClusters(docs []*fleet.Document, environment, selector *string) ([]*f
 
 // CreateCluster implements the operation of that name.
 func (s *Server) CreateCluster(c echo.Context, p api.CreateClusterParams) error {
-	return s.createDocument(c, fleet.KindCluster, writeParams{nil, p.DryRun, p.XChangeReason, nil})
+	return s.createDocument(c, fleet.KindCluster, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
 // GetCluster implements the operation of that name.

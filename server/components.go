@@ -49,10 +49,10 @@ func (s *Server) DeletePlatformComponent(c echo.Context, id string, p api.Delete
 
 // AssignPlatformComponent implements the operation of that name.
 func (s *Server) AssignPlatformComponent(c echo.Context, id, componentID string, p api.AssignPlatformComponentParams) error {
-	return s.assign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil})
+	return s.assign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
 // UnassignPlatformComponent implements the operation of that name.
 func (s *Server) UnassignPlatformComponent(c echo.Context, id, componentID string, p api.UnassignPlatformComponentParams) error {
-	return s.unassign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil})
+	return s.unassign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }

@@ -25,7 +25,7 @@ func fuzzed(f *testing.F) http.Handler {
 	st, err := sqlite.Open(f.Context(), sqlite.Config{Memory: true})
 	require.NoError(f, err)
 	f.Cleanup(func() { _ = st.Close() })
-	replica := store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}}})
+	replica := store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 1 << 30}})
 	require.NoError(f, replica.Load(f.Context()))
 	body, err := os.ReadFile("../examples/demo/seed.json")
 	require.NoError(f, err)

@@ -48,5 +48,5 @@ func (s *Server) AssignNamespace(c echo.Context, id, namespaceID string, p api.A
 
 // UnassignNamespace implements the operation of that name.
 func (s *Server) UnassignNamespace(c echo.Context, id, namespaceID string, p api.UnassignNamespaceParams) error {
-	return s.unassign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil})
+	return s.unassign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }

@@ -41,7 +41,7 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 		}
 		q.Before = fleet.Revision(before)
 	}
-	summaries, err := s.cfg.History.Summaries(c.Request().Context(), q, summaryChanges)
+	summaries, err := s.cfg.History.Summaries(c.Request().Context(), q, 1+summaryChanges)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 		return err
 	}
 	ctx := c.Request().Context()
-	commits, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1}, 0)
+	commits, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1}, 1)
 	if err != nil {
 		return err
 	}
@@ -72,11 +72,12 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	if len(commits) == 0 || commits[0].Revision != fleet.Revision(revision) {
 		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d", revision)}
 	}
-	commit, offset, limit := commits[0], value(p.Offset), defaultChanges
+	commit, hidden := public(commits[0])
+	offset, limit := value(p.Offset), defaultChanges
 	if p.Limit != nil {
 		limit = *p.Limit
 	}
-	changes, err := s.cfg.History.Changes(ctx, fleet.Revision(revision), offset, limit)
+	changes, err := s.cfg.History.Changes(ctx, fleet.Revision(revision), hidden+offset, limit)
 	if err != nil {
 		return err
 	}
@@ -98,12 +99,23 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	return writeJSON(c, http.StatusOK, out)
 }
 
-func revisionSummary(from store.Summary) api.RevisionSummary {
+// public is a commit without the removals it adds to the budget, which is always its first change, and how many changes
+// that leaves out.
+func public(sum store.Summary) (store.Summary, int) {
+	if len(sum.First) == 0 || sum.First[0].Kind != fleet.KindBudget {
+		return sum, 0
+	}
+	sum.First, sum.Count = sum.First[1:], sum.Count-1
+	return sum, 1
+}
+
+func revisionSummary(commit store.Summary) api.RevisionSummary {
+	from, _ := public(commit)
 	sum := api.RevisionSummary{
 		Revision: int64(from.Revision), CommitID: from.ID, At: from.At, Actor: from.Actor, Author: from.Author, Reason: from.Reason,
 		RequestID: from.RequestID, ChangeCount: from.Count, Changes: []api.ChangeRef{},
 	}
-	for _, ch := range from.First {
+	for _, ch := range from.First[:min(len(from.First), summaryChanges)] {
 		sum.Changes = append(sum.Changes, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action})
 	}
 	return sum

@@ -48,5 +48,5 @@ func (s *Server) AssignRoleBinding(c echo.Context, id, rolebindingID string, p a
 
 // UnassignRoleBinding implements the operation of that name.
 func (s *Server) UnassignRoleBinding(c echo.Context, id, rolebindingID string, p api.UnassignRoleBindingParams) error {
-	return s.unassign(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil})
+	return s.unassign(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }

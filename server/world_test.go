@@ -108,7 +108,7 @@ func setupWith(t *testing.T, o options) *world {
 	t.Cleanup(func() { _ = w.store.Close() })
 	w.faults = &faultyStore{Store: w.store}
 	logger := slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: o.level}))
-	rules := fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}}
+	rules := fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50}
 	w.replica = store.NewReplica(store.Config{Store: w.faults, Rules: rules, Logger: logger, Now: w.clock.Now})
 	if o.records != nil {
 		commitRecords(t, w.store, o.records)

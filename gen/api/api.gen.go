@@ -117,7 +117,7 @@ type Cluster struct {
 	// Example: {"podinfo":{"replicaCount":"2","ui.color":"#2f855a"}}
 	Patches Patches `json:"patches"`
 
-	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name.
+	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
 	//
 	// Example: false
 	DeletionProtection bool `json:"deletion_protection"`
@@ -194,7 +194,7 @@ type ClusterCreate struct {
 	// Patches Values by component id and Helm value path.
 	Patches nullable.Nullable[map[string]PatchValues] `json:"patches,omitempty"`
 
-	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name.
+	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
 	//
 	// Example: false
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
@@ -265,7 +265,7 @@ type ClusterPatch struct {
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
 	Patches            nullable.Nullable[MergePatches]               `json:"patches,omitempty"`
 
-	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name.
+	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
 	//
 	// Example: false
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
@@ -338,7 +338,7 @@ type ClusterUpdate struct {
 	// Patches Values by component id and Helm value path.
 	Patches nullable.Nullable[map[string]PatchValues] `json:"patches,omitempty"`
 
-	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name.
+	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
 	//
 	// Example: false
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
@@ -1054,8 +1054,13 @@ type Plan struct {
 	// Ownership Values whose named managers would change, whether or not the values do.
 	Ownership []OwnershipChange `json:"ownership"`
 	Results   []OperationResult `json:"results"`
-	Totals    PlanTotals        `json:"totals"`
 	Warnings  []string          `json:"warnings"`
+
+	// ConfirmationReason Why it does, with what was removed without one within the last hour.
+	//
+	// Example: 60 installed things would be removed from 3 clusters, and more than 50 in an hour need to be confirmed
+	ConfirmationReason string     `json:"confirmation_reason,omitempty"`
+	Totals             PlanTotals `json:"totals"`
 }
 
 // PlanTotals defines model for PlanTotals.
@@ -2013,6 +2018,9 @@ type CreateClusterParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -2108,6 +2116,9 @@ type GetClusterHistoryParams struct {
 type UnassignNamespaceParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -2211,6 +2222,9 @@ type UnassignPlatformComponentParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -2226,6 +2240,9 @@ type AssignPlatformComponentParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -2240,6 +2257,9 @@ type AssignPlatformComponentParams struct {
 type UnassignRoleBindingParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`

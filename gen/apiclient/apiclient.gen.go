@@ -124,8 +124,9 @@ type ClientInterface interface {
 	// ApplyBatchWithBody Apply several operations in one commit
 	//
 	// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
-	// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
-	// cluster, need the `plan_hash` of a plan of the same operations.
+	// its pointer. A change after which more than `MAX_REMOVALS` things were removed within an hour without a `plan_hash`, on all
+	// clusters together and whatever the route, needs the `plan_hash` of a plan of the same operations; so does one that takes a
+	// namespace with deletion_policy `delete` off more than one cluster.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -135,8 +136,9 @@ type ClientInterface interface {
 	// ApplyBatch Apply several operations in one commit
 	//
 	// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
-	// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
-	// cluster, need the `plan_hash` of a plan of the same operations.
+	// its pointer. A change after which more than `MAX_REMOVALS` things were removed within an hour without a `plan_hash`, on all
+	// clusters together and whatever the route, needs the `plan_hash` of a plan of the same operations; so does one that takes a
+	// namespace with deletion_policy `delete` off more than one cluster.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -168,7 +170,7 @@ type ClientInterface interface {
 	//
 	// Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from
 	// then on, so Flux removes what it installed. `mode=orphan` forgets the cluster: polls get 404 and Flux keeps what is
-	// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both.
+	// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both. Removing everything counts against `MAX_REMOVALS`.
 	//
 	// Corresponds with DELETE /clusters/{id} (the `DeleteCluster` operationId).
 	DeleteCluster(ctx context.Context, id ID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -826,8 +828,9 @@ func (c *Client) PollRoleBindings(ctx context.Context, clusterDNS ClusterDNSPath
 // ApplyBatchWithBody Apply several operations in one commit
 //
 // All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
-// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
-// cluster, need the `plan_hash` of a plan of the same operations.
+// its pointer. A change after which more than `MAX_REMOVALS` things were removed within an hour without a `plan_hash`, on all
+// clusters together and whatever the route, needs the `plan_hash` of a plan of the same operations; so does one that takes a
+// namespace with deletion_policy `delete` off more than one cluster.
 //
 // Takes any type of body and a specified content type.
 //
@@ -847,8 +850,9 @@ func (c *Client) ApplyBatchWithBody(ctx context.Context, params *ApplyBatchParam
 // ApplyBatch Apply several operations in one commit
 //
 // All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
-// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
-// cluster, need the `plan_hash` of a plan of the same operations.
+// its pointer. A change after which more than `MAX_REMOVALS` things were removed within an hour without a `plan_hash`, on all
+// clusters together and whatever the route, needs the `plan_hash` of a plan of the same operations; so does one that takes a
+// namespace with deletion_policy `delete` off more than one cluster.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -920,7 +924,7 @@ func (c *Client) CreateCluster(ctx context.Context, params *CreateClusterParams,
 //
 // Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from
 // then on, so Flux removes what it installed. `mode=orphan` forgets the cluster: polls get 404 and Flux keeps what is
-// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both.
+// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both. Removing everything counts against `MAX_REMOVALS`.
 //
 // Corresponds with DELETE /clusters/{id} (the `DeleteCluster` operationId).
 func (c *Client) DeleteCluster(ctx context.Context, id ID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2791,6 +2795,18 @@ func NewCreateClusterRequestWithBody(server string, params *CreateClusterParams,
 
 		}
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -3441,6 +3457,18 @@ func NewUnassignNamespaceRequest(server string, id ID, namespaceID NamespacePath
 		if params.DryRun != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -4151,6 +4179,18 @@ func NewUnassignPlatformComponentRequest(server string, id ID, componentID Platf
 
 		}
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -4267,6 +4307,18 @@ func NewAssignPlatformComponentRequestWithBody(server string, id ID, componentID
 
 		}
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -4365,6 +4417,18 @@ func NewUnassignRoleBindingRequest(server string, id ID, rolebindingID RoleBindi
 		if params.DryRun != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -7759,8 +7823,9 @@ type ClientWithResponsesInterface interface {
 	// ApplyBatchWithBodyWithResponse Apply several operations in one commit
 	//
 	// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
-	// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
-	// cluster, need the `plan_hash` of a plan of the same operations.
+	// its pointer. A change after which more than `MAX_REMOVALS` things were removed within an hour without a `plan_hash`, on all
+	// clusters together and whatever the route, needs the `plan_hash` of a plan of the same operations; so does one that takes a
+	// namespace with deletion_policy `delete` off more than one cluster.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7770,8 +7835,9 @@ type ClientWithResponsesInterface interface {
 	// ApplyBatchWithResponse Apply several operations in one commit
 	//
 	// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
-	// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
-	// cluster, need the `plan_hash` of a plan of the same operations.
+	// its pointer. A change after which more than `MAX_REMOVALS` things were removed within an hour without a `plan_hash`, on all
+	// clusters together and whatever the route, needs the `plan_hash` of a plan of the same operations; so does one that takes a
+	// namespace with deletion_policy `delete` off more than one cluster.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7805,7 +7871,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from
 	// then on, so Flux removes what it installed. `mode=orphan` forgets the cluster: polls get 404 and Flux keeps what is
-	// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both.
+	// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both. Removing everything counts against `MAX_REMOVALS`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10353,8 +10419,9 @@ func (c *ClientWithResponses) PollRoleBindingsWithResponse(ctx context.Context, 
 // ApplyBatchWithBodyWithResponse Apply several operations in one commit
 //
 // All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
-// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
-// cluster, need the `plan_hash` of a plan of the same operations.
+// its pointer. A change after which more than `MAX_REMOVALS` things were removed within an hour without a `plan_hash`, on all
+// clusters together and whatever the route, needs the `plan_hash` of a plan of the same operations; so does one that takes a
+// namespace with deletion_policy `delete` off more than one cluster.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -10370,8 +10437,9 @@ func (c *ClientWithResponses) ApplyBatchWithBodyWithResponse(ctx context.Context
 // ApplyBatchWithResponse Apply several operations in one commit
 //
 // All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
-// its pointer. More than `MAX_REMOVALS` effective removals, or a namespace with deletion_policy `delete` taken off more than one
-// cluster, need the `plan_hash` of a plan of the same operations.
+// its pointer. A change after which more than `MAX_REMOVALS` things were removed within an hour without a `plan_hash`, on all
+// clusters together and whatever the route, needs the `plan_hash` of a plan of the same operations; so does one that takes a
+// namespace with deletion_policy `delete` off more than one cluster.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -10429,7 +10497,7 @@ func (c *ClientWithResponses) CreateClusterWithResponse(ctx context.Context, par
 //
 // Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from
 // then on, so Flux removes what it installed. `mode=orphan` forgets the cluster: polls get 404 and Flux keeps what is
-// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both.
+// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both. Removing everything counts against `MAX_REMOVALS`.
 //
 // Returns a wrapper object for the known response body format(s).
 //

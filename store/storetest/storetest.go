@@ -70,6 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"ConfirmReadOnly", testConfirmReadOnly},
 		{"ConfirmWhileWriting", testConfirmWhileWriting},
 		{"ConfirmCancelled", testConfirmCancelled},
+		{"RemovalBudget", testRemovalBudget},
 		{"CancelledBefore", testCancelledBefore},
 		{"CancelledMeanwhile", testCancelledMeanwhile},
 		{"HangUps", testHangUps},

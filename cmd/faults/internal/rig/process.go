@@ -105,6 +105,7 @@ func (p *Process) tryStart(ctx context.Context) error {
 	r.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + p.Logs, "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json", "API_MODE=" + p.Mode,
 		"AUTH_TOKEN=" + ReadToken, "CRUD_AUTH_TOKEN=" + WriteToken, "DATABASE_URL=" + p.Database,
+		"MAX_REMOVALS=1000000", // it takes things off clusters all the time, and means it
 	}, p.Settings...)
 	if p.Seed != "" {
 		r.cmd.Env = append(r.cmd.Env, "SEED_FILE="+p.Seed)

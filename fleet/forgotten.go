@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// KindForgotten is the kind of documents that remember, by its DNS name, what is installed on a cluster whose polls are
+// answered with 404: Flux keeps that. Should the name be registered again, with less, it is uninstalled then. They are
+// as internal as the budget, but for the history, which shows them.
+const KindForgotten Kind = "forgotten"
+
+var forgottenKind = kindRules{
+	name:      KindForgotten,
+	noun:      "forgotten cluster",
+	empty:     func() any { return new(storedForgotten) },
+	normalize: func(map[string]any) {},
+	check:     func(*checker, *Document) {},
+	bound:     func(any) int { return 0 },
+}
+
+type storedForgotten struct {
+	ID        string         `json:"id"` // the DNS name, in lower case
+	Installed []installation `json:"installed"`
+}
+
+// internalKinds are those that are no part of what clusters get.
+var internalKinds = []kindRules{tokenKind, budgetKind, forgottenKind}
+
+func internal(kind Kind) bool {
+	return slices.ContainsFunc(internalKinds, func(k kindRules) bool { return k.name == kind })
+}
+
+// installation is one thing that Flux has on a cluster because of us, and would remove if it was no longer told of it.
+type installation struct {
+	Kind Kind   `json:"kind"`
+	ID   string `json:"id"`
+	deployment
+}
+
+// deployment is what Flux knows an installed component by: when it changes, Flux uninstalls what is there and installs
+// anew, or removes what the new source does not have.
+type deployment struct {
+	Type      string `json:"type,omitempty"`
+	Release   string `json:"release,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Path      string `json:"path,omitempty"`
+	URL       string `json:"url,omitempty"`
+}
+
+func newDeployment(kind, release, namespace, path, url string) deployment {
+	if kind == typeHelm {
+		url = "" // the same chart from elsewhere
+	}
+	return deployment{kind, release, namespace, path, url}
+}
+
+// deploymentOf is how a component is deployed where the cluster's entry says nothing else.
+func deploymentOf(p *api.PlatformComponent) deployment {
+	return newDeployment(p.Type, p.ReleaseName, p.TargetNamespace, p.ComponentPath, p.OCIURL)
+}
+
+// deploymentOn is how it is deployed on a cluster.
+func deploymentOn(p *api.PlatformComponent, e api.ComponentAssignment) deployment {
+	d := deploymentOf(p)
+	d.Path = first(e.ComponentPath, d.Path)
+	return d
+}
+
+// forgets are the edits that remember what is installed under names that are no longer answered, and that end this for
+// names that are answered again.
+func (r Result) forgets(hit []affected) ([]edit, error) {
+	var edits []edit
+	for _, a := range hit {
+		switch {
+		case a.after != nil && r.base.docs[KindForgotten][a.name] != nil:
+			edits = append(edits, edit{KindForgotten, a.name, nil})
+		case a.after == nil && a.before != nil && !a.before.Deleted():
+			doc, err := recordOf(KindForgotten, a.name, storedForgotten{ID: a.name, Installed: r.base.installed(a.before.Cluster(), r.Commit.At)})
+			if err != nil {
+				return nil, err
+			}
+			edits = append(edits, edit{KindForgotten, a.name, doc})
+		}
+	}
+	return edits, nil
+}
+
+// installedUnder is what Flux has installed on the cluster that polls by a name.
+func (r Result) installedUnder(a affected) []installation {
+	if a.before != nil {
+		if a.before.Deleted() {
+			return nil
+		}
+		return r.base.installed(a.before.Cluster(), r.Commit.At)
+	}
+	if doc := r.base.docs[KindForgotten][a.name]; doc != nil {
+		return doc.value.(*storedForgotten).Installed
+	}
+	return nil
+}
+
+func lowerName(c *api.Cluster) string { return strings.ToLower(c.ClusterDNS) }
