@@ -48,7 +48,7 @@ func (s *Store) transact(ctx context.Context, doing string, id uuid.UUID, do fun
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = h.unmoved(s.cfg.Path)
+		err = h.intact()
 	}
 	if err != nil {
 		return translate(ctx, doing, err)
@@ -60,7 +60,7 @@ func (s *Store) transact(ctx context.Context, doing string, id uuid.UUID, do fun
 		return s.settle(h, id, translate(context.WithoutCancel(ctx), doing, err))
 	}
 	tx.ended = true
-	if err := h.unmoved(s.cfg.Path); err != nil {
+	if err := h.intact(); err != nil {
 		return fmt.Errorf("%w: %s: %w", store.ErrUnknown, doing, err)
 	}
 	return nil
@@ -78,7 +78,7 @@ func (s *Store) settle(h *handles, id uuid.UUID, failed error) error {
 	var revision fleet.Revision
 	err := h.reader.QueryRowContext(ctx, `SELECT revision FROM commits WHERE id = ?`, id.String()).Scan(&revision)
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
-		if moved := h.unmoved(s.cfg.Path); moved != nil {
+		if moved := h.intact(); moved != nil {
 			err = moved
 		}
 	}

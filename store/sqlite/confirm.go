@@ -27,7 +27,7 @@ func (s *Store) Confirm(ctx context.Context) (fleet.Head, error) {
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = h.unmoved(s.cfg.Path)
+		err = h.intact()
 	}
 	if err != nil {
 		return fleet.Head{}, translate(ctx, doing, err)

@@ -10,7 +10,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"runtime"
 	"sync"
@@ -28,7 +27,7 @@ type Store struct {
 	reopening chan struct{} // holds a token while somebody opens the file again
 	mu        sync.Mutex
 	open      *handles // nil after the file was lost
-	lostWAL   *os.File // the log of the file that was lost
+	lost      *files   // what was lost, while it has to be known
 	closed    bool
 
 	// commit ends the transaction of a connection. Tests replace it, to lose the answer.
@@ -44,8 +43,8 @@ var (
 type handles struct {
 	writer *sql.DB // one connection; nil when read-only
 	reader *sql.DB
-	file   os.FileInfo // nil in memory
-	wal    *os.File    // its log, open so that no other file can have its number; nil when there was none
+	keeper *sql.DB // never used, so that the file stays open when every other connection was thrown away; nil in memory
+	files  *files  // nil in memory
 }
 
 // Open opens a database that [Migrate] has prepared; one in memory it prepares itself.
@@ -122,7 +121,8 @@ func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
 			err = errors.Join(err, h.close())
 		}
 	}()
-	if h.file, err = os.Stat(cfg.Path); err != nil {
+	main, err := os.Stat(cfg.Path)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	if !cfg.ReadOnly {
@@ -136,51 +136,61 @@ func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
 	if h.reader, err = connect(cfg.Path, accessRead, max(2, runtime.GOMAXPROCS(0))); err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	if _, err := readHead(ctx, h.reader); err != nil {
-		return nil, translate(ctx, doing, err)
-	}
-	// The log exists from the first read on, and as long as we have the database open.
-	if h.wal, err = os.Open(cfg.Path + "-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if h.keeper, err = connect(cfg.Path, accessRead, 1); err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	return h, h.unmoved(cfg.Path) // what was opened by name is what was looked at
+	for _, db := range []*sql.DB{h.reader, h.keeper} {
+		if _, err := readHead(ctx, db); err != nil {
+			return nil, translate(ctx, doing, err)
+		}
+	}
+	if h.files, err = openFiles(cfg.Path, main); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return h, h.intact() // what was opened by name is what was looked at
 }
 
 // close closes the readers first: the last connection to a database folds its log into it, which a reader cannot do.
 func (h *handles) close() error {
 	var errs []error
-	if h.wal != nil {
-		errs = append(errs, h.wal.Close())
-	}
-	if h.reader != nil {
-		errs = append(errs, h.reader.Close())
+	for _, db := range []*sql.DB{h.reader, h.keeper} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
 	}
 	if h.writer != nil && h.writer != h.reader {
 		errs = append(errs, h.writer.Close())
 	}
+	if h.files != nil {
+		errs = append(errs, h.files.close())
+	}
 	return errors.Join(errs...)
 }
 
-// smallestFile is less than any database with our schema has: a page for each table.
-const smallestFile = 4 << 10
-
-// unmoved returns ErrUnavailable when path no longer leads to the file these handles have open. SQLite would go on
-// with the old one, which nobody will ever read again. The number of the old file cannot be given to a new one as
-// long as we have it open.
-func (h *handles) unmoved(path string) error {
-	if h.file == nil {
+// intact returns ErrUnavailable when the files are no longer the ones that these handles have open.
+func (h *handles) intact() error {
+	if h.files == nil {
 		return nil
 	}
-	now, err := os.Stat(path)
+	return h.files.intact()
+}
+
+// rescue brings into the database file what would be lost with the connections, as far as the files still allow it, and
+// tells whether everything is there.
+func (h *handles) rescue(ctx context.Context, d *damage) bool {
 	switch {
-	case err != nil:
-		return fmt.Errorf("%w: the database file is gone: %w", store.ErrUnavailable, err)
-	case !os.SameFile(now, h.file):
-		return fmt.Errorf("%w: %s was replaced by another file", store.ErrUnavailable, path)
-	case now.Size() < smallestFile:
-		return fmt.Errorf("%w: %s was truncated", store.ErrUnavailable, path)
+	case d.data:
+	case d.index:
+		// Whoever has a shortened index mapped into memory dies when looking at it. An empty one SQLite makes again.
+		if info, err := h.files.shm.Stat(); err == nil && info.Size() < h.files.index {
+			_ = h.files.shm.Truncate(h.files.index)
+		}
+	case h.writer != nil: // the log is still open, although nobody else will find it
+		var busy, frames, folded int
+		err := h.writer.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &folded)
+		return err == nil && busy == 0
 	}
-	return nil
+	return false
 }
 
 // handles returns the connections to the file that the path leads to now, opening them again when it was replaced.
@@ -211,25 +221,42 @@ func (s *Store) current() (*handles, error) {
 	if s.open == nil {
 		return nil, nil
 	}
-	err := s.open.unmoved(s.cfg.Path)
+	err := s.open.intact()
 	if err == nil {
 		return s.open, nil
 	}
 	// Let go at once: as long as we hold the old file's -shm, a process that opens the new one could take it for its
 	// own. Queries under way fail.
 	lost := s.open
-	s.open, s.lostWAL, lost.wal = nil, lost.wal, nil
+	s.open = nil
+	var d *damage
+	rescued := errors.As(err, &d) && lost.rescue(context.Background(), d)
+	s.forget()
+	s.lost, lost.files = lost.files, nil
+	s.lost.cut = d != nil && d.cut
+	if rescued && s.lost.shm != nil {
+		_ = s.lost.shm.Close() // it describes an empty log, which is what the next one is
+		s.lost.shm = nil
+	}
 	return nil, errors.Join(err, lost.close())
+}
+
+// forget lets go of the files that were lost.
+func (s *Store) forget() {
+	if s.lost != nil {
+		_ = s.lost.close() // nothing was written through them
+	}
+	s.lost = nil
 }
 
 func (s *Store) reopen(ctx context.Context) (*handles, error) {
 	// SQLite pairs a database with the -wal file beside it by name only, and would mix the old log into the new
 	// database (https://www.sqlite.org/howtocorrupt.html, "Unlinking or renaming a database file while in use").
-	if s.besideLostWAL() {
+	if left := s.leftBehind(); left != "" {
 		// It may as well be the old file come back: then its log is part of it, and removing that would lose commits.
-		return nil, fmt.Errorf("%w: %[2]s was taken away while it was in use, and its log %[2]s-wal was left behind: "+
-			"if the same file has been put back, restart every process that uses it; if it is another one, such as a backup, "+
-			"stop them first and remove %[2]s-wal and %[2]s-shm", store.ErrUnavailable, s.cfg.Path)
+		return nil, fmt.Errorf("%w: files of %[2]s were taken away or cut off while it was in use, and %[3]s was left behind: "+
+			"if it is the same database, restart every process that uses it; if it is another one, such as a backup, "+
+			"stop them first and remove %[2]s-wal and %[2]s-shm", store.ErrUnavailable, s.cfg.Path, left)
 	}
 	h, err := openFile(ctx, s.cfg)
 	if err != nil {
@@ -240,23 +267,18 @@ func (s *Store) reopen(ctx context.Context) (*handles, error) {
 	if s.closed {
 		return nil, errors.Join(fmt.Errorf("%w: it was closed", store.ErrUnavailable), h.close())
 	}
-	if s.lostWAL != nil {
-		_ = s.lostWAL.Close() // only read
-	}
-	s.open, s.lostWAL = h, nil
+	s.forget()
+	s.open = h
 	return h, nil
 }
 
-// besideLostWAL tells whether the log of the file we lost still lies where the next file's would be.
-func (s *Store) besideLostWAL() bool {
+func (s *Store) leftBehind() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lostWAL == nil {
-		return false
+	if s.lost == nil {
+		return ""
 	}
-	lost, err := s.lostWAL.Stat()
-	now, errNow := os.Stat(s.cfg.Path + "-wal")
-	return err == nil && errNow == nil && os.SameFile(lost, now)
+	return s.lost.leftBehind()
 }
 
 // Close closes every connection. Calls under way fail, calls after it return ErrUnavailable.
@@ -271,9 +293,7 @@ func (s *Store) Close() error {
 	if s.open != nil {
 		errs = append(errs, s.open.close())
 	}
-	if s.lostWAL != nil {
-		errs = append(errs, s.lostWAL.Close())
-	}
+	s.forget()
 	if s.keeper != nil {
 		errs = append(errs, s.keeper.Close())
 	}

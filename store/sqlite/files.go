@@ -1,0 +1,203 @@
+package sqlite
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// files are those of one open database, as they were when it was opened: the file itself, its log and the log's index.
+// SQLite opens them by name and then looks only at what it has open, and would acknowledge commits into files that
+// nobody will ever read again. The log and the index are kept open so that no other file can be given their numbers.
+type files struct {
+	path  string
+	main  os.FileInfo
+	wal   *os.File // nil when there was none
+	shm   *os.File // likewise
+	index int64    // how large the index was
+	cut   bool     // the file itself is no longer whole
+}
+
+// openFiles looks at the files of a database that is open: they exist from the first read on, for as long as it is.
+func openFiles(path string, main os.FileInfo) (_ *files, err error) {
+	f := &files{path: path, main: main}
+	if f.wal, err = openIfThere(path+"-wal", os.O_RDONLY); err != nil {
+		return f, err
+	}
+	if f.shm, err = openIfThere(path+"-shm", os.O_RDWR); err != nil || f.shm == nil {
+		return f, err
+	}
+	info, err := f.shm.Stat()
+	if err == nil {
+		f.index = info.Size()
+	}
+	return f, err
+}
+
+func openIfThere(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, flag, 0)
+	if errors.Is(err, fs.ErrPermission) && flag != os.O_RDONLY {
+		f, err = os.Open(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return f, err
+}
+
+func (f *files) close() error {
+	var errs []error
+	for _, file := range []*os.File{f.wal, f.shm} {
+		if file != nil {
+			errs = append(errs, file.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// smallestFile is less than any database with our schema has: a page for each table.
+const smallestFile = 4 << 10
+
+// damage says what somebody did to the files: an ErrUnavailable that names the file.
+type damage struct {
+	index bool // only to the index, which can be made again of the log
+	data  bool // bytes of the database or of its log are gone
+	cut   bool // of the database
+	cause error
+}
+
+func (d *damage) Error() string { return d.cause.Error() }
+func (d *damage) Unwrap() error { return d.cause }
+
+// intact returns a *damage when a name no longer leads to the file that is open, or a file has become shorter than what
+// was written into it.
+func (f *files) intact() error {
+	now, err := same(f.path, f.main)
+	if err != nil {
+		return &damage{data: true, cause: err}
+	}
+	if now.Size() < f.smallest(now.Size()) {
+		return &damage{data: true, cut: true, cause: truncated(f.path)}
+	}
+	if f.shm != nil {
+		index, err := stillThere(f.shm)
+		if err == nil && index.Size() < f.index {
+			err = truncated(f.shm.Name())
+		}
+		if err != nil {
+			return &damage{index: true, cause: err}
+		}
+	}
+	if f.wal == nil {
+		return nil
+	}
+	if _, err := stillThere(f.wal); err != nil {
+		return &damage{cause: err}
+	}
+	if !f.logged() {
+		return &damage{data: true, cause: truncated(f.wal.Name())}
+	}
+	return nil
+}
+
+// smallest is how large the file must be when it has this size: as many pages as its header counts. While a part of them
+// is still in the log it may be smaller than that, but not than it was when it was opened.
+func (f *files) smallest(size int64) int64 {
+	if size >= f.main.Size() {
+		return smallestFile
+	}
+	var header [32]byte // https://www.sqlite.org/fileformat.html#the_database_header
+	file, err := os.Open(f.path)
+	if err != nil {
+		return smallestFile
+	}
+	_, err = file.ReadAt(header[:], 0)
+	if errors.Join(err, file.Close()) != nil {
+		return smallestFile
+	}
+	page := int64(binary.BigEndian.Uint16(header[16:]))
+	if page == 1 {
+		page = 64 << 10
+	}
+	return max(smallestFile, min(f.main.Size(), page*int64(binary.BigEndian.Uint32(header[28:]))))
+}
+
+// logged tells whether the log is the one that its index describes, and holds all its frames
+// (https://www.sqlite.org/walformat.html). Both may change while we look, so a contradiction counts only as long as the
+// index stays as it is.
+func (f *files) logged() bool {
+	if f.shm == nil {
+		return true
+	}
+	const header = 48
+	for range 10 {
+		var index, again [2 * header]byte
+		if _, err := f.shm.ReadAt(index[:], 0); err != nil {
+			return true // SQLite makes it
+		}
+		frames, page := binary.NativeEndian.Uint32(index[16:]), int64(binary.NativeEndian.Uint16(index[14:]))
+		if page == 1 {
+			page = 64 << 10
+		}
+		if index[12] == 0 || frames == 0 {
+			return true // nothing is in the log
+		}
+		var salts [8]byte
+		_, err := f.wal.ReadAt(salts[:], 16)
+		info, errStat := f.wal.Stat()
+		if err == nil && errStat == nil && bytes.Equal(salts[:], index[32:40]) && info.Size() >= 32+int64(frames)*(page+24) {
+			return true
+		}
+		if _, err := f.shm.ReadAt(again[:], 0); err == nil && index == again && bytes.Equal(index[:header], index[header:]) {
+			return false
+		}
+	}
+	return true
+}
+
+// same tells whether the path still leads to a file.
+func same(path string, was os.FileInfo) (os.FileInfo, error) {
+	now, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: the database file is gone: %w", store.ErrUnavailable, err)
+	case !os.SameFile(now, was):
+		return nil, fmt.Errorf("%w: %s was replaced by another file", store.ErrUnavailable, path)
+	}
+	return now, nil
+}
+
+func stillThere(f *os.File) (os.FileInfo, error) {
+	was, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return same(f.Name(), was)
+}
+
+func truncated(path string) error {
+	return fmt.Errorf("%w: %s was truncated", store.ErrUnavailable, path)
+}
+
+// leftBehind names a file that still lies where the next database's would be: one of those that SQLite removes when the
+// last process closes them, or the database itself, of which a part is gone.
+func (f *files) leftBehind() string {
+	if f.cut {
+		if _, err := same(f.path, f.main); err == nil {
+			return f.path
+		}
+	}
+	for _, file := range []*os.File{f.wal, f.shm} {
+		if file != nil {
+			if _, err := stillThere(file); err == nil {
+				return file.Name()
+			}
+		}
+	}
+	return ""
+}
