@@ -80,7 +80,7 @@ func newMetrics(s *Server) *metrics {
 	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
-	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.stored, m.authFailures, &fleetCollector{s},
+	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.stored, m.authFailures, &fleetCollector{server: s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -120,7 +120,10 @@ func (m *metrics) polled(cluster string, at time.Time) {
 }
 
 // fleetCollector reports what is known about the fleet when it is asked.
-type fleetCollector struct{ server *Server }
+type fleetCollector struct {
+	server *Server
+	size   storeSize
+}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
@@ -136,12 +139,13 @@ var (
 	descFromDisk = desc("fleet_from_disk", "1 while the served fleet was read from disk and the store has not confirmed it since the start.")
 	descReloads  = desc("store_reloads_total", "Times another history was accepted in place of the one that was served.")
 	descStale    = desc("store_stale_commits_total", "Commits that another process's commit forestalled.")
+	descSize     = desc("store_size_bytes", "Bytes that the database takes on disk, with its log and its indexes.")
 	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster last polled this process.", "cluster")
 )
 
 // Describe implements prometheus.Collector.
 func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descLastPoll} {
+	for _, d := range []*prometheus.Desc{descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descLastPoll} {
 		ch <- d
 	}
 }
@@ -160,6 +164,9 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	if !status.LastContact.IsZero() {
 		gauge(descContact, float64(status.LastContact.UnixMilli())/1000)
 		gauge(descAge, max(0, s.cfg.Now().Sub(status.LastContact).Seconds()))
+	}
+	if size, known := f.size.read(s.cfg.StoreSize); known {
+		gauge(descSize, float64(size))
 	}
 	st := s.cfg.Replica.State()
 	if st == nil {

@@ -32,7 +32,9 @@ type Config struct {
 	Replica *store.Replica
 	// History reads the log; only mode crud needs it.
 	History History
-	Tokens  Tokens
+	// StoreSize tells how many bytes the store takes; nil when nobody can.
+	StoreSize func(context.Context) (int64, error)
+	Tokens    Tokens
 	// TLS is the server's, nil without. A client certificate is believed for as long as it says so.
 	TLS *TLS
 	// RequireClientCert makes a verified client certificate a condition for everything but the service endpoints: a

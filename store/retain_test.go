@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -17,37 +18,52 @@ import (
 
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	require.NoError(t, w.replica.Load(t.Context()))
-	w.update(t, createClusters("a"))
-	w.update(t, createNamespace("n"))
-	lazy := store.NewLazy(func(context.Context) (store.Store, error) { return w.faulty.Store, nil })
-	start := clock
-	var turns atomic.Int64 // in which something could have been removed, or would have been
-	run := func(keep, passed time.Duration, may bool) {
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		turns.Store(0)
-		go func() {
-			defer close(done)
+	const hour = time.Hour
+	for name, tc := range map[string]struct {
+		commits []time.Duration // when, after the first clock
+		now     time.Duration   // of the process that removes
+		keep    time.Duration
+		may     bool
+		turns   int64
+		oldest  fleet.Revision // afterwards
+	}{
+		"all is kept":                            {[]time.Duration{0, hour, 9 * hour, 9 * hour}, 9 * hour, 0, true, 0, 1},
+		"nothing is old enough":                  {[]time.Duration{0, hour, hour, hour}, hour, 2 * hour, true, 3, 1},
+		"it may be another fleet's":              {[]time.Duration{0, 8 * hour, 9 * hour, 9 * hour}, 9 * hour, 2 * hour, false, 3, 1},
+		"what is old":                            {[]time.Duration{0, 0, 8 * hour, 9 * hour, 9 * hour, 9 * hour}, 9 * hour, 2 * hour, true, 3, 3},
+		"a clock that is ahead while it removes": {[]time.Duration{0, hour, 2 * hour, 2 * hour}, 9000 * hour, 3 * hour, true, 3, 1},
+		"a commit by a clock that was ahead":     {[]time.Duration{0, hour, 2 * hour, 9000 * hour}, 3 * hour, 4 * hour, true, 3, 1},
+		"both, one process's":                    {[]time.Duration{0, hour, 2 * hour, 9000 * hour}, 9000 * hour, 4 * hour, true, 3, 1},
+		"half at once":                           {[]time.Duration{0, 0, 0, 0, 0, 9 * hour, 9 * hour, 9 * hour, 9 * hour, 9 * hour, 9 * hour}, 9 * hour, hour, true, 1, 6},
+		"nothing was written":                    {nil, 9000 * hour, hour, true, 3, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			head := fleet.Head{}
+			for _, after := range tc.commits {
+				c := fleet.Commit{Revision: head.Revision + 1, ID: uuid.New(), At: clock.Add(after)}
+				require.NoError(t, w.faulty.Commit(t.Context(), head, c))
+				head = c.Head()
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var turns atomic.Int64
 			store.Retention{
-				Store: lazy, Keep: keep, Every: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-				Now: func() time.Time { return start.Add(passed) },
-				May: func() bool { turns.Add(1); return may },
+				Store: store.NewLazy(func(context.Context) (store.Store, error) { return w.faulty.Store, nil }),
+				Keep:  tc.keep, Every: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+				Now: func() time.Time { return clock.Add(tc.now) },
+				May: func() bool {
+					if turns.Add(1) > tc.turns {
+						cancel()
+						return false
+					}
+					return tc.may
+				},
 			}.Run(ctx)
-		}()
-		eventually(t, func() bool { return keep == 0 || turns.Load() > 2 })
-		cancel()
-		<-done
+			require.Equal(t, tc.oldest, oldest(t, w))
+		})
 	}
-	run(0, time.Hour, true)
-	run(2*time.Hour, time.Hour, true)
-	require.EqualValues(t, 1, oldest(t, w), "nothing is old enough, or all is kept")
-	run(time.Hour, 2*time.Hour, false)
-	require.EqualValues(t, 1, oldest(t, w), "it may be another fleet's")
-	run(time.Hour, 2*time.Hour, true)
-	require.EqualValues(t, 2, oldest(t, w))
-	require.True(t, has(w.replica.State(), fleet.KindNamespace, "n"))
 }
 
 // An operator's acceptance of another history is a commit that changes nothing. It is copied with the rest, and kept as
@@ -106,5 +122,8 @@ func oldest(t *testing.T, w *world) fleet.Revision {
 	t.Helper()
 	log, err := w.faulty.History(t.Context(), store.HistoryQuery{Limit: 1000})
 	require.NoError(t, err)
+	if len(log) == 0 {
+		return 0
+	}
 	return log[len(log)-1].Revision
 }

@@ -31,9 +31,14 @@ func TestOldHistoryIsRemoved(t *testing.T) {
 
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+path, "HISTORY_RETENTION=4h")
 	p.eventually("/revisions/1", 200)
+	for _, id := range []string{"c", "d", "e", "f"} { // by these the log tells what time it is
+		require.Equal(t, 201, p.send("POST", "/namespaces", `{"id":"`+id+`"}`).status)
+	}
 	p.kill()
 	p = start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+path, "HISTORY_RETENTION=2h")
 	p.eventually("/revisions/1", 404)
-	require.Equal(t, 200, p.send("GET", "/revisions/2", "").status)
+	p.eventually("/revisions/2", 404)
+	require.Equal(t, 200, p.send("GET", "/revisions/3", "").status)
 	require.Equal(t, 200, p.send("GET", "/namespaces/a", "").status)
+	require.Regexp(t, `flux_resourceset_store_size_bytes \d{5,}|flux_resourceset_store_size_bytes \d\.\d+e\+0[5-9]`, p.get("/metrics"))
 }

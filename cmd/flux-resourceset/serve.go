@@ -58,7 +58,7 @@ func serve(c *cli.Context) error {
 		return errors.Join(err, st.Close())
 	}
 	srv, err := server.New(server.Config{
-		Mode: cfg.mode, Replica: replica, History: st, Tokens: cfg.tokens,
+		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
 	})
 	if err != nil {

@@ -282,3 +282,20 @@ func testNoChanges(t *testing.T, b *bench) {
 	require.Equal(t, []fleet.Commit{third, second, first}, b.history(store.HistoryQuery{Limit: 10}))
 	require.Equal(t, third.Head(), b.load().Head)
 }
+
+// The size is the database's: it grows with what is written.
+func testSize(t *testing.T, b *bench) {
+	s, ok := b.Store.(store.Sizer)
+	require.True(t, ok)
+	before, err := s.Size(b.ctx())
+	require.NoError(t, err)
+	require.Positive(t, before)
+	var noise strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&noise, "%x", i*i*i)
+	}
+	b.commit(create(fleet.KindNamespace, "a", body(`{"x":%q}`, noise.String())))
+	after, err := s.Size(b.ctx())
+	require.NoError(t, err)
+	require.Greater(t, after-before, int64(noise.Len()/4))
+}

@@ -1,0 +1,19 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+var _ store.Sizer = (*Store)(nil)
+
+// Size implements [store.Sizer]: our tables with their indexes, and not what else the database holds.
+func (s *Store) Size(ctx context.Context) (int64, error) {
+	var size int64
+	err := s.connected(ctx, func(ctx context.Context, c *session) error {
+		return c.conn.QueryRow(ctx, `SELECT sum(pg_total_relation_size(name::regclass))::bigint
+			FROM unnest(ARRAY['head', 'documents', 'commits', 'changes']) AS name`).Scan(&size)
+	})
+	return size, s.translate(ctx, "measuring the database", err)
+}
