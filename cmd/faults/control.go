@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/attack"
 	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/controls"
 	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/drill"
 	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/rig"
@@ -84,6 +85,9 @@ func (h *harness) foundOut(ctx context.Context, c controls.Control) (bool, error
 }
 
 func (h *harness) showList() {
+	for _, a := range attack.All() {
+		fmt.Fprintf(h.stdout, "attack %s: %s\n", a.Name, a.What)
+	}
 	for _, store := range []string{rig.StoreSQLite, rig.StorePostgres} {
 		fmt.Fprintf(h.stdout, "faults on %s: %s\n", store, strings.Join(drill.Faults(store), ", "))
 		fmt.Fprintf(h.stdout, "damages on %s: %s\n", store, strings.Join(drill.Damages(store), ", "))

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/attack"
 	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/check"
 	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/drill"
 	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/history"
@@ -46,6 +47,7 @@ type options struct {
 	control  string
 	source   string
 	binary   string
+	cli      string
 	out      string
 	recheck  string
 	list     bool
@@ -58,14 +60,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.stores, "store", "sqlite,postgres", "`STORES` to run on, separated by commas")
 	flags.DurationVar(&o.duration, "duration", 2*time.Minute, "how `LONG` faults are injected under load, on each store")
 	flags.Uint64Var(&o.seed, "seed", 0, "`NUMBER` that decides what is left to chance; 0: a new one")
-	flags.StringVar(&o.only, "only", "", "inject only these `FAULTS`, separated by commas")
-	flags.StringVar(&o.phases, "phases", "load,damage,controls", "what to run: load, damage, controls, separated by commas")
+	flags.StringVar(&o.only, "only", "", "inject only these faults, damages and attacks, `NAMES` separated by commas")
+	flags.StringVar(&o.phases, "phases", "attacks,load,damage,controls", "what to run: attacks, load, damage, controls, separated by commas")
 	flags.StringVar(&o.control, "control", "", "run only the negative control of this `NAME`, and fail as it makes the promises fail")
 	flags.StringVar(&o.source, "source", ".", "`DIRECTORY` with the server's source")
 	flags.StringVar(&o.binary, "binary", "", "`PROGRAM` to run in place of one built of the source")
+	flags.StringVar(&o.cli, "cli", "", "the command line client's `PROGRAM`, for attacks; default: one built of the source")
 	flags.StringVar(&o.out, "out", "", "`DIRECTORY` for logs, histories and reports; default: a new temporary one")
 	flags.StringVar(&o.recheck, "recheck", "", "judge a saved history `FILE` again, and run nothing")
-	flags.BoolVar(&o.list, "list", false, "list faults, damages and negative controls")
+	flags.BoolVar(&o.list, "list", false, "list attacks, faults, damages and negative controls")
 	if err := flags.Parse(args); err != nil {
 		return exitError
 	}
@@ -131,7 +134,7 @@ func (h *harness) run(ctx context.Context) (broken bool, err error) {
 			return false, err
 		}
 	}
-	for _, phase := range []func(context.Context) (bool, error){h.loads, h.damages, h.controls} {
+	for _, phase := range []func(context.Context) (bool, error){h.attacks, h.loads, h.damages, h.controls} {
 		wrong, err := phase(ctx)
 		if err != nil {
 			return false, err
@@ -148,7 +151,7 @@ func (h *harness) run(ctx context.Context) (broken bool, err error) {
 
 // validate refuses names that nothing has: a run in which nothing is injected would keep every promise.
 func (h *harness) validate() error {
-	var known []string
+	known := attack.Names()
 	for _, store := range h.storeList() {
 		if store != rig.StoreSQLite && store != rig.StorePostgres {
 			return fmt.Errorf("there is no store %q; it is sqlite or postgres", store)
@@ -157,12 +160,12 @@ func (h *harness) validate() error {
 	}
 	for name := range strings.SplitSeq(h.only, ",") {
 		if name != "" && !slices.Contains(known, name) {
-			return fmt.Errorf("there is no fault or damage %q on %s; -list shows them", name, h.stores)
+			return fmt.Errorf("there is no attack, fault or damage %q on %s; -list shows them", name, h.stores)
 		}
 	}
 	for phase := range strings.SplitSeq(h.phases, ",") {
-		if !slices.Contains([]string{"load", "damage", "controls"}, phase) {
-			return fmt.Errorf("there is no phase %q; it is load, damage or controls", phase)
+		if !slices.Contains([]string{"attacks", "load", "damage", "controls"}, phase) {
+			return fmt.Errorf("there is no phase %q; it is attacks, load, damage or controls", phase)
 		}
 	}
 	return nil

@@ -76,20 +76,32 @@ func Launch(in string, settings ...string) (*Server, error) {
 // Standby starts a server that follows this one, and ends it with the test.
 func (s *Server) Standby(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	standby, err := prepare("", settings)
+	standby, err := s.LaunchStandby(settings...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(standby.End)
+	return standby
+}
+
+// LaunchStandby is Standby for programs: whoever calls it calls End. A setting primary_conninfo has it follow by another
+// way than this server's socket.
+func (s *Server) LaunchStandby(settings ...string) (*Server, error) {
+	standby, err := prepare("", settings)
+	if err != nil {
+		return nil, err
+	}
 	copying := standby.command("pg_basebackup", "--host="+s.dir, "--username=postgres", "--pgdata="+standby.data(),
 		"--write-recovery-conf", "--checkpoint=fast", "--no-sync")
 	if out, err := copying.CombinedOutput(); err != nil {
-		t.Fatalf("pg_basebackup: %v: %s", err, out)
+		standby.End()
+		return nil, fmt.Errorf("pg_basebackup: %w: %s", err, out)
 	}
 	if err := standby.tryStart(); err != nil {
-		t.Fatal(err)
+		standby.End()
+		return nil, err
 	}
-	return standby
+	return standby, nil
 }
 
 // URL names a database of the server.

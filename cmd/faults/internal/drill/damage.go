@@ -96,9 +96,9 @@ func (d *Drill) damaged(ctx context.Context) error {
 	stopPolling := d.startPollers(ctx)
 	defer stopPolling()
 	stopWriting := d.startWriters(ctx, "before")
-	_ = rest(ctx, d.cfg.Duration/2)
+	_ = rig.Rest(ctx, d.cfg.Duration/2)
 	err := d.backUp(ctx)
-	_ = rest(ctx, d.cfg.Duration/2)
+	_ = rig.Rest(ctx, d.cfg.Duration/2)
 	stopWriting()
 	if err != nil {
 		return fmt.Errorf("making a backup: %w", err)
@@ -126,7 +126,7 @@ func (d *Drill) damaged(ctx context.Context) error {
 		stopWriting = d.startWriters(ctx, "after")
 		defer func() { stopWriting() }()
 	}
-	_ = rest(ctx, aftermath/2)
+	_ = rig.Rest(ctx, aftermath/2)
 	after, cancel := context.WithTimeout(ctx, aftermath/2)
 	defer cancel()
 	if what.restarts {
@@ -168,7 +168,7 @@ func (d *Drill) inflict(ctx context.Context, what *damage) error {
 			if err := db.Exec(ctx, db.Database(), s); err != nil {
 				return err
 			}
-			_ = rest(ctx, 150*time.Millisecond) // everybody sees it by halves
+			_ = rig.Rest(ctx, 150*time.Millisecond) // everybody sees it by halves
 		}
 		return nil
 	case *rig.SQLite:
@@ -183,7 +183,7 @@ func (d *Drill) inflict(ctx context.Context, what *damage) error {
 				if _, err := conn.ExecContext(ctx, s); err != nil {
 					return fmt.Errorf("%s: %w", s, err)
 				}
-				_ = rest(ctx, 150*time.Millisecond) // everybody sees it by halves
+				_ = rig.Rest(ctx, 150*time.Millisecond) // everybody sees it by halves
 			}
 			return nil
 		})

@@ -213,7 +213,7 @@ func (d *Drill) underLoad(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_ = rest(ctx, min(time.Second, d.cfg.Duration/10)) // a moment of peace under load
+	_ = rig.Rest(ctx, min(time.Second, d.cfg.Duration/10)) // a moment of peace under load
 	stopWriting()
 	newest, err := d.settled(ctx)
 	if err != nil {
@@ -245,7 +245,7 @@ func (d *Drill) settled(ctx context.Context) (int64, error) {
 		case ctx.Err() != nil:
 			return 0, fmt.Errorf("the store did not heal: %w", err)
 		}
-		_ = rest(ctx, time.Second)
+		_ = rig.Rest(ctx, time.Second)
 	}
 }
 
@@ -266,7 +266,7 @@ func (d *Drill) heal(ctx context.Context, newest int64) error {
 	var mu sync.Mutex
 	var slow []string
 	for _, process := range d.processes {
-		c := newClient()
+		c := rig.NewClient()
 		wg.Go(func() {
 			for e := range d.endpoints {
 				for {
@@ -276,7 +276,7 @@ func (d *Drill) heal(ctx context.Context, newest int64) error {
 							break
 						}
 					}
-					if !rest(ctx, 50*time.Millisecond) {
+					if !rig.Rest(ctx, 50*time.Millisecond) {
 						mu.Lock()
 						defer mu.Unlock()
 						slow = append(slow, process.Name)

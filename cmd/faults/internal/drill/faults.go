@@ -37,7 +37,7 @@ type injector struct {
 
 // hold waits for as long as this fault lasts.
 func (in *injector) hold() {
-	_ = rest(in.ctx, in.cfg.Hold/10+time.Duration(in.rng.Int64N(int64(in.cfg.Hold*9/10))))
+	_ = rig.Rest(in.ctx, in.cfg.Hold/10+time.Duration(in.rng.Int64N(int64(in.cfg.Hold*9/10))))
 }
 
 // mending is how long it may take to make a fault good, a database that recovers included.
@@ -124,7 +124,7 @@ func (in *injector) inject(faults []fault) {
 	for len(faults) > 0 {
 		in.rng.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
 		for _, f := range faults {
-			if !rest(in.ctx, time.Duration(in.rng.Int64N(int64(2*in.cfg.Rest)+1))) {
+			if !rig.Rest(in.ctx, time.Duration(in.rng.Int64N(int64(2*in.cfg.Rest)+1))) {
 				return
 			}
 			from := in.rec.Now()
@@ -292,7 +292,7 @@ func (in *injector) cutCommitAndRefuse() (done, error) {
 	name := cruds[in.rng.IntN(len(cruds))].Name
 	p := in.postgres().Proxies[name]
 	p.Set(rig.Trouble{Commit: rig.CommitUnanswered})
-	_ = rest(in.ctx, in.cfg.WritePace)
+	_ = rig.Rest(in.ctx, in.cfg.WritePace)
 	p.Set(rig.Trouble{Commit: rig.CommitUnanswered, Refuse: true})
 	in.hold()
 	p.Set(rig.Trouble{})

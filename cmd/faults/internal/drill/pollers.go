@@ -17,17 +17,17 @@ import (
 type poller struct {
 	drill   *Drill
 	process *rig.Process
-	client  *client
+	client  *rig.Client
 	rng     *rand.Rand
 	pace    time.Duration
 	known   map[int]string // endpoint -> the newest ETag
 }
 
 func (p *poller) run(ctx context.Context) {
-	for rest(ctx, time.Duration(p.rng.Int64N(int64(2*p.pace)+1))) {
+	for rig.Rest(ctx, time.Duration(p.rng.Int64N(int64(2*p.pace)+1))) {
 		r := p.process.Running()
 		if r == nil {
-			if !rest(ctx, 5*time.Millisecond) {
+			if !rig.Rest(ctx, 5*time.Millisecond) {
 				return
 			}
 			continue
@@ -43,7 +43,7 @@ func (p *poller) run(ctx context.Context) {
 			p.known[e] = got.ETag
 		}
 		if got.Status == 0 {
-			_ = rest(ctx, 20*time.Millisecond)
+			_ = rig.Rest(ctx, 20*time.Millisecond)
 		}
 	}
 }
@@ -58,7 +58,7 @@ type pollOf struct {
 }
 
 // poll makes one poll and records it.
-func (d *Drill) poll(ctx context.Context, c *client, o pollOf) history.Poll {
+func (d *Drill) poll(ctx context.Context, c *rig.Client, o pollOf) history.Poll {
 	e := d.endpoints[o.endpoint]
 	var headers []string
 	if o.known != "" {
@@ -71,14 +71,14 @@ func (d *Drill) poll(ctx context.Context, c *client, o pollOf) history.Poll {
 		Process: o.process, Incarnation: o.running.Incarnation, Endpoint: o.endpoint, Known: o.known,
 		From: d.rec.Now(), Last: o.newest > 0,
 	}
-	a := c.send(ctx, o.running.Base, http.MethodGet, "/api/v2/flux/clusters/"+e.DNS+"/"+e.Resource.String(), nil, headers...)
-	p.To, p.Status, p.Revision, p.ETag = d.rec.Now(), a.status, a.revision, a.etag
-	if a.status == http.StatusOK {
-		sum := sha256.Sum256(a.body)
+	a := c.Send(ctx, o.running.Base, http.MethodGet, "/api/v2/flux/clusters/"+e.DNS+"/"+e.Resource.String(), nil, headers...)
+	p.To, p.Status, p.Revision, p.ETag = d.rec.Now(), a.Status, a.Revision, a.ETag
+	if a.Status == http.StatusOK {
+		sum := sha256.Sum256(a.Body)
 		p.Sum = hex.EncodeToString(sum[:12])
-		p.Inputs, p.Mixed = look(e.Resource, a.body)
+		p.Inputs, p.Mixed = look(e.Resource, a.Body)
 		if p.Inputs < 1 || p.Mixed != "" || `"`+p.Sum+`"` != p.ETag {
-			p.Body = string(a.body)
+			p.Body = string(a.Body)
 		}
 	}
 	d.rec.Poll(p)

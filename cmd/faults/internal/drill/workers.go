@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/rig"
 )
 
 // startWriters lets writers work until what it returns is called, which waits for them. Their names begin with prefix.
@@ -12,7 +14,7 @@ func (d *Drill) startWriters(ctx context.Context, prefix string) (stop func()) {
 		for n := range writersPerRun {
 			w := &writer{
 				drill: d, name: fmt.Sprintf("%s%d", prefix, n), home: clusterID(1 + n%(clusters-1)),
-				client: newClient(), rng: d.rng(uint64(100 + n)), pace: d.cfg.WritePace,
+				client: rig.NewClient(), rng: d.rng(uint64(100 + n)), pace: d.cfg.WritePace,
 			}
 			wg.Go(func() { w.run(ctx) })
 		}
@@ -25,7 +27,7 @@ func (d *Drill) startPollers(ctx context.Context) (stop func()) {
 		for i, process := range d.processes {
 			for n := range pollersPerProcess {
 				p := &poller{
-					drill: d, process: process, client: newClient(), rng: d.rng(uint64(1000 + 10*i + n)),
+					drill: d, process: process, client: rig.NewClient(), rng: d.rng(uint64(1000 + 10*i + n)),
 					pace: d.cfg.PollPace, known: map[int]string{},
 				}
 				wg.Go(func() { p.run(ctx) })

@@ -20,7 +20,7 @@ type writer struct {
 	drill  *Drill
 	name   string
 	home   string // the cluster that this writer's own namespace comes to
-	client *client
+	client *rig.Client
 	rng    *rand.Rand
 	pace   time.Duration
 	count  int
@@ -36,7 +36,7 @@ type change struct {
 }
 
 func (w *writer) run(ctx context.Context) {
-	for rest(ctx, time.Duration(w.rng.Int64N(int64(2*w.pace)+1))) {
+	for rig.Rest(ctx, time.Duration(w.rng.Int64N(int64(2*w.pace)+1))) {
 		cruds := w.drill.cruds()
 		p := cruds[w.rng.IntN(len(cruds))]
 		r := p.Running()
@@ -89,11 +89,11 @@ func (w *writer) set(id string) *change {
 // increment adds one to a number that all writers share, on the condition that nobody else has changed its document.
 func (w *writer) increment(ctx context.Context, r *rig.Running) *change {
 	const cluster = "c0"
-	a := w.client.send(context.WithoutCancel(ctx), r.Base, http.MethodGet, "/clusters/"+cluster, nil)
+	a := w.client.Send(context.WithoutCancel(ctx), r.Base, http.MethodGet, "/clusters/"+cluster, nil)
 	var doc struct {
 		Patches map[string]map[string]string
 	}
-	if a.status != http.StatusOK || json.Unmarshal(a.body, &doc) != nil {
+	if a.Status != http.StatusOK || json.Unmarshal(a.Body, &doc) != nil {
 		return nil
 	}
 	n, err := strconv.Atoi(doc.Patches["app"]["count"])
@@ -104,7 +104,7 @@ func (w *writer) increment(ctx context.Context, r *rig.Running) *change {
 	next := strconv.Itoa(n + 1)
 	return &change{
 		op: "increment", method: http.MethodPatch, path: "/clusters/" + cluster,
-		body: object{"patches": object{"app": object{"count": next}}}, headers: []string{"If-Match", a.etag},
+		body: object{"patches": object{"app": object{"count": next}}}, headers: []string{"If-Match", a.ETag},
 		wants: []history.Want{{Kind: fleet.KindCluster, ID: cluster, Has: `"count":"` + next + `"`}},
 	}
 }
@@ -146,21 +146,21 @@ func (w *writer) send(ctx context.Context, p *rig.Process, r *rig.Running, id st
 		}
 	}
 	rec := history.Write{Process: p.Name, Incarnation: r.Incarnation, ID: id, Op: c.op, Wants: c.wants, From: w.drill.rec.Now()}
-	a := w.client.send(context.WithoutCancel(ctx), r.Base, c.method, c.path, body, append(c.headers, "X-Request-Id", id)...)
-	rec.To, rec.Status, rec.Unsent, rec.Revision = w.drill.rec.Now(), a.status, a.unsent, a.revision
-	if a.status >= http.StatusBadRequest {
+	a := w.client.Send(context.WithoutCancel(ctx), r.Base, c.method, c.path, body, append(c.headers, "X-Request-Id", id)...)
+	rec.To, rec.Status, rec.Unsent, rec.Revision = w.drill.rec.Now(), a.Status, a.Unsent, a.Revision
+	if a.Status >= http.StatusBadRequest {
 		var problem struct{ Error, Detail string }
-		_ = json.Unmarshal(a.body, &problem) // the status counts
+		_ = json.Unmarshal(a.Body, &problem) // the status counts
 		rec.Code = problem.Error
 		if rec.Code == "outcome_unknown" {
 			rec.Commit = commitID.FindString(problem.Detail)
 		}
-		if a.status == http.StatusBadRequest {
-			w.drill.rec.Notef(true, "write %s was answered with %d: %s", id, a.status, a.body)
+		if a.Status == http.StatusBadRequest {
+			w.drill.rec.Notef(true, "write %s was answered with %d: %s", id, a.Status, a.Body)
 		}
 	}
 	w.drill.rec.Write(rec)
-	if a.status == 0 || a.status >= http.StatusInternalServerError {
-		_ = rest(ctx, 50*time.Millisecond)
+	if a.Status == 0 || a.Status >= http.StatusInternalServerError {
+		_ = rig.Rest(ctx, 50*time.Millisecond)
 	}
 }

@@ -20,7 +20,19 @@ type Replace struct {
 
 // Build builds the server of the source tree into dir and returns the program.
 func Build(ctx context.Context, source, dir string, replace ...Replace) (string, error) {
-	out := filepath.Join(dir, "flux-resourceset")
+	return build(ctx, source, dir, "flux-resourceset", replace...)
+}
+
+// BuildCLI does the same for the command line client.
+func BuildCLI(ctx context.Context, source, dir string) (string, error) {
+	return build(ctx, source, dir, "flux-resourceset-cli")
+}
+
+func build(ctx context.Context, source, dir, program string, replace ...Replace) (string, error) {
+	out, err := filepath.Abs(filepath.Join(dir, program))
+	if err != nil {
+		return "", err
+	}
 	args := []string{"build", "-o", out}
 	if len(replace) > 0 {
 		overlay, err := writeOverlay(source, dir, replace)
@@ -29,11 +41,11 @@ func Build(ctx context.Context, source, dir string, replace ...Replace) (string,
 		}
 		args = append(args, "-overlay", overlay)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/flux-resourceset")...) //nolint:gosec // our own arguments
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/"+program)...) //nolint:gosec // our own arguments
 	cmd.Dir = source
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 	if said, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the server: %w: %s", err, said)
+		return "", fmt.Errorf("building %s: %w: %s", program, err, said)
 	}
 	return out, nil
 }

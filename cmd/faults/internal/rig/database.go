@@ -75,7 +75,12 @@ func NewPostgres(ctx context.Context, volume *Volume, processes []string) (_ *Po
 
 // Exec runs statements, each in a transaction of its own.
 func (p *Postgres) Exec(ctx context.Context, db string, statements ...string) error {
-	conn, err := p.Connect(ctx, db)
+	return Exec(ctx, p.Server.URL(db), statements...)
+}
+
+// Exec is the same for any database.
+func Exec(ctx context.Context, url string, statements ...string) error {
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -86,6 +91,16 @@ func (p *Postgres) Exec(ctx context.Context, db string, statements ...string) er
 		}
 	}
 	return nil
+}
+
+// Query reads one row.
+func Query(ctx context.Context, url, statement string, into ...any) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return conn.QueryRow(ctx, statement).Scan(into...)
 }
 
 // Connect opens a connection for the harness.

@@ -20,8 +20,8 @@ import (
 
 // Tokens of the servers.
 const (
-	ReadToken  = "faults-read"
-	WriteToken = "faults-write"
+	ReadToken  = "faults-read-0123456789abcdef"
+	WriteToken = "faults-write-0123456789abcdef"
 )
 
 // Modes of a server.
@@ -40,6 +40,8 @@ type Config struct {
 	Logs     string // directory
 	// Settings are further environment variables.
 	Settings []string
+	// TLS: the Settings make it listen for HTTPS.
+	TLS bool
 }
 
 // Process is a server that is started again whenever it ends, as whatever runs it in production does.
@@ -70,7 +72,8 @@ func NewProcess(cfg Config, rec *history.Recorder) *Process { return &Process{Co
 // Running is the present life, nil while there is none that listens.
 func (p *Process) Running() *Running { return p.current.Load() }
 
-const startPatience = time.Minute
+// startPatience is enough to fill a store with a large fleet.
+const startPatience = 3 * time.Minute
 
 // Start starts the server and returns when it listens. It tries again until ctx ends when the server ends by itself, as
 // one may whose disk is full.
@@ -104,7 +107,7 @@ func (p *Process) tryStart(ctx context.Context) error {
 	r.cmd = exec.Command(p.Binary) //nolint:gosec,noctx // whoever starts it ends it, by a signal of its choice
 	r.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + p.Logs, "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json", "API_MODE=" + p.Mode,
-		"AUTH_TOKEN=" + ReadToken, "CRUD_AUTH_TOKEN=" + WriteToken, "DATABASE_URL=" + p.Database,
+		"AUTH_TOKEN=" + ReadToken, "CRUD_AUTH_TOKEN=" + WriteToken, "DATABASE_URL=" + p.Database, "SEED_ACCEPT=true",
 		"MAX_REMOVALS=1000000", // it takes things off clusters all the time, and means it
 	}, p.Settings...)
 	if p.Seed != "" {
@@ -127,6 +130,9 @@ func (p *Process) tryStart(ctx context.Context) error {
 	select {
 	case addr := <-listening:
 		r.Base = "http://" + addr
+		if p.TLS {
+			r.Base = "https://" + addr
+		}
 		p.current.Store(r)
 		go p.keepUp(ctx, r)
 		return nil
@@ -182,8 +188,19 @@ func (p *Process) follow(r *Running, stderr io.Reader, listening chan<- string) 
 	close(r.ended)
 }
 
+// PID is the server's process id.
+func (r *Running) PID() int { return r.cmd.Process.Pid }
+
 // Kill ends the server by SIGKILL and leaves it dead until Start. It tells whether there was one to kill.
 func (p *Process) Kill() bool { return p.end(syscall.SIGKILL) }
+
+// Retire ends the server by SIGKILL, for good.
+func (p *Process) Retire() {
+	p.life.Lock()
+	p.ending = true
+	p.life.Unlock()
+	p.end(syscall.SIGKILL)
+}
 
 // End stops the server in order, for good.
 func (p *Process) End() {

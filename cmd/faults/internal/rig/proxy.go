@@ -2,6 +2,7 @@ package rig
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"io"
@@ -24,6 +25,13 @@ type Trouble struct {
 	CutAfter func() int
 	// Commit is what becomes of a COMMIT.
 	Commit CommitTrouble
+	// Lateness is how long a COMMIT that comes late is under way, and how long a server waits for one that is lost;
+	// 0: 700 ms.
+	Lateness time.Duration
+	// Committing is called when a COMMIT gets into trouble, before anything becomes of it. Nil: nobody is.
+	Committing func()
+	// Rate is how many bytes of answers a second all connections together carry; 0: as many as there are.
+	Rate int
 }
 
 // CommitTrouble is what becomes of a COMMIT and its connection.
@@ -48,6 +56,7 @@ type Proxy struct {
 	trouble Trouble
 	over    chan struct{} // closed when the trouble is over
 	pairs   map[*pair]struct{}
+	free    time.Time // when the line has carried what was sent, at the rate it has
 }
 
 type pair struct{ client, server net.Conn }
@@ -86,6 +95,32 @@ func (p *Proxy) Set(t Trouble) {
 	p.trouble, p.over = t, make(chan struct{})
 }
 
+// Redirect has connections that are opened from here on go to another server.
+func (p *Proxy) Redirect(network, address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.network, p.address = network, address
+}
+
+func (p *Proxy) target() (network, address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.network, p.address
+}
+
+// carry takes the time that a line of this rate needs for n bytes after all it was given before.
+func (p *Proxy) carry(n, rate int) {
+	p.mu.Lock()
+	now := time.Now()
+	if p.free.Before(now) {
+		p.free = now
+	}
+	p.free = p.free.Add(time.Duration(n) * time.Second / time.Duration(rate))
+	wait := time.Until(p.free)
+	p.mu.Unlock()
+	time.Sleep(wait)
+}
+
 // Cut cuts every connection.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -111,7 +146,8 @@ func (p *Proxy) serve(ctx context.Context) {
 			_ = client.Close()
 			continue
 		}
-		server, err := new(net.Dialer).DialContext(ctx, p.network, p.address)
+		network, address := p.target()
+		server, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err != nil {
 			_ = client.Close()
 			continue
@@ -169,6 +205,9 @@ func (p *Proxy) answers(c *pair) {
 		if left >= 0 {
 			left -= n
 		}
+		if t.Rate > 0 {
+			p.carry(n, t.Rate)
+		}
 		if _, writeErr := c.client.Write(buf[:n]); err != nil || writeErr != nil {
 			return
 		}
@@ -187,7 +226,11 @@ func (p *Proxy) questions(c *pair) {
 			return
 		}
 		if t.Commit != "" && !first && isCommit(message) {
-			troubleCommit(c, t.Commit, message)
+			p.forget(c)
+			if t.Committing != nil {
+				t.Committing()
+			}
+			troubleCommit(c, t, message)
 			return
 		}
 		if _, err := c.server.Write(message); err != nil {
@@ -200,12 +243,17 @@ func isCommit(message []byte) bool {
 	return message[0] == 'Q' && strings.EqualFold(strings.TrimRight(string(message[5:]), "\x00"), "commit")
 }
 
-// lateness is how long a late COMMIT is under way, and how long a server waits for one that is lost.
-const lateness = 700 * time.Millisecond
+// forget has Cut spare a connection: what is under way on it arrives, or not, by itself.
+func (p *Proxy) forget(c *pair) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pairs, c)
+}
 
-func troubleCommit(c *pair, how CommitTrouble, message []byte) {
+func troubleCommit(c *pair, t Trouble, message []byte) {
+	lateness := cmp.Or(t.Lateness, 700*time.Millisecond)
 	_ = c.client.Close()
-	switch how {
+	switch t.Commit {
 	case CommitUnanswered:
 		_, _ = c.server.Write(message)
 	case CommitLate:

@@ -1,4 +1,4 @@
-package drill
+package rig
 
 import (
 	"bytes"
@@ -10,41 +10,43 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/rig"
 )
 
 // patience is how long a client waits for an answer. A stopped process does not answer at all.
 const patience = 8 * time.Second
 
-// client sends requests to processes.
-type client struct{ http *http.Client }
+// Client sends requests to processes.
+type Client struct{ http *http.Client }
 
-func newClient() *client {
+// NewClient returns one with connections of its own.
+func NewClient() *Client {
 	dialer := &net.Dialer{Timeout: 2 * time.Second}
-	return &client{&http.Client{
+	return &Client{&http.Client{
 		Timeout:   patience,
 		Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 4, IdleConnTimeout: 5 * time.Second},
 	}}
 }
 
-// answer of status 0: there was none, or it was cut off. unsent: nobody took the request.
-type answer struct {
-	status   int
-	unsent   bool
-	revision int64 // -1: not stated
-	etag     string
-	body     []byte
+// Answer of Status 0: there was none, or it was cut off. Unsent: nobody took the request.
+type Answer struct {
+	Status   int
+	Unsent   bool
+	Revision int64 // -1: not stated
+	ETag     string
+	Body     []byte
 }
 
-// send makes a request; headers are names and values in turn.
-func (c *client) send(ctx context.Context, base, method, path string, body []byte, headers ...string) answer {
-	none := answer{revision: -1}
+// OK tells whether the request was done.
+func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
+
+// Send makes a request; headers are names and values in turn. It carries the write token, unless they say otherwise.
+func (c *Client) Send(ctx context.Context, base, method, path string, body []byte, headers ...string) Answer {
+	none := Answer{Revision: -1}
 	req, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(body))
 	if err != nil {
 		panic(err) // the harness makes its own addresses
 	}
-	req.Header.Set("Authorization", "Bearer "+rig.WriteToken)
+	req.Header.Set("Authorization", "Bearer "+WriteToken)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -53,7 +55,7 @@ func (c *client) send(ctx context.Context, base, method, path string, body []byt
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		none.unsent = errors.Is(err, syscall.ECONNREFUSED)
+		none.Unsent = errors.Is(err, syscall.ECONNREFUSED)
 		return none
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -61,15 +63,15 @@ func (c *client) send(ctx context.Context, base, method, path string, body []byt
 	if err != nil {
 		return none
 	}
-	a := answer{status: resp.StatusCode, revision: -1, etag: resp.Header.Get("ETag"), body: got}
+	a := Answer{Status: resp.StatusCode, Revision: -1, ETag: resp.Header.Get("ETag"), Body: got}
 	if rev, err := strconv.ParseInt(resp.Header.Get("X-Fleet-Revision"), 10, 64); err == nil {
-		a.revision = rev
+		a.Revision = rev
 	}
 	return a
 }
 
-// rest waits, and tells whether there is a next time.
-func rest(ctx context.Context, d time.Duration) bool {
+// Rest waits, and tells whether there is a next time.
+func Rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -1,0 +1,49 @@
+package attack
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAttacksHaveNames(t *testing.T) {
+	t.Parallel()
+	names := Names()
+	slices.Sort(names)
+	require.Len(t, slices.Compact(names), len(All()), "names are unique")
+	for _, a := range All() {
+		require.NotEmpty(t, a.What, a.Name)
+		require.NotContains(t, a.Name, ",")
+	}
+}
+
+// An attack that tried nothing has not been withstood.
+func TestAttackThatTriesNothingIsAnError(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(*arena){
+		"nothing": func(*arena) {},
+		"fails":   func(a *arena) { a.count(false, "went wrong"); a.fail("no database") },
+	} {
+		_, err := Run(t.Context(), Config{Dir: t.TempDir()}, Attack{Name: name, What: name, run: run})
+		require.Error(t, err, name)
+	}
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	r, err := Run(t.Context(), Config{Dir: t.TempDir()}, Attack{Name: "some", What: "some of it", run: func(a *arena) {
+		for n := range 3 {
+			a.count(n == 1, "writes were lost")
+		}
+		a.count(false, "reads were wrong")
+	}})
+	require.NoError(t, err)
+	require.True(t, r.Broken())
+	var said strings.Builder
+	r.Write(&said)
+	require.Contains(t, said.String(), "attack some: BROKEN")
+	require.Contains(t, said.String(), "1 of 3      writes were lost")
+	require.Contains(t, said.String(), "0 of 1      reads were wrong")
+}

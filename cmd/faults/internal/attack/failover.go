@@ -1,0 +1,89 @@
+package attack
+
+import (
+	"net"
+	"net/http"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/rig"
+)
+
+// The database's history is replaced by a shorter one.
+var failovers = []Attack{
+	{"lagging-standby", "the primary is lost with commits that its standby never got, and the standby takes over", (*arena).laggingStandby},
+}
+
+func (a *arena) laggingStandby() {
+	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, []string{"MAX_STALENESS=1m"}, "read-1", "read-2")
+	late := a.process(rig.Config{Name: "crud-2", Database: pg.URL("late")})
+
+	line, err := rig.NewProxy(a.ctx, "unix", pg.Server.Socket())
+	if err != nil {
+		a.fail("%w", err)
+	}
+	a.closing = append(a.closing, line.Close)
+	host, port, err := net.SplitHostPort(line.Address())
+	if err != nil {
+		a.fail("%w", err)
+	}
+	standby, err := pg.Server.LaunchStandby("primary_conninfo=host=" + host + " port=" + port + " user=postgres sslmode=disable gssencmode=disable")
+	if err != nil {
+		a.fail("%w", err)
+	}
+	a.closing = append(a.closing, standby.End)
+	had := a.label(crud, "on-the-standby")
+	a.until("the standby has it", func() bool { return a.revisionAt(standby.URL(pg.Database())) == had })
+	cutOff(line, rig.Trouble{Refuse: true})
+	var newest int64
+	for n := range 10 {
+		newest = a.label(crud, n)
+	}
+	for _, p := range reads {
+		a.reached(p, newest)
+	}
+
+	pg.Server.Stop(syscall.SIGKILL)
+	if err := rig.Exec(a.ctx, standby.URL("postgres"), "SELECT pg_promote()"); err != nil {
+		a.fail("promoting the standby: %w", err)
+	}
+	for _, p := range pg.Proxies {
+		p.Redirect("unix", standby.Socket())
+		p.Cut()
+	}
+	a.rest(4 * time.Second) // everybody has seen the other history
+	reads[1].Kill()
+	a.again(reads[1])
+	a.again(late)
+	a.rest(2 * time.Second)
+	a.inTurns(60, "polls went back", crud, reads[0], reads[1], late)
+	for n := range 5 {
+		for _, p := range []*rig.Process{crud, late} {
+			got := a.send(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"v": "after", "n": p.Name + namespaceID(n)}})
+			a.count(got.OK(), "writes were taken on top of a history that nobody accepted")
+		}
+	}
+	for _, p := range []*rig.Process{crud, reads[0], reads[1], late} {
+		a.notef("%s: poll %d, /ready says ok: %t", p.Name, a.poll(p, dns(0)).Status, a.ready(p))
+	}
+
+	accept := exec.CommandContext(a.ctx, a.cfg.Binary, "accept", "--yes") //nolint:gosec // the program under attack
+	accept.Env = []string{"DATABASE_URL=" + standby.URL(pg.Database())}
+	if said, err := accept.CombinedOutput(); err != nil {
+		a.notef("accept --yes: %v: %s", err, said)
+	}
+	revision := a.revisionAt(standby.URL(pg.Database()))
+	for _, p := range []*rig.Process{crud, reads[0], reads[1], late} {
+		a.count(!a.within(20*time.Second, func() bool {
+			got := a.poll(p, dns(0))
+			return got.Status == http.StatusOK && got.Revision == revision
+		}), "processes did not go on after `accept --yes`")
+	}
+}
+
+// revisionAt is the head of a database, 0 when it cannot be read.
+func (a *arena) revisionAt(database string) (revision int64) {
+	_ = rig.Query(a.ctx, database, "SELECT revision FROM head", &revision) // 0 says it
+	return revision
+}

@@ -1,0 +1,44 @@
+package rig
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"time"
+)
+
+// Balancer stands before several servers and sends each request to any of them.
+type Balancer struct {
+	base   string
+	server *http.Server
+}
+
+// NewBalancer returns one that listens on the loopback address.
+func NewBalancer(ctx context.Context, processes ...*Process) (*Balancer, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		p := processes[rand.IntN(len(processes))]
+		to := &url.URL{Scheme: "http", Host: "127.0.0.1:1"} // nobody, while the server is down
+		if running := p.Running(); running != nil {
+			if u, err := url.Parse(running.Base); err == nil {
+				to = u
+			}
+		}
+		r.SetURL(to)
+	}}
+	b := &Balancer{"http://" + ln.Addr().String(), &http.Server{Handler: proxy, ReadHeaderTimeout: 10 * time.Second}}
+	go func() { _ = b.server.Serve(ln) }() // it ends with Close
+	return b, nil
+}
+
+// Base is the balancer's URL.
+func (b *Balancer) Base() string { return b.base }
+
+// Close ends it.
+func (b *Balancer) Close() { _ = b.server.Close() }
