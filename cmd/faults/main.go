@@ -50,6 +50,8 @@ type options struct {
 	cli      string
 	out      string
 	recheck  string
+	promises string
+	stateDir bool
 	list     bool
 }
 
@@ -68,6 +70,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.cli, "cli", "", "the command line client's `PROGRAM`, for attacks; default: one built of the source")
 	flags.StringVar(&o.out, "out", "", "`DIRECTORY` for logs, histories and reports; default: a new temporary one")
 	flags.StringVar(&o.recheck, "recheck", "", "judge a saved history `FILE` again, and run nothing")
+	flags.StringVar(&o.promises, "promises", "", "hold the service to these `PROMISES` only, as reports name them, separated by commas")
+	flags.BoolVar(&o.stateDir, "state-dir", true, "under load, processes keep their fleet on disk")
 	flags.BoolVar(&o.list, "list", false, "list attacks, faults, damages and negative controls")
 	if err := flags.Parse(args); err != nil {
 		return exitError
@@ -163,6 +167,11 @@ func (h *harness) validate() error {
 			return fmt.Errorf("there is no attack, fault or damage %q on %s; -list shows them", name, h.stores)
 		}
 	}
+	for name := range strings.SplitSeq(h.promises, ",") {
+		if name != "" && !slices.Contains(check.Rules(), check.Rule(name)) {
+			return fmt.Errorf("there is no promise %q; it is one of %v", name, check.Rules())
+		}
+	}
 	for phase := range strings.SplitSeq(h.phases, ",") {
 		if !slices.Contains([]string{"attacks", "load", "damage", "controls"}, phase) {
 			return fmt.Errorf("there is no phase %q; it is attacks, load, damage or controls", phase)
@@ -180,7 +189,7 @@ func (h *harness) loads(ctx context.Context) (broken bool, err error) {
 		return false, nil
 	}
 	for _, store := range h.storeList() {
-		cfg := drill.Config{Store: store, Duration: h.duration, Seed: h.seed, Log: h.stdout}
+		cfg := drill.Config{Store: store, Duration: h.duration, Seed: h.seed, Log: h.stdout, Forgetful: !h.stateDir}
 		if h.only != "" {
 			cfg.Only = strings.Split(h.only, ",")
 		}
@@ -247,6 +256,9 @@ func (h *harness) make(ctx context.Context, name string, cfg drill.Config) (v ch
 
 func (h *harness) judge(w io.Writer, made *history.History) check.Verdict {
 	v := check.History(made)
+	if h.promises != "" {
+		v.Violations = slices.DeleteFunc(v.Violations, func(x check.Violation) bool { return !has(h.promises, string(x.Rule)) })
+	}
 	report(w, made, v)
 	return v
 }

@@ -22,6 +22,9 @@ var promises = map[check.Rule]string{
 	check.Forward:      "answers that went back",
 	check.Durable:      "acknowledged changes lost, or refused ones made",
 	check.Doubt:        "doubts not answered with 5xx",
+	check.Fresh:        "answers to writes that were not computed at the head",
+	check.Age:          "polls answered from a copy that is too old",
+	check.Authority:    "commits by tokens that were revoked",
 	check.Log:          "contradictions in the log",
 	check.Heals:        "processes that did not heal, or broke",
 }
@@ -79,7 +82,7 @@ func report(w io.Writer, h *history.History, v check.Verdict) {
 		}
 	}
 	for _, r := range check.Rules() {
-		fmt.Fprintf(w, "  %-5s %6d  %s\n", r, v.Count(r), promises[r])
+		fmt.Fprintf(w, "  %-9s %6d  %s\n", r, v.Count(r), promises[r])
 	}
 	for i, x := range v.Violations {
 		if i == shownViolations {

@@ -13,20 +13,25 @@ import (
 // Rule is a promise of docs/reliability.md.
 type Rule string
 
-// The rules. O1 to O5 are the promises to clusters and to those who change the fleet; the other two are what the
-// harness needs to be able to judge at all, and that the service heals by itself.
+// The rules. O1 to O5, fresh, age and authority are the promises to clusters and to those who change the fleet; the other
+// two are what the harness needs to be able to judge at all, and that the service heals by itself.
 const (
-	NoWrongEmpty Rule = "O1" // no answer holds fewer inputs than the revision it states
-	Whole        Rule = "O2" // every answer is the one of a committed revision
-	Forward      Rule = "O3" // a process never goes back
-	Durable      Rule = "O4" // an acknowledged change stays; a refused one was not made
-	Doubt        Rule = "O5" // what is not certain is answered with 5xx
+	NoWrongEmpty Rule = "O1"        // no answer holds fewer inputs than the revision it states
+	Whole        Rule = "O2"        // every answer is the one of a committed revision
+	Forward      Rule = "O3"        // no answer is older than one that the same process gave before
+	Durable      Rule = "O4"        // an acknowledged change stays; a refused one was not made
+	Doubt        Rule = "O5"        // what is not certain is answered with 5xx
+	Fresh        Rule = "fresh"     // an answer to a write was computed at the store's head
+	Age          Rule = "age"       // no answer to a poll is older than it may be
+	Authority    Rule = "authority" // no commit by a token that was revoked at its base
 	Log          Rule = "log"
 	Heals        Rule = "heals"
 )
 
 // Rules are all of them, in order.
-func Rules() []Rule { return []Rule{NoWrongEmpty, Whole, Forward, Durable, Doubt, Log, Heals} }
+func Rules() []Rule {
+	return []Rule{NoWrongEmpty, Whole, Forward, Durable, Doubt, Fresh, Age, Authority, Log, Heals}
+}
 
 // Violation is one promise broken once.
 type Violation struct {
@@ -35,7 +40,7 @@ type Violation struct {
 }
 
 // String is one line of a report.
-func (v Violation) String() string { return fmt.Sprintf("%-5s %s", v.Rule, v.What) }
+func (v Violation) String() string { return fmt.Sprintf("%-9s %s", v.Rule, v.What) }
 
 // Verdict is what became of a history.
 type Verdict struct {
@@ -81,6 +86,8 @@ func History(h *history.History) Verdict {
 	j.fold()
 	j.stored()
 	j.forward()
+	j.service()
+	j.authority()
 	j.healed()
 	for _, n := range h.Notes {
 		if n.Wrong {

@@ -145,6 +145,38 @@ func TestDoctoredHistories(t *testing.T) {
 			h.Commits[1].Changes[1].After = nil
 			h.Stored.Documents = h.Stored.Documents[:2]
 		}},
+		"a no-op computed at an old revision": {Fresh, func(h *history.History) {
+			h.Writes = append(h.Writes, history.Write{Process: "q", Incarnation: 1, From: 31, To: 40, ID: "w-2", Op: OpToggle, Status: 200, Revision: 1})
+		}},
+		"a refusal computed at an old revision": {Fresh, func(h *history.History) {
+			h.Writes = append(h.Writes, history.Write{Process: "q", Incarnation: 1, From: 31, To: 40, ID: "w-2", Op: "set", Status: 412, Revision: 1})
+		}},
+		"a write refused for no reason": {Fresh, func(h *history.History) {
+			h.Writes = append(h.Writes, history.Write{Process: "q", Incarnation: 1, From: 31, To: 40, ID: "w-2", Op: OpToggle, Status: 404, Revision: -1})
+		}},
+		"an answer that is too old": {Age, func(h *history.History) {
+			late := h.Polls[0]
+			late.Process, late.From, late.To = "q", 90, 95
+			h.Polls = append(h.Polls, late)
+			h.Run.Staleness = 40
+		}},
+		"back after a restart of a process that keeps its fleet": {Forward, func(h *history.History) {
+			again := h.Polls[0]
+			again.Incarnation, again.From, again.To = 2, 150, 155
+			h.Polls = append(h.Polls, again)
+			h.Run.Kept = true
+		}},
+		"a change by a token that was never there": {Authority, func(h *history.History) { h.Commits[1].Actor = "token:ci (t-1)" }},
+		"a change by a token that was revoked": {Authority, func(h *history.History) {
+			withToken(h)
+			third := h.Commits[1]
+			third.Revision, third.ID, third.RequestID, third.Actor, third.Changes = 3, uuid.New(), "", "static-write", []history.Change{
+				{Kind: fleet.KindToken, ID: "t-1", Before: h.Commits[0].Changes[3].After},
+			}
+			fourth := third
+			fourth.Revision, fourth.ID, fourth.Actor, fourth.Changes = 4, uuid.New(), "token:ci (t-1)", nil
+			h.Commits = append(h.Commits, third, fourth)
+		}},
 		"a gap in the log":        {Log, func(h *history.History) { h.Commits[1].Revision = 3 }},
 		"a document of no commit": {Log, func(h *history.History) { h.Stored.Documents[1].Revision = 1 }},
 		"a document less":         {Log, func(h *history.History) { h.Stored.Documents = h.Stored.Documents[:2] }},
@@ -167,6 +199,14 @@ func TestDoctoredHistories(t *testing.T) {
 	}
 }
 
+// withToken has the second change made by a token of the first.
+func withToken(h *history.History) {
+	token := json.RawMessage(`{"id":"t-1","name":"ci","role":"write","secrets":[]}`)
+	h.Commits[0].Changes = append(h.Commits[0].Changes, history.Change{Kind: fleet.KindToken, ID: "t-1", After: token})
+	h.Commits[1].Actor = "token:ci (t-1)"
+	h.Stored.Documents = append(h.Stored.Documents, history.StoredDocument{Kind: fleet.KindToken, ID: "t-1", Revision: 1, Body: token})
+}
+
 // What is allowed although it looks odd.
 func TestToleratedHistories(t *testing.T) {
 	t.Parallel()
@@ -187,6 +227,28 @@ func TestToleratedHistories(t *testing.T) {
 		},
 		"not found at a revision that has no such cluster": func(h *history.History) {
 			h.Polls = append(h.Polls, history.Poll{Process: "p", Incarnation: 1, From: 1, To: 2, Status: 404, Revision: 0})
+		},
+		"a change by a token that is there": withToken,
+		"an answer that is old and not too old": func(h *history.History) {
+			late := h.Polls[0]
+			late.Process, late.From, late.To = "q", 90, 95
+			h.Starts = append(h.Starts, history.Start{Process: "q", Incarnation: 1})
+			last := h.Polls[2]
+			last.Process = "q"
+			h.Polls = append(h.Polls, late, last)
+			h.Run.Staleness = 70
+		},
+		"a process that keeps its fleet starts with what it had": func(h *history.History) {
+			late := h.Polls[0]
+			late.Process, late.Incarnation, late.From, late.To = "q", 2, 90, 95
+			h.Starts = append(h.Starts, history.Start{Process: "q", Incarnation: 2, At: 80})
+			last := h.Polls[2]
+			last.Process, last.Incarnation = "q", 2
+			h.Polls = append(h.Polls, late, last)
+			h.Run.Kept = true
+		},
+		"a no-op": func(h *history.History) {
+			h.Writes = append(h.Writes, history.Write{Process: "q", Incarnation: 1, From: 31, To: 40, ID: "w-2", Op: OpToggle, Status: 200, Revision: 2})
 		},
 		"an error where a reference leads nowhere": func(h *history.History) {
 			h.Commits[1].Changes[1].After = nil

@@ -89,7 +89,7 @@ func (j *judge) chain(c history.Commit, docs map[docKey]json.RawMessage) {
 // made: what an acknowledged write wanted is so, at the revision it was acknowledged for.
 func (j *judge) made(w *history.Write, docs map[docKey]json.RawMessage) {
 	if w.Revision > 0 && len(j.h.Commits) >= int(w.Revision) {
-		if _, made := j.byID[w.ID]; !made && w.Op != opComeAndGo {
+		if _, made := j.byID[w.ID]; !made && w.Op != opComeAndGo && w.Op != OpToggle {
 			j.wrong(Durable, "%s was acknowledged as revision %d and is not in the log", describe(*w), w.Revision)
 			return
 		}
@@ -107,7 +107,8 @@ func (j *judge) made(w *history.Write, docs map[docKey]json.RawMessage) {
 	}
 }
 
-// opComeAndGo are writes that may find nothing to do, because one before them was made although its answer was lost.
+// opComeAndGo are writes that may find nothing to do, because one before them was made although its answer was lost. So
+// may those of OpToggle, because another client was faster.
 const opComeAndGo = "come-and-go"
 
 // answers judges polls that state the revision of s.

@@ -17,19 +17,20 @@ type incarnation struct {
 }
 
 // forward: an answer never states an older revision than one that had ended before it was asked for, at the same
-// process. And a process that starts again knows what any process had acknowledged or served before it started, since
-// it starts from the store.
+// process, which a balancer with affinity sends one cluster's polls to. A process that starts from the store knows what
+// any process had acknowledged or served before it started. One that keeps its fleet on disk and starts from there knows
+// what it had answered itself; how old that may be is the rule of age.
 func (j *judge) forward() {
 	all := map[incarnation][]seen{}
 	for i := range j.h.Polls {
 		if p := &j.h.Polls[i]; p.Revision >= 0 && (p.Status == 200 || p.Status == 304) {
-			key := incarnation{p.Process, p.Incarnation}
+			key := j.life(p.Process, p.Incarnation)
 			all[key] = append(all[key], seen{p.From, p.To, p.Revision, j.describe(p)})
 		}
 	}
 	for _, w := range j.h.Writes {
 		if w.Acknowledged() {
-			key := incarnation{w.Process, w.Incarnation}
+			key := j.life(w.Process, w.Incarnation)
 			all[key] = append(all[key], seen{w.From, w.To, w.Revision, describe(w)})
 		}
 	}
@@ -45,7 +46,7 @@ func (j *judge) forward() {
 	for key, answers := range all {
 		floor := seen{revision: -1}
 		for _, s := range everything {
-			if s.to >= started[key] {
+			if j.h.Run.Kept || s.to >= started[key] {
 				break
 			}
 			if s.revision > floor.revision {
@@ -54,6 +55,14 @@ func (j *judge) forward() {
 		}
 		j.monotonic(answers, floor)
 	}
+}
+
+// life is what has to go forward: a process from its start to its end, or over its restarts when it keeps what it has.
+func (j *judge) life(process string, n int) incarnation {
+	if j.h.Run.Kept {
+		n = 0
+	}
+	return incarnation{process, n}
 }
 
 func (j *judge) monotonic(answers []seen, highest seen) {

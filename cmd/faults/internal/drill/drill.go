@@ -41,6 +41,8 @@ type Config struct {
 	WritePace, PollPace time.Duration
 	// Healing is how long everything may take to be well again after the last fault. Default 90 s.
 	Healing time.Duration
+	// Forgetful processes keep nothing on disk: they start from the store.
+	Forgetful bool
 	// Revision of the source that Binary was built of, for the record.
 	Revision string
 	// Log is told how the run goes; nil: nobody is.
@@ -83,6 +85,14 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// staleness is how old an answer to a poll may be: less than the longest faults last, so that it matters.
+func (c Config) staleness() time.Duration {
+	return max(time.Second, c.Hold/2).Round(100 * time.Millisecond)
+}
+
+// kept: under load processes keep their fleet on disk. What becomes of one that has none is what damages show.
+func (c Config) kept() bool { return c.Damage == "" && !c.Forgetful }
 
 // Run makes a run and returns its history. An error says that it could not be made; what it found out about the server
 // is for package check to say.
@@ -152,6 +162,7 @@ func (d *Drill) open(ctx context.Context) (func() error, error) {
 	}
 	d.rec = history.NewRecorder(history.Run{
 		Drill: name, Store: d.cfg.Store, Seed: d.cfg.Seed, Seconds: d.cfg.Duration.Seconds(), Endpoints: d.endpoints,
+		Staleness: d.cfg.staleness().Microseconds(), Kept: d.cfg.kept(),
 		Versions: map[string]string{
 			"flux-resourceset": d.cfg.Revision, "go": runtime.Version(), "database": d.db.Version(ctx), "system": runtime.GOOS + "/" + runtime.GOARCH,
 		},
@@ -184,6 +195,10 @@ func (d *Drill) start(ctx context.Context) error {
 	defer cancel()
 	for _, c := range setups[d.cfg.Store] {
 		c.Binary, c.Logs, c.Database = d.cfg.Binary, d.cfg.Dir, d.db.URL(c.Name)
+		c.Settings = []string{"MAX_STALENESS=" + d.cfg.staleness().String()}
+		if d.cfg.kept() {
+			c.Settings = append(c.Settings, "STATE_DIR="+filepath.Join(d.cfg.Dir, "state-"+c.Name))
+		}
 		if c.Mode == rig.CRUD {
 			c.Seed = file
 		}

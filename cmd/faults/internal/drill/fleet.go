@@ -17,6 +17,8 @@ var (
 	components   = []string{"left", "right", "app"}
 	namespaces   = []string{"even", "odd", "base"}
 	rolebindings = []string{"readers"}
+	// Of these every writer gives some to clusters and takes them away.
+	sharedNamespaces = []string{"shared-a", "shared-b"}
 )
 
 func clusterID(n int) string  { return fmt.Sprintf("c%d", n) }
@@ -53,6 +55,9 @@ func seed() ([]byte, error) {
 	}
 	for _, id := range namespaces {
 		out["namespaces"] = append(out["namespaces"], object{"id": id, "labels": object{"pair": "seed"}, "annotations": object{}})
+	}
+	for _, id := range sharedNamespaces {
+		out["namespaces"] = append(out["namespaces"], object{"id": id})
 	}
 	for _, id := range rolebindings {
 		out["rolebindings"] = append(out["rolebindings"], object{

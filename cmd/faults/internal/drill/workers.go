@@ -18,6 +18,12 @@ func (d *Drill) startWriters(ctx context.Context, prefix string) (stop func()) {
 			}
 			wg.Go(func() { w.run(ctx) })
 		}
+		stranger := func(name string, n int) *writer {
+			return &writer{drill: d, name: prefix + name, home: clusterID(n), client: rig.NewClient(), rng: d.rng(uint64(200 + n)), pace: d.cfg.WritePace}
+		}
+		hangUps, revoked := stranger("hang-up", 2), stranger("revoked", 3)
+		wg.Go(func() { hangUps.hangUps(ctx) })
+		wg.Go(func() { revoked.revoked(ctx) })
 	})
 }
 

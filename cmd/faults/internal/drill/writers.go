@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/check"
 	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/history"
 	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/rig"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -32,13 +33,13 @@ type change struct {
 	op, method, path string
 	body             any
 	headers          []string
+	token            string // sent in place of the static one
 	wants            []history.Want
 }
 
 func (w *writer) run(ctx context.Context) {
 	for rig.Rest(ctx, time.Duration(w.rng.Int64N(int64(2*w.pace)+1))) {
-		cruds := w.drill.cruds()
-		p := cruds[w.rng.IntN(len(cruds))]
+		p := w.anyCRUD()
 		r := p.Running()
 		if r == nil {
 			continue
@@ -51,8 +52,10 @@ func (w *writer) run(ctx context.Context) {
 			c = w.flip(id)
 		case n < 5:
 			c = w.set(id)
-		case n < 7:
+		case n < 6:
 			c = w.increment(ctx, r)
+		case n < 8:
+			c = w.toggle()
 		default:
 			c = w.comeAndGo()
 		}
@@ -133,6 +136,20 @@ func (w *writer) comeAndGo() *change {
 	return c
 }
 
+// toggle gives a cluster one of a few namespaces or takes it away. All writers do, each time through another process, so
+// that many find nothing to do.
+func (w *writer) toggle() *change {
+	id, cluster := sharedNamespaces[w.rng.IntN(len(sharedNamespaces))], clusterID(w.rng.IntN(2))
+	c := &change{op: check.OpToggle, method: http.MethodPut, path: "/clusters/" + cluster + "/namespaces/" + id}
+	want := history.Want{Kind: fleet.KindCluster, ID: cluster, Has: `"` + id + `"`}
+	if w.rng.IntN(2) == 0 {
+		c.method = http.MethodDelete
+		want.Has, want.Not = "", want.Has
+	}
+	c.wants = []history.Want{want}
+	return c
+}
+
 // commitID finds the commit that an answer "outcome_unknown" names.
 var commitID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
@@ -146,7 +163,11 @@ func (w *writer) send(ctx context.Context, p *rig.Process, r *rig.Running, id st
 		}
 	}
 	rec := history.Write{Process: p.Name, Incarnation: r.Incarnation, ID: id, Op: c.op, Wants: c.wants, From: w.drill.rec.Now()}
-	a := w.client.Send(context.WithoutCancel(ctx), r.Base, c.method, c.path, body, append(c.headers, "X-Request-Id", id)...)
+	headers := append(c.headers, "X-Request-Id", id)
+	if c.token != "" {
+		headers = append(headers, "Authorization", "Bearer "+c.token)
+	}
+	a := w.client.Send(context.WithoutCancel(ctx), r.Base, c.method, c.path, body, headers...)
 	rec.To, rec.Status, rec.Unsent, rec.Revision = w.drill.rec.Now(), a.Status, a.Unsent, a.Revision
 	if a.Status >= http.StatusBadRequest {
 		var problem struct{ Error, Detail string }

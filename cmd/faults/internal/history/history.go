@@ -36,6 +36,10 @@ type Run struct {
 	Endpoints []Endpoint `json:"endpoints"`
 	// Newest is the revision that every process had to reach after the last fault.
 	Newest int64 `json:"newest"`
+	// Staleness is the age in microseconds above which no process may answer a poll; 0: any age will do.
+	Staleness int64 `json:"staleness,omitempty"`
+	// Kept: each process keeps its fleet on disk and starts from there, so what it answered holds over its restarts.
+	Kept bool `json:"kept,omitempty"`
 	// Damaged: the store was damaged at the end. What it holds beside the log says nothing any more, and no process
 	// has to heal.
 	Damaged bool `json:"damaged,omitempty"`
