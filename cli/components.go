@@ -241,10 +241,14 @@ func (s *session) patchValues(c *cli.Context, on targets, component string) erro
 }
 
 func (s *session) printValues(c *cli.Context, cluster, component string, old, now map[string]json.RawMessage) error {
+	// The first three are what the reference's CLI prints.
 	document, err := encode(struct {
-		Before map[string]json.RawMessage `json:"before"`
-		After  map[string]json.RawMessage `json:"after"`
-	}{old, now})
+		Cluster   string                     `json:"cluster_id"`
+		Component string                     `json:"component_id"`
+		Patches   map[string]json.RawMessage `json:"component_patches"`
+		Before    map[string]json.RawMessage `json:"before"`
+		After     map[string]json.RawMessage `json:"after"`
+	}{cluster, component, now, old, now})
 	if err != nil {
 		return err
 	}

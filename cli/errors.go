@@ -3,17 +3,52 @@ package cli
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/url"
 	"strings"
+	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
 
+// older names the error for what it is when the server has everything but the route: one of an earlier version, or the
+// reference's.
+func (s *session) older(err error) error {
+	problem, ok := errors.AsType[*apiclient.Error](err)
+	unrouted := ok && problem.Problem.Error == "" && problem.Problem.Detail == "" &&
+		(problem.StatusCode == http.StatusNotFound || problem.StatusCode == http.StatusMethodNotAllowed)
+	if !unrouted || s.conn == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), olderTimeout)
+	defer cancel()
+	a, down := receive(s.conn.GetHealth(ctx))
+	var health api.Status
+	if down != nil || json.Unmarshal(a.body, &health) != nil || health.Status != "ok" {
+		return err
+	}
+	route := problem.Path
+	if base, err := url.Parse(s.settings.url); err == nil {
+		route = strings.TrimPrefix(route, strings.TrimSuffix(base.Path, "/"))
+	}
+	return hintedError{
+		fmt.Errorf("this is an older server: no %s (it answers %s with status %d)", route, problem.Method, problem.StatusCode),
+		"this command needs a newer server; what changes or shows one document mostly works with an older one.",
+	}
+}
+
+// olderTimeout is how long finding out about a server may take, after the command has failed already.
+const olderTimeout = 5 * time.Second
+
 // reportError prints an error as one block: what is wrong, every single problem, what to do about it.
 func (s *session) reportError(err error) {
+	err = s.older(err)
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(red, "Error:"), printable(errorText(err)))
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {

@@ -332,6 +332,39 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// What this program needs and the reference's server does not have is said as that, and its own words are printed.
+func TestOlderServer(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/fleet/health":
+			_, _ = w.Write([]byte(`{"status":"ok"}`))
+		case "/fleet/clusters/gone":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"message":"cluster gone not found"}`))
+		default:
+			w.Header().Del("Content-Type")
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	strangers := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(strangers.Close)
+	for args, want := range map[string]string{
+		"component set podinfo --all --oci-tag v2":          "Error: this is an older server: no /batch (it answers POST with status 404)\nHint: this command needs a newer server",
+		"component disable podinfo --all --plan":            "Error: this is an older server: no /plan",
+		"revision list":                                     "Error: this is an older server: no /revisions",
+		"cluster get gone":                                  "Error: GET /fleet/clusters/gone was answered with status 404: cluster gone not found",
+		"revision list --api-url " + strangers.URL + "/any": "does not look like an answer of flux-resourceset",
+	} {
+		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL + "/fleet"}, strings.Fields(args)...)
+		if got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("%q: %d %q, want %q", args, got.code, got.stderr, want)
+		}
+	}
+}
+
 // A revision that the server no longer keeps is not taken for one before the document was there: that would advise to
 // delete it.
 func TestRollbackBeyondWhatIsKept(t *testing.T) {

@@ -64,6 +64,16 @@ func TestZeroIsAValue(t *testing.T) {
 	zeroes(w.get("/clusters/c1").want(200).json())
 }
 
+// The reference's clients may send it; the id says which cluster.
+func TestEnvironmentOfOneCluster(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, environment := range []string{"dev", "prod", ""} {
+		require.Equal(t, "demo-cluster-01", w.get(demoCluster + "?environment=" + environment).want(200).json()["id"])
+	}
+	w.get(demoCluster+"?enviroment=dev").problem(400, "validation_error")
+}
+
 func TestClusterFilters(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{empty: true})

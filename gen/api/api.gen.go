@@ -2054,6 +2054,9 @@ type GetClusterParams struct {
 	// Revision The document as it was at this revision.
 	Revision *AsOf `form:"revision,omitempty" json:"revision,omitempty"`
 
+	// Environment Accepted because the reference's clients may send it, and without effect: the id says which cluster.
+	Environment *string `form:"environment,omitempty" json:"environment,omitempty"`
+
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 

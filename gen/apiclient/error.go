@@ -63,6 +63,9 @@ func newError(req *http.Request, rsp *http.Response, body []byte) *Error {
 		if err := json.Unmarshal(body, &e.Problem); err != nil {
 			e.Problem = api.Problem{}
 		}
+		if e.Problem.Detail == "" { // the reference's errors have only this
+			e.Problem.Detail = e.Problem.Message
+		}
 	}
 	if location := rsp.Header.Get("Location"); e.Problem.Detail == "" && rsp.StatusCode/100 == 3 {
 		e.Problem.Detail = "the server redirects to " + location + "; use that address"
