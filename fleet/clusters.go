@@ -71,7 +71,11 @@ func decommissioned(c *api.Cluster, at string) map[string]any {
 
 func checkCluster(c *checker, d *Document) {
 	cl := d.Cluster()
-	c.dnsLabel("/id", cl.ID)
+	// Nothing on a cluster is called by its id, so it may have dots, as long as it can stand in a selector.
+	c.dnsSubdomain("/id", cl.ID)
+	if len(cl.ID) > 63 {
+		c.problem("/id", "must be at most 63 characters")
+	}
 	if n := len([]rune(cl.ClusterName)); n > 63 || slug.Make(cl.ClusterName) == "" {
 		c.problem("/cluster_name", "must be 1 to 63 characters with at least one letter or digit")
 	}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,25 @@ func TestZeroIsAValue(t *testing.T) {
 	_, err = server.LoadSeed(t.Context(), w.replica, seed, store.Meta{})
 	require.NoError(t, err)
 	zeroes(w.get("/clusters/c1").want(200).json())
+}
+
+// Ids with dots, as databases of the reference have them, work wherever an id does.
+func TestClusterIDsWithDots(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/clusters", `{"id":"edge.eu-1.example","cluster_dns":"edge.eu-1.example.com","environment":"dev","platform_components":[{"id":"podinfo"}]}`)
+	const path = "/clusters/edge.eu-1.example"
+	w.get(path).want(200)
+	w.put(path+"/namespaces/podinfo", `{}`).want(200)
+	w.do("PATCH", path+"/patches/podinfo?field_manager=ci", `{"replicaCount":3}`).want(200)
+	w.batch(`{"op":"set_labels","selector":"id in (edge.eu-1.example)","labels":{"tier":"gold"}}`).want(200)
+	w.batch(`{"op":"set_labels","cluster_ids":["edge.eu-1.example"],"labels":{"a":"b"}}`).want(200)
+	w.create("/tokens", `{"name":"poll-edge.eu-1.example","role":"poll","cluster_id":"edge.eu-1.example"}`)
+	require.Equal(t, []string{"podinfo"}, w.poll("/api/v2/flux/clusters/edge.eu-1.example.com/namespaces").ids())
+	require.Len(t, w.get(path+"/history").list(), 5)
+	w.delete(path).want(200)
+	w.create("/clusters", `{"id":"`+strings.Repeat("a", 31)+"."+strings.Repeat("b", 31)+`","cluster_dns":"long.example.com","environment":"dev"}`)
+	w.do("POST", "/clusters", `{"id":"`+strings.Repeat("a", 31)+"."+strings.Repeat("b", 32)+`","cluster_dns":"longer.example.com","environment":"dev"}`).problem(400, "validation_error")
 }
 
 // The reference's clients may send it; the id says which cluster.

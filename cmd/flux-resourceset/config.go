@@ -96,7 +96,7 @@ func readConfig(c *cli.Context) (config, error) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 
 	if c.NArg() > 0 {
-		problem("%q is not a command; use serve, migrate, copy or accept", c.Args().First())
+		problem("%q is not a command; use serve, migrate, import, copy or accept", c.Args().First())
 	}
 	switch strings.ToLower(c.String("api-mode")) {
 	case "read-only", "readonly", "read_only":
@@ -127,12 +127,9 @@ func readConfig(c *cli.Context) (config, error) {
 	if cfg.stateDir != "" && db != nil && db.name() == backendMemory {
 		problem("STATE_DIR is of no use with a memory store, which begins with another history each time")
 	}
-	for env := range strings.SplitSeq(c.String("environments"), ",") {
-		if env = strings.TrimSpace(env); env == "" || slices.Contains(cfg.environments, env) {
-			problem("ENVIRONMENTS is %q: it must be a comma-separated list of different names", c.String("environments"))
-			break
-		}
-		cfg.environments = append(cfg.environments, env)
+	var distinct bool
+	if cfg.environments, distinct = parseEnvironments(c.String("environments")); !distinct {
+		problem("ENVIRONMENTS is %q: it must be a comma-separated list of different names", c.String("environments"))
 	}
 	var err error
 	if cfg.startTimeout, err = time.ParseDuration(c.String("start-timeout")); err != nil || cfg.startTimeout < 0 {
@@ -169,6 +166,16 @@ func readConfig(c *cli.Context) (config, error) {
 		return cfg, &configError{problems}
 	}
 	return cfg, nil
+}
+
+func parseEnvironments(list string) (names []string, ok bool) {
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name == "" || slices.Contains(names, name) {
+			return names, false
+		}
+		names = append(names, name)
+	}
+	return names, true
 }
 
 // parseRetention reads a time, in days too; nothing is 0, which keeps everything.

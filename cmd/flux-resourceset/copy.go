@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
 func copyCommand() *cli.Command {
@@ -38,6 +39,11 @@ func copyStore(c *cli.Context) (err error) {
 	from, to := parse("from"), parse("to")
 	if len(problems) > 0 {
 		return &configError{problems}
+	}
+	if lite, ok := from.(sqliteDatabase); ok && !lite.cfg.Memory {
+		if ref, err := sqlite.ReadReference(c.Context, lite.cfg.Path); err != nil || ref != nil {
+			return errors.Join(err, fmt.Errorf("--from: %s is a database of the Rust reference, which has no history to copy: flux-resourceset import --from %s --database-url URL fills the other store with it", lite.cfg.Path, lite.cfg.Path))
+		}
 	}
 	source, err := from.open(c.Context, true)
 	if err != nil {

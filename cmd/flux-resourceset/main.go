@@ -76,6 +76,7 @@ func app(stdout, stderr io.Writer) *cli.App {
 					{Name: "status", Usage: "show the schema's version", Action: migrateStatus, OnUsageError: usageError},
 				},
 			},
+			importCommand(),
 			copyCommand(),
 			acceptCommand(),
 		},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
 // actorSystem is who the log names for what the program does by itself.
@@ -72,13 +70,14 @@ func (o *opener) open(ctx context.Context) (store.Store, error) {
 // prepare brings the schema up to date and says what an empty store is to be filled with.
 func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
 	seed, reason, from := o.seed, "seeded from SEED_FILE", o.cfg.seedFile
+	var adopted adoption
 	if lite, ok := o.cfg.db.(sqliteDatabase); ok && !lite.cfg.Memory {
-		imported, err := readReference(ctx, lite.cfg.Path)
+		imported, err := readReference(ctx, lite.cfg.Path, &adopted)
 		if err != nil {
 			return nil, "", err
 		}
 		if imported != nil {
-			seed, reason, from = imported, "imported from the reference's database", lite.cfg.Path
+			seed, reason, from = imported, importReason, lite.cfg.Path
 		}
 	}
 	fresh := o.cfg.db.name() == backendMemory
@@ -92,8 +91,15 @@ func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
 	// Before anything is written: the store stays as it is unless all of it can be taken over.
 	if fresh {
 		if err := server.CheckSeed(seed, o.rules); err != nil {
-			return nil, "", fmt.Errorf("%s cannot be used: %w", from, explain(err))
+			err = fmt.Errorf("%s cannot be used: %w", from, explain(err))
+			if reason == importReason {
+				err = fmt.Errorf("%w\nflux-resourceset import --from %s has ways around the usual ones, and --dry-run", err, from)
+			}
+			return nil, "", err
 		}
+	}
+	for _, note := range adopted.notes {
+		o.logger.InfoContext(ctx, "the reference's database is taken over with a change", "change", note)
 	}
 	if o.cfg.db.name() == backendMemory {
 		return seed, reason, nil
@@ -150,44 +156,6 @@ func readSeed(path string) (fleet.Seed, error) {
 	seed, err := fleet.ParseSeed(body)
 	if err != nil {
 		return nil, fmt.Errorf("SEED_FILE %s: %w", path, explain(err))
-	}
-	return seed, nil
-}
-
-// readReference reads a database file that the Rust reference wrote; nil when it is not one.
-func readReference(ctx context.Context, path string) (fleet.Seed, error) {
-	ref, err := sqlite.ReadReference(ctx, path)
-	if err != nil || ref == nil {
-		return nil, err
-	}
-	seed := fleet.Seed{} // not nil: also a database of the reference without rows is never seeded over
-	var problems []fleet.Problem
-	for _, table := range []struct {
-		name string
-		kind fleet.Kind
-		rows []json.RawMessage
-	}{
-		{"components", fleet.KindComponent, ref.Components},
-		{"namespaces", fleet.KindNamespace, ref.Namespaces},
-		{"rolebindings", fleet.KindRoleBinding, ref.RoleBindings},
-		{"clusters", fleet.KindCluster, ref.Clusters},
-	} {
-		for i, row := range table.rows {
-			at := fmt.Sprintf("/%s/%d", table.name, i)
-			item, err := fleet.ParseJSON(row)
-			var doc fleet.SeedDocument
-			if err == nil {
-				doc, err = fleet.NewSeedDocument(table.kind, at, item)
-			}
-			if err != nil {
-				problems = append(problems, fleet.Problem{Pointer: at, Detail: err.Error()})
-				continue
-			}
-			seed = append(seed, doc)
-		}
-	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("%s cannot be imported: %w", path, explain(fleet.Invalid(problems)))
 	}
 	return seed, nil
 }

@@ -116,7 +116,18 @@ func TestSeedWithProblemsStopsTheStart(t *testing.T) {
 }
 
 // writeReference writes a database file as the Rust reference does.
-func writeReference(t *testing.T, clusters string) string {
+func writeReference(t *testing.T, cluster string) string {
+	t.Helper()
+	return writeReferenceOf(t, map[string][]string{
+		"components":   {`{"_id":"podinfo","component_path":"podinfo","component_version":"latest","cluster_env_enabled":false,"oci_url":"https://stefanprodan.github.io/podinfo","oci_tag":"latest","depends_on":[]}`},
+		"namespaces":   {`{"id":"podinfo","labels":{"app":"podinfo"},"annotations":{}}`},
+		"rolebindings": {`{"id":"dev","role":"view","subjects":[{"kind":"Group","name":"dev","apiGroup":"rbac.authorization.k8s.io"}]}`},
+		"clusters":     {cluster},
+	})
+}
+
+// writeReferenceOf writes documents as the reference stores them.
+func writeReferenceOf(t *testing.T, documents map[string][]string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "reference.db")
 	db, err := sql.Open("sqlite", path)
@@ -125,14 +136,12 @@ func writeReference(t *testing.T, clusters string) string {
 		_, err := db.Exec("CREATE TABLE " + table + " (id TEXT PRIMARY KEY, data TEXT NOT NULL)")
 		require.NoError(t, err)
 	}
-	insert := func(table, id, data string) {
-		_, err := db.Exec("INSERT INTO "+table+" (id, data) VALUES ($1, $2)", id, data)
-		require.NoError(t, err)
+	for table, rows := range documents {
+		for _, data := range rows {
+			_, err := db.Exec("INSERT INTO "+table+" (id, data) SELECT coalesce(json_extract($1, '$._id'), json_extract($1, '$.id')), $1", data)
+			require.NoError(t, err)
+		}
 	}
-	insert("components", "podinfo", `{"_id":"podinfo","component_path":"podinfo","component_version":"latest","cluster_env_enabled":false,"oci_url":"https://stefanprodan.github.io/podinfo","oci_tag":"latest","depends_on":[]}`)
-	insert("namespaces", "podinfo", `{"id":"podinfo","labels":{"app":"podinfo"},"annotations":{}}`)
-	insert("rolebindings", "dev", `{"id":"dev","role":"view","subjects":[{"kind":"Group","name":"dev","apiGroup":"rbac.authorization.k8s.io"}]}`)
-	insert("clusters", "c1", clusters)
 	require.NoError(t, db.Close())
 	return path
 }
@@ -161,8 +170,9 @@ func TestDatabaseOfTheReferenceThatCannotBeImportedIsLeftAlone(t *testing.T) {
 	before := sum(t, path)
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+path)
 	require.Equal(t, 1, p.exit())
-	require.Contains(t, p.logged(), "/clusters/0/cluster_dns")
-	require.Contains(t, p.logged(), `/clusters/0/namespaces/0/id: there is no namespace "gone"`)
+	require.Contains(t, p.logged(), "cluster/c1 /cluster_dns")
+	require.Contains(t, p.logged(), `cluster/c1 /namespaces/0/id: there is no namespace "gone"`)
+	require.Contains(t, p.logged(), "flux-resourceset import --from "+path)
 	require.Equal(t, before, sum(t, path))
 }
 

@@ -82,7 +82,7 @@ type ChangeRef struct {
 
 // Cluster A cluster: what is assigned to it, its overrides and patches.
 type Cluster struct {
-	// ID DNS-1123 label; never changes.
+	// ID DNS-1123 subdomain of at most 63 characters; never changes.
 	//
 	// Example: demo-cluster-01
 	ID string `json:"id"`
@@ -161,7 +161,7 @@ type Cluster struct {
 
 // ClusterCreate A cluster: what is assigned to it, its overrides and patches: to create. Read-only fields are ignored, so that a document can be sent back.
 type ClusterCreate struct {
-	// ID DNS-1123 label; never changes.
+	// ID DNS-1123 subdomain of at most 63 characters; never changes.
 	//
 	// Example: demo-cluster-01
 	ID string `json:"id"`
@@ -234,7 +234,7 @@ type ClusterCreate struct {
 
 // ClusterPatch A cluster: what is assigned to it, its overrides and patches: merge patch. Read-only fields are ignored, so that a document can be sent back.
 type ClusterPatch struct {
-	// ID DNS-1123 label; must be the one in the path.
+	// ID DNS-1123 subdomain of at most 63 characters; must be the one in the path.
 	//
 	// Example: demo-cluster-01
 	ID nullable.Nullable[string] `json:"id,omitempty"`
@@ -305,7 +305,7 @@ type ClusterPatch struct {
 
 // ClusterUpdate A cluster: what is assigned to it, its overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
 type ClusterUpdate struct {
-	// ID DNS-1123 label; must be the one in the path.
+	// ID DNS-1123 subdomain of at most 63 characters; must be the one in the path.
 	//
 	// Example: demo-cluster-01
 	ID nullable.Nullable[string] `json:"id,omitempty"`

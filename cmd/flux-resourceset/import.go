@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
+)
+
+const importReason = "imported from the reference's database"
+
+func importCommand() *cli.Command {
+	return &cli.Command{
+		Name: "import", Usage: "fill an empty store from a database of the Rust reference", OnUsageError: usageError,
+		Description: "Everything is checked first, all problems are listed by document, and nothing is written unless all of it can be. The store is the " +
+			"one of DATABASE_URL, and must never have held a commit; it may be the same file. ENVIRONMENTS counts. The file given is not changed otherwise.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "from", Usage: "`FILE` (or sqlite:// URL) of the reference"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only report"},
+			&cli.BoolFlag{Name: "drop-dangling", Usage: "leave out references to what is not there, and patches of components that are not assigned"},
+			&cli.StringSliceFlag{Name: "type", Usage: "`ID=TYPE` of a component, helm or kustomize; repeat for more (default: kustomize for an oci:// URL, else helm)"},
+			&cli.StringSliceFlag{Name: "rename-cluster", Usage: "`OLD=NEW` id of a cluster; repeat for more"},
+		},
+		Action: importReference,
+	}
+}
+
+func importReference(c *cli.Context) error {
+	db, err := databaseOf(c)
+	if err != nil {
+		return err
+	}
+	from, a, rules, err := importSettings(c, db)
+	if err != nil {
+		return err
+	}
+	seed, err := readReference(c.Context, from, a)
+	if err == nil && seed == nil {
+		return fmt.Errorf("%s is not a database of the reference, or it has been imported already", from)
+	}
+	if err == nil {
+		if problems := server.CheckSeed(seed, rules); problems != nil {
+			err = fmt.Errorf("%s cannot be imported: %w", from, explain(problems))
+		}
+	}
+	for _, note := range a.notes {
+		fmt.Fprintln(c.App.Writer, note)
+	}
+	if err != nil {
+		return a.advise(err)
+	}
+	if c.Bool("dry-run") {
+		fmt.Fprint(c.App.Writer, "nothing was written; it would import ")
+		return summarize(c.App.Writer, seed, from, db)
+	}
+	if err := fill(c.Context, db, rules, seed); err != nil {
+		return err
+	}
+	fmt.Fprint(c.App.Writer, "imported ")
+	return summarize(c.App.Writer, seed, from, db)
+}
+
+// importSettings reads the flags; everything wrong with them is reported together.
+func importSettings(c *cli.Context, db database) (from string, a *adoption, rules fleet.Rules, err error) {
+	var problems []string
+	from = c.String("from")
+	if strings.HasPrefix(strings.ToLower(from), "sqlite:") {
+		cfg, err := sqlite.ParseURL(from)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("--from: %v", err))
+		}
+		from = cfg.Path
+	}
+	if _, err := os.Stat(from); from == "" {
+		problems = append(problems, "--from is required: the file of the reference")
+	} else if err != nil {
+		problems = append(problems, fmt.Sprintf("--from: %v", err))
+	}
+	if db.name() == backendMemory {
+		problems = append(problems, "a store in memory would be gone when this is done: name another one with DATABASE_URL")
+	}
+	a = &adoption{dropDangling: c.Bool("drop-dangling")}
+	pairs := func(flag string) map[string]string {
+		out := map[string]string{}
+		for _, pair := range c.StringSlice(flag) {
+			key, value, ok := strings.Cut(pair, "=")
+			if !ok || key == "" || value == "" {
+				problems = append(problems, fmt.Sprintf("--%s is %q: it must be two names with = between them", flag, pair))
+			}
+			out[key] = value
+		}
+		return out
+	}
+	a.types, a.renames = pairs("type"), pairs("rename-cluster")
+	environments, ok := parseEnvironments(c.String("environments"))
+	if !ok {
+		problems = append(problems, fmt.Sprintf("ENVIRONMENTS is %q: it must be a comma-separated list of different names", c.String("environments")))
+	}
+	if len(problems) > 0 {
+		err = &configError{problems}
+	}
+	return from, a, fleet.Rules{Environments: environments}, err
+}
+
+// advise adds to an error what can be done about it.
+func (a *adoption) advise(err error) error {
+	for _, hint := range a.hints {
+		err = fmt.Errorf("%w\n%s", err, hint)
+	}
+	return err
+}
+
+// fill makes a seed the first revision of a store that never held a commit.
+func fill(ctx context.Context, db database, rules fleet.Rules, seed fleet.Seed) (err error) {
+	status, err := db.status(ctx)
+	if err != nil {
+		return err
+	}
+	if status.current == 0 {
+		if err := db.migrate(ctx); err != nil {
+			return err
+		}
+	}
+	st, err := db.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	replica := store.NewReplica(store.Config{Store: st, Rules: rules})
+	if err := replica.Load(ctx); err != nil {
+		return err
+	}
+	loaded, err := server.LoadSeed(ctx, replica, seed, store.Meta{Actor: actorSystem, Reason: importReason})
+	if err == nil && !loaded {
+		err = fmt.Errorf("%s is not empty: it is at revision %d", db.where(), replica.State().Revision())
+	}
+	return err
+}
+
+func summarize(w io.Writer, seed fleet.Seed, from string, to database) error {
+	count := map[fleet.Kind]int{}
+	for _, doc := range seed {
+		count[doc.Kind]++
+	}
+	fmt.Fprintf(w, "%d documents from %s into %s", len(seed), from, to.where())
+	for _, kind := range fleet.Kinds() {
+		fmt.Fprintf(w, ", %s: %d", kind, count[kind])
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
