@@ -91,7 +91,7 @@ func TestEnvironmentOfOneCluster(t *testing.T) {
 	for _, environment := range []string{"dev", "prod", ""} {
 		require.Equal(t, "demo-cluster-01", w.get(demoCluster + "?environment=" + environment).want(200).json()["id"])
 	}
-	w.get(demoCluster+"?enviroment=dev").problem(400, "validation_error")
+	w.get(demoCluster+"?enviro=dev").problem(400, "validation_error")
 }
 
 func TestClusterFilters(t *testing.T) {

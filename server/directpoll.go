@@ -19,11 +19,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.echo.ServeHTTP(w, r)
 		return
 	}
-	values := [...]string{formatRevision(p.revision), p.answer.ETag, strconv.Itoa(len(p.answer.Gzip))}
+	values := [...]string{formatRevision(p.revision), p.answer.ETag, strconv.Itoa(len(p.body))}
 	h := w.Header()
 	h[headerRevision], h[headerETag], h[headerContentLength] = values[0:1:1], values[1:2:2], values[2:3:3]
-	h[headerVary], h[headerContentType], h[headerContentEncoding] = varyEncoding, contentJSON, contentGzip
-	_, _ = w.Write(p.answer.Gzip) // fails when the client is gone: there is nobody to tell
+	h[headerVary], h[headerContentType] = varyEncoding, contentJSON
+	if p.zipped {
+		h[headerContentEncoding] = contentGzip
+	}
+	_, _ = w.Write(p.body) // fails when the client is gone: there is nobody to tell
 	s.metrics.identified[p.by].Inc()
 	s.metrics.polled(p.cluster.ID, s.cfg.Now())
 	s.metrics.polls[p.resource].observe(time.Since(start))
@@ -41,6 +44,8 @@ type directPoll struct {
 	resource fleet.Resource
 	revision fleet.Revision
 	answer   *fleet.Answer
+	body     []byte
+	zipped   bool
 }
 
 // directPoll finds the answer to a poll. Not ok when it is anything but a poll that is answered with the whole list:
@@ -51,7 +56,7 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 			ok = false // it panics again on the router's way, which reports it
 		}
 	}()
-	if r.Method != http.MethodGet || r.URL.RawPath != "" || !acceptsGzip(r) || s.cfg.Logger.Enabled(r.Context(), slog.LevelDebug) {
+	if r.Method != http.MethodGet || r.URL.RawPath != "" || s.cfg.Logger.Enabled(r.Context(), slog.LevelDebug) {
 		return p, false
 	}
 	for _, header := range [...]string{headerIfNoneMatch, headerMinRevision} {
@@ -76,7 +81,14 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 		return p, false
 	}
 	answer, err := st.Answer(cluster, resource)
-	return directPoll{who.by, cluster, resource, st.Revision(), answer}, err == nil
+	if err != nil {
+		return p, false
+	}
+	p = directPoll{who.by, cluster, resource, st.Revision(), answer, answer.Gzip, acceptsGzip(r)}
+	if !p.zipped {
+		p.body, err = s.plain.of(answer)
+	}
+	return p, err == nil
 }
 
 // parsePollPath takes the path of a poll apart.

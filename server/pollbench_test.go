@@ -34,11 +34,11 @@ func pollRequest(path string, closing bool) []byte {
 }
 
 // bare is the baseline of polls: a handler that writes the same bytes and does nothing else.
-func bare(b *testing.B, handler http.Handler, path string) http.Handler {
+func bare(b *testing.B, handler http.Handler, path, encoding string) http.Handler {
 	b.Helper()
 	req := httptest.NewRequest(http.MethodGet, path, nil)
 	req.Header.Set("Authorization", "Bearer "+benchToken)
-	req.Header.Set("Accept-Encoding", "gzip")
+	req.Header.Set("Accept-Encoding", encoding)
 	rec := httptest.NewRecorder()
 	handler.ServeHTTP(rec, req)
 	require.Equal(b, http.StatusOK, rec.Code)
@@ -191,16 +191,18 @@ func BenchmarkPoll(b *testing.B) {
 		name              string
 		secure, keepAlive bool
 		polls             int
+		encoding          string
 	}{
-		{"keep-alive", false, true, 4000},
-		{"connection-per-poll", false, false, 4000},
-		{"tls/keep-alive", true, true, 4000},
-		{"tls/connection-per-poll", true, false, 500},
+		{"keep-alive", false, true, 4000, "gzip"},
+		{"connection-per-poll", false, false, 4000, "gzip"},
+		{"plain/keep-alive", false, true, 4000, "identity"},
+		{"tls/keep-alive", true, true, 4000, "gzip"},
+		{"tls/connection-per-poll", true, false, 500, "gzip"},
 	} {
 		b.Run(transport.name, func(b *testing.B) {
-			request := pollRequest(pollPath(0), !transport.keepAlive)
+			request := bytes.Replace(pollRequest(pollPath(0), !transport.keepAlive), []byte("gzip"), []byte(transport.encoding), 1)
 			compare(b, transport.polls, transport.keepAlive,
-				serving(b, bare(b, handler, pollPath(0)), transport.secure, request), serving(b, handler, transport.secure, request))
+				serving(b, bare(b, handler, pollPath(0), transport.encoding), transport.secure, request), serving(b, handler, transport.secure, request))
 		})
 	}
 }

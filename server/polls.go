@@ -40,7 +40,7 @@ func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams
 		return err
 	}
 	s.metrics.polled(cluster.ID, s.cfg.Now())
-	return writeAnswer(c, answer, p.ifNoneMatch)
+	return s.writeAnswer(c, answer, p.ifNoneMatch)
 }
 
 // PollClusters implements the operation of that name.
@@ -53,7 +53,7 @@ func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
 	if err != nil {
 		return err
 	}
-	return writeAnswer(c, answer, p.IfNoneMatch)
+	return s.writeAnswer(c, answer, p.IfNoneMatch)
 }
 
 func clustersAnswer(st *fleet.State, environment, selector *string) (*fleet.Answer, error) {
@@ -68,7 +68,7 @@ func clustersAnswer(st *fleet.State, environment, selector *string) (*fleet.Answ
 }
 
 // writeAnswer puts an answer's bytes on the wire, compressed for everyone who accepts that.
-func writeAnswer(c echo.Context, a *fleet.Answer, ifNoneMatch *string) error {
+func (s *Server) writeAnswer(c echo.Context, a *fleet.Answer, ifNoneMatch *string) error {
 	h := c.Response().Header()
 	h[headerETag] = []string{a.ETag}
 	h[headerVary] = varyEncoding
@@ -81,7 +81,7 @@ func writeAnswer(c echo.Context, a *fleet.Answer, ifNoneMatch *string) error {
 		h[headerContentEncoding] = contentGzip
 	} else {
 		var err error
-		if body, err = a.Body(); err != nil {
+		if body, err = s.plain.of(a); err != nil {
 			return err
 		}
 	}

@@ -64,6 +64,7 @@ type Server struct {
 	operations  operations
 	metrics     *metrics
 	failures    failures // to authenticate
+	plain       plainBodies
 	echo        *echo.Echo
 	heavy       chan struct{} // a token for each plan or batch under way
 	// The document served at /openapi.yaml in other forms, made when first asked for.

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+func answerOf(t *testing.T, body string) *fleet.Answer {
+	t.Helper()
+	var zipped bytes.Buffer
+	zw := gzip.NewWriter(&zipped)
+	_, err := zw.Write([]byte(body))
+	require.NoError(t, err)
+	require.NoError(t, zw.Close())
+	return &fleet.Answer{Gzip: zipped.Bytes(), Size: len(body)}
+}
+
+// What is asked for stays, what is not goes, and there is never more than the bound.
+func TestPlainBodiesAreBounded(t *testing.T) {
+	t.Parallel()
+	var p plainBodies
+	hot := answerOf(t, "hot")
+	first, err := p.of(hot)
+	require.NoError(t, err)
+	padding := strings.Repeat("x", 1<<20)
+	for range 3 * maxPlainBytes >> 20 {
+		body, err := p.of(answerOf(t, padding))
+		require.NoError(t, err)
+		require.Len(t, body, len(padding))
+		again, err := p.of(hot)
+		require.NoError(t, err)
+		require.Equal(t, "hot", string(again))
+		require.Same(t, &first[0], &again[0], "it is not unpacked again")
+		kept := 0
+		for _, generation := range []map[*byte][]byte{p.young, p.old} {
+			for _, body := range generation {
+				kept += len(body)
+			}
+		}
+		require.LessOrEqual(t, kept, maxPlainBytes)
+	}
+	require.Less(t, len(p.young)+len(p.old), 3*maxPlainBytes>>20)
+}
+
+func TestPlainBodiesOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	var p plainBodies
+	answers := make([]*fleet.Answer, 8)
+	for i := range answers {
+		answers[i] = answerOf(t, strings.Repeat(string(rune('a'+i)), 3<<20))
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := range answers {
+				body, err := p.of(answers[i])
+				if err != nil || body[0] != byte('a'+i) {
+					t.Errorf("%d: %v %.1q", i, err, body)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
