@@ -32,12 +32,14 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	v := &verdict{base: tx.base, next: next, problems: duplicates}
-	if err := v.inUse(tx, edits); err != nil {
-		return Result{}, err
+	if !tx.seed.settles(tx) {
+		if err := v.inUse(tx, edits); err != nil {
+			return Result{}, err
+		}
+		v.documents(edits)
+		v.referers(edits)
+		v.policies(edits, c.At)
 	}
-	v.documents(edits)
-	v.referers(edits)
-	v.policies(edits, c.At)
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}

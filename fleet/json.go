@@ -24,19 +24,16 @@ func ParseJSON(body []byte) (any, error) {
 	if !utf8.Valid(body) {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "the body is not valid UTF-8"}})
 	}
-	p := &jsonParser{dec: json.NewDecoder(bytes.NewReader(body))}
-	p.dec.UseNumber()
-	v, err := p.value(1)
-	if err == nil {
-		if _, trailing := p.dec.Token(); !errors.Is(trailing, io.EOF) {
-			err = errors.New("there is something after the JSON document")
-		}
+	if !json.Valid(body) {
+		return nil, Invalid([]Problem{{Pointer: "", Detail: "the body is not valid JSON: " + syntaxError(body)}})
 	}
+	p := &jsonParser{body: body}
+	v, err := p.value(1)
 	if errors.Is(err, errManyProblems) {
 		return nil, Invalid(p.problems)
 	}
 	if err != nil {
-		return nil, Invalid([]Problem{{Pointer: "", Detail: "the body is not valid JSON: " + jsonError(err)}})
+		return nil, Invalid([]Problem{{Pointer: "", Detail: "the body is not valid JSON: " + err.Error()}})
 	}
 	if i := loneSurrogate(body); i >= 0 {
 		p.problems = append(p.problems, Problem{Detail: fmt.Sprintf("half of a surrogate pair (at byte %d) stands for no character", i)})
@@ -90,15 +87,20 @@ func ParseObject(body []byte) (map[string]any, error) {
 	return obj, nil
 }
 
-func jsonError(err error) string {
+// syntaxError says what is wrong with a text that is no JSON.
+func syntaxError(body []byte) string {
 	var syntax *json.SyntaxError
-	switch {
+	var value json.RawMessage
+	switch err := json.NewDecoder(bytes.NewReader(body)).Decode(&value); {
+	case err == nil:
+		return "there is something after the JSON document"
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return "it ends too early"
 	case errors.As(err, &syntax):
 		return fmt.Sprintf("%s (at byte %d)", syntax.Error(), syntax.Offset)
+	default:
+		return err.Error()
 	}
-	return err.Error()
 }
 
 // Limits on JSON from outside, beyond which nobody means well.
@@ -109,8 +111,10 @@ const (
 
 var errManyProblems = errors.New("it has more problems than are worth listing")
 
+// jsonParser takes a text apart that is known to be valid JSON, so it need not look for anything but where a value ends.
 type jsonParser struct {
-	dec      *json.Decoder
+	body     []byte
+	at       int   // in the body
 	path     []any // keys and indices on the way to where we are; a pointer is only written when one is needed
 	problems []Problem
 }
@@ -128,26 +132,80 @@ func (p *jsonParser) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
-	tok, err := p.dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := tok.(type) {
-	case json.Delim:
-		if t == '{' {
-			return p.object(depth)
-		}
+	switch c := p.next(); c {
+	case '{':
+		return p.object(depth)
+	case '[':
 		return p.array(depth)
-	case string:
+	case '"':
+		t, err := p.string()
+		if err != nil {
+			return nil, err
+		}
 		return t, p.text(t)
-	case json.Number:
-		return t, p.number(t)
+	case 't', 'f':
+		return p.word() == "true", nil
+	case 'n':
+		p.word()
+		return nil, nil
+	default:
+		n := json.Number(p.word())
+		return n, p.number(n)
 	}
-	return tok, nil
+}
+
+// next skips space and answers the character that follows.
+func (p *jsonParser) next() byte {
+	for {
+		switch c := p.body[p.at]; c {
+		case ' ', '\t', '\n', '\r':
+			p.at++
+		default:
+			return c
+		}
+	}
+}
+
+// word reads up to what ends a number or a literal.
+func (p *jsonParser) word() string {
+	end := p.at
+	for end < len(p.body) && p.body[end] > ' ' && p.body[end] != ',' && p.body[end] != ']' && p.body[end] != '}' {
+		end++
+	}
+	word := string(p.body[p.at:end])
+	p.at = end
+	return word
+}
+
+func (p *jsonParser) string() (string, error) {
+	text := p.body[p.at : p.at+stringEnd(p.body[p.at:])]
+	p.at += len(text)
+	if bytes.IndexByte(text, '\\') < 0 {
+		return string(text[1 : len(text)-1]), nil
+	}
+	var s string
+	err := json.Unmarshal(text, &s)
+	return s, err
+}
+
+// more steps to the next item of an object or list, or behind its end.
+func (p *jsonParser) more(end byte) bool {
+	c := p.next()
+	if c == ',' {
+		p.at++
+		c = p.next()
+	}
+	if c == end {
+		p.at++
+	}
+	return c != end
 }
 
 // text refuses characters that YAML, which everything becomes on the cluster, cannot carry or would change.
 func (p *jsonParser) text(s string) error {
+	if plain(s) {
+		return nil
+	}
 	if strings.ContainsRune(s, 0) {
 		return p.problem(`must not contain \u0000`)
 	}
@@ -170,12 +228,14 @@ func notForYAML(r rune) bool {
 
 func (p *jsonParser) object(depth int) (any, error) {
 	obj := map[string]any{}
-	for p.dec.More() {
-		tok, err := p.dec.Token()
+	p.at++
+	for p.more('}') {
+		key, err := p.string()
 		if err != nil {
 			return nil, err
 		}
-		key, _ := tok.(string)
+		p.next()
+		p.at++ // the colon
 		if len(key) > maxKeyBytes {
 			return nil, fmt.Errorf("it has a key of more than %d bytes", maxKeyBytes)
 		}
@@ -196,13 +256,13 @@ func (p *jsonParser) object(depth int) (any, error) {
 		obj[key] = v
 		p.path = p.path[:len(p.path)-1]
 	}
-	_, err := p.dec.Token()
-	return obj, err
+	return obj, nil
 }
 
 func (p *jsonParser) array(depth int) (any, error) {
 	items := []any{}
-	for p.dec.More() {
+	p.at++
+	for p.more(']') {
 		p.path = append(p.path, len(items))
 		v, err := p.value(depth + 1)
 		if err != nil {
@@ -211,8 +271,7 @@ func (p *jsonParser) array(depth int) (any, error) {
 		items = append(items, v)
 		p.path = p.path[:len(p.path)-1]
 	}
-	_, err := p.dec.Token()
-	return items, err
+	return items, nil
 }
 
 func (p *jsonParser) number(n json.Number) error {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 )
 
 // Seed is a set of documents to start a fleet from, as a seed file or another program's database holds them.
@@ -15,7 +17,24 @@ type SeedDocument struct {
 	ID   string
 	At   string
 	Body []byte
+
+	// A seed is read, held against the contract, checked and committed, and may be 10,000 clusters: what one step has
+	// worked out the next one takes over.
+	obj   map[string]any // Body, until it is made a document
+	doc   *Document
+	under *Rules // by which the whole seed has been found valid
 }
+
+// Value is the document as parsed JSON, which must not be changed.
+func (d SeedDocument) Value() (any, error) {
+	if d.obj != nil {
+		return d.obj, nil
+	}
+	return ParseJSON(d.Body)
+}
+
+// Valid tells whether the seed it is part of has passed Check.
+func (d SeedDocument) Valid() bool { return d.under != nil }
 
 // seedLists are the top-level keys of a seed file.
 var seedLists = []struct {
@@ -79,7 +98,7 @@ func NewSeedDocument(kind Kind, at string, item any) (SeedDocument, error) {
 	dropNulls(obj)
 	id, _ := obj["id"].(string)
 	body, err := canonical(obj)
-	return SeedDocument{Kind: kind, ID: id, At: at, Body: body}, err
+	return SeedDocument{Kind: kind, ID: id, At: at, Body: body, obj: obj}, err
 }
 
 // dropNulls removes what the reference writes for an option that is not set: in the document itself and in the entries
@@ -100,12 +119,59 @@ func dropNulls(obj map[string]any) {
 // Create adds every document of the seed to a Tx. Problems are reported together, each at its place in the seed.
 func (s Seed) Create(tx *Tx) error {
 	var problems []Problem
-	for _, doc := range s {
-		if _, err := tx.Create(doc.Kind, doc.Body); err != nil {
-			problems = append(problems, doc.problems(err)...)
+	for i := range s {
+		if err := s[i].create(tx); err != nil {
+			problems = append(problems, s[i].problems(err)...)
 		}
 	}
+	tx.seed = s
 	return Invalid(problems)
+}
+
+func (d *SeedDocument) create(tx *Tx) (err error) {
+	obj := d.obj
+	d.obj = nil
+	switch {
+	case d.doc != nil && tx.base.Revision() == 0 && tx.raw(d.Kind, d.ID) == nil:
+		tx.edits[docKey{d.Kind, d.ID}] = d.doc
+	case obj != nil:
+		d.doc, err = tx.create(d.Kind, obj)
+	default:
+		_, err = tx.Create(d.Kind, d.Body)
+	}
+	return err
+}
+
+// Check tells what is wrong with the seed as the content of an empty fleet.
+func (s Seed) Check(rules Rules) error {
+	empty, err := NewState(rules, Head{}, time.Time{}, nil)
+	if err != nil {
+		return err
+	}
+	tx := empty.Begin()
+	if err := s.Create(tx); err != nil {
+		return err
+	}
+	if _, err := tx.Finish(Commit{}); err != nil {
+		return s.Locate(err)
+	}
+	for i := range s {
+		s[i].under = &rules
+	}
+	return nil
+}
+
+// settles tells whether a Tx does nothing but create what Check has found valid.
+func (s Seed) settles(tx *Tx) bool {
+	if len(s) == 0 || tx.base.Revision() != 0 || len(tx.edits) != len(s) || s[0].under == nil || !slices.Equal(s[0].under.Environments, tx.base.rules.Environments) {
+		return false
+	}
+	for _, d := range s {
+		if d.under != s[0].under || d.doc == nil || tx.edits[docKey{d.Kind, d.ID}] != d.doc {
+			return false
+		}
+	}
+	return true
 }
 
 // Locate gives the problems that Finish found in the seed's documents their place in the seed.

@@ -18,6 +18,7 @@ type Tx struct {
 	edits map[docKey]*Document // nil: deleted
 	guard Guard
 	force bool // overwrite patches that named managers own
+	seed  Seed // what it was made of, if it was
 }
 
 type docKey struct {
@@ -94,6 +95,11 @@ func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	return tx.create(kind, obj)
+}
+
+// create is Create of parsed JSON, which it uses up.
+func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 	maps.DeleteFunc(obj, func(field string, v any) bool { return v == nil || slices.Contains(readOnly, field) })
 	id, _ := obj["id"].(string)
 	if id == "" {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/bench"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server"
@@ -189,6 +191,31 @@ func BenchmarkFleetInMemory(b *testing.B) {
 		b.ReportMetric(heapMiB(), "polled-MiB")
 		runtime.KeepAlive(st)
 	}
+}
+
+// BenchmarkSeed: what a server does with a seed, or with a database of the reference, at its first start: it is read, checked
+// whole, and committed.
+func BenchmarkSeed(b *testing.B) {
+	var text bytes.Buffer
+	require.NoError(b, bench.Realistic(10_000).WriteSeed(&text))
+	rules := fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}}
+	report := cpu(b)
+	for b.Loop() {
+		seed, err := fleet.ParseSeed(text.Bytes())
+		require.NoError(b, err)
+		require.NoError(b, server.CheckSeed(seed, rules))
+		path := filepath.Join(b.TempDir(), "fleet.db")
+		require.NoError(b, sqlite.Migrate(b.Context(), path))
+		st, err := sqlite.Open(b.Context(), sqlite.Config{Path: path})
+		require.NoError(b, err)
+		replica := store.NewReplica(store.Config{Store: st, Rules: rules})
+		require.NoError(b, replica.Load(b.Context()))
+		loaded, err := server.LoadSeed(b.Context(), replica, seed, store.Meta{Actor: "bench"})
+		require.NoError(b, err)
+		require.True(b, loaded)
+		require.NoError(b, st.Close())
+	}
+	report()
 }
 
 // cpu reports the processor time of an operation: what it takes on a machine that has nothing else to do, less waiting.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
@@ -49,15 +48,7 @@ func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 	if err != nil {
 		return err
 	}
-	empty, err := fleet.NewState(rules, fleet.Head{}, time.Time{}, nil)
-	if err != nil {
-		return err
-	}
-	tx := empty.Begin()
-	if err = seed.Create(tx); err == nil {
-		_, err = tx.Finish(fleet.Commit{})
-		err = seed.Locate(err)
-	}
+	err = seed.Check(rules)
 	if len(shape) > 0 {
 		return both(shape, err)
 	}
@@ -72,8 +63,12 @@ func checkSchemas(seed fleet.Seed) ([]fleet.Problem, error) {
 	}
 	var problems []fleet.Problem
 	for _, d := range seed {
+		if d.Valid() {
+			continue
+		}
 		schema := doc.Components.Schemas[createSchemas[d.Kind]].Value
-		for _, p := range checkSchema(schema, d.Body) {
+		value, err := d.Value()
+		for _, p := range checkValue(schema, value, err) {
 			p.Pointer = d.At + p.Pointer
 			problems = append(problems, p)
 		}
