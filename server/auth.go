@@ -90,7 +90,10 @@ func (p *principal) may(op *operation, st *fleet.State, dns string) bool {
 	return p.mayPoll(cluster, dns)
 }
 
-const actorKey = "actor"
+const (
+	actorKey   = "actor"
+	ownPollKey = "own_poll"
+)
 
 // actor is who sent the request.
 func actor(c echo.Context) string {
@@ -116,7 +119,9 @@ func (s *Server) authenticate(c echo.Context, op *operation) error {
 	default:
 		return s.refused(c, who, nil, errForbidden)
 	}
-	if !op.poll { // nobody asks who polled, and polls are many
+	if op.poll { // nobody asks who polled, and polls are many
+		c.Set(ownPollKey, ownPoll(c.Request(), who.role))
+	} else {
 		c.Set(actorKey, who.actor)
 	}
 	return nil

@@ -28,7 +28,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = w.Write(p.body) // fails when the client is gone: there is nobody to tell
 	s.metrics.identified[p.by].Inc()
-	s.metrics.polled(p.cluster.ID, s.cfg.Now())
+	if p.own {
+		s.metrics.polled(p.cluster.ID, s.cfg.Now())
+	}
 	s.metrics.polls[p.resource].observe(time.Since(start))
 }
 
@@ -40,6 +42,7 @@ const (
 // directPoll is a poll with its answer.
 type directPoll struct {
 	by       means
+	own      bool // of that cluster's Flux
 	cluster  *fleet.Document
 	resource fleet.Resource
 	revision fleet.Revision
@@ -84,7 +87,7 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 	if err != nil {
 		return p, false
 	}
-	p = directPoll{who.by, cluster, resource, st.Revision(), answer, answer.Gzip, acceptsGzip(r)}
+	p = directPoll{who.by, ownPoll(r, who.role), cluster, resource, st.Revision(), answer, answer.Gzip, acceptsGzip(r)}
 	if !p.zipped {
 		p.body, err = s.plain.of(answer)
 	}

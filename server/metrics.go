@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ const namespace = "flux_resourceset"
 // metrics are a Server's own, in a registry of its own.
 type metrics struct {
 	registry   *prometheus.Registry
+	clusters   *prometheus.Registry // what names clusters
 	requests   *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
 	unresolved prometheus.Counter
@@ -43,7 +45,7 @@ type series struct {
 
 func newMetrics(s *Server) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: prometheus.NewRegistry(), clusters: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "http_requests_total",
 			Help: "Requests by route template, method and status.",
@@ -80,6 +82,7 @@ func newMetrics(s *Server) *metrics {
 	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
+	m.clusters.MustRegister(&pollCollector{s})
 	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.stored, m.authFailures, &fleetCollector{server: s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -110,7 +113,16 @@ func (s *series) observe(took time.Duration) {
 	s.took.Observe(took.Seconds())
 }
 
-// polled notes that a cluster asked.
+// fluxAgent is how the User-Agent of Flux Operator begins.
+const fluxAgent = "flux-operator/"
+
+// ownPoll tells whether it is a cluster's own Flux that polls: it has a token or certificate of that cluster, or it says
+// that it is Flux Operator. People who look at what a cluster is sent do not count: Flux may be long gone there.
+func ownPoll(r *http.Request, who role) bool {
+	return who == rolePoll || strings.HasPrefix(r.UserAgent(), fluxAgent)
+}
+
+// polled notes that a cluster's Flux asked.
 func (m *metrics) polled(cluster string, at time.Time) {
 	last, ok := m.lastPoll.Load(cluster)
 	if !ok {
@@ -140,12 +152,13 @@ var (
 	descReloads  = desc("store_reloads_total", "Times another history was accepted in place of the one that was served.")
 	descStale    = desc("store_stale_commits_total", "Commits that another process's commit forestalled.")
 	descSize     = desc("store_size_bytes", "Bytes that the database takes on disk, with its log and its indexes.")
-	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster last polled this process.", "cluster")
+	descPolled   = desc("clusters_polled", "Clusters whose Flux polled this process within the time before.", "within")
+	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster's Flux last polled this process.", "cluster")
 )
 
 // Describe implements prometheus.Collector.
 func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descLastPoll} {
+	for _, d := range []*prometheus.Desc{descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descPolled} {
 		ch <- d
 	}
 }
@@ -181,12 +194,51 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	gauge(descDocs, float64(st.Count(fleet.KindToken)), string(fleet.KindToken))
-	s.metrics.lastPoll.Range(func(id, at any) bool {
+	var polled [len(pollAges)]int
+	now := s.cfg.Now()
+	s.metrics.eachPolled(st, func(_ string, at time.Time) {
+		for i, age := range pollAges {
+			if now.Sub(at) <= age.within {
+				polled[i]++
+			}
+		}
+	})
+	for i, age := range pollAges {
+		gauge(descPolled, float64(polled[i]), age.name)
+	}
+}
+
+// pollAges are the times within which polls of clusters are counted.
+var pollAges = [...]struct {
+	name   string
+	within time.Duration
+}{{"1m", time.Minute}, {"5m", 5 * time.Minute}, {"15m", 15 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}}
+
+// pollCollector names clusters, so it is not for everybody.
+type pollCollector struct{ server *Server }
+
+// Describe implements prometheus.Collector.
+func (p *pollCollector) Describe(ch chan<- *prometheus.Desc) { ch <- descLastPoll }
+
+// Collect implements prometheus.Collector.
+func (p *pollCollector) Collect(ch chan<- prometheus.Metric) {
+	st := p.server.cfg.Replica.State()
+	if st == nil {
+		return
+	}
+	p.server.metrics.eachPolled(st, func(cluster string, at time.Time) {
+		ch <- prometheus.MustNewConstMetric(descLastPoll, prometheus.GaugeValue, float64(at.UnixMilli())/1000, cluster)
+	})
+}
+
+// eachPolled visits the clusters that have polled, and forgets those that are gone.
+func (m *metrics) eachPolled(st *fleet.State, visit func(cluster string, at time.Time)) {
+	m.lastPoll.Range(func(id, at any) bool {
 		if !st.Has(fleet.KindCluster, id.(string)) {
-			s.metrics.lastPoll.Delete(id)
+			m.lastPoll.Delete(id)
 			return true
 		}
-		gauge(descLastPoll, float64(at.(*atomic.Int64).Load())/1000, id.(string))
+		visit(id.(string), time.UnixMilli(at.(*atomic.Int64).Load()))
 		return true
 	})
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
-// metric is the value of one series, -1 when there is none.
+// metric is the value of one series, -1 when there is none, as who may read is shown it.
 func (w *world) metric(series string) float64 {
 	w.t.Helper()
-	body := string(w.get("/metrics", "Authorization", "").want(200).body)
+	body := string(w.get("/metrics", "Authorization", "Bearer "+readToken).want(200).body)
 	for line := range strings.Lines(body) {
 		name, value, ok := cutLast(strings.TrimSpace(line), " ")
 		if ok && name == series {
@@ -76,6 +77,63 @@ func TestMetrics(t *testing.T) {
 	require.Equal(t, -1.0, w.metric(last), "a cluster that is gone has no series")
 }
 
+// Without a token nobody learns which clusters there are, and the counts are still good for an alert.
+func TestMetricsNameNoCluster(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
+		w := setupWith(t, options{mode: mode, records: []fleet.Record{
+			{Kind: fleet.KindCluster, ID: "c-1", Body: []byte(`{"id":"c-1","cluster_name":"c-1","cluster_dns":"c-1.k","environment":"dev","labels":{},"platform_components":[],"namespaces":[],"rolebindings":[],"patches":{},"deletion_protection":false}`)},
+			{Kind: fleet.KindCluster, ID: "c-2", Body: []byte(`{"id":"c-2","cluster_name":"c-2","cluster_dns":"c-2.k","environment":"dev","labels":{},"platform_components":[],"namespaces":[],"rolebindings":[],"patches":{},"deletion_protection":false}`)},
+		}})
+		within := func(age string) float64 { return w.metric(`flux_resourceset_clusters_polled{within="` + age + `"}`) }
+		require.Zero(t, within("24h"), "there from the start")
+		w.poll("/api/v2/flux/clusters/c-1.k/namespaces").want(200)
+		w.clock.advance(10 * time.Minute)
+		w.poll("/api/v2/flux/clusters/c-2.k/namespaces").want(200)
+		w.poll("/api/v2/flux/clusters/c-2.k/rolebindings").want(200)
+		require.Equal(t, 1.0, within("5m"))
+		require.Equal(t, 2.0, within("15m"))
+		require.Equal(t, 2.0, within("24h"))
+		w.clock.advance(time.Hour)
+		require.Equal(t, 0.0, within("1h"))
+
+		public := string(w.get("/metrics", "Authorization", "").want(200).body)
+		require.Contains(t, public, "flux_resourceset_clusters_polled")
+		require.NotContains(t, public, "c-1")
+		require.NotContains(t, public, "c-2")
+		require.Contains(t, string(w.get("/metrics", "Authorization", "Bearer "+readToken).want(200).body), `{cluster="c-1"}`)
+		w.get("/metrics", "Authorization", "Bearer wrong").problem(401, "unauthorized")
+		w.get("/metrics", "Authorization", "Basic x").problem(401, "unauthorized")
+	}
+}
+
+// A cluster has polled when its Flux has, and not when somebody looks at what it is sent: alerts and who decommissions a
+// cluster go by that.
+func TestOnlyFluxPolls(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const path, last = demoPolls + "/namespaces", `flux_resourceset_cluster_last_poll_timestamp_seconds{cluster="demo-cluster-01"}`
+	token := w.issue(pollBody).secret
+	ask := func(token string, headers ...string) {
+		w.get(path, append([]string{"Authorization", "Bearer " + token}, headers...)...).want(200)
+	}
+	for _, ways := range [][]string{nil, {"X-Fleet-Min-Revision", "1"}, {"Accept-Encoding", "identity"}} { // straight, and the router's way
+		w.clock.advance(time.Hour)
+		before := w.metric(last)
+		for _, agent := range []string{"flux-resourceset-cli/1.0", "Mozilla/5.0", "curl/8", "my-flux-operator/1", ""} {
+			ask(readToken, append([]string{"User-Agent", agent}, ways...)...)
+			ask(writeToken, append([]string{"User-Agent", agent}, ways...)...)
+		}
+		require.Equal(t, before, w.metric(last), "nobody's Flux has polled")
+		ask(readToken, append([]string{"User-Agent", "flux-operator/v0.58.0"}, ways...)...)
+		require.Greater(t, w.metric(last), before)
+		w.clock.advance(time.Hour)
+		before = w.metric(last)
+		ask(token, ways...)
+		require.Greater(t, w.metric(last), before, "a token of the cluster's own")
+	}
+}
+
 // What comes from outside must not make new series.
 func TestMetricsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -106,6 +164,7 @@ func TestReadiness(t *testing.T) {
 		require.Equal(t, "not loaded yet", at(notReady, "checks", "state"))
 		w.get("/health", "Authorization", "").want(200)
 		w.get("/metrics", "Authorization", "").want(200)
+		w.get("/metrics", "Authorization", "Bearer "+readToken).want(200)
 		w.poll(demoPolls+"/namespaces").problem(503, "store_unavailable")
 		w.poll("/api/v2/flux/clusters").problem(503, "store_unavailable")
 		require.NoError(t, w.replica.Load(t.Context()))

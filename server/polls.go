@@ -39,7 +39,9 @@ func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams
 	if err != nil {
 		return err
 	}
-	s.metrics.polled(cluster.ID, s.cfg.Now())
+	if own, _ := c.Get(ownPollKey).(bool); own {
+		s.metrics.polled(cluster.ID, s.cfg.Now())
+	}
 	return s.writeAnswer(c, answer, p.ifNoneMatch)
 }
 

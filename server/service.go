@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -59,9 +61,19 @@ func (s *Server) GetVersion(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, api.Version{Version: s.cfg.Version, GoVersion: runtime.Version(), Mode: s.cfg.Mode, Store: s.cfg.StoreName})
 }
 
-// GetMetrics implements the operation of that name.
+// GetMetrics implements the operation of that name. What names clusters is for those who may list them.
 func (s *Server) GetMetrics(c echo.Context) error {
-	promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
+	metrics := prometheus.Gatherers{s.metrics.registry}
+	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
+		who, err := s.identify(c.Request(), s.cfg.Replica.State())
+		if errors.Is(err, errNobody) { // counted and throttled as everywhere: this is no place to try tokens at
+			return s.refused(c, who, err, unauthorized(&operation{needs: roleRead}, err))
+		}
+		if err == nil && who.role >= roleRead {
+			metrics = append(metrics, s.metrics.clusters)
+		}
+	}
+	promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
 	return nil
 }
 

@@ -354,6 +354,8 @@ type ClientInterface interface {
 
 	// GetMetrics Metrics in the Prometheus text format
 	//
+	// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
+	//
 	// Corresponds with GET /metrics (the `GetMetrics` operationId).
 	GetMetrics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -1337,6 +1339,8 @@ func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (
 }
 
 // GetMetrics Metrics in the Prometheus text format
+//
+// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
 //
 // Corresponds with GET /metrics (the `GetMetrics` operationId).
 func (c *Client) GetMetrics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8089,6 +8093,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetMetricsWithResponse Metrics in the Prometheus text format
 	//
+	// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /metrics (the `GetMetrics` operationId).
@@ -10852,6 +10858,8 @@ func (c *ClientWithResponses) GetHealthWithResponse(ctx context.Context, reqEdit
 }
 
 // GetMetricsWithResponse Metrics in the Prometheus text format
+//
+// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
 //
 // Returns a wrapper object for the known response body format(s).
 //
