@@ -6,7 +6,13 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 VERSION = $(shell git describe --tags --always --dirty --match 'v*' 2>/dev/null || echo dev)
-IMAGE   = flux-resourceset:local
+
+# The image that docker-build makes, and the kind cluster of the demo.
+IMAGE_NAME   = flux-resourceset
+IMAGE_TAG    = local
+IMAGE        = $(IMAGE_NAME):$(IMAGE_TAG)
+KIND_CLUSTER = flux-demo
+export IMAGE_NAME IMAGE_TAG KIND_CLUSTER
 
 # How long `make faults` injects faults on each store, and any further flags of cmd/faults.
 FAULTS_DURATION = 2m
@@ -34,6 +40,11 @@ build: ## build the server and the CLI into bin/
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(PROGRAMS)
 
+.PHONY: cli-build
+cli-build: ## build the CLI alone
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/flux-resourceset-cli
+
 .PHONY: dist
 dist: ## build release archives for every platform into dist/
 	VERSION='$(VERSION)' scripts/dist
@@ -43,12 +54,17 @@ generate: ## write gen/ from openapi/openapi.yaml
 	scripts/generate
 
 .PHONY: manifests
-manifests: ## write charts/manifests/cluster.yaml, the cluster chart without Helm
+manifests: ## write charts/manifests: both charts without Helm, the service's as a base of kustomize
 	scripts/manifests
 
 .PHONY: verify
 verify: ## check that generated code, modules, formatting and the spec are current and sound
 	scripts/verify
+
+.PHONY: docs
+docs: ## write the reference of the CLI (docs/cli.md), then hold README.md and docs/ against the program: links, settings, commands
+	@manual=$$(go run ./cmd/flux-resourceset-cli docs) && printf '%s\n' "$$manual" >docs/cli.md
+	@scripts/check-docs
 
 .PHONY: lint
 lint: ## run the linters of .golangci.yml
@@ -125,5 +141,7 @@ docker-build: ## build the container image (needs a container engine)
 	DOCKER_BUILDKIT=1 docker build --build-arg VERSION='$(VERSION)' -t '$(IMAGE)' .
 
 .PHONY: clean
-clean: ## remove binaries and built tools; data/ stays
+clean: ## remove binaries and built tools; the demo's data and its kind cluster stay
 	rm -rf bin dist .cache tools/redocly/node_modules
+	@if [[ -d data ]]; then echo "data/ stays: it holds the fleet of make run (rm -r data removes it)"; fi
+	@echo "What make demo started stays: make kind-delete removes the kind cluster $(KIND_CLUSTER), docker image rm $(IMAGE) the image"
