@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -123,8 +121,8 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	b := &pgx.Batch{}
 	b.Queue(s.durability)
 	b.Queue(insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID)
-	if rows := columns(c); rows != nil {
-		b.Queue(insertChanges, rows...)
+	if len(c.Changes) <= few {
+		b.Queue(insertChanges, columns(c)...)
 		return applyChanges(ctx, ses.tx, b, base, c)
 	}
 	if err := ses.tx.SendBatch(ctx, b).Close(); err != nil {
@@ -138,18 +136,8 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 
 const (
 	insertCommit  = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`
-	insertChanges = `INSERT INTO changes (revision, seq, kind, id, action, before, after)
-		SELECT $1, * FROM unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])`
-
-	// The documents are made of the changes that are in the log by then, so that each body is sent once.
-	createDocuments = `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
-		SELECT kind, id, revision, $2, $3, $3, after FROM changes WHERE revision = $1 AND before IS NULL
-		ON CONFLICT DO NOTHING`
-	updateDocuments = `UPDATE documents d SET revision = c.revision, commit_id = $2, updated_at = $3, body = c.after,
-		created_at = CASE c.action WHEN 'create' THEN $3 ELSE d.created_at END
-		FROM changes c WHERE c.revision = $1 AND c.before IS NOT NULL AND c.after IS NOT NULL AND d.kind = c.kind AND d.id = c.id`
-	deleteDocuments = `DELETE FROM documents d
-		USING changes c WHERE c.revision = $1 AND c.after IS NULL AND d.kind = c.kind AND d.id = c.id`
+	insertChanges = `INSERT INTO changes (revision, seq, kind, id, action, before, after, packed_before, packed_after, sum, bytes)
+		SELECT $1, * FROM unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::bytea[], $10::bigint[], $11::bigint[])`
 
 	// The version is looked at again, because a migration may have come between: it locks this table first, and this
 	// statement sees what was committed before it got the lock.
@@ -157,78 +145,32 @@ const (
 		WHERE revision = $5 AND commit_id = $6 AND EXISTS (SELECT FROM ` + versionTable + ` WHERE version = $7 AND NOT dirty)`
 )
 
-// applyChanges ends batch b with the documents and the head, and sends it. The base is checked, so a document that is
-// not as its change says is not a race: either the store or the State it was computed from is wrong, and nothing may
-// be built on that.
-func applyChanges(ctx context.Context, tx pgx.Tx, b *pgx.Batch, base fleet.Head, c fleet.Commit) error {
-	var created, updated, deleted int64
-	for _, ch := range c.Changes {
-		switch {
-		case ch.Before == nil:
-			created++
-		case ch.After == nil:
-			deleted++
-		default:
-			updated++
-		}
-	}
-	before := b.Len()
-	revision, id, at := int64(c.Revision), c.ID.String(), c.At.UnixMicro()
-	b.Queue(createDocuments, revision, id, at)
-	b.Queue(updateDocuments, revision, id, at)
-	b.Queue(deleteDocuments, revision)
-	b.Queue(moveHead, revision, id, at, created-deleted, int64(base.Revision), base.ID.String(), newestVersion())
-	var affected []int64
-	results := tx.SendBatch(ctx, b)
-	for range b.Len() {
-		tag, err := results.Exec()
-		if err != nil {
-			return errors.Join(err, results.Close())
-		}
-		affected = append(affected, tag.RowsAffected())
-	}
-	if err := results.Close(); err != nil {
-		return err
-	}
-	got, want := affected[before:], []int64{created, updated, deleted}
-	if got[3] != 1 {
-		return fmt.Errorf("%w while this commit was written", store.ErrStale)
-	}
-	for i, what := range []string{"created", "changed", "removed"} {
-		if got[i] != want[i] {
-			return fmt.Errorf("%w: %d of the %d documents to be %s are not there as the commit expects",
-				store.ErrCorrupt, want[i]-got[i], want[i], what)
-		}
-	}
-	return nil
-}
-
-// columns are the arguments of insertChanges, or nil when the changes are so large that COPY is faster: five times for
-// ten thousand documents, for two round trips more.
+// columns are the arguments of insertChanges.
 func columns(c fleet.Commit) []any {
-	const few, small = 100, 256 << 10
-	n, size := len(c.Changes), 0
-	if n > few {
-		return nil
-	}
+	n := len(c.Changes)
 	seqs, before, after := make([]int32, n), make([]*string, n), make([]*string, n)
 	kinds, ids, actions := make([]string, n), make([]string, n), make([]string, n)
+	packedBefore, packedAfter, sums, sizes := make([][]byte, n), make([][]byte, n), make([]int64, n), make([]int64, n)
 	for i, ch := range c.Changes {
-		seqs[i], kinds[i], ids[i], actions[i], before[i], after[i] = int32(i), string(ch.Kind), ch.ID, ch.Action(), text(ch.Before), text(ch.After)
-		size += len(ch.Before) + len(ch.After)
+		p := backend.Pack(c.ID, i, ch)
+		seqs[i], kinds[i], ids[i], actions[i] = int32(i), string(ch.Kind), ch.ID, ch.Action()
+		before[i], after[i] = backend.Marker(ch.Before), backend.Marker(ch.After)
+		packedBefore[i], packedAfter[i], sums[i], sizes[i] = p.Before, p.After, p.Sum, p.Bytes
 	}
-	if size > small {
-		return nil
-	}
-	return []any{int64(c.Revision), seqs, kinds, ids, actions, before, after}
+	return []any{int64(c.Revision), seqs, kinds, ids, actions, before, after, packedBefore, packedAfter, sums, sizes}
 }
 
 // copyChanges sends the changes of some commits with COPY.
 func copyChanges(ctx context.Context, tx pgx.Tx, commits []fleet.Commit) error {
-	return copyRows(ctx, tx, "changes", []string{"revision", "seq", "kind", "id", "action", "before", "after"}, func(yield func([]any) bool) {
+	names := []string{"revision", "seq", "kind", "id", "action", "before", "after", "packed_before", "packed_after", "sum", "bytes"}
+	return copyRows(ctx, tx, "changes", names, func(yield func([]any) bool) {
 		for _, c := range commits {
 			for seq, ch := range c.Changes {
-				if !yield([]any{int64(c.Revision), int32(seq), string(ch.Kind), ch.ID, ch.Action(), text(ch.Before), text(ch.After)}) {
+				p := backend.Pack(c.ID, seq, ch)
+				if !yield([]any{
+					int64(c.Revision), int32(seq), string(ch.Kind), ch.ID, ch.Action(),
+					backend.Marker(ch.Before), backend.Marker(ch.After), p.Before, p.After, p.Sum, p.Bytes,
+				}) {
 					return
 				}
 			}
@@ -244,14 +186,6 @@ func copyRows(ctx context.Context, tx pgx.Tx, table string, columns []string, ro
 		return row, nil
 	}))
 	return err
-}
-
-func text(body json.RawMessage) *string {
-	if body == nil {
-		return nil
-	}
-	s := string(body)
-	return &s
 }
 
 // pause waits a moment before another attempt, or until ctx ends.

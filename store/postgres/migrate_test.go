@@ -84,7 +84,7 @@ func TestMigrationOfActions(t *testing.T) {
 	url := pgtest.URL(t)
 	require.NoError(t, Migrate(t.Context(), url))
 	want := storetest.Actions(t, openStore(t, Config{URL: url}))
-	require.NoError(t, MigrateDown(t.Context(), url, 1))
+	require.NoError(t, MigrateDown(t.Context(), url, newestVersion()-1))
 	require.NoError(t, Migrate(t.Context(), url))
 	got, err := openStore(t, Config{URL: url}).Summaries(t.Context(), store.HistoryQuery{Limit: 100}, 10)
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -191,7 +192,7 @@ func page(ctx context.Context, q querier, commits []fleet.Commit) ([]fleet.Commi
 	if len(commits) < 2 {
 		return commits, nil
 	}
-	rows, err := q.Query(ctx, `SELECT revision, sum(coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0))::bigint
+	rows, err := q.Query(ctx, `SELECT revision, sum(coalesce(bytes, coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0)))::bigint
 		FROM changes WHERE revision = ANY ($1::bigint[]) GROUP BY revision`, revisions(commits))
 	if err != nil {
 		return nil, err
@@ -250,24 +251,43 @@ func addChanges(ctx context.Context, q querier, commits []fleet.Commit) error {
 	for i := range commits {
 		to[commits[i].Revision] = &commits[i]
 	}
-	rows, err := q.Query(ctx, `SELECT revision, kind, id, before, after FROM changes
-		WHERE revision = ANY ($1::bigint[]) ORDER BY revision, seq`, revisions(commits))
+	rows, err := queryRows(ctx, q, `SELECT `+backend.RowColumns+` FROM `+backend.RowTables+`
+		WHERE c.revision = ANY ($1::bigint[]) ORDER BY c.revision, c.seq`, revisions(commits))
 	if err != nil {
 		return err
 	}
-	type row struct {
-		revision fleet.Revision
-		change   fleet.Change
-	}
-	changes, err := collect(rows, func(rows pgx.Rows, r *row) error {
-		return rows.Scan(&r.revision, &r.change.Kind, &r.change.ID, (*[]byte)(&r.change.Before), (*[]byte)(&r.change.After))
-	})
+	changes, err := bodies(ctx, q, rows)
 	if err != nil {
 		return err
 	}
-	for _, r := range changes {
-		c := to[r.revision]
-		c.Changes = append(c.Changes, r.change)
+	for i, ch := range changes {
+		c := to[rows[i].Revision]
+		c.Changes = append(c.Changes, ch)
 	}
 	return nil
+}
+
+// queryRows runs a query for backend.RowColumns.
+func queryRows(ctx context.Context, q querier, query string, args ...any) ([]backend.Row, error) {
+	rows, err := q.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(rows pgx.Rows, r *backend.Row) error { return rows.Scan(r.Fields()...) })
+}
+
+// laterChanges are backend.LaterChanges of many changes at once. OFFSET keeps them separate questions, each answered by an
+// index: nothing else is quick in a log of millions.
+var laterChanges = `SELECT l.* FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n(kind, id, revision)
+	CROSS JOIN LATERAL (` + strings.NewReplacer("$1", "n.kind", "$2", "n.id", "$3", "n.revision").Replace(backend.LaterChanges) + ` OFFSET 0) AS l`
+
+// bodies are the changes that rows are.
+func bodies(ctx context.Context, q querier, rows []backend.Row) ([]fleet.Change, error) {
+	return backend.Bodies(rows, func(of []*backend.Row) ([]backend.Row, error) {
+		kinds, ids, revisions := make([]string, len(of)), make([]string, len(of)), make([]int64, len(of))
+		for i, r := range of {
+			kinds[i], ids[i], revisions[i] = string(r.Kind), r.ID, int64(r.Revision)
+		}
+		return queryRows(ctx, q, laterChanges, kinds, ids, revisions)
+	})
 }

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -130,15 +129,17 @@ func writeLog(ctx context.Context, tx *transaction, c fleet.Commit) error {
 		int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID); err != nil {
 		return fmt.Errorf("adding commit %s to the log: %w", c.ID, err)
 	}
-	insert, err := tx.prepare(ctx, `INSERT INTO changes (revision, seq, kind, id, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+	insert, err := tx.prepare(ctx, `INSERT INTO changes (revision, seq, kind, id, action, before, after,
+		packed_before, packed_after, sum, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 	if err != nil {
 		return err
 	}
 	defer insert.close()
 	for seq, ch := range c.Changes {
 		runtime.Gosched() // polls go first: there may be thousands
-		if _, err := insert.exec(ctx,
-			int64(c.Revision), seq, string(ch.Kind), ch.ID, ch.Action(), text(ch.Before), text(ch.After)); err != nil {
+		p := backend.Pack(c.ID, seq, ch)
+		if _, err := insert.exec(ctx, int64(c.Revision), seq, string(ch.Kind), ch.ID, ch.Action(),
+			backend.Marker(ch.Before), backend.Marker(ch.After), blob(p.Before), blob(p.After), p.Sum, p.Bytes); err != nil {
 			return fmt.Errorf("%s %q: %w", ch.Kind, ch.ID, err)
 		}
 	}
@@ -196,9 +197,10 @@ func affectOne(res sql.Result, err error) error {
 	return nil
 }
 
-func text(body json.RawMessage) any {
-	if body == nil {
+// blob is NULL for nil: the driver would take it for an empty one.
+func blob(b []byte) any {
+	if b == nil {
 		return nil
 	}
-	return string(body)
+	return b
 }

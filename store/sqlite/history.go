@@ -112,32 +112,43 @@ func addNames(ctx context.Context, tx *sql.Tx, to []store.Summary, names int) er
 
 // Changes implements [store.Store].
 func (s *Store) Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
-	var page backend.ChangePage
-	err := s.read(ctx, "reading a revision", func(tx *sql.Tx, h head) (err error) {
-		page = backend.ChangePage{}
+	var changes []fleet.Change
+	err := s.read(ctx, "reading a revision", func(tx *sql.Tx, h head) error {
 		if rev < h.oldest {
 			return backend.Compacted(h.oldest)
 		}
-		rows, err := tx.QueryContext(ctx, backend.SelectChanges, int64(rev), offset, limit)
+		page, err := changePage(ctx, tx, rev, offset, limit)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
-			var ch fleet.Change
-			if err := rows.Scan(&ch.Kind, &ch.ID, (*[]byte)(&ch.Before), (*[]byte)(&ch.After)); err != nil {
-				return err
-			}
-			if !page.Add(ch) {
-				return nil
-			}
+		found, err := bodies(ctx, tx, page.Rows)
+		if len(found) > 0 {
+			changes = found
 		}
-		return rows.Err()
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return page.Changes, nil
+	return changes, nil
+}
+
+func changePage(ctx context.Context, tx *sql.Tx, rev fleet.Revision, offset, limit int) (page backend.ChangePage, err error) {
+	rows, err := tx.QueryContext(ctx, backend.SelectChanges, int64(rev), offset, limit)
+	if err != nil {
+		return page, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var r backend.Row
+		if err := rows.Scan(r.Fields()...); err != nil {
+			return page, err
+		}
+		if !page.Add(r) {
+			return page, nil
+		}
+	}
+	return page, rows.Err()
 }
 
 // Past implements [store.Store].
@@ -148,13 +159,11 @@ func (s *Store) Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, e
 			return backend.Compacted(h.oldest)
 		}
 		query, args := backend.PastQuery(q)
-		rows, err := tx.QueryContext(ctx, query, args...)
+		rows, err := queryRows(ctx, tx, query, args...)
 		if err != nil {
 			return err
 		}
-		found, err := collect(rows, func(rows *sql.Rows, ch *fleet.Change) error {
-			return rows.Scan(&ch.Kind, &ch.ID, (*[]byte)(&ch.Before))
-		})
+		found, err := bodies(ctx, tx, rows)
 		docs = fleet.Documents{}
 		for _, ch := range found {
 			docs.Set(ch.Kind, ch.ID, ch.Before)
@@ -175,9 +184,11 @@ func (s *Store) At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Re
 		}
 		var action string
 		var updated, created int64
-		err := tx.QueryRowContext(ctx, `SELECT d.revision, commits.id, at, action, after FROM changes d JOIN commits ON commits.revision = d.revision
-			WHERE kind = ? AND d.id = ? AND d.revision <= ? ORDER BY d.revision DESC LIMIT 1`, string(kind), id, int64(rev)).
-			Scan(&rec.Revision, &rec.CommitID, &updated, &action, (*[]byte)(&rec.Body))
+		var row backend.Row
+		err := tx.QueryRowContext(ctx, `SELECT commits.id, at, action, `+backend.RowColumns+` FROM `+backend.RowTables+`
+			JOIN commits ON commits.revision = c.revision
+			WHERE c.kind = ? AND c.id = ? AND c.revision <= ? ORDER BY c.revision DESC LIMIT 1`, string(kind), id, int64(rev)).
+			Scan(append([]any{&rec.CommitID, &updated, &action}, row.Fields()...)...)
 		if errors.Is(err, sql.ErrNoRows) || err == nil && action == "delete" {
 			rec = fleet.Record{}
 			return nil
@@ -185,6 +196,11 @@ func (s *Store) At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Re
 		if err != nil {
 			return err
 		}
+		changes, err := bodies(ctx, tx, []backend.Row{row})
+		if err != nil {
+			return err
+		}
+		rec.Revision, rec.Body = row.Revision, changes[0].After
 		err = tx.QueryRowContext(ctx, `SELECT at FROM changes d JOIN commits ON commits.revision = d.revision
 			WHERE kind = ? AND d.id = ? AND d.revision <= ? AND action = 'create' ORDER BY d.revision DESC LIMIT 1`, string(kind), id, int64(rev)).
 			Scan(&created)

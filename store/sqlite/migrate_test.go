@@ -55,23 +55,24 @@ func TestKilledMigratorIsRepaired(t *testing.T) {
 func TestInterruptedMigration(t *testing.T) {
 	t.Parallel()
 	down1 := sqlFile(t, "0001_log.down.sql")
-	up2, down2 := sqlFile(t, "0002_history.up.sql"), sqlFile(t, "0002_history.down.sql")
+	down2 := sqlFile(t, "0002_history.down.sql")
+	up3, down3 := sqlFile(t, "0003_packed.up.sql"), sqlFile(t, "0003_packed.down.sql")
 	mark := func(version int) string {
 		return fmt.Sprintf(`DELETE FROM schema_migrations; INSERT INTO schema_migrations VALUES (%d, true);`, version)
 	}
 	for name, tc := range map[string]struct {
 		sql string
 	}{
-		"up, before the migration":   {down2 + mark(2)},
-		"up, after the migration":    {mark(2)},
-		"up, before the first":       {down2 + down1 + mark(1)},
-		"down, before the migration": {mark(1)},
-		"down, after the migration":  {down2 + mark(1)},
-		"down, before the first":     {down2 + mark(-1)},
-		"down, after the first":      {down2 + down1 + mark(-1)},
-		"nothing noted at all":       {down2 + down1 + `DROP TABLE schema_migrations;`},
-		"only the table of versions": {down2 + down1 + `DELETE FROM schema_migrations;`},
-		"down and up again by hand":  {down2 + up2},
+		"up, before the migration":   {down3 + mark(3)},
+		"up, after the migration":    {mark(3)},
+		"up, before the first":       {down3 + down2 + down1 + mark(1)},
+		"down, before the migration": {mark(2)},
+		"down, after the migration":  {down3 + mark(2)},
+		"down, before the first":     {down3 + down2 + mark(-1)},
+		"down, after the first":      {down3 + down2 + down1 + mark(-1)},
+		"nothing noted at all":       {down3 + down2 + down1 + `DROP TABLE schema_migrations;`},
+		"only the table of versions": {down3 + down2 + down1 + `DELETE FROM schema_migrations;`},
+		"down and up again by hand":  {down3 + up3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,7 +97,7 @@ func TestInterruptedMigration(t *testing.T) {
 	t.Run("nobody can tell", func(t *testing.T) {
 		t.Parallel()
 		path := newFile(t)
-		execFile(t, path, mark(1)+`PRAGMA user_version = 7`)
+		execFile(t, path, mark(2)+`PRAGMA user_version = 7`)
 		err := Migrate(t.Context(), path)
 		require.ErrorIs(t, err, store.ErrSchema)
 		require.ErrorContains(t, err, "flux-resourceset migrate up")
@@ -158,7 +159,7 @@ func TestMigrationOfActions(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
 	want := storetest.Actions(t, openStore(t, Config{Path: path}))
-	require.NoError(t, MigrateDown(t.Context(), path, 1))
+	require.NoError(t, MigrateDown(t.Context(), path, newestVersion()-1))
 	require.NoError(t, Migrate(t.Context(), path))
 	got, err := openStore(t, Config{Path: path}).Summaries(t.Context(), store.HistoryQuery{Limit: 100}, 10)
 	require.NoError(t, err)

@@ -223,7 +223,7 @@ func page(ctx context.Context, tx *sql.Tx, commits []fleet.Commit) ([]fleet.Comm
 	if len(commits) < 2 {
 		return commits, nil
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT revision, sum(coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0))
+	rows, err := tx.QueryContext(ctx, `SELECT revision, sum(coalesce(bytes, coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0)))
 		FROM changes WHERE revision IN (SELECT value FROM json_each(?)) GROUP BY revision`, revisions(commits))
 	if err != nil {
 		return nil, err
@@ -283,24 +283,42 @@ func addChanges(ctx context.Context, tx *sql.Tx, commits []fleet.Commit) error {
 	for i := range commits {
 		to[commits[i].Revision] = &commits[i]
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT revision, kind, id, before, after FROM changes
-		WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision, seq`, revisions(commits))
+	rows, err := queryRows(ctx, tx, `SELECT `+backend.RowColumns+` FROM `+backend.RowTables+`
+		WHERE c.revision IN (SELECT value FROM json_each(?)) ORDER BY c.revision, c.seq`, revisions(commits))
 	if err != nil {
 		return err
 	}
-	type row struct {
-		revision fleet.Revision
-		change   fleet.Change
-	}
-	changes, err := collect(rows, func(rows *sql.Rows, r *row) error {
-		return rows.Scan(&r.revision, &r.change.Kind, &r.change.ID, (*[]byte)(&r.change.Before), (*[]byte)(&r.change.After))
-	})
+	changes, err := bodies(ctx, tx, rows)
 	if err != nil {
 		return err
 	}
-	for _, r := range changes {
-		c := to[r.revision]
-		c.Changes = append(c.Changes, r.change)
+	for i, ch := range changes {
+		c := to[rows[i].Revision]
+		c.Changes = append(c.Changes, ch)
 	}
 	return nil
+}
+
+// queryRows runs a query for backend.RowColumns.
+func queryRows(ctx context.Context, q querier, query string, args ...any) ([]backend.Row, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(rows *sql.Rows, r *backend.Row) error { return rows.Scan(r.Fields()...) })
+}
+
+// bodies are the changes that rows are.
+func bodies(ctx context.Context, q querier, rows []backend.Row) ([]fleet.Change, error) {
+	return backend.Bodies(rows, func(of []*backend.Row) ([]backend.Row, error) {
+		var all []backend.Row
+		for _, r := range of {
+			later, err := queryRows(ctx, q, backend.LaterChanges, string(r.Kind), r.ID, int64(r.Revision))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, later...)
+		}
+		return all, nil
+	})
 }

@@ -53,6 +53,8 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"HistoryRefused", testHistoryRefused},
 		{"HistoryOfDocuments", testHistoryOfDocuments},
 		{"Changes", testChanges},
+		{"LongPast", testLongPast},
+		{"DamagedLog", testDamagedLog},
 		{"Compact", testCompact},
 		{"CompactLong", testCompactLong},
 		{"HostileText", testHostileText},

@@ -79,31 +79,32 @@ func FirstPage(commits []fleet.Commit, sizes map[fleet.Revision]int64) []fleet.C
 
 // SelectChanges are the changes of revision $1 from $2 on, at most $3. The cast is for Postgres, which would take $2 for
 // an integer like seq, and refuse a larger one.
-const SelectChanges = `SELECT kind, id, before, after FROM changes WHERE revision = $1 AND seq >= CAST($2 AS bigint) ORDER BY seq LIMIT $3`
+const SelectChanges = `SELECT ` + RowColumns + ` FROM ` + RowTables + `
+	WHERE c.revision = $1 AND c.seq >= CAST($2 AS bigint) ORDER BY c.seq LIMIT $3`
 
 // ChangePage collects changes until they are as large as a page may be.
 type ChangePage struct {
-	Changes []fleet.Change
-	bytes   int
+	Rows  []Row
+	bytes int64
 }
 
 // Add takes a change into the page, and tells whether there may be more.
-func (p *ChangePage) Add(ch fleet.Change) bool {
-	if p.bytes += len(ch.Before) + len(ch.After); p.bytes > PageBytes && len(p.Changes) > 0 {
+func (p *ChangePage) Add(r Row) bool {
+	if p.bytes += r.Bytes; p.bytes > PageBytes && len(p.Rows) > 0 {
 		return false
 	}
-	p.Changes = append(p.Changes, ch)
+	p.Rows = append(p.Rows, r)
 	return true
 }
 
 // selectPast is what documents were at revision $1, if they changed after it, up to $2: what the first of these changes
 // found.
-const selectPast = `SELECT kind, id, before FROM changes c WHERE revision > $1 AND revision <= $2
+const selectPast = `SELECT ` + RowColumns + ` FROM ` + RowTables + ` WHERE c.revision > $1 AND c.revision <= $2
 	AND NOT EXISTS (SELECT 1 FROM changes e WHERE e.kind = c.kind AND e.id = c.id AND e.revision > $1 AND e.revision < c.revision)`
 
 // selectPastOfOne is selectPast for one document, $3 and $4: by its index, however much else has changed.
-const selectPastOfOne = `SELECT kind, id, before FROM changes WHERE revision > $1 AND revision <= $2 AND kind = $3 AND id = $4
-	ORDER BY revision LIMIT 1`
+const selectPastOfOne = `SELECT ` + RowColumns + ` FROM ` + RowTables + ` WHERE c.revision > $1 AND c.revision <= $2 AND c.kind = $3 AND c.id = $4
+	ORDER BY c.revision LIMIT 1`
 
 // PastQuery is the query for q, with its arguments.
 func PastQuery(q fleet.PastQuery) (query string, args []any) {

@@ -1,0 +1,207 @@
+package backend
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// Row is a change as the log keeps it. One that an older version wrote has its documents in Before and After, others have
+// the [Marker] there.
+type Row struct {
+	Revision                  fleet.Revision
+	Kind                      fleet.Kind
+	ID                        string
+	Before, After             []byte
+	PackedBefore, PackedAfter []byte
+	Sum                       int64
+	Bytes                     int64
+	Body                      []byte // the document, when this is its last change and nothing else has it whole
+}
+
+// Fields are where a query for RowColumns puts them.
+func (r *Row) Fields() []any {
+	return []any{&r.Revision, &r.Kind, &r.ID, &r.Before, &r.After, &r.PackedBefore, &r.PackedAfter, &r.Sum, &r.Bytes, &r.Body}
+}
+
+// RowColumns of RowTables are a Row.
+const (
+	RowColumns = `c.revision, c.kind, c.id, c.before, c.after, c.packed_before, c.packed_after, c.sum,
+		coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0)), d.body`
+	RowTables = `changes c LEFT JOIN documents d ON c.after = '' AND c.packed_after IS NULL
+		AND d.kind = c.kind AND d.id = c.id AND d.revision = c.revision`
+	// LaterChanges are those of a document after a revision that say what it was then. $1, $2, $3 are kind, id, revision.
+	LaterChanges = `SELECT ` + RowColumns + ` FROM ` + RowTables + `
+		WHERE c.kind = $1 AND c.id = $2 AND c.revision > $3 AND c.revision <= coalesce((SELECT k.revision FROM changes k
+			WHERE k.kind = $1 AND k.id = $2 AND k.revision > $3 AND (k.packed_after IS NOT NULL OR k.after IS NULL)
+			ORDER BY k.revision LIMIT 1), 9223372036854775807)
+		ORDER BY c.revision`
+)
+
+// whole returns what the change left behind, false when later changes have to be asked for it. nil: nothing.
+func (r *Row) whole() (after []byte, known bool, err error) {
+	switch {
+	case len(r.After) > 0 || r.After == nil:
+		return r.After, true, nil
+	case r.PackedAfter != nil:
+		after, err = unpack(r.PackedAfter, nil)
+	case r.Body != nil:
+		after = r.Body
+	default:
+		return nil, false, nil
+	}
+	if err == nil {
+		err = r.check(after)
+	}
+	return after, true, err
+}
+
+func (r *Row) check(after []byte) error {
+	if sum(after) != r.Sum {
+		return fmt.Errorf("%w: revision %d of %s %q is not what the log says", store.ErrCorrupt, r.Revision, r.Kind, r.ID)
+	}
+	return nil
+}
+
+// found returns what the change found, by what it left behind.
+func (r *Row) found(after []byte) ([]byte, error) {
+	if len(r.Before) > 0 || r.Before == nil {
+		return r.Before, nil
+	}
+	before, err := unpack(r.PackedBefore, after)
+	if err != nil {
+		err = fmt.Errorf("before revision %d, %s %q: %w", r.Revision, r.Kind, r.ID, err)
+	}
+	return before, err
+}
+
+// Bodies returns the changes that rows are, with their documents. later gives LaterChanges of some rows, in any order and
+// as often as it likes.
+func Bodies(rows []Row, later func([]*Row) ([]Row, error)) ([]fleet.Change, error) {
+	afters := make([][]byte, len(rows))
+	var open []*Row
+	var index []int
+	for i := range rows {
+		after, known, err := rows[i].whole()
+		if err != nil {
+			return nil, err
+		}
+		if afters[i] = after; !known {
+			open, index = append(open, &rows[i]), append(index, i)
+		}
+	}
+	if len(open) > 0 {
+		chain, err := later(open)
+		if err != nil {
+			return nil, err
+		}
+		w := newWalk(chain)
+		for i, r := range open {
+			if afters[index[i]], err = w.after(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	changes := make([]fleet.Change, len(rows))
+	for i := range rows {
+		before, err := rows[i].found(afters[i])
+		if err != nil {
+			return nil, err
+		}
+		changes[i] = fleet.Change{Kind: rows[i].Kind, ID: rows[i].ID, Before: before, After: afters[i]}
+	}
+	return changes, nil
+}
+
+type documentKey struct {
+	kind fleet.Kind
+	id   string
+}
+
+// walk finds bodies by going back from one that is whole.
+type walk map[documentKey][]*Row // by revision
+
+func newWalk(chain []Row) walk {
+	w := walk{}
+	for i := range chain {
+		k := documentKey{chain[i].Kind, chain[i].ID}
+		w[k] = append(w[k], &chain[i])
+	}
+	for k, rows := range w {
+		slices.SortFunc(rows, func(a, b *Row) int { return cmp.Compare(a.Revision, b.Revision) })
+		w[k] = slices.CompactFunc(rows, func(a, b *Row) bool { return a.Revision == b.Revision })
+	}
+	return w
+}
+
+func (w walk) after(r *Row) ([]byte, error) {
+	rows := w[documentKey{r.Kind, r.ID}]
+	first, _ := slices.BinarySearchFunc(rows, r.Revision+1, func(e *Row, rev fleet.Revision) int { return cmp.Compare(e.Revision, rev) })
+	for last := first; last < len(rows); last++ {
+		body, known, err := rows[last].whole()
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			continue
+		}
+		for i := last; i >= first; i-- {
+			if body, err = rows[i].found(body); err != nil {
+				return nil, err
+			}
+		}
+		return body, r.check(body)
+	}
+	return nil, fmt.Errorf("%w: nothing says what %s %q was at revision %d", store.ErrCorrupt, r.Kind, r.ID, r.Revision)
+}
+
+// PackedVersion is the schema version from which on changes are packed.
+const PackedVersion = 3
+
+// MustUnpack tells whether taking migrations back leads to a version that cannot read packed changes.
+func MustUnpack(version, newest, steps int) bool {
+	return version == newest && version >= PackedVersion && version-steps < PackedVersion
+}
+
+// SelectPacked are the newest packed changes up to revision $1, and Unpacked writes $1 and $2, before and after, into the
+// change of revision $3 of document $4, $5.
+const (
+	SelectPacked = `SELECT ` + RowColumns + ` FROM ` + RowTables + `
+		WHERE c.revision <= $1 AND (c.before = '' OR c.after = '') ORDER BY c.revision DESC, c.seq LIMIT 500`
+	Unpacked = `UPDATE changes SET before = $1, after = $2, packed_before = NULL, packed_after = NULL, sum = 0, bytes = NULL
+		WHERE revision = $3 AND kind = $4 AND id = $5`
+)
+
+// Unpack is what an older version keeps of a row. Of those before the oldest revision that the log holds whole some only
+// tell when a document was created, and nobody reads their documents.
+func Unpack(r Row, oldest fleet.Revision, bodies func([]Row) ([]fleet.Change, error)) (fleet.Change, error) {
+	changes, err := bodies([]Row{r})
+	if err == nil {
+		return changes[0], nil
+	}
+	if r.Revision >= oldest || !errors.Is(err, store.ErrCorrupt) {
+		return fleet.Change{}, err
+	}
+	ch := fleet.Change{Kind: r.Kind, ID: r.ID}
+	if r.Before != nil {
+		ch.Before = json.RawMessage(`{}`)
+	}
+	if r.After != nil {
+		ch.After = json.RawMessage(`{}`)
+	}
+	return ch, nil
+}
+
+// Text is a body for a text column.
+func Text(body []byte) *string {
+	if body == nil {
+		return nil
+	}
+	s := string(body)
+	return &s
+}

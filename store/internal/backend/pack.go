@@ -1,0 +1,171 @@
+package backend
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// Packed is what the log keeps of the documents of one change.
+//
+// What a change left behind is what the next change of the same document found, or the document itself, so it is not kept
+// a second time. What it found is kept as the difference from what it left behind. So a body is found by going from one
+// that is whole back through the changes since. Now and then a change keeps its After whole, which ends that walk.
+type Packed struct {
+	Before []byte // nil when the document did not exist
+	After  []byte // nil unless it is kept whole
+	Sum    int64  // of After: whatever is read is compared with it
+	Bytes  int64  // how large Before and After are together
+}
+
+// wholeEvery is how many changes there are for one that keeps its document whole. The log grows by that part of it, and
+// reading the past of a document goes through about as many changes.
+const wholeEvery = 16
+
+// Pack packs one change of a commit.
+func Pack(commit uuid.UUID, seq int, ch fleet.Change) Packed {
+	p := Packed{Sum: sum(ch.After), Bytes: int64(len(ch.Before) + len(ch.After))}
+	if ch.Before != nil {
+		p.Before = pack(ch.Before, ch.After)
+	}
+	if ch.After != nil && (int(commit[len(commit)-1])+seq)%wholeEvery == 0 {
+		p.After = pack(ch.After, nil)
+	}
+	return p
+}
+
+// Marker is what the columns of a packed change hold in place of its documents: an empty text, which no document is, and
+// nothing where there is none.
+func Marker(body []byte) *string {
+	if body == nil {
+		return nil
+	}
+	return new(string)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sum is a checksum of a body and its length, and 0 for none.
+func sum(body []byte) int64 {
+	if body == nil {
+		return 0
+	}
+	return int64(len(body))<<32 | int64(crc32.Checksum(body, castagnoli))
+}
+
+// A packed body is its sum, how many bytes it has in common with the start and with the end of its base, how the rest is
+// kept, and the rest.
+const (
+	restPlain = iota
+	restZstd
+)
+
+// smallest is how long a rest has to be to become smaller by compressing it.
+const smallest = 64
+
+func pack(body, base []byte) []byte {
+	prefix := prefixOf(body, base)
+	suffix := suffixOf(body[prefix:], base[prefix:])
+	rest := body[prefix : len(body)-suffix]
+	out := binary.BigEndian.AppendUint64(make([]byte, 0, 32+len(rest)/4), uint64(sum(body))) //nolint:gosec // its bits
+	out = binary.AppendUvarint(out, uint64(prefix))                                          //nolint:gosec // a length
+	out = binary.AppendUvarint(out, uint64(suffix))                                          //nolint:gosec // a length
+	if len(rest) >= smallest {
+		if packed := encoder().EncodeAll(rest, append(out, restZstd)); len(packed) < len(out)+len(rest) {
+			return packed
+		}
+	}
+	return append(append(out, restPlain), rest...)
+}
+
+// prefixOf counts the bytes that a and b have in common at their start: large pieces first, which are quick to compare.
+func prefixOf(a, b []byte) int {
+	n := 0
+	for size := 1 << 12; size > 0; size /= 8 {
+		for n+size <= min(len(a), len(b)) && bytes.Equal(a[n:n+size], b[n:n+size]) {
+			n += size
+		}
+	}
+	return n
+}
+
+// suffixOf counts those at their end.
+func suffixOf(a, b []byte) int {
+	n := 0
+	for size := 1 << 12; size > 0; size /= 8 {
+		for n+size <= min(len(a), len(b)) && bytes.Equal(a[len(a)-n-size:len(a)-n], b[len(b)-n-size:len(b)-n]) {
+			n += size
+		}
+	}
+	return n
+}
+
+// unpack returns ErrCorrupt for anything but what pack made, with the same base.
+func unpack(packed, base []byte) ([]byte, error) {
+	corrupt := func(what string) ([]byte, error) {
+		return nil, fmt.Errorf("%w: a document in the log cannot be put together: %s", store.ErrCorrupt, what)
+	}
+	if len(packed) < 8 {
+		return corrupt("its beginning is missing")
+	}
+	want := int64(binary.BigEndian.Uint64(packed)) //nolint:gosec // its bits
+	packed = packed[8:]
+	prefix, n := binary.Uvarint(packed)
+	if n <= 0 || prefix > uint64(len(base)) {
+		return corrupt("what it is based on is too short")
+	}
+	packed = packed[n:]
+	suffix, n := binary.Uvarint(packed)
+	if n <= 0 || suffix > uint64(len(base))-prefix || len(packed) == n {
+		return corrupt("what it is based on is too short")
+	}
+	how, rest := packed[n], packed[n+1:]
+	size := want >> 32
+	if size < 0 || uint64(size) < prefix+suffix {
+		return corrupt("its length is wrong")
+	}
+	body := append(make([]byte, 0, min(size, 64<<20)), base[:prefix]...)
+	switch how {
+	case restPlain:
+		body = append(body, rest...)
+	case restZstd:
+		var err error
+		if body, err = decoder().DecodeAll(rest, body); err != nil {
+			return corrupt(err.Error())
+		}
+	default:
+		return corrupt("it is packed in a way that this version does not know")
+	}
+	body = append(body, base[uint64(len(base))-suffix:]...)
+	if sum(body) != want {
+		return corrupt("its checksum is wrong")
+	}
+	return body, nil
+}
+
+// One encoder and one decoder serve the whole process; EncodeAll and DecodeAll may be called at once. The window bounds
+// what each of them takes.
+var (
+	encoder = sync.OnceValue(func() *zstd.Encoder {
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			panic(err) // only a broken build gets there
+		}
+		return e
+	})
+	decoder = sync.OnceValue(func() *zstd.Decoder {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(1<<30), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			panic(err)
+		}
+		return d
+	})
+)

@@ -1,0 +1,30 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
+	"github.com/flux-resourceset/flux-resourceset/store/storetest"
+)
+
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	grown := storetest.Growth(t, openStore(t, Config{URL: url}), func() { pgtest.Exec(t, url, `VACUUM`) })
+	t.Logf("%d bytes for one change of one label", grown)
+	require.Less(t, grown, int64(6<<10))
+}
+
+func TestPackedLogDownAndUp(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	open := func() store.Store { return openStore(t, Config{URL: url}) }
+	storetest.DownAndUp(t, open, func() {
+		require.NoError(t, MigrateDown(t.Context(), url, newestVersion()-backend.PackedVersion+1))
+		require.NoError(t, Migrate(t.Context(), url))
+	})
+}

@@ -1,0 +1,55 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+// unpackFor writes the log as older versions read it, before migrations that need that are taken back. It works in small
+// transactions; what one that was interrupted has done is read as well, and not done again.
+func unpackFor(ctx context.Context, url string, steps int) (err error) {
+	found, err := Status(ctx, url)
+	if err != nil || found.Dirty || !backend.MustUnpack(found.Current, newestVersion(), steps) {
+		return err
+	}
+	s, err := Open(ctx, Config{URL: url})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	h, err := s.Head(ctx)
+	for at := h.Revision; err == nil && at > 0; {
+		err = s.shorten(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			var err error
+			at, err = s.unpackSome(ctx, tx, at)
+			return err
+		})
+	}
+	return err
+}
+
+// unpackSome goes on from a revision downwards, and returns where to go on; 0 at the end.
+func (s *Store) unpackSome(ctx context.Context, tx pgx.Tx, from fleet.Revision) (fleet.Revision, error) {
+	h, err := readHead(ctx, tx, s.name)
+	if err != nil {
+		return from, err
+	}
+	rows, err := queryRows(ctx, tx, backend.SelectPacked, int64(from))
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	b := &pgx.Batch{}
+	for _, r := range rows {
+		ch, err := backend.Unpack(r, h.oldest, func(rows []backend.Row) ([]fleet.Change, error) { return bodies(ctx, tx, rows) })
+		if err != nil {
+			return from, err
+		}
+		b.Queue(backend.Unpacked, backend.Text(ch.Before), backend.Text(ch.After), int64(r.Revision), string(r.Kind), r.ID)
+	}
+	return rows[len(rows)-1].Revision, tx.SendBatch(ctx, b).Close()
+}

@@ -1,0 +1,58 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+// unpackFor writes the log as older versions read it, before migrations that need that are taken back. It works in small
+// transactions; what one that was interrupted has done is read as well, and not done again.
+func unpackFor(ctx context.Context, path string, steps int) (err error) {
+	found, err := inspect(ctx, path)
+	if err != nil || found.dirty || !backend.MustUnpack(found.version, newestVersion(), steps) {
+		return err
+	}
+	s, err := Open(ctx, Config{Path: path})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	h, err := s.Head(ctx)
+	for at := h.Revision; err == nil && at > 0; {
+		err = s.transact(ctx, "unpacking the log of "+path, uuid.Nil, func(tx *transaction) error {
+			var err error
+			at, err = unpackSome(ctx, tx, at)
+			return err
+		})
+	}
+	return err
+}
+
+// unpackSome goes on from a revision downwards, and returns where to go on; 0 at the end.
+func unpackSome(ctx context.Context, tx *transaction, from fleet.Revision) (fleet.Revision, error) {
+	h, err := readHead(ctx, tx)
+	if err != nil {
+		return from, err
+	}
+	rows, err := queryRows(ctx, tx, backend.SelectPacked, int64(from))
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	for _, r := range rows {
+		ch, err := backend.Unpack(r, h.oldest, func(rows []backend.Row) ([]fleet.Change, error) { return bodies(ctx, tx, rows) })
+		if err != nil {
+			return from, err
+		}
+		if err := affectOne(tx.ExecContext(ctx, backend.Unpacked, backend.Text(ch.Before), backend.Text(ch.After),
+			int64(r.Revision), string(r.Kind), r.ID)); err != nil {
+			return from, fmt.Errorf("revision %d, %s %q: %w", r.Revision, r.Kind, r.ID, err)
+		}
+	}
+	return rows[len(rows)-1].Revision, nil
+}
