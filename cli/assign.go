@@ -201,8 +201,8 @@ func (s *session) assignCommand(n noun, settings ...field) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.onTargets(c, on, change{operations: on.planner("assign_"+n.name, withID(n, id, values))}, func(conn client, cluster string) (answer, error) {
-				return s.assign(c, n, conn, cluster, id, values)
+			return s.onTargets(c, on, change{operations: on.planner("assign_"+n.name, withID(n, id, values))}, func(conn client, cluster, hash string) (answer, error) {
+				return s.assign(c, n, conn, cluster, id, values, planned(hash))
 			})
 		},
 	}
@@ -224,21 +224,21 @@ func (s *session) unassignCommand(n noun, consequence string, scriptsMay bool) *
 				operations: on.planner("unassign_"+n.name, withID(n, id, nil)),
 				what:       fmt.Sprintf("take the %s %q off %s, where Flux then removes %s", n.title, id, on, consequence),
 				scriptsMay: single && scriptsMay,
-			}, func(conn client, cluster string) (answer, error) {
-				return receive(n.api.unassign(c.Context, conn, cluster, id, writeEdits(c)...))
+			}, func(conn client, cluster, hash string) (answer, error) {
+				return receive(n.api.unassign(c.Context, conn, cluster, id, append(writeEdits(c), planned(hash))...))
 			})
 		},
 	}
 }
 
 // onTargets makes a change of clusters: of one with a request of its own, which answers with the cluster, else as a
-// batch. A plan's hash is only good for a batch.
-func (s *session) onTargets(c *cli.Context, on targets, ch change, request func(conn client, cluster string) (answer, error)) error {
+// batch, which is also what a plan's hash from the command line is for.
+func (s *session) onTargets(c *cli.Context, on targets, ch change, request func(conn client, cluster, hash string) (answer, error)) error {
 	cluster, single := on.one()
 	if !single || c.IsSet("plan-hash") {
 		return s.perform(c, ch)
 	}
-	ch.request = func(conn client, _ string) (answer, error) { return request(conn, cluster) }
+	ch.request = func(conn client, hash string) (answer, error) { return request(conn, cluster, hash) }
 	return s.performOn(c, clusters, ch)
 }
 

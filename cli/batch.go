@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +26,7 @@ type planner func(conn client) ([]operation, error)
 func plannedFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "plan", Usage: "show what would happen to which cluster, and change nothing; exit code 0: nothing, 1: something, 3: an error"},
+		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls no more than `N` things because of it; confirms what the server wants confirmed"},
 		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
 	}
 }
@@ -111,8 +114,8 @@ type change struct {
 	operations planner
 	// describe names what an operation is about, for errors; nil: describeOperation.
 	describe func(operation) string
-	// what it does, for the question; empty: it takes nothing away, and is only asked about when the server wants it
-	// confirmed.
+	// what it does, for the question; empty: it is only asked about if it turns out to take something away, or the server
+	// wants it confirmed.
 	what string
 	// scriptsMay: without a terminal it needs no --yes, unless the server wants it confirmed.
 	scriptsMay bool
@@ -144,23 +147,21 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	if c.Bool("plan") {
 		return s.showPlan(c, conn, ch)
 	}
+	if c.Int("max-removals") < 0 {
+		return usageErrorf("--max-removals must not be negative")
+	}
 	hash, err := s.planHash(c)
 	if err != nil {
 		return err
 	}
-	if ch.what != "" && hash == "" && (ch.request != nil || !s.interactive() || c.Bool("yes")) {
-		// Whoever is shown a plan is asked once, about that.
-		if err := s.confirm(c, ch.what, ch.scriptsMay); err != nil {
-			return err
-		}
-	} else if ch.what != "" && hash == "" && !c.Bool("dry-run") {
-		if hash, err = s.agreed(c, conn, ch, nil); err != nil {
+	if hash == "" {
+		if hash, err = s.agreed(c, conn, ch); err != nil {
 			return err
 		}
 	}
 	a, err := s.send(c, conn, ch, hash)
 	if apiclient.ErrorCode(err) == "confirmation_required" && hash == "" {
-		if hash, err = s.agreed(c, conn, ch, err); err != nil {
+		if hash, err = s.agreedAfter(c, conn, ch, err); err != nil {
 			return err
 		}
 		a, err = s.send(c, conn, ch, hash)
@@ -188,24 +189,80 @@ func (s *session) send(c *cli.Context, conn client, ch change, hash string) (ans
 	return s.batch(c, conn, ops, hash)
 }
 
-// agreed plans a change and answers the plan's hash, if somebody agrees with it: --yes does, or the person at the
-// terminal, who is shown the plan. refusal is why the server wants that; nil: it was not asked.
-func (s *session) agreed(c *cli.Context, conn client, ch change, refusal error) (string, error) {
-	asking := !c.Bool("yes") && !c.Bool("dry-run")
-	if asking && !s.interactive() {
-		return "", hintedError{refusal, "see the effect with --plan; then repeat the command with --yes, or with the --plan-hash that the plan shows."}
+// agreed asks, before anything is sent, whether a change is meant, and answers the hash of the plan that was agreed to;
+// empty: it is not tied to one. Whoever is at a terminal is shown the plan, unless --yes says that it is meant. In a script
+// --yes says so, or --max-removals.
+func (s *session) agreed(c *cli.Context, conn client, ch change) (string, error) {
+	limited := c.IsSet("max-removals")
+	asking := s.interactive() && !c.Bool("yes") && !c.Bool("dry-run")
+	if !limited && !asking {
+		return "", s.confirm(c, ch)
 	}
 	_, plan, err := ch.plan(s, c, conn)
+	if e, ok := errors.AsType[*apiclient.Error](err); ok && !limited && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.StatusCode) {
+		return "", s.confirm(c, ch) // an older server cannot plan; of anything else that is missing it tells again
+	}
+	if err == nil && plan.PlanHash == "" {
+		err = errors.New("the server's answer is not a plan")
+	}
 	if err != nil {
 		return "", err
 	}
-	if !asking || len(plan.Changes) == 0 { // nothing to ask about
+	if limited {
+		if err := withinRemovals(c, plan); err != nil {
+			return "", err
+		}
+	}
+	if asking && (ch.what != "" && len(plan.Changes) > 0 || takesAway(plan)) {
+		return plan.PlanHash, s.askAbout(plan, ch)
+	}
+	if limited || ch.what != "" {
 		return plan.PlanHash, nil
 	}
-	if _, err := fmt.Fprint(s.env.Stderr, s.planText(plan, false, s.env.StderrTerminal)+"\n"); err != nil {
+	return "", nil
+}
+
+// agreedAfter asks because the server wants a change confirmed. A script has to say how much it expects: --yes means that
+// the change is meant, and not that it may do anything.
+func (s *session) agreedAfter(c *cli.Context, conn client, ch change, refusal error) (string, error) {
+	_, plan, err := ch.plan(s, c, conn)
+	switch {
+	case err != nil:
 		return "", err
+	case c.Bool("dry-run"):
+		return plan.PlanHash, nil
+	case s.interactive():
+		return plan.PlanHash, s.askAbout(plan, ch)
 	}
-	return plan.PlanHash, s.ask(first(ch.what, "make this change"))
+	return "", hintedError{refusal, fmt.Sprintf(
+		"Flux would uninstall %s; see which with --plan. Then repeat the command with --max-removals %d, or with the --plan-hash that the plan shows.",
+		count(plan.Totals.Removals, "thing"), plan.Totals.Removals)}
+}
+
+// withinRemovals holds a plan against --max-removals.
+func withinRemovals(c *cli.Context, plan api.Plan) error {
+	most := c.Int("max-removals")
+	if plan.Totals.Removals <= most {
+		return nil
+	}
+	return hintedError{
+		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", count(plan.Totals.Removals, "thing"), most),
+		"see which with --plan.",
+	}
+}
+
+// takesAway tells whether a plan deletes, removes or forgets anything.
+func takesAway(plan api.Plan) bool {
+	return plan.Totals.Removals+plan.Totals.Removed > 0 ||
+		slices.ContainsFunc(plan.Changes, func(ch api.ChangeRef) bool { return ch.Action == "delete" })
+}
+
+// askAbout shows a plan to the person at the terminal and asks.
+func (s *session) askAbout(plan api.Plan, ch change) error {
+	if _, err := fmt.Fprint(s.env.Stderr, s.planText(plan, false, s.env.StderrTerminal)+"\n"); err != nil {
+		return err
+	}
+	return s.ask(first(ch.what, "make this change"))
 }
 
 // interactive is true when somebody can be shown something and asked.

@@ -143,12 +143,12 @@ func (s *session) labelCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.onTargets(c, on, change{operations: on.planner("set_labels", map[string]any{"labels": labels})}, func(conn client, cluster string) (answer, error) {
+			return s.onTargets(c, on, change{operations: on.planner("set_labels", map[string]any{"labels": labels})}, func(conn client, cluster, hash string) (answer, error) {
 				patch, err := encode(map[string]any{"labels": labels})
 				if err != nil {
 					return answer{}, err
 				}
-				return receive(clusters.api.patch(c.Context, conn, cluster, patch, writeEdits(c)...))
+				return receive(clusters.api.patch(c.Context, conn, cluster, patch, append(writeEdits(c), planned(hash))...))
 			})
 		},
 	}

@@ -122,8 +122,8 @@ func (s *session) switchCommand(verb string, enabled bool) *cli.Command {
 			if _, single := on.one(); !single && !enabled {
 				ch.what = fmt.Sprintf("let Flux remove the component %q from %s", id, on)
 			}
-			return s.onTargets(c, on, ch, func(conn client, cluster string) (answer, error) {
-				return s.setAssigned(c, conn, id, cluster, map[string]any{"enabled": enabled})
+			return s.onTargets(c, on, ch, func(conn client, cluster, hash string) (answer, error) {
+				return s.setAssigned(c, conn, id, cluster, hash, map[string]any{"enabled": enabled})
 			})
 		},
 	}
@@ -155,15 +155,15 @@ func (s *session) setCommand() *cli.Command {
 			if len(values) == 0 {
 				return usageErrorf("nothing to change: give at least one of --enabled, --oci-tag, --component-path and --component-version")
 			}
-			return s.onTargets(c, on, change{operations: on.planner("set_component", withID(components, id, values))}, func(conn client, cluster string) (answer, error) {
-				return s.setAssigned(c, conn, id, cluster, values)
+			return s.onTargets(c, on, change{operations: on.planner("set_component", withID(components, id, values))}, func(conn client, cluster, hash string) (answer, error) {
+				return s.setAssigned(c, conn, id, cluster, hash, values)
 			})
 		},
 	}
 }
 
 // setAssigned changes settings of a component on one cluster, if it is assigned.
-func (s *session) setAssigned(c *cli.Context, conn client, id, cluster string, settings map[string]any) (answer, error) {
+func (s *session) setAssigned(c *cli.Context, conn client, id, cluster, hash string, settings map[string]any) (answer, error) {
 	_, after, err := s.onVersion(c, conn, cluster, func(now answer, unchanged edit) (answer, error) {
 		var doc api.Cluster
 		if err := now.decode(&doc); err != nil {
@@ -175,7 +175,7 @@ func (s *session) setAssigned(c *cli.Context, conn client, id, cluster string, s
 				fmt.Sprintf("assign it with: component assign %s --cluster %s", id, cluster),
 			}
 		}
-		return s.assign(c, components, conn, cluster, id, settings, unchanged)
+		return s.assign(c, components, conn, cluster, id, settings, unchanged, planned(hash))
 	})
 	return after, err
 }

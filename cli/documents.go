@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"sigs.k8s.io/yaml"
 )
 
 // document is one document of a file.
@@ -39,7 +37,7 @@ var layoutKeys = map[string]string{
 }
 
 // documents reads all documents that the --file flags name. Everything that is wrong with them is reported together.
-func (s *session) documents(c *cli.Context) ([]document, error) {
+func (a *application) documents(c *cli.Context) ([]document, error) {
 	names := c.StringSlice("file")
 	if len(names) == 0 {
 		return nil, usageErrorf("%s needs documents: give them with -f", c.Command.HelpName)
@@ -55,9 +53,12 @@ func (s *session) documents(c *cli.Context) ([]document, error) {
 			return nil, usageError{err}
 		}
 		for _, file := range files {
-			data, err := s.fileOrStdin(file)
+			data, err := a.s.fileOrStdin(file)
 			if err != nil {
 				return nil, usageError{err}
+			}
+			if _, maybe := unfinished(data); maybe {
+				a.maybeCut = append(a.maybeCut, file)
 			}
 			found, err := documentsIn(data, file)
 			if err != nil {
@@ -123,7 +124,13 @@ func documentsIn(data []byte, source string) ([]document, error) {
 	if source == "-" {
 		source = "standard input"
 	}
+	if cut, _ := unfinished(data); cut {
+		return nil, fmt.Errorf("%s was cut off: it starts as an export, and the line %q at the end of one is missing", source, endMarker)
+	}
 	parts, err := valuesIn(data)
+	if errors.Is(err, errTwice) {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is neither JSON nor YAML: %w", source, err)
 	}
@@ -143,55 +150,6 @@ func documentsIn(data []byte, source string) ([]document, error) {
 		}
 	}
 	return docs, errors.Join(errs...)
-}
-
-// yamlDocuments splits a stream of YAML at the lines that start a further document. Nothing inside one can look so.
-func yamlDocuments(data []byte) []string {
-	var parts []string
-	var part strings.Builder
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "---"); ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n")) {
-			parts = append(parts, part.String())
-			part.Reset()
-			line = rest
-		}
-		part.WriteString(line)
-	}
-	return append(parts, part.String())
-}
-
-// valuesIn are the values of a stream of JSON or YAML, as JSON. Empty ones are left out.
-func valuesIn(data []byte) ([]json.RawMessage, error) {
-	if parts, err := jsonValues(data); err == nil { // YAML would lose the precision of large numbers
-		return parts, nil
-	}
-	var parts []json.RawMessage
-	for _, part := range yamlDocuments(data) {
-		converted, err := yaml.YAMLToJSONStrict([]byte(part))
-		if err != nil {
-			return nil, err
-		}
-		if string(converted) != "null" {
-			parts = append(parts, converted)
-		}
-	}
-	return parts, nil
-}
-
-func jsonValues(data []byte) ([]json.RawMessage, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	var parts []json.RawMessage
-	for {
-		var part json.RawMessage
-		err := dec.Decode(&part)
-		if errors.Is(err, io.EOF) {
-			return parts, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part)
-	}
 }
 
 // documentsFrom reads one value: a document that says its kind, or lists of documents in the layout of a seed file.

@@ -129,7 +129,7 @@ var hints = map[string]string{
 	"store_unavailable":     "nothing was changed; try again in a moment.",
 	"outcome_unknown":       "the change may or may not have been made: look before you repeat it, with: revision list --limit 5",
 	"field_conflict":        "ownership CLUSTER COMPONENT shows who manages what; after talking to them, --force takes a value over.",
-	"confirmation_required": "look at the effect with --plan, then repeat the command with --yes, or with the --plan-hash that the plan shows.",
+	"confirmation_required": "look at the effect with --plan, then repeat the command with --max-removals N, or with the --plan-hash that the plan shows.",
 	"internal_error":        "the server's log has the cause, under the request id.",
 	"unresolved_reference":  "the stored data names something that does not exist; the server's log says what.",
 	"401":                   "something in front of the server wants other credentials.",

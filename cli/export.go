@@ -89,6 +89,7 @@ func (s *session) export(c *cli.Context, conn client, wanted map[string][]string
 	out := output{
 		document: json.RawMessage("{" + strings.Join(members, ",") + "}"),
 		names:    func() ([]string, error) { return names, nil },
+		ends:     true,
 	}
 	switch format := c.String("output"); format {
 	case "":

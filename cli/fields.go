@@ -2,11 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"sigs.k8s.io/yaml"
 )
 
 // field is a field of a document that a flag sets.
@@ -189,14 +189,14 @@ func (s *session) documentFrom(c *cli.Context, n noun) (id string, doc map[strin
 
 // objectOf reads YAML or JSON that holds one object, as JSON.
 func objectOf(data []byte, source string) (json.RawMessage, error) {
-	if json.Valid(data) { // YAML would lose the precision of large numbers
-		return object(data, source)
+	value, err := oneValue(data)
+	if errors.Is(err, errTwice) {
+		return nil, usageErrorf("%s: %w", source, err)
 	}
-	converted, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
-		return nil, usageErrorf("%s is neither JSON nor YAML: %w", source, err)
+		return nil, usageErrorf("%s is neither JSON nor YAML of one object: %w", source, err)
 	}
-	return object(converted, source)
+	return object(value, source)
 }
 
 func object(data []byte, source string) (json.RawMessage, error) {

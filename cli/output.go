@@ -25,6 +25,8 @@ type output struct {
 	text func(wide bool) string
 	// names are one for each document: "cluster/demo-cluster-01".
 	names func() ([]string, error)
+	// ends: the document is written to files, in YAML with a mark at its end.
+	ends bool
 }
 
 // table is rows of cells under a header.
@@ -70,6 +72,9 @@ func (s *session) printAs(c *cli.Context, format string, out output) error {
 		text, err := yaml.JSONToYAML(escapeForYAML(out.document))
 		if err != nil {
 			return err
+		}
+		if out.ends {
+			text = []byte(exportHeader + "\n" + string(text) + endMarker + "\n")
 		}
 		b.Write(text)
 	case "name":

@@ -86,7 +86,10 @@ func (s *session) planText(plan api.Plan, wide, terminal bool) string {
 	}
 	w.linef("")
 	if plan.ConfirmationRequired {
-		w.linef("%s", w.paint(red, "The server wants this confirmed: with --yes, or with the plan's hash."))
+		w.linef("%s", w.paint(red, "The server wants this confirmed: at a terminal, with --max-removals, or with the plan's hash."))
+		if plan.ConfirmationReason != "" {
+			w.linef("%s", printable("Because "+plan.ConfirmationReason+"."))
+		}
 	}
 	w.linef("Plan hash %s, made at revision %d.", plan.PlanHash, plan.BaseRevision)
 	return w.b.String()

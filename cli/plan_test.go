@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-const planAnswer = `{"base_revision":4,"plan_hash":"abc","confirmation_required":true,
+const planAnswer = `{"base_revision":4,"plan_hash":"abc","confirmation_required":true,"confirmation_reason":"4 are more than 3",
 	"changes":[{"kind":"cluster","id":"c1","action":"update"},{"kind":"cluster","id":"c2","action":"update"}],
 	"groups":[{"clusters":["c1","c2"],"effect":{"platform-components":{"added":[{"id":"new\u001b[2J"}],"removed":["p"],"changed":[
 		{"id":"q","removal":true,"fields":[{"pointer":"/enabled","before":true,"after":false}]},
@@ -49,23 +49,33 @@ func planner(t *testing.T, requests *[]string) string {
 // TestConfirmation: what the server wants confirmed is shown and asked about on a terminal, and once.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
-	const refusedOnly, planned, done = "POST /batch", "POST /batch|POST /plan", "POST /batch|POST /plan|POST /batch with hash"
+	const shown, agreed = "POST /plan", "POST /plan|POST /batch with hash"
+	const refused, done = "POST /batch|POST /plan", "POST /batch|POST /plan|POST /batch with hash"
 	for _, test := range []struct {
 		name, args, reply string
 		terminal          bool
 		requests          string
 		code              int
 	}{
-		{"yes at the terminal", "component set p --all --enabled", "y\n", true, done, 0},
-		{"no at the terminal", "component set p --all --enabled", "n\n", true, planned, 1},
-		{"nobody there", "component set p --all --enabled", "", false, refusedOnly, 1},
-		{"--yes", "component set p --all --enabled --yes", "", false, done, 0},
+		{"yes at the terminal", "component set p --all --enabled", "y\n", true, agreed, 0},
+		{"no at the terminal", "component set p --all --enabled", "n\n", true, shown, 1},
+		{"nobody there", "component set p --all --enabled", "", false, refused, 1},
+		{"--yes says that it is meant, not how much", "component set p --all --enabled --yes", "", false, refused, 1},
+		{"--yes at the terminal", "component set p --all --enabled --yes", "y\n", true, done, 0},
+		{"--max-removals", "component set p --all --enabled --max-removals 4", "", false, agreed, 0},
+		{"too few --max-removals", "component set p --all --enabled --max-removals 3", "", false, shown, 1},
+		{"too few --max-removals with --yes", "component set p --all --enabled --max-removals 3 --yes", "", true, shown, 1},
+		{"--max-removals at the terminal", "component set p --all --enabled --max-removals 4", "y\n", true, agreed, 0},
+		{"--max-removals with --yes at the terminal", "component set p --all --enabled --max-removals 4 --yes", "", true, agreed, 0},
+		{"--max-removals that is no number", "component set p --all --enabled --max-removals -1", "", false, "", 2},
 		{"--plan-hash", "component set p --all --enabled --plan-hash abc", "", false, "POST /batch with hash", 0},
 		{"a dry run changes nothing", "component set p --all --enabled --dry-run", "", false, done, 0},
-		{"removal at the terminal", "component unassign p --all", "y\n", true, "POST /plan|POST /batch with hash", 0},
-		{"removal refused at the terminal", "component unassign p --all", "\n", true, "POST /plan", 1},
+		{"removal at the terminal", "component unassign p --all", "y\n", true, agreed, 0},
+		{"removal refused at the terminal", "component unassign p --all", "\n", true, shown, 1},
 		{"removal, nobody there", "component unassign p --all", "", false, "", 2},
-		{"removal with --yes", "component unassign p --all --yes", "", true, done, 0},
+		{"removal with --yes", "component unassign p --all --yes", "", false, refused, 1},
+		{"removal with --max-removals", "component unassign p --all --yes --max-removals 4", "", false, agreed, 0},
+		{"removal with --max-removals alone", "component unassign p --all --max-removals 4", "", false, agreed, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +116,8 @@ func TestPlanForPeople(t *testing.T) {
 		"        source.oci_tag: \"v1\" → (none)\n" +
 		"    \x1b[32m+ new?[2J\x1b[0m\n\n" +
 		"\x1b[33mWarning:\x1b[0m take? care\n\n" +
-		"\x1b[31mThe server wants this confirmed: with --yes, or with the plan's hash.\x1b[0m\n" +
+		"\x1b[31mThe server wants this confirmed: at a terminal, with --max-removals, or with the plan's hash.\x1b[0m\n" +
+		"Because 4 are more than 3.\n" +
 		"Plan hash abc, made at revision 4.\n"
 	if got.stdout != want || got.code != 1 {
 		t.Errorf("exit %d\ngot  %q\nwant %q", got.code, got.stdout, want)

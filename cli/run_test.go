@@ -50,6 +50,10 @@ func run(t *testing.T, env cli.Env, variables map[string]string, args ...string)
 func recorder(t *testing.T, requests *[]string) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/plan" { // an older server's answer
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
 		*requests = append(*requests, r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Fleet-Min-Revision"))
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Fleet-Revision", "7")

@@ -221,17 +221,17 @@ func planned(hash string) edit {
 
 // confirm makes sure that something destructive is meant: --yes says so, a person at a terminal is asked. Without
 // either the command is refused, unless it is one that scripts have always been able to run.
-func (s *session) confirm(c *cli.Context, what string, scriptsMay bool) error {
-	if c.Bool("yes") || c.Bool("dry-run") {
+func (s *session) confirm(c *cli.Context, ch change) error {
+	if ch.what == "" || c.Bool("yes") || c.Bool("dry-run") {
 		return nil
 	}
-	if !s.env.StdinTerminal || !s.env.StderrTerminal {
-		if scriptsMay {
+	if !s.interactive() {
+		if ch.scriptsMay {
 			return nil
 		}
-		return usageErrorf("%s: nobody is at a terminal to confirm it; add --yes", what)
+		return usageErrorf("%s: nobody is at a terminal to confirm it; add --yes", ch.what)
 	}
-	return s.ask(what)
+	return s.ask(ch.what)
 }
 
 // ask puts a question to the person at the terminal.

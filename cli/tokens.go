@@ -317,7 +317,7 @@ func (s *session) revokeTokenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.confirm(c, fmt.Sprintf("revoke the token %q", args[0]), true); err != nil {
+			if err := s.confirm(c, change{what: fmt.Sprintf("revoke the token %q", args[0]), scriptsMay: true}); err != nil {
 				return err
 			}
 			a, err := receive(conn.RevokeToken(c.Context, id, nil, writeEdits(c)...))

@@ -3,11 +3,11 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"sigs.k8s.io/yaml"
 )
 
 // valueFlags say which Helm values to set and remove, as helm's flags of these names do.
@@ -88,11 +88,18 @@ func cutPath(pair string) (path, value string, ok bool) {
 }
 
 func jsonValue(text string) (any, error) {
-	dec := json.NewDecoder(strings.NewReader(text))
+	parts, err := jsonValues([]byte(text))
+	if errors.Is(err, errTwice) {
+		return nil, usageErrorf("%q: %w", text, err)
+	}
+	if err != nil || len(parts) != 1 {
+		return nil, usageErrorf("%q is not JSON", text)
+	}
+	dec := json.NewDecoder(bytes.NewReader(parts[0]))
 	dec.UseNumber()
 	var v any
-	if err := dec.Decode(&v); err != nil || dec.More() {
-		return nil, usageErrorf("%q is not JSON", text)
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
 	}
 	if v == nil {
 		return nil, usageErrorf("null is not a value; use --unset")
@@ -123,9 +130,9 @@ func literal(text string) string {
 
 // flatten adds a YAML file's leaves to values, by path.
 func flatten(values map[string]any, data []byte, source string) error {
-	converted, err := yaml.YAMLToJSONStrict(data)
+	converted, err := oneValue(data)
 	if err != nil {
-		return usageErrorf("%s is not YAML: %w", source, err)
+		return usageErrorf("%s is not YAML of one object: %w", source, err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(converted))
 	dec.UseNumber()

@@ -24,7 +24,7 @@ func (s *Server) ListPlatformComponents(c echo.Context, p api.ListPlatformCompon
 
 // CreatePlatformComponent implements the operation of that name.
 func (s *Server) CreatePlatformComponent(c echo.Context, p api.CreatePlatformComponentParams) error {
-	return s.createDocument(c, fleet.KindComponent, writeParams{nil, p.DryRun, p.XChangeReason, nil})
+	return s.createDocument(c, fleet.KindComponent, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
 // GetPlatformComponent implements the operation of that name.

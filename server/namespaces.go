@@ -18,7 +18,7 @@ func (s *Server) ListNamespaces(c echo.Context, p api.ListNamespacesParams) erro
 
 // CreateNamespace implements the operation of that name.
 func (s *Server) CreateNamespace(c echo.Context, p api.CreateNamespaceParams) error {
-	return s.createDocument(c, fleet.KindNamespace, writeParams{nil, p.DryRun, p.XChangeReason, nil})
+	return s.createDocument(c, fleet.KindNamespace, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
 // GetNamespace implements the operation of that name.
@@ -43,7 +43,7 @@ func (s *Server) DeleteNamespace(c echo.Context, id string, p api.DeleteNamespac
 
 // AssignNamespace implements the operation of that name.
 func (s *Server) AssignNamespace(c echo.Context, id, namespaceID string, p api.AssignNamespaceParams) error {
-	return s.assign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil})
+	return s.assign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
 // UnassignNamespace implements the operation of that name.

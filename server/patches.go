@@ -33,7 +33,7 @@ func (s *Server) GetPatches(c echo.Context, id, componentID string, p api.GetPat
 // PatchPatches implements the operation of that name.
 func (s *Server) PatchPatches(c echo.Context, id, componentID string, p api.PatchPatchesParams) error {
 	opt := fleet.PatchOptions{Manager: value(p.FieldManager), Force: value(p.Force)}
-	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {
 		_, err := tx.PatchValues(id, componentID, requestBody(c), opt)
 		return err
 	})
@@ -42,7 +42,7 @@ func (s *Server) PatchPatches(c echo.Context, id, componentID string, p api.Patc
 // ApplyPatches implements the operation of that name.
 func (s *Server) ApplyPatches(c echo.Context, id, componentID string, p api.ApplyPatchesParams) error {
 	opt := fleet.PatchOptions{Manager: value(p.FieldManager), Force: value(p.Force)}
-	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {
 		_, err := tx.ApplyValues(id, componentID, requestBody(c), opt)
 		return err
 	})
@@ -51,7 +51,7 @@ func (s *Server) ApplyPatches(c echo.Context, id, componentID string, p api.Appl
 // RelinquishPatches implements the operation of that name.
 func (s *Server) RelinquishPatches(c echo.Context, id, componentID string, p api.RelinquishPatchesParams) error {
 	opt := fleet.PatchOptions{Manager: value(p.FieldManager), Retain: value(p.Retain)}
-	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {
 		_, err := tx.Relinquish(id, componentID, opt)
 		return err
 	})

@@ -18,7 +18,7 @@ func (s *Server) ListRoleBindings(c echo.Context, p api.ListRoleBindingsParams) 
 
 // CreateRoleBinding implements the operation of that name.
 func (s *Server) CreateRoleBinding(c echo.Context, p api.CreateRoleBindingParams) error {
-	return s.createDocument(c, fleet.KindRoleBinding, writeParams{nil, p.DryRun, p.XChangeReason, nil})
+	return s.createDocument(c, fleet.KindRoleBinding, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
 // GetRoleBinding implements the operation of that name.
@@ -43,7 +43,7 @@ func (s *Server) DeleteRoleBinding(c echo.Context, id string, p api.DeleteRoleBi
 
 // AssignRoleBinding implements the operation of that name.
 func (s *Server) AssignRoleBinding(c echo.Context, id, rolebindingID string, p api.AssignRoleBindingParams) error {
-	return s.assign(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil})
+	return s.assign(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
 // UnassignRoleBinding implements the operation of that name.

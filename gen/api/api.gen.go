@@ -2138,6 +2138,9 @@ type AssignNamespaceParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -2158,6 +2161,9 @@ type RelinquishPatchesParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -2189,6 +2195,9 @@ type PatchPatchesParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -2209,6 +2218,9 @@ type ApplyPatchesParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -2279,6 +2291,9 @@ type AssignRoleBindingParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -2305,6 +2320,9 @@ type ListNamespacesParams struct {
 type CreateNamespaceParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -2416,6 +2434,9 @@ type ListPlatformComponentsParams struct {
 type CreatePlatformComponentParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -2566,6 +2587,9 @@ type ListRoleBindingsParams struct {
 type CreateRoleBindingParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`

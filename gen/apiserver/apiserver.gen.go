@@ -1058,6 +1058,13 @@ func (w *ServerInterfaceWrapper) AssignNamespace(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
 	}
 
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -1150,6 +1157,13 @@ func (w *ServerInterfaceWrapper) RelinquishPatches(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
 	}
 
 	headers := ctx.Request().Header
@@ -1305,6 +1319,13 @@ func (w *ServerInterfaceWrapper) PatchPatches(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
 	}
 
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -1397,6 +1418,13 @@ func (w *ServerInterfaceWrapper) ApplyPatches(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
 	}
 
 	headers := ctx.Request().Header
@@ -1740,6 +1768,13 @@ func (w *ServerInterfaceWrapper) AssignRoleBinding(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
 	}
 
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -1863,6 +1898,13 @@ func (w *ServerInterfaceWrapper) CreateNamespace(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
 	}
 
 	headers := ctx.Request().Header
@@ -2342,6 +2384,13 @@ func (w *ServerInterfaceWrapper) CreatePlatformComponent(ctx echo.Context) error
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
 	}
 
 	headers := ctx.Request().Header
@@ -2932,6 +2981,13 @@ func (w *ServerInterfaceWrapper) CreateRoleBinding(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
 	}
 
 	headers := ctx.Request().Header
@@ -3987,69 +4043,69 @@ var swaggerSpec = []string{
 	"ipC5+pmGej5+F6UY1SwSEpFvVMgibUF3k2/UhR9NXTBTAGrLtfi9Rig3QrkRyo1Q3qFQ1rymdsxrb0qV",
 	"hF2WJut95uGVgOYLzugR2whlAqn3kvMiaZf4D383a9SVeNWEk73VlfPWnkehuNvwhgVRbJKGlh1CWzEd",
 	"zVZC3GM+WpNUdi/uspja9D213Zti1tBOdemuyiiSthZ73+P/vlwTNn9h9GcI5doGm7aDkilCLNSUmf41",
-	"rlPfEe+Iv1+9NnEHmvAdp9j90KGERu1s1M4mBrxCEfyEr5QayJw5NeMN3TRl3DsuH8dBSDD0IMyX9v1E",
-	"/LvhyQ1Pbnhy4wp4KPV7wHpTMkDy+p4B03Fp73sM3Tpt/184iEBigO+cBIIgvojr7aHi3VTyDUMiMbVd",
-	"WuWULMGX30YR44sSm+AjCSj7K6Ji+kFDtiOZkutUVFW2QFTjLTQ4Das5LhQOGqm1Rmq9VwRhj7y66Mq8",
-	"Vii/DIk38quRX41NsUKi/JNeExTN3bx8bFo5h8Di6yaWPlAO/mNkae6eIT7QfM24tX+TrvmgGyonPe+e",
-	"iFjGQiv+2AOtGxdxrR9C0kXNvM5zW940odeEIWhJf5rO8eSMdNEZ/GSG5zM9c0KTi8u/bHd4n44hz1zq",
-	"7A5oI987QUPIF7n0jPQYXrCIBUQINBzz0CPD06RtFLRU0i+PuJzCGBkqS3NHH4kqWzk35WfNJIGcKThs",
-	"bSTV4NuFr+4iAfV2YbzHnJfGYmgshsbj9RPZJ+dEZ4aaQVeCsklgpLCoFfH4ZBM/aWpWEJRCW31hgZkU",
-	"XaREKdSWgsNKJ6ZyOwBUF47g0Kon0XyQ9HycEpb3kZkhY8UtEhst4efQEjYTvo3cbeRuI3cbuXtfnSJj",
-	"V+ATgcbKABd6+uYq+VsQbjJS6NIBsXroqVKiGXotE3/EhCdNJU0BCtju8UzA0qS0nLx8eG7MJkmtSYho",
-	"xFQTUHrgSWrz3JCULbLVdNcv7RROJmQgHqIIaiOUsTZQsklCH/6i4kNlsAki29qP7AUEhzBSyo6iissQ",
-	"nerDM8ln1IMeXbq8cMHRXI9D1pOU1ct6BK0eKC2nJc3wG+HyWJqMnsXkd27IrYaIKXz55qYRio1QbGy3",
-	"xna79SzBAiG8SbqgO5Vs77vzr13XCDmTtHZVYZis0JhgjbRppE1jgj0aEyw1I/I+S4V+HjbesOaGNTes",
-	"uTEEHpohkBIF1UyAKcGBnK4cQjwPuUeE7XMvuugcLxNRgUc80i25oNFXSR+R3/Uyd8b5ziWWUR2fTfxC",
-	"cfDaoAD66dNr0t2ACtIn+jU9ROiaMCLcSJsg4TX1iDmlGZEh9coHsr3jSCraAKsLyFuPZVM0QbBvfpRT",
-	"EhJwkcJQAPNR7fRkEDkztDHQCoA6VBgwwMfa8xlgIWEIAfF1Ro3BS8mhvzVQrz11Sb7JvXmAqXverUFr",
-	"rDj3pe2Dgg77K3s4F56c2WR3cxZ+NzxiBXUYNFo/94eQz4ickkgghTekLH8sS0kn6frxOMb5vUv2U1fJ",
-	"fDxz8WIkbDoZLynrr9iMKCGjZjpeU0hSazoec2+sZVLOH9dNyNu8BcWjSi2M0VB78l3+zXtMMXQ4T/0N",
-	"NPPvdozMZgZe4wNoZuA9rBl4zJF/heIzreavnYR3hnwypoxCO2zdYNDYfaYoNxJQN6lHu+mhPFBEiZmf",
-	"WAN8DBUPbWQLKT0sPOwT2xEEXxFdXDEeIxwE9vmKmZp6Btzmkv9eO2g/15j4OX3Oty6SmmFwTYDvZx0G",
-	"p5hgFQlQ3qdjcxZacwTco2jMsRPmFZ9UM0StcaZsPUStAi+4v0FqP6jC9jj9RHXnkBW8uIsmFbcH32Py",
-	"YjWDWRrFuEmv+AGmpVWRv83EtMzEtEYveEB6Qe1haPk3G8nbSN5G8jaS965Gom0SAtntYLSYpTSj0ZrR",
-	"aI0T7P5Ho8W3v3Q4Wo5h8DlheE67lvrLfOjv54SdfXj93+fv322VwWw+rtZsDVoH3V73oJW6Mtj3ISqL",
-	"gw+hgkJStYrSr+JroX1zZffCQBqzs1vOU/40pSIVizMoKc48tehd4llQAb3//9nbN/XQaz+cJAybJQdI",
-	"I7d2tvBd48/suRh/8wAD9djcuEymDlB+nIffRWc6Pb8NEg1aH8blOuDPt2gXJkdK8sibto31R9k8kmAc",
-	"UikgxVskqVTY95U5au7aBftFO4xHS21T/up0bvRPk2SCdEdlMh4TT+qOiiGP5sTvoqHa4uUUi+lQ31+d",
-	"Va4fHSCMRmB0W5msrOELZjKP1R84C5YIKAK6MtKAAPhmqVQ4Q8FQ6LZWSK4ru/PRqV0bb78pRMRipLLh",
-	"k3ntHs02wHONjoj68eJijACzJvzf2FqNrVVLc/oMDfQNS9W83eduYZgWKInwyTbzexz1I7m2SfXrSOJX",
-	"/0VCU5nwE9We5BC4aQ1KvlFWResv3++kKUppTMh6RSkFNOTwwiLut65MZfu+b4+rE3YWHbXLVsq/cL96",
-	"bJZpbb6hppzljpHblLc01klT3vKwylvyknitIC4xUB5R5cv2ykRTAXNfFTA7l2JNRUxTEfOTV8RsIDRW",
-	"zLLdmtn+jLUyd8Lm8ufcFNE0zp+ti2g2Yh/3V1bzg2uDj9uvVbeMZcUHdlFuszt4H7MXrkkKbrTyJlD9",
-	"A5TjbCbJmwKdTIFOo2E8YA2jdsFO+Rcamd3I7EZmNzL7vgp5bjnYs9sanxzXaWp9mlqfxld3/7U+eS5S",
-	"WvRTzlNgmk0p4+j3eogzj2jNXJGD4hgBxz7x0S+UoRn3CfLCyB/E0WEwC+yYhHZS/2CYlFPHEF4T/1et",
-	"poNKL/BSaDX/gnlT4l2hMaYB8U9NA/8OVDrAe6H+zEQZAZzBIjySUPeg14f4NfaXABZ8WJQxuI+Agjvk",
-	"Hmq56lqfep7CXIQC1gAfgyEXgO+uQ2+7qDrn8lahf8elPqVTTWBw2kgfvSGGZXdlLVHy+bL6oZhxlhL5",
-	"0AMJMkQKY5RFRK1LQk30c/U+jwSkXiPCfEWOhdnaHg5DCjkPZUnXidyoKzr/oMz/n4iAuKggZys/euZJ",
-	"JTrXP3hOmVcpkeFPJmnQyPlGzjdyfpOE7Pj4S0W51fUz3G3vu/3Pm1JG9xLKIZMYbaxMtG3RiBKW4DPo",
-	"IltZiXUtic0Ds/Us6skhhyqN4QDtt3u9XiyFsX2qDY+NyYKEFyzhqRYC/fFAGZaGp2ZqXkJS7K37p0Ou",
-	"dVmpfbHq6LzaJSt3z59eEIlpUEsoZ15cyYqaqpKGiVVlYu9ZQje2uk0gW1RXh4up5ZQmX177/RZSTLFi",
-	"lM6aUy6yHEbC33QCKprQa8IQZ+RUBzJ86kMYAUID6gkYH6ZzZ30UMd84UMMoIBCWePHyzctPL7sXbHhF",
-	"mW84IfWHmViJkCH1gMlKDhkwcTU9+hBgmCsK+MEsKUpHQ7PpoVpoCLXvwyIG+FE/dmdM8MHOdt51FCJG",
-	"dN2a89yLN3cXYzD17kI9W7tK3rxVYGnaeB8PNeX64fIyjFi6RKfJv22iBk3U4DajBh8imZIfcAFxELTR",
-	"CHtXSrpM+UJJniVakJCU1rKHPCBmKuojKWJ3BmH/zGMQHTRsWoTuDi2v6qhwpuw2heeNiVDTz+FSj8Oy",
-	"UkxqXa35NqP2H1WujIOI2vXlRe/eY35MihNtsommmvwOENpUkDfGRFNB/rAqyF2RWi5Rs5bAI6oW30Yd",
-	"aOrE76tOfCfyqakNb2rDf/La8GrioLwcfBtu+jMWgu+Mj7kH2ZR9N66Xrcu+q3KG+6v0/mE1ucfqVapb",
-	"LV346i7qum8Xxsfm92pqwRrNuYnq/gD125VFclOynSnZblSFB6Yq1C7TLnq3EcSNIG4EcSOI77Ioe4v4",
-	"yW4LsB3e0pReNyVZjb/s/kuvXV5RWqlVwDmk4kHVsi/VZ69JGNdP0xAJ4oVEip3mZZakWn7SgD+AJEuA",
-	"5B2ekcoPP9fx6gccOwAwN83d1HKtIi/TBNikazY8sIb6hP0ZZSXqE2RzSssdLOszf3ATOPO0qFsWoCkP",
-	"fJ37rfmbLho1Az2RmPIFxO/xBFM2cBpRXBEyF1Bedv77Wad/dAyDMLvoTIOD+BjY9AUbznkQDKHRgF7n",
-	"VRB9Q4T5c05ZMu5zaPJaLqkp6lqA0oYFCjibqP91s18Uq9UbAH9KIDjw2wtGZnO5NHEObenp5ANbUnaK",
-	"hrqCDO3ZRBrQIf/XjPvkHzycTzEbKujKOgnohB99HD911qtm7nXzXdNv3aOj4U9GhYiIb/h35Q28Tr1V",
-	"M9e17RRp6+v2uLNfX+8CxSb79dRhWoodUIaGwHqGTV5s4wVq8mLvVzGJ82KlkZQ53SQxyNYmwb6Wborr",
-	"aKkndM9D7hEhEJbQJEsrLqOlTmCVUzv9mzLNbDnzlXaitJHY92M/GRB8DYO/yQWzGobOW6SiuAD8ml9t",
-	"qAT82KGMuzPI6ioVK22uJgu1yUL9eZivZk+rmG+72AP2LvF5QS8/raIW+8V3y/1+hJzT22dTDzTBVLPQ",
-	"Jrv0R+YJOvm0qja2F3KJ5YruP4UeJEYWFbxIXXSuPeloHPKZ7TWw4OEVhOiG/JqEAZ4PwfFDwjYS/IIZ",
-	"5w+FrkIeZsqonvFr4gMlJjF9UPyM833YE8O2CfsZOxE+ExB8pWxxaNpAmG81yEJND/DwM2p6d+I/0uit",
-	"y0Pjt+41UUXBcNu+jZjbnmYuVNrDERfygSG0gOwwX3uemnSWRhdu0lnuTcrS61jvNr3x9P0tk7nXJLQX",
-	"p6wU7F/mkTtjbXbB6lwteaOQo+me4U8EMrvtbnByK7pQm9Vti0G9WnFH6uxZhgT76aOEl7V4j8KgNWjt",
-	"gTw038plFil9gmBvagNTT4SOb72HU+Qh+JsE+uUjETwKPXJO5Gs2j+SHkF9TX2k3cjkn6OU3vc9zDeqv",
-	"iosr9bo1aI2D6BuI8Dxe41Jws3OIzA3idGMsBJ0w4iPJAcY2UqpVSH2iM4wh/ZmILnrPgiVy28k7y9s1",
-	"ykDAEgd8oiBIDjBTqG7UNQvO6vWKeuXnl36HZ0TMsUec8vjssiEZK6WQ23Zaq1Zl9ntFi5kMhnTXnC0W",
-	"S2Wm5JdTLM727Eycm/MAM3WWRl0G3RVKu7BvXJ8SK6Yzwt7VmhM1fckKDhQ4E2jMgrJJkFBYG80Jnwe6",
-	"RfGczklAGRFtNCKC+rqtsFxwS4ceZ2M6iTQbWw2MYYZ5WD5PeZzxowi6jRZTxVOZD23pV37U5gPmv/oh",
-	"5CMF94zIkHrCdEmgwmkP+o4b9s1AODmftXzk5uvN/wsAAP//",
+	"rlPfEe+Iv1+9NnEHmvAdp9j90KGERu1s1M4mBrxCEfyEr5QayJw5NeMN3TRl3DsuH8dBSDD0IMyX9jX8",
+	"u+HfDf9u+HfjNnjQtX7AplPyQvL6XgTTnWnvewzdOsvgXziIQLqAn50EgiC+iGvzoTreVP0NQyIxtR1d",
+	"5ZQswe/fRhHjixL74SMJKPsromL6QUO2I/mT62pUVQ5BBOQtNEMNqzk5FA4aCXeLEu69Ih5LHtXFXOa1",
+	"QllnrkMj6xpZ19gqK6TPP+k1QdHczffHpkV0COKgbsLqA+X2P0b25+4Z4gPNA41HBjRpoA+6UXPSS++J",
+	"iGUstPiPPdu6IRLXuiQkc9TMFz23ZVMTek0Yglb3p+ncUc5IF53BT2YoP9OzLDS5uPzLdp336Rjy16XO",
+	"GoH29L0TNIQ8lEvPSI/hBYtYQIRAwzEPPTI8TdpRQasm/fKIyymMp6GyNCf1kai9lXNeHoPWu+tsFsjb",
+	"AsLQxlcNHl/46i6SYG8XxnvMu2msi8a6aDxpP5Etc050dqoZtiUomwRGYotaUZdPNvmUpuYVQTm21S0W",
+	"mEnRRUrsQn0rOMJ0ciy3Q0h18QoOrSoTzQdJ38kpYXnfmxl0VtymsdEoGo0iK+Q2E9SNjG5kdCOjGxl9",
+	"X50tYxfjE4HGyrAXelroKlldEPIyEuvSAbF6+KtSYhx6LRM/x4QnTTBNwQz4BOIZhqVJdDnZ+vDco03I",
+	"qknKaMRUE6h64El189xQly2y63SXMu1sTiZ6IB6iCGo5lGE3ULJJwtyAomJJZdwJItvaP+0FBIcwAsuO",
+	"zorLJp1qyTPJZ9SDnmK6HHLB0VyPb9aTn9XLemSuHoAtpyXN+xvh8ljsuLOY/M4NudUQMYUv39w0QrER",
+	"io3t1thut56pWCCEN0lZdKeo7X13/rXrmiZn8teuKiKTFRoTrJE2jbRpTLBHY4KlZlreZ2lTw8YbNt6w",
+	"8YaNN0bDj2A0pMRGNXNhSnAgpysHLM9D7hFhe/iLLjrHy0Ss4BGPdLsxaGJW0iPld73MnXG+c4llVMe/",
+	"E79QHOg2KIBZAfSadDeggvSJfk0PSLomjAg3KidIeE09Yk5pRmRIvfJhc+84koo2wEID8tYj5xRNEOyb",
+	"H+WUhATcqTDwwHxUO0gZRNkMbQy0sqAOFYYn8LH2kgZYSBiwQHydqWPwUnLobw3Ua09dkm9ybx5g6p53",
+	"a9AaK859aXu8oMP+yv7UhSdnNtndnIXfDY9YQR0GjdYn/iHkMyKnJBJI4Q2NeTjDspR0ko4mj2NU4btk",
+	"P3UV0scz8y9GwqZT/5KWBRUbLSVk1Ez+a4pZak3+Y+6NtUzK+eO66X+bt9f4aUNdMcpqTwDMv3mPqYsO",
+	"l6q/gWYO4I6R2cwCbPwFzSzAhzULkDmyslDUpk2CtRMBz5BPxpRRaAuuGy0aG9EUEUcC6jz1iDs9nAiK",
+	"PjHzE8uBj6Hqoo1s4aeHhYd9Yrud4CuiCzzGY4SDwD5fMQNUz8LbXEu4107izzUmfs6BeLcukpqheE3g",
+	"8GcdiqeYYBUJUN5XZHMWWnMU3qNoJLIT5hWfVDNMrnG8bD1MrgIvuL+Bcj+owvaoRr+4nWVrzWMreHEX",
+	"jTJuD77H5MVqBtQ0inGTivEDTI2rIn+byXGZyXGNXvCA9ILaQ+HybzaSt5G8jeRtJO9djYbbJASy2wFx",
+	"MUtpRsQ1I+IaJ9j9j4iLb3/pkLgcw+BzwvCcdi31l/nQ388JO/vw+r/P37/bKtvZfFyt2Rq0Drq97kEr",
+	"dWWw70NUFgcfQgWFpGoVpV/F10L75sruhYE0Zme3nNP8aUpFKhZnUFKcpWrRu8SzoAJ6//+zt2/qodd+",
+	"OEkuNksOkEZu7cziu8af2XMx/uYBBuqxeXSZTB2g/Dhnv4vOdCp/GyQatF+MS3vAn2/RLkyOlOSRN20b",
+	"64+yeSTBOKRSQDq4SFKpsO8rc9TctQv2i3YYj5bapvzV6R7pnybJBOkO0GQ8Jp7UXR1DHs2J30VDtcXL",
+	"KRbTob6/OgNdPzpAGI3A6LYyWVnDF8xkKas/cBYsEVAEdIakAQHwzVKpcIaCodBtrZBcV3bno1O7Nt5+",
+	"U4iIxUhlwyfz2j2abYDnGp0W9ePFhRsBZk34v7G1Glurlub0GRr+G5aqebvP3SIyLVAS4ZNtEvg4ak1y",
+	"7Zjq15zEr/6LhKaK4SeqU8khcNN6lXwDrorWX76PSlPA0piQ9QpYCmjI4YVF3G9dScv2/eR+3m7cWdTV",
+	"LnEp/8L96rxZBrf5hprSlztGblMK01gyTSnMwyqFyUvttUK7xJh5RFUy2yseTbXMfVXL7FyKNdUzTfXM",
+	"T149s4HQWDGnd2tm+zPW1dwJm8ufc1Nw0ziKti642Yh93F8Jzg+uDT6qlNui0Q+1Sl5WfGAXpTm7g/cx",
+	"e+GaBOJGK2+C2j9A6c5mkrwp5skU8zQaxgPWMGoX95R/oZHZjcxuZHYjs++r6OeWgz27rQfKcZ2mLqip",
+	"C2p8dfdfF5TnIqUFQuU8BSbqlDKOfq+HOPOI1swVOSiOEXDsEx/9QhmacZ8gL4z8QRwdBrPAjl9oJ7US",
+	"hkk5NQ/hNfF/1Wo6qPQCL4VW8y+YNyXeFRpjGhD/1AwG6EBVBLwX6s9MlBHAGSzCIwk1Enp9iF9jfwlg",
+	"wYdFGYP7CCi4Q+6hlquu9annKcxbKGAN8DEYngH47jr0tosKdS5vFfp3XOpTOtUEBqeN9NEbYlh2V9Yd",
+	"JZ8vqzWKGWcpkQ89kCBDpDBGWUTUuiTURD9X7/NIQJo2IsxX5FiY2e3hMKSQ81CWoJ3Ijbqi8w/K/P+J",
+	"CIiLCnK28qNnnlSic/2D55R5lRIZ/mSSBo2cb+R8I+c3Sd6Oj79UlFtdP8Pd9r7b/7wpZXQvoXQyidHG",
+	"ykTbFpgoYQk+gy6yVZhY153YPDBb+6KeHHKo6BgO0H671+vFUhjbp9rw2JgsSHjBEp5qIdAfD5RhaXhq",
+	"pj4mJMXeun865FqXldoXq47vq13ecvf86QWRmAa1hHLmxZWsqKlAaZhYVSb2niV0YyvhBLIFeHW4mFpO",
+	"afLldeJvIcUUK0bprDnlIsthJPxNJ6CiCb0mDHFGTnUgw6c+hBEgNKCegLFkOnfWRxHzjQM1jAICYYkX",
+	"L9+8/PSye8GGV5T5hhNSf5iJlQgZUg+YrOSQARNX3qMPAYbZpoAfzJICdjQ0mx6qhYZQJz8sYoAf9WN3",
+	"xgR/2vqdGNF169NzL97cXYzB1MYL9WztinrzVoGlaeN9PNSU64fLyzBi6RKdJv+2iRo0UYPbjBp8iGRK",
+	"fsAFxEHQRiPsXSnpMuULJXmWaEFCUlr3HvKAmGmrj6Tg3RnG/TOPV3TQsGnBujs4vaqjwpne2xSpNyZC",
+	"TT+HSz0Oy0oxqXV16duM+/95NdoEabVr0YvevcdcmhTX2mQTTeX5HSC0qTZvDI+m2vxhVZu74rdc+mat",
+	"hkdUWb6N6tDUlN9XTflO5FNTR97Ukf/kdeTVxEF56fg23PRnLBrfGR9zD7IpEW/cNFuXiFflDPdXFf7D",
+	"anKPqlrLOYW6ldWFr+6iBvx2YXxsfq+mbqzRnJsI8A9Q611ZJDfl3Zny7kZVeGCqQu2S7qJ3G0HcCOJG",
+	"EDeC+C4LuLeIn+y2WNvhLU2ZdlO+1fjL7r9M2+UVpVVdBZxDKh5ULVNTffaahHGtNQ2RIF5IpNhpDmdJ",
+	"WuYnDfgDSMgESN7hGan88HMdr37AsQMAc9M8Ty3XKvIyTYBNamfDA2uoT9ifUVaiPkHmp7TcwbI+8wc3",
+	"2TNPi7q9AZrywNd54pq/6QJTMygUiSlfQPweTzBlA6dpxRUhcwGlaOe/n3X6R8cwYLOLzjQ4iI+BTV+w",
+	"4ZwHwRCaEuh1XgXRN0SYP+eUJWNEhyav5ZKaArAFKG1YoICzifpfN/tFsVq9AfCnBIIDv71gZDaXSxPn",
+	"0JaeTj6w5WenaKirzdCeTaQBHfJ/zbhP/sHD+RSzoYKurOuATvjRx7G7DNkfwOmgmXvdfNf0W/foaPiT",
+	"USEi4hv+XXkDr1Nv1cx1bTsF3fq6Pe7s19e7QLHJfj11mJZiB5ShIbCeYZMX23iBmrzY+1VM4rxYaSRl",
+	"TjdJDLK1SbCvpZviOlrqyd/zkHtECIQlNNTSistoqRNY5dROFadMM1vOfKWdKG0k9v3YTwYEX8NAcXLB",
+	"rIah8xapKC4Wv+ZXGyoBP3Yo4+4MsrpKxUqbq8lCbbJQfx7mq9nTKubbLvaAvUt8XtD3T6uoxX7x3XK/",
+	"HyHn9PbZ1ANNMNUstMku/ZF5gk4+raqN7YVcYrmiU1ChB4mRRQUvUheda086God8ZvsSLHh4BSG6Ib8m",
+	"YYDnQ3D8kLCNBL9gxvlDoQORh5kyqmf8mvhAiUlMHxQ/43wf9sSwbcJ+xk6EzwQEXylbHBo8EOZbDbJQ",
+	"0wM8/Iya3p34jzR66/LQ+K17TVRRMNy2byPmtqeZC5X2cMSFfGAILSA7zNeepyadpdGFm3SWe5Oy9DrW",
+	"u00fPX1/y2TuNQntxSkrBfuXeeTOWJtdsDpXS94o5Gi6v/gTgcxuuxuc3IqO1WZ1245Qr1bcvTp7liHB",
+	"fvoo4WUt3qMwaA1aeyAPzbdymUVKnyDYm9rA1BOh41vv4RR5CP4mgX75SASPQo+cE/mazSP5IeTX1Ffa",
+	"jVzOCXr5Te/zXIP6q+LiSr1uDVrjIPoGIjyP17gU3OwcInODON0YC0EnjPhIcoCxjZRqFVKf6AxjSH8m",
+	"ooves2CJ3NbzzvJ2jTIQsMQBnygIkgPMFKobdc2Cs3q9or76+aXf4RkRc+wRpzw+u2xIxkop5Lb11qpV",
+	"mf1e0WImgyHdYWeLxVKZKfnlFIuz/T0T5+Y8wEydpVGXQXeF0i7sG9enxIrpjLB3teZETQ+zggMFzgQa",
+	"s6BsEiQU1kZzwueBbmc8p3MSUEZEG42IoL5uQSwX3NKhx9mYTiLNxlYDY5hhHpbPUx5n/CiCbqPFVPFU",
+	"5kML+5UftfmA+a9+CPlIwT0jMqSeMF0SqHBaib7jhn0zEE7OZy0fufl68/8CAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

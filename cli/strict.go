@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	goyaml "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+)
+
+// What people write is read strictly: a key that is there twice, or text behind the value, is a mistake whose half would
+// otherwise be taken for the whole.
+
+// errTwice: a key is twice in one object.
+var errTwice = errors.New("is there twice")
+
+// jsonValues are the values of a stream of JSON. errTwice when an object in it has a key twice.
+func jsonValues(data []byte) ([]json.RawMessage, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	var parts []json.RawMessage
+	for {
+		var part json.RawMessage
+		err := dec.Decode(&part)
+		if errors.Is(err, io.EOF) {
+			return parts, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := uniqueKeys(json.NewDecoder(bytes.NewReader(part)), ""); err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+}
+
+// uniqueKeys reads one value and returns errTwice for a key that is in one object more than once.
+func uniqueKeys(dec *json.Decoder, at string) error {
+	token, err := dec.Token()
+	if err != nil {
+		return err
+	}
+	open, nested := token.(json.Delim)
+	if !nested {
+		return nil
+	}
+	seen := map[string]bool{}
+	for i := 0; dec.More(); i++ {
+		place := fmt.Sprintf("%s[%d]", at, i)
+		if open == '{' {
+			token, err := dec.Token()
+			if err != nil {
+				return err
+			}
+			key, _ := token.(string)
+			if place = strings.TrimPrefix(at+step(key), "."); seen[key] {
+				return fmt.Errorf("the key %s %w", place, errTwice)
+			}
+			seen[key] = true
+		}
+		if err := uniqueKeys(dec, place); err != nil {
+			return err
+		}
+	}
+	_, err = dec.Token() // the closing brace
+	return err
+}
+
+// valuesIn are the values of a stream of JSON or YAML, as JSON. Empty ones are left out.
+func valuesIn(data []byte) ([]json.RawMessage, error) {
+	parts, err := jsonValues(data)
+	if err == nil || errors.Is(err, errTwice) { // YAML would lose the precision of large numbers
+		return parts, err
+	}
+	parts = nil
+	for _, part := range yamlDocuments(data) {
+		if err := nothingBehind(part); err != nil {
+			return nil, err
+		}
+		converted, err := yaml.YAMLToJSONStrict([]byte(part))
+		if err != nil {
+			return nil, err
+		}
+		if string(converted) != "null" {
+			parts = append(parts, converted)
+		}
+	}
+	return parts, nil
+}
+
+// nothingBehind makes sure that one document of YAML is all there is: the conversion takes the first and says nothing of
+// what follows it.
+func nothingBehind(part string) error {
+	dec := goyaml.NewDecoder(strings.NewReader(part))
+	var node goyaml.Node
+	err := dec.Decode(&node)
+	if err == nil {
+		if err = dec.Decode(&node); err == nil {
+			err = errors.New("there is more behind the end of the document")
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// oneValue is the value of a file that must hold one.
+func oneValue(data []byte) (json.RawMessage, error) {
+	parts, err := valuesIn(data)
+	if err == nil && len(parts) != 1 {
+		err = fmt.Errorf("it holds %s, and must hold one", count(len(parts), "document"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parts[0], nil
+}
+
+// yamlDocuments splits a stream of YAML at the lines that start a further document or end one. Nothing inside one can
+// look so.
+func yamlDocuments(data []byte) []string {
+	var parts []string
+	var part strings.Builder
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := marker(line, "---"); ok {
+			parts = append(parts, part.String())
+			part.Reset()
+			line = rest
+		} else if rest, ok := marker(line, endMarker); ok {
+			parts = append(parts, part.String())
+			part.Reset()
+			line = rest
+		}
+		part.WriteString(line)
+	}
+	return append(parts, part.String())
+}
+
+func marker(line, mark string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(line, mark)
+	return rest, ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
+}
+
+// An export in YAML starts with a line that says what it is, and ends with YAML's own mark for the end of a document: a
+// file that was cut off in the middle is often still YAML, but says that there is less than there was.
+const (
+	exportHeader = "# Exported by flux-resourceset-cli. The line \"...\" at the end shows that nothing is missing."
+	endMarker    = "..."
+)
+
+// unfinished tells what speaks for it that a stream of YAML was cut off: an export without its end is certainly, and one
+// whose last line has no end may have been.
+func unfinished(data []byte) (certainly, maybe bool) {
+	if json.Valid(data) {
+		return false, false
+	}
+	open, ended := false, false
+	for line := range strings.Lines(string(data)) {
+		text := strings.TrimRight(line, " \t\r\n")
+		switch _, end := marker(line, endMarker); {
+		case text == exportHeader && open:
+			return true, false
+		case text == exportHeader:
+			open = true
+		case end:
+			open, ended = false, true
+		case text != "" && !strings.HasPrefix(text, "#"):
+			ended = false
+		}
+	}
+	return open, !ended && len(data) > 0 && !bytes.HasSuffix(data, []byte("\n"))
+}
