@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/lmittmann/tint"
 	"github.com/urfave/cli/v2"
 
@@ -31,6 +32,7 @@ func serve(c *cli.Context) error {
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	logger := newLogger(c.App.ErrWriter, cfg)
+	limitMemory(ctx, logger, memlimit.FromCgroup)
 	if cfg.fallback && cfg.mode == server.ModeCRUD {
 		logger.WarnContext(ctx, "CRUD_AUTH_TOKEN is not set: the read token can write as well")
 	}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"log/slog"
+	"math"
+	"os"
+	"runtime/debug"
+	"testing"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/stretchr/testify/require"
+)
+
+// The limit of the container is kept to with room to spare, and the one that somebody has set in Go's own way wins.
+func TestMemoryLimit(t *testing.T) { //nolint:paralleltest // the limit is the process's
+	logger := slog.New(slog.DiscardHandler)
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	const container = 8 << 30
+	t.Setenv("GOMEMLIMIT", "7GiB")
+	limitMemory(t.Context(), logger, memlimit.Limit(container))
+	require.Equal(t, before, debug.SetMemoryLimit(-1))
+
+	p := start(t, "DATABASE_URL=sqlite::memory:", "GOMEMLIMIT=300MiB")
+	require.Contains(t, p.logged(), `"memory is limited","bytes":314572800`)
+
+	require.NoError(t, os.Unsetenv("GOMEMLIMIT")) // the test's end brings it back
+	limitMemory(t.Context(), logger, memlimit.Limit(container))
+	require.EqualValues(t, math.Floor(container*memoryShare), debug.SetMemoryLimit(-1))
+}
