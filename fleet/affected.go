@@ -18,7 +18,7 @@ type affected struct {
 
 // affected are the names of clusters that change and, if all is set, those that only refer to a definition that does.
 // Without all they are still there when a component is deployed in another way: Flux removes something then.
-func (r Result) affected(all bool) []affected {
+func (r Result) affected(all bool) ([]affected, error) {
 	edited, names := map[string]bool{}, map[string]bool{}
 	changed := map[Kind]map[string]bool{}
 	for _, ch := range r.Commit.Changes {
@@ -52,12 +52,15 @@ func (r Result) affected(all bool) []affected {
 	}
 	if len(changed) > 0 && (all || redeployed) {
 		for id, doc := range r.State.docs[KindCluster] {
+			if err := r.stop.now(); err != nil {
+				return nil, err
+			}
 			if !edited[id] && refersTo(doc.Cluster(), changed) {
 				out = append(out, affected{id, lowerName(doc.Cluster()), doc, doc, changed, redeployed})
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 func compareNames(a, b *Document) int {

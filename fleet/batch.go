@@ -34,12 +34,10 @@ type Past func(PastQuery) (Documents, error)
 
 // Batch runs operations in one Tx and knows which of them touched which document.
 type Batch struct {
-	// Stop is asked between the steps of a batch; an error of its ends the batch. Nil never does.
-	Stop func() error
-
 	tx      *Tx
 	past    Past
 	touched map[docKey]int // the last operation that did
+	grown   int            // bytes that the operations have added to documents
 }
 
 // NewBatch prepares to run operations in a Tx.
@@ -179,7 +177,8 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 		if err := b.stopped(); err != nil {
 			return nil, 0, err
 		}
-		if _, err := b.tx.Get(KindCluster, id); err != nil {
+		before, err := b.tx.Get(KindCluster, id)
+		if err != nil {
 			failed.add(CodeNotFound, Problem{Detail: err.Error()})
 			continue
 		}
@@ -199,6 +198,9 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 		if err != nil {
 			return nil, 0, err
 		}
+		if err := b.grow(before, doc); err != nil {
+			return nil, 0, err
+		}
 		docs = append(docs, doc)
 	}
 	if err := failed.err(); err != nil {
@@ -212,10 +214,19 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 
 func (b *Batch) stopped() error {
 	runtime.Gosched() // polls go first: a batch may take seconds
-	if b.Stop == nil {
-		return nil
+	return b.tx.stop.now()
+}
+
+// maxGrowth is how many bytes one batch may add to clusters: a few operations with large values would otherwise make
+// gigabytes of a large fleet.
+const maxGrowth = 64 << 20
+
+// grow notes what an operation adds to a document.
+func (b *Batch) grow(before, after *Document) error {
+	if b.grown += len(after.Body) - len(before.Body); b.grown > maxGrowth {
+		return errorf(CodeLimitExceeded, "the operations add more than %d MiB to the clusters: apply them in parts", maxGrowth>>20)
 	}
-	return b.Stop()
+	return nil
 }
 
 // maxBatchProblems keeps the answer to a batch that is wrong on 10,000 clusters readable.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,11 +19,15 @@ import (
 type effects struct {
 	base, next *State
 	known      map[Resource]map[string][]*difference // by the input's id
+	size       int                                   // bytes of the differences there are
 }
 
 // maxKnown is how many differences are remembered for one input: beyond it every cluster has its own, and searching
 // would cost more than computing.
 const maxKnown = 16
+
+// maxPlanBytes is how large a plan may become: beyond it nobody reads it, and it would take the memory of everybody else.
+const maxPlanBytes = 64 << 20
 
 // difference is what becomes of one input.
 type difference struct {
@@ -46,7 +51,7 @@ func (e *effects) on(a affected) (effect, error) {
 		}
 		return out, nil
 	}
-	var key strings.Builder
+	key := sha256.New() // the texts themselves may be long, and different on each of 10,000 clusters
 	for res := range ResourceCount {
 		endpoint, text, err := e.endpoint(a, res)
 		if err != nil {
@@ -54,10 +59,12 @@ func (e *effects) on(a affected) (effect, error) {
 		}
 		if text != "" {
 			out.Effect[res.String()] = endpoint
-			key.WriteString(res.String() + text)
+			fmt.Fprintf(key, "%s %d %s", res, len(text), text)
 		}
 	}
-	out.key = key.String()
+	if len(out.Effect) > 0 {
+		out.key = string(key.Sum(nil))
+	}
 	return out, nil
 }
 
@@ -124,6 +131,9 @@ func (e *effects) difference(res Resource, id string, before, after any) (*diffe
 	d, err := compare(id, before, after)
 	if err != nil {
 		return nil, err
+	}
+	if e.size += len(d.text); e.size > maxPlanBytes {
+		return nil, errorf(CodeLimitExceeded, "the effect is larger than %d MiB: change fewer clusters, or less on each, at a time", maxPlanBytes>>20)
 	}
 	d.before, d.after = was, is
 	if e.known == nil {

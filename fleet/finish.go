@@ -22,7 +22,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	if len(changes) == 0 {
-		res := Result{Commit: c, State: tx.base, base: tx.base}
+		res := Result{Commit: c, State: tx.base, base: tx.base, stop: tx.stop}
 		return res, tx.guard.check(res)
 	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
@@ -31,20 +31,26 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err != nil && len(duplicates) == 0 {
 		return Result{}, err
 	}
-	v := &verdict{base: tx.base, next: next, problems: duplicates}
+	v := &verdict{base: tx.base, next: next, problems: duplicates, stop: tx.stop}
 	if !tx.seed.settles(tx) {
 		if err := v.inUse(tx, edits); err != nil {
 			return Result{}, err
 		}
 		v.documents(edits)
 		v.referers(edits)
+		if err := tx.stop.now(); err != nil {
+			return Result{}, err // it was not looked at as a whole
+		}
 		v.policies(edits, c.At)
 	}
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}
-	res := Result{Commit: c, State: next, Warnings: v.warnings, Stored: v.stored, base: tx.base}
-	hit := res.affected(false)
+	res := Result{Commit: c, State: next, Warnings: v.warnings, Stored: v.stored, base: tx.base, stop: tx.stop}
+	hit, err := res.affected(false)
+	if err != nil {
+		return Result{}, err
+	}
 	res.lost = res.losses(hit)
 	if err := tx.guard.check(res); err != nil {
 		return res, err
@@ -56,6 +62,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 	var edits []edit
 	for key, doc := range tx.edits {
+		if err := tx.stop.now(); err != nil {
+			return nil, nil, err
+		}
 		before := tx.base.docs[key.kind][key.id]
 		if pendingTombstone(doc) {
 			tombstone, err := tombstone(doc, now)
@@ -159,6 +168,7 @@ type verdict struct {
 	warnings   []string
 	stored     int             // problems that were there before
 	warned     map[string]bool // what is in warnings: there may be one for each of 10,000 clusters
+	stop       Stop
 }
 
 func (v *verdict) warn(w string) {
@@ -220,7 +230,7 @@ func (v *verdict) documents(edits []edit) {
 	type finding struct{ now, was *checker }
 	found := make([]finding, len(edits))
 	inParallel(len(edits), func(i int) {
-		if edits[i].doc != nil {
+		if edits[i].doc != nil && v.stop.now() == nil {
 			found[i].now, found[i].was = v.document(edits[i])
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -21,10 +22,16 @@ func (r Result) Plan() (api.Plan, error) {
 	}
 	plan.Totals.Removals = r.lost.count
 	groups := map[string]int{}
-	clusters := r.affected(true)
+	clusters, err := r.affected(true)
+	if err != nil {
+		return plan, err
+	}
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
 	effects := &effects{base: r.base, next: r.State}
 	for _, a := range clusters {
+		if err := r.stop.now(); err != nil {
+			return plan, err
+		}
 		group, err := effects.on(a)
 		if err != nil {
 			return plan, err
@@ -46,7 +53,6 @@ func (r Result) Plan() (api.Plan, error) {
 		}
 		plan.Groups[at].Clusters = append(plan.Groups[at].Clusters, a.id)
 	}
-	var err error
 	plan.PlanHash, err = r.hash(plan.Groups)
 	return plan, err
 }
@@ -72,13 +78,27 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 	}
 	sum := sha256.New()
 	enc := json.NewEncoder(sum)
-	if err := enc.Encode(changes); err != nil {
+	if err := r.encodeList(sum, enc, len(changes), func(i int) any { return changes[i] }); err != nil {
 		return "", err
 	}
-	if err := enc.Encode(groups); err != nil {
+	if err := r.encodeList(sum, enc, len(groups), func(i int) any { return groups[i] }); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16]), nil
+}
+
+// encodeList encodes a list one by one: as a whole it may be hundreds of megabytes.
+func (r Result) encodeList(w io.Writer, enc *json.Encoder, n int, item func(i int) any) error {
+	for i := range n {
+		if err := r.stop.now(); err != nil {
+			return err
+		}
+		if err := enc.Encode(item(i)); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, "end\n")
+	return err
 }
 
 // Changes names the documents that changed, without those that only the service itself looks at.

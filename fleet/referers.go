@@ -37,6 +37,9 @@ func (v *verdict) referers(edits []edit) {
 	}
 	sortDocuments(suspects)
 	for _, doc := range suspects {
+		if v.stop.now() != nil {
+			return
+		}
 		now, was := &checker{next: v.next}, &checker{next: v.base}
 		for r, a := range assignments {
 			if a.hasAny(doc.Cluster(), changed[a.kind]) {

@@ -19,6 +19,7 @@ type Tx struct {
 	guard Guard
 	force bool // overwrite patches that named managers own
 	seed  Seed // what it was made of, if it was
+	stop  Stop
 }
 
 type docKey struct {
@@ -43,10 +44,14 @@ type Result struct {
 	Stored int
 	base   *State
 	lost   losses
+	stop   Stop
 }
 
 // Begin starts a Tx on the State.
 func (s *State) Begin() *Tx { return &Tx{base: s, edits: map[docKey]*Document{}} }
+
+// StopWhen sets what ends the work on the Tx, its plan included, before it is done.
+func (tx *Tx) StopWhen(stop Stop) { tx.stop = stop }
 
 // Base is the State the Tx was begun on.
 func (tx *Tx) Base() *State { return tx.base }

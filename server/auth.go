@@ -119,6 +119,7 @@ func (s *Server) authenticate(c echo.Context, op *operation) error {
 	default:
 		return s.refused(c, who, nil, errForbidden)
 	}
+	s.leaveAnonymous(c)
 	if op.poll { // nobody asks who polled, and polls are many
 		c.Set(ownPollKey, ownPoll(c.Request(), who.role))
 	} else {

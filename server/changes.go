@@ -32,13 +32,14 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	if err != nil {
 		return err
 	}
+	jobOf(c).done()
 	plan.Results = results
 	warn(c, plan.Warnings)
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
 		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect is no longer the one that plan_hash names"}
 	}
 	c.Response().Header().Set(headerRevision, formatRevision(fleet.Revision(plan.BaseRevision)))
-	return writeJSON(c, http.StatusOK, plan)
+	return streamJSON(c, plan)
 }
 
 // ApplyBatch implements the operation of that name.
@@ -85,7 +86,8 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 	c.Response().Header().Set(headerRevision, formatRevision(revision))
 	s.metrics.stored.Add(float64(res.Stored))
 	warn(c, res.Warnings)
-	return writeJSON(c, http.StatusOK, api.BatchResult{
+	jobOf(c).done()
+	return streamJSON(c, api.BatchResult{
 		Revision: int64(revision), Changes: res.Changes(), Results: results, PlanHash: planHash, Warnings: append([]string{}, res.Warnings...),
 	})
 }
@@ -100,25 +102,15 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	}
 	shape := s.misshapenDocuments(ops)
 	meta.DryRun = meta.DryRun || len(shape) > 0
-	// They can take a core for seconds: no more at once than leaves the polls one.
-	select {
-	case s.heavy <- struct{}{}:
-		defer func() { <-s.heavy }()
-	case <-c.Request().Context().Done():
-		return fleet.Result{}, nil, c.Request().Context().Err()
-	}
 	var batch *fleet.Batch
 	var results []api.OperationResult
 	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
 		tx.Guard(guard)
-		if err := c.Request().Context().Err(); err != nil {
-			return err
-		}
+		tx.StopWhen(jobOf(c).stopped)
 		batch = fleet.NewBatch(tx, func(q fleet.PastQuery) (fleet.Documents, error) {
 			return s.cfg.History.Past(c.Request().Context(), q)
 		})
 		var err error
-		batch.Stop = c.Request().Context().Err
 		results, err = batch.Run(ops)
 		if err != nil {
 			results = nil // its problems are where they belong

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -23,6 +25,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h[headerRevision], h[headerETag], h[headerContentLength] = values[0:1:1], values[1:2:2], values[2:3:3]
 	h[headerVary], h[headerContentType] = varyEncoding, contentJSON
+	h[echo.HeaderXContentTypeOptions], h[echo.HeaderCacheControl] = noSniff, noStore
 	if p.zipped {
 		h[headerContentEncoding] = contentGzip
 	}

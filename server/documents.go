@@ -21,11 +21,7 @@ var paths = map[fleet.Kind]string{
 
 func listDocuments(c echo.Context, docs []*fleet.Document, limit, offset *int) error {
 	docs = page(c, docs, limit, offset)
-	views := make([]any, len(docs))
-	for i, d := range docs {
-		views[i] = d.View()
-	}
-	return writeJSON(c, http.StatusOK, views)
+	return streamJSON(c, lazyList{len(docs), func(i int) any { return docs[i].View() }})
 }
 
 func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readParams) error {
@@ -103,6 +99,7 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 	}
 	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
 		tx.Guard(fleet.Guard{PlanHash: value(p.planHash)})
+		tx.StopWhen(c.Request().Context().Err)
 		if err := tx.Match(kind, id, value(p.ifMatch)); err != nil {
 			return err
 		}

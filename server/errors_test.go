@@ -306,8 +306,12 @@ func TestRequestLog(t *testing.T) {
 func TestHardenedHeaders(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	for _, path := range []string{"/clusters", "/health", "/openapi.json", "/docs/", "/nowhere"} {
-		got := w.get(path)
+	debug := setupWith(t, options{level: slog.LevelDebug}) // polls go the router's way
+	for _, path := range []string{"/clusters", "/health", "/openapi.json", "/docs/", "/nowhere", demoPolls + "/namespaces", demoPolls + "/nothing", "/api/v2/flux/clusters"} {
+		got := debug.get(path)
+		require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"), path)
+		require.Equal(t, "no-store", got.header.Get("Cache-Control"), path)
+		got = w.get(path)
 		require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"), path)
 		require.Equal(t, "no-store", got.header.Get("Cache-Control"), path)
 		require.Empty(t, got.header.Get("Server"), path)

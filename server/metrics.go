@@ -26,6 +26,7 @@ type metrics struct {
 	panics     prometheus.Counter
 	stored     prometheus.Counter
 
+	turnedAway   prometheus.Counter
 	authFailures *prometheus.CounterVec
 	identified   [meansCount]prometheus.Counter
 	polls        [fleet.ResourceCount]*series // of polls that were answered
@@ -63,6 +64,10 @@ func newMetrics(s *Server) *metrics {
 			Namespace: namespace, Name: "stored_violations_total",
 			Help: "Problems that changes met in stored documents and that were not refused because they were there before.",
 		}),
+		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: namespace, Name: "anonymous_requests_turned_away_total",
+			Help: "Requests of nobody known that were answered by a status alone, because too many of them were under way.",
+		}),
 		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "auth_failures_total",
 			Help: "Requests that were not let through, by reason: missing, malformed, unknown, expired, no_certificate, forbidden, throttled.",
@@ -83,7 +88,7 @@ func newMetrics(s *Server) *metrics {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
 	m.clusters.MustRegister(&pollCollector{s})
-	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.stored, m.authFailures, &fleetCollector{server: s},
+	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.stored, m.turnedAway, m.authFailures, &fleetCollector{server: s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -46,11 +46,20 @@ func plainID(id string) bool {
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
+		if !s.admitAnonymous(c) {
+			return s.answerByStatus(c, next)
+		}
+		defer s.leaveAnonymous(c)
+		if len(c.Request().TransferEncoding) > 0 {
+			// It may also have had a Content-Length, which net/http does not tell. A proxy that went by that one sees the rest
+			// of this connection as something else than we do.
+			c.Response().Header().Set(echo.HeaderConnection, "close")
+		}
 		op := s.operations.find(c.Request().Method, c.Path())
 		poll := op != nil && op.poll
+		hardenHeaders(c)
 		if !poll {
 			requestID(c)
-			hardenHeaders(c)
 		}
 		if err := s.recovered(c, next); err != nil {
 			requestID(c)
@@ -84,8 +93,7 @@ func (s *Server) recovered(c echo.Context, next echo.HandlerFunc) (err error) {
 
 func hardenHeaders(c echo.Context) {
 	h := c.Response().Header()
-	h.Set(echo.HeaderXContentTypeOptions, "nosniff")
-	h.Set(echo.HeaderCacheControl, "no-store")
+	h[echo.HeaderXContentTypeOptions], h[echo.HeaderCacheControl] = noSniff, noStore
 }
 
 // logRequest writes one line for each request: polls at debug, since they are the bulk and say nothing new.

@@ -17,11 +17,21 @@ import (
 type operation struct {
 	spec     *openapi3.Operation
 	route    *openapi3.PathItem
-	needs    role // the least role that may do this; none: no token is needed
-	write    bool // changes something
-	crudOnly bool // only in mode crud
-	poll     bool // a Flux poll: kept free of everything a poll does not need
+	needs    role   // the least role that may do this; none: no token is needed
+	write    bool   // changes something
+	crudOnly bool   // only in mode crud
+	poll     bool   // a Flux poll: kept free of everything a poll does not need
+	queue    string // where it waits for others like it; empty: it does not
 }
+
+// Names of queues.
+const (
+	queuePlans   = "plans"
+	queueBatches = "batches"
+)
+
+// queueOf are the operations that may take long, by their ids in the contract.
+var queueOf = map[string]string{"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches}
 
 // operations are the contract's operations by the router's path and method.
 type operations map[string]map[string]*operation
@@ -49,6 +59,7 @@ func loadOperations(mode string) (operations, error) {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
 			op.write = op.needs >= roleWrite && method != http.MethodGet
+			op.queue = queueOf[spec.OperationID]
 			op.crudOnly = !op.public() && !slices.Contains(spec.Tags, "flux")
 			if mode == ModeCRUD || !op.crudOnly && !op.public() && !op.poll {
 				op.spec, op.route = spec, item

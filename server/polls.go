@@ -98,6 +98,8 @@ var (
 	varyEncoding = []string{"Accept-Encoding"}
 	contentJSON  = []string{"application/json"}
 	contentGzip  = []string{"gzip"}
+	noStore      = []string{"no-store"}
+	noSniff      = []string{"nosniff"}
 )
 
 func acceptsGzip(r *http.Request) bool {

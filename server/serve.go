@@ -21,13 +21,25 @@ const (
 	drainTimeout      = 20 * time.Second
 )
 
+// Limits of a connection of HTTP/2, each of which takes memory that its client decides about.
+const (
+	maxStreams    = 32        // requests at a time; Flux Operator makes one
+	receiveBuffer = 256 << 10 // bytes of bodies that have come and nobody has read
+	headerTable   = 4 << 10
+)
+
 // Serve answers on a listener until ctx ends, then lets the requests under way finish. tlsConfig nil: plain HTTP.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, tlsConfig *tls.Config, logger *slog.Logger) error {
 	srv := &http.Server{
 		Handler: handler, TLSConfig: tlsConfig,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader,
-		ErrorLog:       slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // what clients do to their connections
+		MaxHeaderBytes: maxHeader, ConnState: newConnections(maxConnections).changed,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxStreams,
+			MaxReceiveBufferPerConnection: receiveBuffer, MaxReceiveBufferPerStream: receiveBuffer,
+			MaxDecoderHeaderTableSize: headerTable, MaxEncoderHeaderTableSize: headerTable,
+		},
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // what clients do to their connections
 	}
 	failed := make(chan error, 1)
 	go func() {

@@ -66,7 +66,8 @@ type Server struct {
 	failures    failures // to authenticate
 	plain       plainBodies
 	echo        *echo.Echo
-	heavy       chan struct{} // a token for each plan or batch under way
+	queues      map[string]*queue // of operations that take long
+	anonymous   chan struct{}     // a token for each request of nobody known
 	// The document served at /openapi.yaml in other forms, made when first asked for.
 	specJSON, docsSpec func() ([]byte, error)
 }
@@ -85,7 +86,8 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the embedded contract: %w", err)
 	}
-	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New(), heavy: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New(), anonymous: make(chan struct{}, maxAnonymous)}
+	s.queues = map[string]*queue{queuePlans: newQueue(queuePlans), queueBatches: newQueue(queueBatches)}
 	s.metrics = newMetrics(s)
 	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })
 	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })
@@ -152,7 +154,12 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		if op.poll {
 			return next(c)
 		}
-		if err := op.validate(c); err != nil {
+		j, err := s.enter(c, op)
+		if err != nil {
+			return err
+		}
+		defer j.leave()
+		if err := op.validate(c, j.begin); err != nil {
 			return err
 		}
 		return next(c)

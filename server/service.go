@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,29 @@ func (s *Server) GetMetrics(c echo.Context) error {
 			metrics = append(metrics, s.metrics.clusters)
 		}
 	}
-	promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
-	return nil
+	// What was gathered is let go of before the answer is sent: a client may take its time with that.
+	answer := recorded{header: c.Response().Header()}
+	promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(&answer, c.Request())
+	c.Response().WriteHeader(max(answer.status, http.StatusOK))
+	_, err := c.Response().Write(answer.body.Bytes())
+	return err
 }
+
+// recorded is an answer that is made as a whole before it is sent.
+type recorded struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (r *recorded) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorded) WriteHeader(status int) { r.status = status }
+
+// Write implements http.ResponseWriter.
+func (r *recorded) Write(p []byte) (int, error) { return r.body.Write(p) }
 
 func (s *Server) spec() []byte {
 	if s.cfg.Spec != nil {

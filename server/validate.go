@@ -34,8 +34,9 @@ const shapeKey = "shape"
 
 // validate holds a request against the contract: its parameters and the shape of its body. Rules that need the fleet are
 // checked by package fleet. What is wrong with the body of a write is kept
-// for the handler (see misshapen), so that both are reported together.
-func (op *operation) validate(c echo.Context) error {
+// for the handler (see misshapen), so that both are reported together. A body
+// is only looked into when begin has returned: that takes many times its size.
+func (op *operation) validate(c echo.Context, begin func() error) error {
 	if op.spec == nil {
 		return nil // mode read-only: nothing here takes parameters
 	}
@@ -47,6 +48,9 @@ func (op *operation) validate(c echo.Context) error {
 	problems := op.checkParameters(c)
 	body, err := op.readBody(c)
 	if err != nil {
+		return err
+	}
+	if err := begin(); err != nil {
 		return err
 	}
 	var shape []fleet.Problem

@@ -67,7 +67,7 @@ func start(t *testing.T, settings ...string) *program {
 	case addr := <-listening:
 		p.base = "http://" + addr
 	case <-p.exited:
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Fatalf("neither listening nor ended:\n%s", p.logged())
 	}
 	return p

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+)
+
+// maxAnonymous is how many requests of nobody known are answered at a time. Each holds some memory until its client has
+// taken the answer, and a client may refuse to, for as long as a minute and on a thousand streams of HTTP/2.
+const maxAnonymous = 256
+
+const anonymousKey = "anonymous"
+
+// admitAnonymous lets a request in before it is known who sent it. Above the limit those with a good credential still pass. The
+// others are answered by a status alone, which needs no room that their client would have to give.
+func (s *Server) admitAnonymous(c echo.Context) bool {
+	select {
+	case s.anonymous <- struct{}{}:
+		c.Set(anonymousKey, true)
+		return true
+	default:
+	}
+	_, err := s.find(c.Request(), s.cfg.Replica.State())
+	return err == nil
+}
+
+// leaveAnonymous is called when it is known who sent the request, and at its end.
+func (s *Server) leaveAnonymous(c echo.Context) {
+	if in, _ := c.Get(anonymousKey).(bool); in {
+		c.Set(anonymousKey, false)
+		<-s.anonymous
+	}
+}
+
+// answerByStatus is for a client that there is no room for. Probes go by the status, so theirs is the true one.
+func (s *Server) answerByStatus(c echo.Context, next echo.HandlerFunc) error {
+	c.Response().Writer = statusOnly{c.Response().Writer}
+	switch c.Path() {
+	case "/health", "/ready":
+		return next(c)
+	}
+	s.metrics.turnedAway.Inc()
+	c.Response().Header().Set("Retry-After", "1")
+	return c.NoContent(http.StatusServiceUnavailable)
+}
+
+// statusOnly leaves the body out.
+type statusOnly struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w statusOnly) WriteHeader(status int) {
+	w.Header().Set(echo.HeaderContentLength, "0")
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (statusOnly) Write(p []byte) (int, error) { return len(p), nil }
+
+// Unwrap is for http.ResponseController.
+func (w statusOnly) Unwrap() http.ResponseWriter { return w.ResponseWriter }

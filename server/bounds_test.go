@@ -1,0 +1,259 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server"
+)
+
+// How long what happens by itself may take, and how often it is looked for.
+const (
+	waitFor = time.Minute
+	tick    = 10 * time.Millisecond
+)
+
+// hold makes a request with a body that does not end, so that it stays where it is. It returns when the server has begun to
+// read the body, which is when the request has its place in the queue. release ends it.
+func (w *world) hold(path, token string) (release func()) {
+	w.t.Helper()
+	reader, writer := io.Pipe()
+	req := w.request(http.MethodPost, path, "x", "Authorization", "Bearer "+token)
+	req.Body, req.ContentLength = reader, -1
+	req.Header.Set("Expect", "100-continue")
+	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: waitFor}}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		res, err := client.Do(req)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+	})
+	_, err := writer.Write([]byte(`{"operations":[`))
+	require.NoError(w.t, err)
+	return func() {
+		_ = writer.CloseWithError(io.ErrUnexpectedEOF)
+		wg.Wait()
+	}
+}
+
+const setTag = `{"operations":[{"op":"set_component","all":true,"component_id":"podinfo","oci_tag":"9.9.9"}]}`
+
+// One credential has a few plans under way, and the others still have theirs; plans keep no batch waiting.
+func TestPlansOfOnePrincipal(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	other := w.issue(`{"name":"other","role":"read"}`).secret
+	var held []func()
+	for range 4 {
+		held = append(held, w.hold("/plan", readToken))
+	}
+	plan := func(token string) *answer { return w.do("POST", "/plan", setTag, "Authorization", "Bearer "+token) }
+	refused := plan(readToken).problem(429, "too_many_requests")
+	require.Equal(t, "5", refused.header.Get("Retry-After"))
+	plan(other).want(200)
+	w.do("POST", "/batch", setTag).want(200)
+	for _, release := range held {
+		release()
+	}
+	require.Eventually(t, func() bool { return plan(readToken).status == http.StatusOK }, waitFor, tick)
+}
+
+// There is an end to how many plans wait, whoever they are of, and the same for batches.
+func TestPlansOfAll(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/plan", "/batch"} {
+		w := setup(t)
+		var held []func()
+		for i := range 24 {
+			if i%4 == 0 {
+				token := w.issue(fmt.Sprintf(`{"name":"t-%d","role":"write"}`, i)).secret
+				for range 4 {
+					held = append(held, w.hold(path, token))
+				}
+			}
+		}
+		last := w.issue(`{"name":"last","role":"write"}`).secret
+		ask := func() *answer { return w.do("POST", path, setTag, "Authorization", "Bearer "+last) }
+		ask().problem(429, "too_many_requests")
+		for _, release := range held {
+			release()
+		}
+		require.Eventually(t, func() bool { return ask().status == http.StatusOK }, waitFor, tick)
+	}
+}
+
+// A plan that is larger than anybody reads is refused while it is made, and so is a batch that grows the fleet by as much.
+func TestPlansAreBounded(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, options{records: patchedFleet(400)})
+	value := strings.Repeat("x", 200<<10)
+	w.unchanged(func() {
+		grown := w.do("POST", "/plan", fmt.Sprintf(`{"operations":[{"op":"patch_values","all":true,"component_id":"app","values":{"b":%q}}]}`, value))
+		require.Contains(t, grown.problem(422, "limit_exceeded").json()["detail"], "in parts")
+		// Small in the documents, and the difference on each cluster is another one.
+		large := w.do("POST", "/plan", fmt.Sprintf(`{"operations":[{"op":"patch","kind":"platform_component","id":"app","patch":{"patches":{"b":%q}}}]}`, value))
+		require.Contains(t, large.problem(422, "limit_exceeded").json()["detail"], "at a time")
+	})
+}
+
+// patchedFleet are clusters that have one component, with a value of their own.
+func patchedFleet(n int) []fleet.Record {
+	records := []fleet.Record{{Kind: fleet.KindComponent, ID: "app", Body: json.RawMessage(
+		`{"id":"app","type":"helm","component_path":"app","component_version":"1.0.0","cluster_env_enabled":false,"oci_url":"https://charts.example.com","oci_tag":"1.0.0","depends_on":[],"patches":{}}`)}}
+	for i := range n {
+		id := fmt.Sprintf("c-%04d", i)
+		records = append(records, fleet.Record{Kind: fleet.KindCluster, ID: id, Body: fmt.Appendf(nil,
+			`{"id":%q,"cluster_name":%q,"cluster_dns":"%s.k","environment":"dev","labels":{},"platform_components":[{"id":"app","enabled":true,"oci_tag":"","component_path":"","component_version":""}],"namespaces":[],"rolebindings":[],"patches":{"app":{"a":"of %s"}},"deletion_protection":false}`, id, id, id, id)})
+	}
+	return records
+}
+
+// What would be megabytes in one buffer is sent bit by bit, and reads the same.
+func TestListsAndPlansAreStreamed(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, options{records: patchedFleet(300)})
+	list := w.get("/clusters").want(200)
+	require.Len(t, list.list(), 300)
+	require.True(t, bytes.HasSuffix(list.body, []byte("]\n")))
+	require.Empty(t, w.get("/clusters?environment=prod").want(200).list())
+	one := w.get("/clusters/c-0007").want(200)
+	require.Contains(t, string(list.body), strings.TrimSpace(string(one.body)))
+	plan := w.plan(`{"op":"patch_values","all":true,"component_id":"app","values":{"a":"<&>"}}`)
+	require.Len(t, plan["groups"], 300)
+	require.Equal(t, []any{}, plan["ownership"])
+	applied := w.do("POST", "/batch", `{"operations":[{"op":"patch_values","all":true,"component_id":"app","values":{"a":"<&>"}}]}`).want(200)
+	require.Len(t, applied.json()["changes"], 300)
+}
+
+// A request with a Content-Length and a Transfer-Encoding is two requests to two servers that do not agree on which counts. So
+// the connection is closed, and what follows is not read.
+func TestTwoLengths(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	addr, _, _ := serve(t, w.http.Config.Handler)
+	const smuggled = "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+	for name, headers := range map[string]string{
+		"both":          "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+		"the other way": "Transfer-Encoding: chunked\r\nContent-Length: 40\r\n",
+		"chunked":       "Transfer-Encoding: chunked\r\n",
+	} {
+		for _, token := range []string{writeToken, "wrong"} {
+			conn := dialed(t, addr)
+			_, err := io.WriteString(conn, "POST /plan HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+token+"\r\nContent-Type: application/json\r\n"+headers+"\r\n0\r\n\r\n"+smuggled)
+			require.NoError(t, err)
+			in := bufio.NewReader(conn)
+			res, err := http.ReadResponse(in, nil)
+			require.NoError(t, err, name)
+			require.True(t, res.Close, name)
+			_, err = io.Copy(io.Discard, res.Body)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			rest, _ := io.ReadAll(in) // a reset is as good as an end
+			require.Empty(t, rest, "%s: a second answer", name)
+		}
+	}
+}
+
+// Above its limit a server closes the connection that has been quiet for the longest, and never one that speaks.
+func TestConnectionLimit(t *testing.T) {
+	t.Parallel()
+	var conns []net.Conn
+	limit := server.NewConnections(2)
+	quiet := func(state http.ConnState) (ours, theirs net.Conn) {
+		ours, theirs = net.Pipe()
+		conns = append(conns, ours, theirs)
+		limit(ours, http.StateNew)
+		if state != http.StateNew {
+			limit(ours, http.StateActive)
+			limit(ours, state)
+		}
+		return ours, theirs
+	}
+	t.Cleanup(func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	})
+	closed := func(theirs net.Conn) {
+		t.Helper()
+		_, err := theirs.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	}
+	speaking, _ := quiet(http.StateActive)
+	_, first := quiet(http.StateIdle)
+	second, theirs := quiet(http.StateNew)
+	closed(first)
+	limit(second, http.StateActive)
+	limit(second, http.StateIdle)
+	_, third := quiet(http.StateNew)
+	closed(theirs)
+	limit(speaking, http.StateActive)
+	_, fourth := quiet(http.StateNew)
+	closed(third)
+	_ = fourth
+}
+
+// A client of HTTP/2 that takes no answer makes requests without a token on every stream: what they hold is bounded, who has a
+// good credential is answered, and probes see the truth.
+func TestClientsThatTakeNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	full := make(chan struct{})
+	var wg sync.WaitGroup
+	t.Cleanup(wg.Wait)
+	t.Cleanup(func() { close(full) })
+	for range 256 {
+		wg.Go(func() {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.json", nil)
+			w.http.Config.Handler.ServeHTTP(&stalled{header: http.Header{}, full: full}, req)
+		})
+	}
+	require.Eventually(t, func() bool { return anonymousStatus(w, "/version") == http.StatusServiceUnavailable }, waitFor, tick)
+	for _, path := range []string{"/openapi.yaml", "/metrics", "/docs/", "/clusters", demoPolls + "/namespaces"} {
+		require.Equal(t, http.StatusServiceUnavailable, anonymousStatus(w, path), path)
+	}
+	require.Equal(t, http.StatusOK, anonymousStatus(w, "/health"))
+	require.Equal(t, http.StatusOK, anonymousStatus(w, "/ready"))
+	w.get("/clusters").want(200)
+	w.poll(demoPolls + "/namespaces").want(200)
+	w.get(demoPolls+"/namespaces", "Accept-Encoding", "identity").want(200)
+	require.Positive(t, w.metric("flux_resourceset_anonymous_requests_turned_away_total"))
+}
+
+// anonymousStatus is what a client without a token is answered, whose body is empty then and not what the contract says.
+func anonymousStatus(w *world, path string) int {
+	req := w.request(http.MethodGet, path, "", "Authorization", "")
+	res, err := w.http.Client().Do(req)
+	require.NoError(w.t, err)
+	_, err = io.Copy(io.Discard, res.Body)
+	require.NoError(w.t, err)
+	require.NoError(w.t, res.Body.Close())
+	return res.StatusCode
+}
+
+// stalled is a client that takes nothing of its answer until full is closed.
+type stalled struct {
+	header http.Header
+	full   <-chan struct{}
+}
+
+func (s *stalled) Header() http.Header { return s.header }
+
+func (s *stalled) WriteHeader(int) {}
+
+func (s *stalled) Write(p []byte) (int, error) { <-s.full; return len(p), nil }

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// streamJSON answers with an object or a list, the items of lists one by one: as a whole it may be hundreds of megabytes,
+// which many would ask for at once. It ends when the client is gone.
+func streamJSON(c echo.Context, v any) error {
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+	c.Response().WriteHeader(http.StatusOK)
+	out := bufio.NewWriterSize(c.Response(), 32<<10)
+	s := streamer{out: out, stop: c.Request().Context().Err}
+	s.enc = json.NewEncoder(&s.one)
+	s.enc.SetEscapeHTML(false)
+	var err error
+	if list, ok := v.(lazyList); ok {
+		err = s.list(list)
+	} else {
+		err = s.object(reflect.ValueOf(v))
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(out, "\n"); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// lazyList is a list whose items are made when they are written.
+type lazyList struct {
+	n    int
+	item func(i int) any
+}
+
+type streamer struct {
+	out  *bufio.Writer
+	one  bytes.Buffer
+	enc  *json.Encoder
+	stop func() error
+}
+
+// object writes the fields of an answer, none of which is left out when it is empty.
+func (s *streamer) object(v reflect.Value) error {
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		before := `,"`
+		if i == 0 {
+			before = `{"`
+		}
+		if _, err := s.out.WriteString(before + name + `":`); err != nil {
+			return err
+		}
+		field, err := v.Field(i), error(nil)
+		if field.Kind() == reflect.Slice && !field.IsNil() {
+			err = s.list(lazyList{field.Len(), func(i int) any { return field.Index(i).Interface() }})
+		} else {
+			err = s.item(field.Interface())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.out.WriteByte('}')
+}
+
+func (s *streamer) list(list lazyList) error {
+	if err := s.out.WriteByte('['); err != nil {
+		return err
+	}
+	for i := range list.n {
+		if err := s.stop(); err != nil {
+			return err
+		}
+		if i > 0 {
+			if err := s.out.WriteByte(','); err != nil {
+				return err
+			}
+		}
+		if err := s.item(list.item(i)); err != nil {
+			return err
+		}
+	}
+	return s.out.WriteByte(']')
+}
+
+func (s *streamer) item(v any) error {
+	s.one.Reset()
+	if err := s.enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := s.out.Write(bytes.TrimSuffix(s.one.Bytes(), []byte("\n")))
+	return err
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// Plans and batches may take a core for seconds and hundreds of megabytes. One plan and one batch are worked on at a time;
+// the others wait, and there is a limit to how many do. Plans and batches do not wait for each other: whoever may only read
+// must not keep changes out.
+const (
+	workEach  = 4  // plans, or batches, of one principal that are under way or wait
+	workTotal = 24 // of all together
+	// workTime is how long one may take, waiting included. The answer to a longer one could not be sent: see writeTimeout.
+	workTime = 50 * time.Second
+	// workAgain is when to come back, in seconds.
+	workAgain = "5"
+)
+
+// queue is where plans, or batches, wait for each other.
+type queue struct {
+	what  string
+	turn  chan struct{} // holds a token while one is worked on
+	mu    sync.Mutex
+	each  map[string]int // by principal
+	total int
+}
+
+func newQueue(what string) *queue {
+	return &queue{what: what, turn: make(chan struct{}, 1), each: map[string]int{}}
+}
+
+// enter takes a place in the queue.
+func (q *queue) enter(who string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.each[who] >= workEach {
+		return q.busy("too many " + q.what + " of this credential are under way: wait for their answers, or try again later")
+	}
+	if q.total >= workTotal {
+		return q.busy("too many " + q.what + " are under way: try again later")
+	}
+	q.each[who]++
+	q.total++
+	return nil
+}
+
+func (q *queue) leave(who string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.total--
+	if q.each[who]--; q.each[who] == 0 {
+		delete(q.each, who)
+	}
+}
+
+func (q *queue) busy(detail string) error {
+	return &publicError{
+		status: http.StatusTooManyRequests, code: "too_many_requests", detail: detail,
+		headers: map[string]string{"Retry-After": workAgain},
+	}
+}
+
+// job is one plan or batch. The zero value is the job of every other request, which waits for nobody.
+type job struct {
+	queue *queue
+	who   string
+	ctx   context.Context //nolint:containedctx // it ends with the request, as the job does
+	turn  bool            // it is worked on
+	stop  context.CancelFunc
+}
+
+const jobKey = "job"
+
+// enter takes a place in the operation's queue, before the body is read: it may be large.
+func (s *Server) enter(c echo.Context, op *operation) (*job, error) {
+	j := &job{ctx: c.Request().Context(), stop: func() {}}
+	if q := s.queues[op.queue]; q != nil {
+		j.queue, j.who = q, actor(c)
+		if err := q.enter(j.who); err != nil {
+			return nil, err
+		}
+		j.ctx, j.stop = context.WithTimeoutCause(j.ctx, workTime, &fleet.Error{
+			Code: fleet.CodeLimitExceeded, Detail: "this takes longer than " + workTime.String() + ": try again, or do it in parts",
+		})
+	}
+	c.Set(jobKey, j)
+	return j, nil
+}
+
+// jobOf is the request's job.
+func jobOf(c echo.Context) *job {
+	j, _ := c.Get(jobKey).(*job)
+	return j
+}
+
+// begin waits for the job's turn.
+func (j *job) begin() error {
+	if j.queue == nil || j.turn {
+		return nil
+	}
+	select {
+	case j.queue.turn <- struct{}{}:
+		j.turn = true
+		return nil
+	case <-j.ctx.Done():
+		if j.ctx.Err() == context.Canceled { //nolint:errorlint // not one that the cause may wrap
+			return context.Canceled
+		}
+		return j.queue.busy("others took too long: try again later")
+	}
+}
+
+// stopped tells that the job is in vain: its client is gone, or it took too long.
+func (j *job) stopped() error { return context.Cause(j.ctx) }
+
+// done lets the next one begin. What is left is to send the answer, and a client may take its time with that.
+func (j *job) done() {
+	if j.turn {
+		j.turn = false
+		<-j.queue.turn
+	}
+}
+
+// leave ends the job.
+func (j *job) leave() {
+	j.done()
+	j.stop()
+	if j.queue != nil {
+		j.queue.leave(j.who)
+	}
+}
