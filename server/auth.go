@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 // Tokens are the static bearer tokens. Read must not be empty. Previous ones are still accepted while clients are
@@ -245,7 +246,7 @@ func (s *Server) holder(token string, st *fleet.State) (who principal, err error
 	}
 	if st == nil {
 		if fleet.LooksLikeSecret(token) {
-			return who, errNotLoaded // it may well be good
+			return who, store.ErrNotLoaded // it may well be good
 		}
 		return who, errUnknown
 	}

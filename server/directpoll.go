@@ -21,9 +21,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.echo.ServeHTTP(w, r)
 		return
 	}
-	values := [...]string{formatRevision(p.revision), p.answer.ETag, strconv.Itoa(len(p.body))}
+	values := [...]string{formatRevision(p.revision), p.answer.ETag, strconv.Itoa(len(p.body)), formatAge(p.age)}
 	h := w.Header()
 	h[headerRevision], h[headerETag], h[headerContentLength] = values[0:1:1], values[1:2:2], values[2:3:3]
+	h[headerAge] = values[3:4:4]
 	h[headerVary], h[headerContentType] = varyEncoding, contentJSON
 	h[echo.HeaderXContentTypeOptions], h[echo.HeaderCacheControl] = noSniff, noStore
 	if p.zipped {
@@ -49,6 +50,7 @@ type directPoll struct {
 	cluster  *fleet.Document
 	resource fleet.Resource
 	revision fleet.Revision
+	age      time.Duration // of the State
 	answer   *fleet.Answer
 	body     []byte
 	zipped   bool
@@ -74,8 +76,8 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 	if !ok {
 		return p, false
 	}
-	st := s.cfg.Replica.State()
-	if st == nil {
+	st, age, err := s.cfg.Replica.Served()
+	if err != nil {
 		return p, false
 	}
 	who, err := s.find(r, st)
@@ -90,7 +92,7 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 	if err != nil {
 		return p, false
 	}
-	p = directPoll{who.by, ownPoll(r, who.role), cluster, resource, st.Revision(), answer, answer.Gzip, acceptsGzip(r)}
+	p = directPoll{who.by, ownPoll(r, who.role), cluster, resource, st.Revision(), age, answer, answer.Gzip, acceptsGzip(r)}
 	if !p.zipped {
 		p.body, err = s.plain.of(answer)
 	}

@@ -87,6 +87,11 @@ func toPublic(c echo.Context, err error) *publicError {
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
 			detail: "the store's history was replaced; changes are refused until an operator accepts that or brings the old one back: /ready says more",
 		}
+	case errors.Is(err, store.ErrTooOld):
+		return &publicError{
+			status: http.StatusServiceUnavailable, code: "store_unavailable",
+			detail: "the store has not confirmed this server's copy of the fleet for longer than MAX_STALENESS: try again, or another server", headers: map[string]string{"Retry-After": "1"},
+		}
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
@@ -143,7 +148,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 	if p.status >= http.StatusInternalServerError {
 		level := slog.LevelError
 		switch {
-		case errors.Is(err, errNotLoaded):
+		case errors.Is(err, store.ErrNotLoaded), errors.Is(err, store.ErrTooOld):
 			level = slog.LevelDebug // every poll until there is a fleet; following it says why there is none
 		case p.status == http.StatusServiceUnavailable:
 			level = slog.LevelWarn

@@ -149,7 +149,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descRevision = desc("fleet_revision", "Revision of the fleet that is served.")
 	descContact  = desc("store_last_contact_timestamp_seconds", "When the store last answered.")
-	descAge      = desc("fleet_state_age_seconds", "Seconds since the served fleet was last known to be current.")
+	descAge      = desc("fleet_state_age_seconds", "Seconds since the store last confirmed the served fleet; reads are refused above MAX_STALENESS.")
 	descClusters = desc("clusters", "Clusters by state.", "state")
 	descDocs     = desc("documents", "Documents by kind.", "kind")
 	descRefused  = desc("store_content_refused", "1 while the store's content is not served because its history was replaced and nobody has accepted that.")
@@ -181,7 +181,9 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descFromDisk, flag(status.FromDisk))
 	if !status.LastContact.IsZero() {
 		gauge(descContact, float64(status.LastContact.UnixMilli())/1000)
-		gauge(descAge, max(0, s.cfg.Now().Sub(status.LastContact).Seconds()))
+	}
+	if status.Loaded {
+		gauge(descAge, status.Age.Seconds())
 	}
 	if size, known := f.size.read(s.cfg.StoreSize); known {
 		gauge(descSize, float64(size))

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -14,6 +15,7 @@ import (
 // Headers of this API.
 const (
 	headerRevision     = "X-Fleet-Revision"
+	headerAge          = "Age"
 	headerTotalCount   = "X-Total-Count"
 	headerChangeReason = "X-Change-Reason"
 	headerChangeAuthor = "X-Change-Author"
@@ -26,6 +28,9 @@ const (
 	headerContentLength   = echo.HeaderContentLength
 	headerContentEncoding = echo.HeaderContentEncoding
 )
+
+// formatAge gives an age in whole seconds, as the header wants it.
+func formatAge(age time.Duration) string { return strconv.FormatInt(int64(age/time.Second), 10) }
 
 func writeJSON(c echo.Context, status int, v any) error {
 	h := c.Response().Header()

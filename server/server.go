@@ -108,9 +108,6 @@ func (e withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc)
 	return e.Echo.GET(path, h, m...)
 }
 
-// errNotLoaded: there is no State to answer from.
-var errNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", store.ErrUnavailable)
-
 // minRevisionWait is how long a read waits for the revision that X-Fleet-Min-Revision asks for.
 const minRevisionWait = 2 * time.Second
 
@@ -129,11 +126,12 @@ func (s *Server) state(c echo.Context, minRevision *int64) (*fleet.State, error)
 			}
 		}
 	}
-	st := s.cfg.Replica.State()
-	if st == nil {
-		return nil, errNotLoaded
+	st, age, err := s.cfg.Replica.Served()
+	if err != nil {
+		return nil, err
 	}
-	c.Response().Header()[headerRevision] = []string{formatRevision(st.Revision())}
+	h := c.Response().Header()
+	h[headerRevision], h[headerAge] = []string{formatRevision(st.Revision())}, []string{formatAge(age)}
 	return st, nil
 }
 

@@ -24,8 +24,8 @@ func (s *Server) GetHealth(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, api.Status{Status: "ok"})
 }
 
-// GetReady implements the operation of that name. A read-only server that has a State can answer polls, whatever has
-// become of the store since, so it is ready and says what is wrong; a server that takes changes needs the store as well.
+// GetReady implements the operation of that name. A read-only server that has a State can answer polls as long as that is
+// not too old, so it is ready and says what is wrong; a server that takes changes needs the store as well.
 func (s *Server) GetReady(c echo.Context) error {
 	status := s.cfg.Replica.Status()
 	out := api.Readiness{Status: "ok", Checks: map[string]string{"state": "ok", "store": "ok"}}
@@ -47,10 +47,12 @@ func (s *Server) GetReady(c echo.Context) error {
 	switch {
 	case !status.Loaded:
 		out.Checks["state"] = "not loaded yet"
+	case status.TooOld():
+		out.Checks["state"] = fmt.Sprintf("too old: the store last confirmed it %s ago, and MAX_STALENESS is %s", status.Age.Round(time.Second), status.MaxAge)
 	case status.FromDisk:
 		out.Checks["state"] = "ok, from disk: the store has not confirmed it since the start"
 	}
-	if !status.Loaded || err != nil && s.cfg.Mode == ModeCRUD {
+	if !status.Loaded || status.TooOld() || err != nil && s.cfg.Mode == ModeCRUD {
 		out.Status = "unavailable"
 		return writeJSON(c, http.StatusServiceUnavailable, out)
 	}

@@ -93,6 +93,7 @@ type options struct {
 	records   []fleet.Record // what the store holds, past all validation
 	level     slog.Level
 	unloaded  bool // the Replica has not loaded yet
+	staleness time.Duration
 	configure func(*server.Config)
 	serve     func(http.Handler) *httptest.Server
 }
@@ -109,7 +110,10 @@ func setupWith(t *testing.T, o options) *world {
 	w.faults = &faultyStore{Store: w.store}
 	logger := slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: o.level}))
 	rules := fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50}
-	w.replica = store.NewReplica(store.Config{Store: w.faults, Rules: rules, Logger: logger, Now: w.clock.Now})
+	w.replica = store.NewReplica(store.Config{
+		Store: w.faults, Rules: rules, Logger: logger, Now: w.clock.Now,
+		Elapsed: func() time.Duration { return w.clock.Now().Sub(start) }, MaxStaleness: o.staleness,
+	})
 	if o.records != nil {
 		commitRecords(t, w.store, o.records)
 	}

@@ -18,6 +18,12 @@ type Config struct {
 	Logger *slog.Logger
 	// Now is the clock; commits carry its time.
 	Now func() time.Time
+	// Elapsed is the clock that ages are measured with: the time since some moment in the past, which nobody sets and
+	// which goes on while the process or the machine is stopped. Default: the system's.
+	Elapsed func() time.Duration
+	// MaxStaleness is how long reads are answered after the store last confirmed the State: see [Replica.Served]. 0: for
+	// ever.
+	MaxStaleness time.Duration
 	// Interval between two questions for the head while nothing fails. Default 100 ms.
 	Interval time.Duration
 	// MaxBackoff between two attempts while the store does not answer. Default 2 s.
@@ -44,6 +50,9 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Elapsed == nil {
+		c.Elapsed = newLifeClock().elapsed
 	}
 	setDefault(&c.Interval, 100*time.Millisecond)
 	setDefault(&c.MaxBackoff, 2*time.Second)
@@ -83,6 +92,9 @@ type Replica struct {
 type view struct {
 	state    *fleet.State // nil until loaded
 	replaced chan struct{}
+	// confirmed is when the store was asked, as Elapsed has it, and had nothing newer. It belongs to this State, so that
+	// nobody takes an older one for confirmed.
+	confirmed atomic.Int64
 }
 
 // NewReplica returns a Replica that has loaded nothing yet.
@@ -96,12 +108,21 @@ func NewReplica(cfg Config) *Replica {
 	return r
 }
 
-// State returns the newest State known, nil until the first one was loaded. It never changes and never blocks.
+// State returns the newest State known, whatever its age, nil until the first one was loaded. It never changes and never
+// blocks. Reads are answered from [Replica.Served].
 func (r *Replica) State() *fleet.State { return r.current.Load().state }
 
-// publish replaces from by next, and reports false when something else was published since from was read.
+// publish replaces from by next, and reports false when something else was published since from was read. What follows
+// a State is as old as that: the store may be further by now.
 func (r *Replica) publish(from *view, next *fleet.State) bool {
-	if !r.current.CompareAndSwap(from, &view{state: next, replaced: make(chan struct{})}) {
+	return r.publishAsOf(from, next, time.Duration(from.confirmed.Load()))
+}
+
+// publishAsOf is publish for a State that the store had when it was asked at that time.
+func (r *Replica) publishAsOf(from *view, next *fleet.State, asked time.Duration) bool {
+	v := &view{state: next, replaced: make(chan struct{})}
+	v.confirmed.Store(int64(asked))
+	if !r.current.CompareAndSwap(from, v) {
 		return false
 	}
 	close(from.replaced)

@@ -77,11 +77,18 @@ func (r *Replica) refresh(ctx context.Context) error {
 	if first := r.current.Load(); first.state == nil {
 		return r.loadFirst(ctx, first)
 	}
+	asked := r.cfg.Elapsed()
 	head, err := ask(ctx, r.cfg.QueryTimeout, r.cfg.Store.Head)
 	if err != nil {
 		return err
 	}
-	return r.reach(ctx, head)
+	if err := r.reach(ctx, head); err != nil {
+		return err
+	}
+	if now := r.current.Load(); now.state.Head() == head || now.state.Revision() > head.Revision {
+		now.confirm(asked)
+	}
+	return nil
 }
 
 // reach brings a State that was loaded up to a head of the store.
@@ -147,9 +154,10 @@ func (r *Replica) loadFirst(ctx context.Context, from *view) error {
 	if r.current.Load() != from {
 		return nil
 	}
+	asked := r.cfg.Elapsed()
 	next, err := r.loadState(ctx)
 	if err == nil {
-		r.publish(from, next)
+		r.publishAsOf(from, next, asked)
 	}
 	return err
 }

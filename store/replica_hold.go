@@ -93,11 +93,12 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 
 // replace loads everything in place of from, which cannot go on because of cause.
 func (r *Replica) replace(ctx context.Context, from *view, cause error) error {
+	asked := r.cfg.Elapsed()
 	next, err := r.loadState(ctx)
 	if err != nil {
 		return fmt.Errorf("loading everything again: %w, because: %w", err, cause)
 	}
-	if !r.publish(from, next) {
+	if !r.publishAsOf(from, next, asked) {
 		return nil
 	}
 	r.setStatus(func(s *Status) { s.Reloads++ })

@@ -25,6 +25,8 @@ type Status struct {
 	// that was served until then, and does not lead on from there. The last good State is served instead until the
 	// store has that history again, or until an operator accepts the new one: see [Accept]. Empty: nothing is refused.
 	Refused string
+	// Age of that State, and the most that reads are answered at: see [Replica.Served]. MaxAge 0: any.
+	Age, MaxAge time.Duration
 	// FromDisk: that State was read from StateDir, and the store has not been followed since.
 	FromDisk bool
 	// Reloads counts how often another history was accepted in place of the one that was served.
@@ -38,11 +40,14 @@ func (r *Replica) Status() Status {
 	r.mu.Lock()
 	s := r.status
 	r.mu.Unlock()
-	if state := r.State(); state != nil {
-		s.Loaded, s.Head = true, state.Head()
+	if state, age, _ := r.Served(); state != nil {
+		s.Loaded, s.Head, s.Age, s.MaxAge = true, state.Head(), age, r.cfg.MaxStaleness
 	}
 	return s
 }
+
+// TooOld tells whether reads are refused because of the State's age.
+func (s Status) TooOld() bool { return s.Loaded && s.MaxAge > 0 && s.Age > s.MaxAge }
 
 // Healthy returns nil when there is a State, it is the store's own, and the store answers now. Answering polls needs
 // only the first of these: see Status.

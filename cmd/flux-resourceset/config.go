@@ -33,6 +33,7 @@ type config struct {
 	environments []string
 	retention    time.Duration // of history; 0: for ever
 	maxRemovals  int
+	maxStaleness time.Duration // of what is answered; 0: any
 	startTimeout time.Duration
 	stateDir     string
 	tls          server.TLSFiles
@@ -69,6 +70,7 @@ func flags() []cli.Flag {
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
 		text("start-timeout", "START_TIMEOUT", "5m", "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"),
 		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, so that a restarted process answers polls while the store is away"),
+		text("max-staleness", "MAX_STALENESS", "2m", "polls and reads are 503 when the store has not confirmed this process's copy for so `LONG`; 0 answers them from a copy of any age"),
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
@@ -135,6 +137,9 @@ func readConfig(c *cli.Context) (config, error) {
 	if cfg.startTimeout, err = time.ParseDuration(c.String("start-timeout")); err != nil || cfg.startTimeout < 0 {
 		problem("START_TIMEOUT is %q: it must be a time such as 90s or 5m, or 0", c.String("start-timeout"))
 	}
+	if cfg.maxStaleness, err = time.ParseDuration(c.String("max-staleness")); err != nil || cfg.maxStaleness < 0 || cfg.maxStaleness > 0 && cfg.maxStaleness < leastStaleness {
+		problem("MAX_STALENESS is %q: it must be a time of at least %s, such as 2m, or 0", c.String("max-staleness"), leastStaleness)
+	}
 	if cfg.maxRemovals, err = strconv.Atoi(c.String("max-removals")); err != nil || cfg.maxRemovals < 0 {
 		problem("MAX_REMOVALS is %q: it must be a number, 0 or more", c.String("max-removals"))
 	}
@@ -177,6 +182,9 @@ func parseEnvironments(list string) (names []string, ok bool) {
 	}
 	return names, true
 }
+
+// leastStaleness leaves the store time to answer: it is asked ten times a second.
+const leastStaleness = time.Second
 
 // parseRetention reads a time, in days too; nothing is 0, which keeps everything.
 func parseRetention(s string) (time.Duration, error) {

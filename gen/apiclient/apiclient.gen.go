@@ -8640,6 +8640,7 @@ type ClientWithResponsesInterface interface {
 
 // PollClustersResponse200Headers the declared response headers of an HTTP 200 response for PollClusters
 type PollClustersResponse200Headers struct {
+	Age            *int
 	ETag           *string
 	XFleetRevision *int64
 }
@@ -8671,6 +8672,7 @@ func (r PollClustersResponse) StatusCode() int {
 
 // PollNamespacesResponse200Headers the declared response headers of an HTTP 200 response for PollNamespaces
 type PollNamespacesResponse200Headers struct {
+	Age            *int
 	ETag           *string
 	XFleetRevision *int64
 }
@@ -8702,6 +8704,7 @@ func (r PollNamespacesResponse) StatusCode() int {
 
 // PollPlatformComponentsResponse200Headers the declared response headers of an HTTP 200 response for PollPlatformComponents
 type PollPlatformComponentsResponse200Headers struct {
+	Age            *int
 	ETag           *string
 	XFleetRevision *int64
 }
@@ -8733,6 +8736,7 @@ func (r PollPlatformComponentsResponse) StatusCode() int {
 
 // PollRoleBindingsResponse200Headers the declared response headers of an HTTP 200 response for PollRoleBindings
 type PollRoleBindingsResponse200Headers struct {
+	Age            *int
 	ETag           *string
 	XFleetRevision *int64
 }
@@ -8795,6 +8799,7 @@ func (r ApplyBatchResponse) StatusCode() int {
 
 // ListClustersResponse200Headers the declared response headers of an HTTP 200 response for ListClusters
 type ListClustersResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 	XTotalCount    *int
@@ -8901,6 +8906,7 @@ func (r DeleteClusterResponse) StatusCode() int {
 
 // GetClusterResponse200Headers the declared response headers of an HTTP 200 response for GetCluster
 type GetClusterResponse200Headers struct {
+	Age            *int
 	ETag           *string
 	XFleetRevision *int64
 }
@@ -8996,6 +9002,7 @@ func (r UpdateClusterResponse) StatusCode() int {
 
 // GetClusterHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetClusterHistory
 type GetClusterHistoryResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 }
@@ -9123,6 +9130,7 @@ func (r RelinquishPatchesResponse) StatusCode() int {
 
 // GetPatchesResponse200Headers the declared response headers of an HTTP 200 response for GetPatches
 type GetPatchesResponse200Headers struct {
+	Age            *int
 	ETag           *string
 	XFleetRevision *int64
 }
@@ -9390,6 +9398,7 @@ func (r GetMetricsResponse) StatusCode() int {
 
 // ListNamespacesResponse200Headers the declared response headers of an HTTP 200 response for ListNamespaces
 type ListNamespacesResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 	XTotalCount    *int
@@ -9496,6 +9505,7 @@ func (r DeleteNamespaceResponse) StatusCode() int {
 
 // GetNamespaceResponse200Headers the declared response headers of an HTTP 200 response for GetNamespace
 type GetNamespaceResponse200Headers struct {
+	Age            *int
 	ETag           *string
 	XFleetRevision *int64
 }
@@ -9591,6 +9601,7 @@ func (r UpdateNamespaceResponse) StatusCode() int {
 
 // GetNamespaceHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetNamespaceHistory
 type GetNamespaceHistoryResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 }
@@ -9699,6 +9710,7 @@ func (r PlanResponse) StatusCode() int {
 
 // ListPlatformComponentsResponse200Headers the declared response headers of an HTTP 200 response for ListPlatformComponents
 type ListPlatformComponentsResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 	XTotalCount    *int
@@ -9805,6 +9817,7 @@ func (r DeletePlatformComponentResponse) StatusCode() int {
 
 // GetPlatformComponentResponse200Headers the declared response headers of an HTTP 200 response for GetPlatformComponent
 type GetPlatformComponentResponse200Headers struct {
+	Age            *int
 	ETag           *string
 	XFleetRevision *int64
 }
@@ -9900,6 +9913,7 @@ func (r UpdatePlatformComponentResponse) StatusCode() int {
 
 // GetPlatformComponentHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetPlatformComponentHistory
 type GetPlatformComponentHistoryResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 }
@@ -9954,6 +9968,7 @@ func (r GetReadyResponse) StatusCode() int {
 
 // ListRevisionsResponse200Headers the declared response headers of an HTTP 200 response for ListRevisions
 type ListRevisionsResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 }
@@ -9985,6 +10000,7 @@ func (r ListRevisionsResponse) StatusCode() int {
 
 // GetRevisionResponse200Headers the declared response headers of an HTTP 200 response for GetRevision
 type GetRevisionResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 	XTotalCount    *int
@@ -10048,6 +10064,7 @@ func (r RestoreRevisionResponse) StatusCode() int {
 
 // ListRoleBindingsResponse200Headers the declared response headers of an HTTP 200 response for ListRoleBindings
 type ListRoleBindingsResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 	XTotalCount    *int
@@ -10154,6 +10171,7 @@ func (r DeleteRoleBindingResponse) StatusCode() int {
 
 // GetRoleBindingResponse200Headers the declared response headers of an HTTP 200 response for GetRoleBinding
 type GetRoleBindingResponse200Headers struct {
+	Age            *int
 	ETag           *string
 	XFleetRevision *int64
 }
@@ -10249,6 +10267,7 @@ func (r UpdateRoleBindingResponse) StatusCode() int {
 
 // GetRoleBindingHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetRoleBindingHistory
 type GetRoleBindingHistoryResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 }
@@ -10280,6 +10299,7 @@ func (r GetRoleBindingHistoryResponse) StatusCode() int {
 
 // ListTokensResponse200Headers the declared response headers of an HTTP 200 response for ListTokens
 type ListTokensResponse200Headers struct {
+	Age            *int
 	Link           *string
 	XFleetRevision *int64
 	XTotalCount    *int
@@ -10386,6 +10406,7 @@ func (r RevokeTokenResponse) StatusCode() int {
 
 // GetTokenResponse200Headers the declared response headers of an HTTP 200 response for GetToken
 type GetTokenResponse200Headers struct {
+	Age            *int
 	ETag           *string
 	XFleetRevision *int64
 }
@@ -11738,6 +11759,13 @@ func ParsePollClustersResponse(rsp *http.Response) (*PollClustersResponse, error
 	switch {
 	case rsp.StatusCode == 200:
 		var headers PollClustersResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -11787,6 +11815,13 @@ func ParsePollNamespacesResponse(rsp *http.Response) (*PollNamespacesResponse, e
 	switch {
 	case rsp.StatusCode == 200:
 		var headers PollNamespacesResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -11836,6 +11871,13 @@ func ParsePollPlatformComponentsResponse(rsp *http.Response) (*PollPlatformCompo
 	switch {
 	case rsp.StatusCode == 200:
 		var headers PollPlatformComponentsResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -11885,6 +11927,13 @@ func ParsePollRoleBindingsResponse(rsp *http.Response) (*PollRoleBindingsRespons
 	switch {
 	case rsp.StatusCode == 200:
 		var headers PollRoleBindingsResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -11977,6 +12026,13 @@ func ParseListClustersResponse(rsp *http.Response) (*ListClustersResponse, error
 	switch {
 	case rsp.StatusCode == 200:
 		var headers ListClustersResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -12163,6 +12219,13 @@ func ParseGetClusterResponse(rsp *http.Response) (*GetClusterResponse, error) {
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetClusterResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -12315,6 +12378,13 @@ func ParseGetClusterHistoryResponse(rsp *http.Response) (*GetClusterHistoryRespo
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetClusterHistoryResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -12523,6 +12593,13 @@ func ParseGetPatchesResponse(rsp *http.Response) (*GetPatchesResponse, error) {
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetPatchesResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -12929,6 +13006,13 @@ func ParseListNamespacesResponse(rsp *http.Response) (*ListNamespacesResponse, e
 	switch {
 	case rsp.StatusCode == 200:
 		var headers ListNamespacesResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13115,6 +13199,13 @@ func ParseGetNamespaceResponse(rsp *http.Response) (*GetNamespaceResponse, error
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetNamespaceResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13267,6 +13358,13 @@ func ParseGetNamespaceHistoryResponse(rsp *http.Response) (*GetNamespaceHistoryR
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetNamespaceHistoryResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13411,6 +13509,13 @@ func ParseListPlatformComponentsResponse(rsp *http.Response) (*ListPlatformCompo
 	switch {
 	case rsp.StatusCode == 200:
 		var headers ListPlatformComponentsResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13597,6 +13702,13 @@ func ParseGetPlatformComponentResponse(rsp *http.Response) (*GetPlatformComponen
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetPlatformComponentResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13749,6 +13861,13 @@ func ParseGetPlatformComponentHistoryResponse(rsp *http.Response) (*GetPlatformC
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetPlatformComponentHistoryResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13821,6 +13940,13 @@ func ParseListRevisionsResponse(rsp *http.Response) (*ListRevisionsResponse, err
 	switch {
 	case rsp.StatusCode == 200:
 		var headers ListRevisionsResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13867,6 +13993,13 @@ func ParseGetRevisionResponse(rsp *http.Response) (*GetRevisionResponse, error) 
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetRevisionResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13966,6 +14099,13 @@ func ParseListRoleBindingsResponse(rsp *http.Response) (*ListRoleBindingsRespons
 	switch {
 	case rsp.StatusCode == 200:
 		var headers ListRoleBindingsResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -14152,6 +14292,13 @@ func ParseGetRoleBindingResponse(rsp *http.Response) (*GetRoleBindingResponse, e
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetRoleBindingResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -14304,6 +14451,13 @@ func ParseGetRoleBindingHistoryResponse(rsp *http.Response) (*GetRoleBindingHist
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetRoleBindingHistoryResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -14350,6 +14504,13 @@ func ParseListTokensResponse(rsp *http.Response) (*ListTokensResponse, error) {
 	switch {
 	case rsp.StatusCode == 200:
 		var headers ListTokensResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("Link"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -14536,6 +14697,13 @@ func ParseGetTokenResponse(rsp *http.Response) (*GetTokenResponse, error) {
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetTokenResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

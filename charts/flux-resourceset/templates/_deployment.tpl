@@ -135,6 +135,7 @@ spec:
   value: {{ join "," $v.config.environments | quote }}
 - name: MAX_REMOVALS
   value: {{ $v.config.maxRemovals | quote }}
+- {name: MAX_STALENESS, value: {{ $v.config.maxStaleness | quote }}}
 {{- if $v.config.historyRetention }}
 - {name: HISTORY_RETENTION, value: {{ $v.config.historyRetention | quote }}}
 {{- end }}

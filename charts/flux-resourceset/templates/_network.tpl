@@ -17,6 +17,10 @@ spec:
   type: {{ .values.service.type }}
   ports:
     - {name: http, port: {{ .values.service.port }}, targetPort: http}
+  {{- if eq .part "readonly" }}
+  # A cluster stays with one pod as long as that is ready, so that it does not see two ages of the fleet in turns.
+  sessionAffinity: ClientIP
+  {{- end }}
   selector:
     {{- include "api.selector" $root | nindent 4 }}
     app.kubernetes.io/component: {{ .pods }}

@@ -1,0 +1,23 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The clock goes forward, at the pace of time, and costs a poll next to nothing.
+func TestLifeClock(t *testing.T) { //nolint:paralleltest // it counts allocations
+	c := newLifeClock()
+	began := time.Now()
+	first := c.elapsed()
+	for last := first; time.Since(began) < 20*time.Millisecond; {
+		now := c.elapsed()
+		after := time.Since(began)
+		require.GreaterOrEqual(t, now-last, -atOnce)
+		require.LessOrEqual(t, now-first, after+2*atOnce)
+		last = now
+	}
+	require.Zero(t, testing.AllocsPerRun(1000, func() { c.elapsed() }))
+}

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// ErrTooOld: the store has not confirmed the copy of the fleet for longer than [Config.MaxStaleness] allows. Nothing is
+// answered from it: what another process answers may be newer, and clusters that get one and the other in turns remove
+// and make things anew, while those that get an error keep what they have.
+var ErrTooOld = fmt.Errorf("%w: the copy of the fleet is older than it may be served", ErrUnavailable)
+
+// ErrNotLoaded: there is no State to answer from.
+var ErrNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
+
+// Served returns the State to answer a read from, and its age: the time since the store was asked for what it has, when
+// it last said that it is this State. It neither waits nor allocates.
+//
+// ErrNotLoaded, or ErrTooOld, when nothing may be answered.
+func (r *Replica) Served() (*fleet.State, time.Duration, error) {
+	v := r.current.Load()
+	if v.state == nil {
+		return nil, 0, ErrNotLoaded
+	}
+	// In this order: a process may be stopped for hours between any two of these lines.
+	age := max(0, r.cfg.Elapsed()-time.Duration(v.confirmed.Load()))
+	if r.cfg.MaxStaleness > 0 && age > r.cfg.MaxStaleness {
+		return v.state, age, ErrTooOld
+	}
+	return v.state, age, nil
+}
+
+// confirm notes that the store, asked at that time, had nothing newer than the view's State.
+func (v *view) confirm(asked time.Duration) {
+	for {
+		before := v.confirmed.Load()
+		if before >= int64(asked) || v.confirmed.CompareAndSwap(before, int64(asked)) {
+			return
+		}
+	}
+}
