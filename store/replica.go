@@ -95,6 +95,8 @@ type view struct {
 	// confirmed is when the store was asked, as Elapsed has it, and had nothing newer. It belongs to this State, so that
 	// nobody takes an older one for confirmed.
 	confirmed atomic.Int64
+	// cold says that the State comes from StateDir, and the store has not been asked since.
+	cold atomic.Bool
 }
 
 // NewReplica returns a Replica that has loaded nothing yet.
@@ -115,13 +117,23 @@ func (r *Replica) State() *fleet.State { return r.current.Load().state }
 // publish replaces from by next, and reports false when something else was published since from was read. What follows
 // a State is as old as that: the store may be further by now.
 func (r *Replica) publish(from *view, next *fleet.State) bool {
-	return r.publishAsOf(from, next, time.Duration(from.confirmed.Load()))
+	v := newView(next, time.Duration(from.confirmed.Load()))
+	v.cold.Store(from.cold.Load())
+	return r.swap(from, v)
 }
 
 // publishAsOf is publish for a State that the store had when it was asked at that time.
 func (r *Replica) publishAsOf(from *view, next *fleet.State, asked time.Duration) bool {
-	v := &view{state: next, replaced: make(chan struct{})}
+	return r.swap(from, newView(next, asked))
+}
+
+func newView(state *fleet.State, asked time.Duration) *view {
+	v := &view{state: state, replaced: make(chan struct{})}
 	v.confirmed.Store(int64(asked))
+	return v
+}
+
+func (r *Replica) swap(from, v *view) bool {
 	if !r.current.CompareAndSwap(from, v) {
 		return false
 	}

@@ -16,7 +16,8 @@ var ErrTooOld = fmt.Errorf("%w: the copy of the fleet is older than it may be se
 var ErrNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
 
 // Served returns the State to answer a read from, and its age: the time since the store was asked for what it has, when
-// it last said that it is this State. It neither waits nor allocates.
+// it last said that it is this State. It neither waits nor allocates. A State from StateDir is answered from until the
+// store has been asked, whatever its age.
 //
 // ErrNotLoaded, or ErrTooOld, when nothing may be answered.
 func (r *Replica) Served() (*fleet.State, time.Duration, error) {
@@ -26,7 +27,7 @@ func (r *Replica) Served() (*fleet.State, time.Duration, error) {
 	}
 	// In this order: a process may be stopped for hours between any two of these lines.
 	age := max(0, r.cfg.Elapsed()-time.Duration(v.confirmed.Load()))
-	if r.cfg.MaxStaleness > 0 && age > r.cfg.MaxStaleness {
+	if r.cfg.MaxStaleness > 0 && age > r.cfg.MaxStaleness && !v.cold.Load() {
 		return v.state, age, ErrTooOld
 	}
 	return v.state, age, nil
@@ -34,6 +35,7 @@ func (r *Replica) Served() (*fleet.State, time.Duration, error) {
 
 // confirm notes that the store, asked at that time, had nothing newer than the view's State.
 func (v *view) confirm(asked time.Duration) {
+	v.cold.Store(false)
 	for {
 		before := v.confirmed.Load()
 		if before >= int64(asked) || v.confirmed.CompareAndSwap(before, int64(asked)) {

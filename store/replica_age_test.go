@@ -71,7 +71,7 @@ func TestStoppedForLong(t *testing.T) {
 	now.Add(int64(time.Minute + 1))
 	_, _, err := w.replica.Served()
 	require.ErrorIs(t, err, store.ErrTooOld)
-	require.True(t, w.replica.Status().TooOld())
+	require.True(t, w.replica.Status().TooOld)
 
 	require.NoError(t, w.replica.Load(t.Context()))
 	st, age, err := w.replica.Served()

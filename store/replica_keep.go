@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
 // Restore publishes the last good State that an earlier process left in StateDir, and tells whether there was one, so
@@ -25,7 +27,7 @@ func (r *Replica) Restore(ctx context.Context) bool {
 	case err != nil:
 		r.cfg.Logger.ErrorContext(ctx, "the last good state cannot be used; waiting for the store", slog.Any("error", err))
 		return false
-	case !r.publish(from, state):
+	case !r.publishCold(from, state):
 		return false
 	}
 	r.onDisk = state
@@ -33,6 +35,12 @@ func (r *Replica) Restore(ctx context.Context) bool {
 	r.cfg.Logger.InfoContext(ctx, "serving the last good state from disk until the store answers", r.revision(),
 		slog.Int("clusters", state.Clusters()), slog.Time("at", state.At()))
 	return true
+}
+
+func (r *Replica) publishCold(from *view, state *fleet.State) bool {
+	v := newView(state, r.cfg.Elapsed())
+	v.cold.Store(true)
+	return r.swap(from, v)
 }
 
 // keep writes the State to StateDir when it has changed, until ctx ends, and once more then. It takes its time: what a

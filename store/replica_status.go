@@ -27,6 +27,8 @@ type Status struct {
 	Refused string
 	// Age of that State, and the most that reads are answered at: see [Replica.Served]. MaxAge 0: any.
 	Age, MaxAge time.Duration
+	// TooOld: reads are refused because of that.
+	TooOld bool
 	// FromDisk: that State was read from StateDir, and the store has not been followed since.
 	FromDisk bool
 	// Reloads counts how often another history was accepted in place of the one that was served.
@@ -40,14 +42,11 @@ func (r *Replica) Status() Status {
 	r.mu.Lock()
 	s := r.status
 	r.mu.Unlock()
-	if state, age, _ := r.Served(); state != nil {
-		s.Loaded, s.Head, s.Age, s.MaxAge = true, state.Head(), age, r.cfg.MaxStaleness
+	if state, age, err := r.Served(); state != nil {
+		s.Loaded, s.Head, s.Age, s.MaxAge, s.TooOld = true, state.Head(), age, r.cfg.MaxStaleness, errors.Is(err, ErrTooOld)
 	}
 	return s
 }
-
-// TooOld tells whether reads are refused because of the State's age.
-func (s Status) TooOld() bool { return s.Loaded && s.MaxAge > 0 && s.Age > s.MaxAge }
 
 // Healthy returns nil when there is a State, it is the store's own, and the store answers now. Answering polls needs
 // only the first of these: see Status.
