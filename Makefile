@@ -18,6 +18,10 @@ export IMAGE_NAME IMAGE_TAG KIND_CLUSTER
 FAULTS_DURATION = 2m
 FAULTS          =
 
+# What .ci/run has the race detector look at: where goroutines meet, in a few minutes. The nightly workflow runs it all.
+RACE       = ./...
+RACE_SHORT = -short ./store/... ./cmd/faults/internal/...
+
 # What is shipped; cmd/faults is not.
 PROGRAMS = ./cmd/flux-resourceset ./cmd/flux-resourceset-cli
 
@@ -85,7 +89,11 @@ test: ## run the tests, with real databases; no cluster is needed
 
 .PHONY: race
 race: ## run the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test -race ./...
+	CGO_ENABLED=1 go test -race -timeout 60m $(RACE)
+
+.PHONY: race-short
+race-short: ## the same for the parts where goroutines meet, in a few minutes
+	@$(MAKE) race RACE='$(RACE_SHORT)'
 
 .PHONY: bench
 bench: ## run the benchmarks, each with its baseline

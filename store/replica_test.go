@@ -141,6 +141,7 @@ func attach(t *testing.T, path string) *world {
 	w := &world{path: path, faulty: &faulty{Store: s}, logs: &logs{}}
 	w.replica = store.NewReplica(store.Config{
 		Store:        w.faulty,
+		Rules:        fleet.Rules{MaxRemovals: 1000}, // what is removed here is no accident
 		Logger:       slog.New(slog.NewTextHandler(w.logs, nil)),
 		Now:          func() time.Time { return clock },
 		Interval:     time.Millisecond,

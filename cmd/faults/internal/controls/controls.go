@@ -90,6 +90,15 @@ func All() []Control {
 			}},
 		},
 		{
+			Name: "noop-unconfirmed", What: "a write that finds nothing to do in this process's copy is acknowledged without asking the store",
+			Store: rig.StorePostgres, Faults: []string{"delay"}, Breaks: check.Fresh,
+			Replace: []rig.Replace{{
+				File: "store/replica_update.go",
+				Old:  "\t\t\tfresh, asking := r.confirm(ctx, from, &seen)\n",
+				New:  "\t\t\t_ = seen\n\t\t\tfresh, asking := true, error(nil)\n",
+			}},
+		},
+		{
 			Name: "reference-skipped", What: "a reference that leads nowhere shortens the list",
 			Store: rig.StorePostgres, Damage: "dangling", Breaks: check.Doubt,
 			Replace: []rig.Replace{{
