@@ -160,6 +160,11 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := op.validate(c, j.begin); err != nil {
 			return err
 		}
+		if op.write || op.queue != "" {
+			if err := s.refuseSecrets(c); err != nil {
+				return err
+			}
+		}
 		return next(c)
 	}
 }
