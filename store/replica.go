@@ -31,7 +31,8 @@ type Config struct {
 	// QueryTimeout ends a question for the head, so that a connection that hangs is a failure and not silence.
 	// Default 2 s.
 	QueryTimeout time.Duration
-	// LoadTimeout ends reading documents or the log, whose size nobody knows beforehand. Default 30 s.
+	// LoadTimeout ends reading documents or the log, whose size nobody knows beforehand, when for so long nothing of the
+	// answer has come. Default 30 s.
 	LoadTimeout time.Duration
 	// CommitTimeout ends Commit. Default 10 s.
 	CommitTimeout time.Duration

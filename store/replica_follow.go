@@ -99,7 +99,7 @@ func (r *Replica) reach(ctx context.Context, head fleet.Head) error {
 			r.letGo()
 			return nil
 		}
-		commits, err := ask(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) {
+		commits, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) {
 			return r.cfg.Store.Since(ctx, from.state.Head(), r.cfg.BatchSize)
 		})
 		if errors.Is(err, ErrDiverged) || errors.Is(err, ErrCompacted) {
@@ -129,6 +129,17 @@ func ask[T any](ctx context.Context, timeout time.Duration, question func(contex
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return question(ctx)
+}
+
+// askLong is ask for an answer of any size: it may take any time, as long as it comes.
+func askLong[T any](ctx context.Context, patience time.Duration, question func(context.Context) (T, error)) (T, error) {
+	inner, cancel := WithPatience(ctx, patience)
+	defer cancel()
+	answer, err := question(inner)
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(inner), errNoProgress) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	return answer, err
 }
 
 func applyAll(s *fleet.State, commits []fleet.Commit) (*fleet.State, error) {
@@ -163,7 +174,7 @@ func (r *Replica) loadFirst(ctx context.Context, from *view) error {
 }
 
 func (r *Replica) loadState(ctx context.Context) (*fleet.State, error) {
-	snap, err := ask(ctx, r.cfg.LoadTimeout, r.cfg.Store.Load)
+	snap, err := askLong(ctx, r.cfg.LoadTimeout, r.cfg.Store.Load)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 	}
 	if h.ours == ours {
 		// Is it still the history we began to refuse, or yet another one, whose acceptances are about something else?
-		_, err := ask(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) { return r.cfg.Store.Since(ctx, h.seen, 1) })
+		_, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) { return r.cfg.Store.Since(ctx, h.seen, 1) })
 		switch {
 		case errors.Is(err, ErrDiverged), errors.Is(err, ErrCompacted):
 			h = held{}
@@ -72,7 +72,7 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 	if h.ours != ours {
 		h = held{ours: ours, seen: head}
 	}
-	commits, err := ask(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) {
+	commits, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) {
 		return r.cfg.Store.History(ctx, HistoryQuery{Actor: actorAccept, Limit: 1000})
 	})
 	if err != nil {

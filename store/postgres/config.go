@@ -30,8 +30,10 @@ const (
 	// connectTimeout is for one attempt to connect. It goes on when the question it was made for has ended, and
 	// serves the next one. The URL's connect_timeout replaces it.
 	connectTimeout = 5 * time.Second
-	// readTimeout is for reading documents or the log, whose size nobody knows beforehand.
-	readTimeout = 60 * time.Second
+	// readTimeout is how long reading documents or the log may make no progress: nobody knows their size beforehand, and a
+	// slow line is no reason to begin again. answerTimeout is when the server stops sending all the same.
+	readTimeout   = 60 * time.Second
+	answerTimeout = 2 * time.Hour
 	// writeTimeout is for everything of a commit before COMMIT.
 	writeTimeout = 10 * time.Second
 	// importTimeout is for a whole history at once.

@@ -145,6 +145,7 @@ func changePage(ctx context.Context, tx pgx.Tx, rev fleet.Revision, offset, limi
 	defer rows.Close()
 	for rows.Next() {
 		var r backend.Row
+		store.Advance(ctx)
 		if err := rows.Scan(r.Fields()...); err != nil {
 			return page, err
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,7 @@ type proxy struct {
 	refuse  bool
 	commit  func(*pair, []byte) // takes over a COMMIT; nil: it is passed on
 	limit   int                 // after so many bytes of answers a connection is cut; 0: never
+	pace    time.Duration       // how long a kilobyte of an answer takes; 0: no time
 }
 
 // pair is one connection through the proxy.
@@ -114,8 +116,9 @@ func (p *proxy) answers(c *pair) {
 		n, err := c.server.Read(buf)
 		p.wait()
 		p.mu.Lock()
-		limit := p.limit
+		limit, pace := p.limit, p.pace
 		p.mu.Unlock()
+		time.Sleep(pace * time.Duration(n) / 1024) // a line, not a wait for something
 		if sent += n; limit > 0 && sent > limit {
 			return
 		}

@@ -57,9 +57,9 @@ func microtime(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // read runs f in one read transaction: everything f sees is of one moment.
 func (s *Store) read(ctx context.Context, doing string, f func(context.Context, pgx.Tx, head) error) error {
-	inner, cancel := s.within(ctx, readTimeout)
+	inner, cancel := s.patiently(ctx)
 	defer cancel()
-	c, err := s.begin(inner, snapshot, readTimeout)
+	c, err := s.begin(inner, snapshot, answerTimeout)
 	if err != nil {
 		return s.translate(ctx, doing, err)
 	}
@@ -79,7 +79,10 @@ func (s *Store) Load(ctx context.Context) (store.Snapshot, error) {
 			return err
 		}
 		found := store.Snapshot{Head: h.Head}
-		if found.Records, err = collect(rows, scanRecord); err != nil {
+		if found.Records, err = collect(rows, func(rows pgx.Rows, r *fleet.Record) error {
+			store.Advance(ctx)
+			return scanRecord(rows, r)
+		}); err != nil {
 			return err
 		}
 		if err := backend.CheckSnapshot(found, h.documents); err != nil {
@@ -273,7 +276,10 @@ func queryRows(ctx context.Context, q querier, query string, args ...any) ([]bac
 	if err != nil {
 		return nil, err
 	}
-	return collect(rows, func(rows pgx.Rows, r *backend.Row) error { return rows.Scan(r.Fields()...) })
+	return collect(rows, func(rows pgx.Rows, r *backend.Row) error {
+		store.Advance(ctx)
+		return rows.Scan(r.Fields()...)
+	})
 }
 
 // laterChanges are backend.LaterChanges of many changes at once. OFFSET keeps them separate questions, each answered by an

@@ -105,6 +105,16 @@ func (s *Store) within(ctx context.Context, limit time.Duration) (context.Contex
 	}
 }
 
+// patiently ends an operation with the store, and when nothing of its answer has come for readTimeout.
+func (s *Store) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := store.WithPatience(ctx, readTimeout)
+	stop := context.AfterFunc(s.closing, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // start takes a connection and puts a first question to it. One that turns out to be lost is replaced once, because a
 // server that was restarted leaves dead connections in the pool, and nothing was done on them yet.
 func (s *Store) start(ctx context.Context, question func(context.Context, *session) error) (*session, error) {

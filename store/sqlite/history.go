@@ -141,6 +141,7 @@ func changePage(ctx context.Context, tx *sql.Tx, rev fleet.Revision, offset, lim
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var r backend.Row
+		store.Advance(ctx)
 		if err := rows.Scan(r.Fields()...); err != nil {
 			return page, err
 		}

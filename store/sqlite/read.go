@@ -112,7 +112,10 @@ func (s *Store) Load(ctx context.Context) (store.Snapshot, error) {
 		if err != nil {
 			return err
 		}
-		records, err := collect(rows, scanRecord)
+		records, err := collect(rows, func(rows *sql.Rows, r *fleet.Record) error {
+			store.Advance(ctx)
+			return scanRecord(rows, r)
+		})
 		if err != nil {
 			return err
 		}
@@ -305,7 +308,10 @@ func queryRows(ctx context.Context, q querier, query string, args ...any) ([]bac
 	if err != nil {
 		return nil, err
 	}
-	return collect(rows, func(rows *sql.Rows, r *backend.Row) error { return rows.Scan(r.Fields()...) })
+	return collect(rows, func(rows *sql.Rows, r *backend.Row) error {
+		store.Advance(ctx)
+		return rows.Scan(r.Fields()...)
+	})
 }
 
 // bodies are the changes that rows are.
