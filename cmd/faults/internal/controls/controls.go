@@ -48,9 +48,8 @@ func All() []Control {
 			Store: rig.StorePostgres, Faults: []string{"delay", "pause-server"}, Breaks: check.Forward,
 			Replace: []rig.Replace{{
 				File: "store/replica.go",
-				Old: "\tif !r.current.CompareAndSwap(from, &view{state: next, replaced: make(chan struct{})}) {\n" +
-					"\t\treturn false\n\t}\n\tclose(from.replaced)\n\treturn true\n",
-				New: "\tclose(r.current.Swap(&view{state: next, replaced: make(chan struct{})}).replaced)\n\treturn from != nil\n",
+				Old:  "\tif !r.current.CompareAndSwap(from, v) {\n\t\treturn false\n\t}\n\tclose(from.replaced)\n\treturn true\n",
+				New:  "\tclose(r.current.Swap(v).replaced)\n\treturn from != nil\n",
 			}},
 		},
 		{
@@ -96,6 +95,15 @@ func All() []Control {
 				File: "store/replica_update.go",
 				Old:  "\t\t\tfresh, asking := r.confirm(ctx, from, &seen)\n",
 				New:  "\t\t\t_ = seen\n\t\t\tfresh, asking := true, error(nil)\n",
+			}},
+		},
+		{
+			Name: "age-ignored", What: "polls are answered from a copy however old it is",
+			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Breaks: check.Age,
+			Replace: []rig.Replace{{
+				File: "store/replica_age.go",
+				Old:  "if r.cfg.MaxStaleness > 0 && age > r.cfg.MaxStaleness && !v.cold.Load() {",
+				New:  "if r.cfg.MaxStaleness > 0 && age > 1<<20*r.cfg.MaxStaleness && !v.cold.Load() {",
 			}},
 		},
 		{

@@ -197,7 +197,8 @@ func (d *Drill) start(ctx context.Context) error {
 		c.Binary, c.Logs, c.Database = d.cfg.Binary, d.cfg.Dir, d.db.URL(c.Name)
 		c.Settings = []string{"MAX_STALENESS=" + d.cfg.staleness().String()}
 		if d.cfg.kept() {
-			c.Settings = append(c.Settings, "STATE_DIR="+filepath.Join(d.cfg.Dir, "state-"+c.Name))
+			// What is on disk may not be older than anything else that is served.
+			c.Settings = append(c.Settings, "STATE_DIR="+filepath.Join(d.cfg.Dir, "state-"+c.Name), "STATE_MAX_AGE="+d.cfg.staleness().String())
 		}
 		if c.Mode == rig.CRUD {
 			c.Seed = file
