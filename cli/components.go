@@ -28,6 +28,7 @@ var components = noun{
 		textField("release-name", "release_name", "`NAME` of the Helm release (default: the id)"),
 		textField("target-namespace", "target_namespace", "`NAMESPACE` it is installed in (default: the id)"),
 		textField("secret-ref", "secret_ref", "`NAME` of the pull secret on the cluster"),
+		valuesFromField("values-from", "Helm values from a Secret or ConfigMap on the cluster, as secret/`NAME[:KEY][?]`; repeat for more; replaces all"),
 	},
 	view: view{
 		header: []string{"ID", "TYPE", "VERSION", "TAG", "PATH", "REVISION", "SOURCE", "DEPENDS ON", "UPDATED"},
@@ -76,6 +77,7 @@ var assignmentSettings = []field{
 	clearableField("cluster-oci-tag", "oci_tag", "`TAG` on this cluster instead of the catalog's; empty: the catalog's"),
 	clearableField("cluster-component-path", "component_path", "`PATH` on this cluster instead of the catalog's; empty: the catalog's"),
 	clearableField("cluster-component-version", "component_version", "`VERSION` on this cluster instead of the catalog's; empty: the catalog's"),
+	valuesFromField("cluster-values-from", "Helm values from a Secret or ConfigMap on this cluster, over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none"),
 }
 
 func (s *session) componentCommand() *cli.Command {
@@ -136,6 +138,7 @@ func (s *session) setCommand() *cli.Command {
 		clearableField("oci-tag", "oci_tag", "`TAG` there instead of the catalog's; empty: the catalog's"),
 		clearableField("component-path", "component_path", "`PATH` there instead of the catalog's; empty: the catalog's"),
 		clearableField("component-version", "component_version", "`VERSION` there instead of the catalog's; empty: the catalog's"),
+		valuesFromField("values-from", "Helm values from a Secret or ConfigMap there, over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none"),
 	}
 	return &cli.Command{
 		Name: "set", Usage: "Change settings of a component on clusters that have it; update changes the catalog",

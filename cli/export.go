@@ -152,7 +152,7 @@ func withNulls(entries json.RawMessage) (json.RawMessage, error) {
 			return nil, err
 		}
 		members := []string{string(bytes.TrimSuffix(bytes.TrimSpace(entry), []byte("}")))}
-		for _, name := range []string{"oci_tag", "component_path", "component_version"} {
+		for _, name := range []string{"oci_tag", "component_path", "component_version", "values_from"} {
 			if _, has := fields[name]; !has {
 				members = append(members, strconv.Quote(name)+":null")
 			}

@@ -100,6 +100,34 @@ func texts(c *cli.Context, flag string) []string {
 	return values
 }
 
+// valuesFromField is a list of objects on the cluster that hold Helm values, each as KIND/NAME[:KEY], with a ? behind it when it
+// need not be there.
+func valuesFromField(flag, usage string) field {
+	f := listField(flag, "values_from", usage)
+	f.read = func(c *cli.Context, flag string) (any, error) {
+		refs := []map[string]any{}
+		for _, text := range texts(c, flag) {
+			rest, optional := strings.CutSuffix(text, "?")
+			rest, key, keyed := strings.Cut(rest, ":")
+			kind, name, ok := strings.Cut(rest, "/")
+			kind = map[string]string{"secret": "Secret", "configmap": "ConfigMap"}[strings.ToLower(kind)]
+			if !ok || kind == "" || name == "" || keyed && key == "" {
+				return nil, usageErrorf("--%s %q is not secret/NAME or configmap/NAME, with :KEY and ? behind it where they are wanted", flag, text)
+			}
+			ref := map[string]any{"kind": kind, "name": name}
+			if keyed {
+				ref["values_key"] = key
+			}
+			if optional {
+				ref["optional"] = true
+			}
+			refs = append(refs, ref)
+		}
+		return refs, nil
+	}
+	return f
+}
+
 func flagsOf(fields []field) []cli.Flag {
 	flags := make([]cli.Flag, len(fields))
 	for i, f := range fields {

@@ -57,6 +57,7 @@ func normalizeCluster(obj map[string]any) {
 func normalizeAssignment(entry map[string]any) {
 	setDefault(entry, "enabled", true)
 	dropEmpty(entry, "oci_tag", "component_path", "component_version")
+	dropEmptyList(entry, "values_from")
 }
 
 // decommissioned is what is kept of a deleted cluster: enough to answer its polls with empty lists.
@@ -90,13 +91,14 @@ func checkCluster(c *checker, d *Document) {
 		checkAssignments(c, cl, a)
 	}
 	for i, e := range cl.PlatformComponents {
-		if e.OCITag == "" && e.ComponentPath == "" && e.ComponentVersion == "" {
+		if e.OCITag == "" && e.ComponentPath == "" && e.ComponentVersion == "" && len(e.ValuesFrom) == 0 {
 			continue
 		}
 		at := pointer("platform_components", i)
 		c.text(at+"/oci_tag", e.OCITag, 253)
 		c.text(at+"/component_path", e.ComponentPath, 1024)
 		c.text(at+"/component_version", e.ComponentVersion, 253)
+		c.valuesFrom(at+"/values_from", e.ValuesFrom)
 	}
 	for _, id := range sortedKeys(cl.Patches) {
 		checkClusterPatches(c, cl, id)
@@ -171,6 +173,9 @@ func adviseCluster(c *checker, cl *api.Cluster) {
 		}
 		if cl.Environment == "prod" && first(e.ComponentVersion, p.ComponentVersion) == latest && first(e.OCITag, p.OCITag) == latest {
 			c.warn("component %q follows \"latest\" on cluster %q, which is prod", e.ID, cl.ID)
+		}
+		if p.Type == typeKustomize && len(e.ValuesFrom) > 0 {
+			c.warn("values_from of component %q on cluster %q does nothing: it is of type kustomize, and has no Helm values", e.ID, cl.ID)
 		}
 		if p.Type == typeHelm {
 			if pinned := first(e.ComponentVersion, p.ComponentVersion); e.OCITag != "" && e.OCITag != pinned && pinned != latest {

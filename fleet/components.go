@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -35,6 +37,7 @@ var componentKind = kindRules{
 		setDefault(obj, "release_name", obj["id"])
 		setDefault(obj, "target_namespace", obj["id"])
 		setDefault(obj, "secret_ref", "")
+		dropEmptyList(obj, "values_from")
 		kind := typeHelm
 		if u, _ := obj["oci_url"].(string); strings.HasPrefix(u, "oci://") {
 			kind = typeKustomize
@@ -70,6 +73,7 @@ func checkComponent(c *checker, d *Document) {
 		c.problem("/patches", "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
 	}
 	c.patches("/patches", p.Patches, patchProblems(p.Type, p.Patches))
+	c.valuesFrom("/values_from", p.ValuesFrom)
 	checkDependencies(c, p)
 	adviseComponent(c, p)
 }
@@ -78,6 +82,9 @@ func checkComponent(c *checker, d *Document) {
 // for that type.
 func adviseComponent(c *checker, p *api.PlatformComponent) {
 	if p.Type != typeHelm {
+		if len(p.ValuesFrom) > 0 {
+			c.warn("values_from of component %q does nothing: it is of type %s, and has no Helm values", p.ID, p.Type)
+		}
 		return
 	}
 	if p.ComponentVersion != latest && p.OCITag != latest && p.OCITag != p.ComponentVersion {
@@ -198,6 +205,22 @@ func secretLike(path string) bool {
 	return false
 }
 
+// valuesFrom checks references to objects that hold Helm values, which are on the cluster: whether they are there is not for
+// the service to know.
+func (c *checker) valuesFrom(at string, refs []api.ValuesReference) {
+	for i, ref := range refs {
+		at := at + pointer(i)
+		c.oneOf(at+"/kind", ref.Kind, "Secret", "ConfigMap")
+		c.dnsSubdomain(at+"/name", ref.Name)
+		if ref.ValuesKey == "" {
+			continue
+		}
+		for _, msg := range validation.IsConfigMapKey(ref.ValuesKey) {
+			c.problem(at+"/values_key", "%s", msg)
+		}
+	}
+}
+
 func (c *checker) releaseName(at, name string) {
 	if len(name) > maxReleaseName {
 		c.problem(at, "must be at most %d characters, as Helm release names are", maxReleaseName)
@@ -221,7 +244,13 @@ func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches
 		Type:              p.Type,
 		Patches:           overlayPatches(p.Patches, patches),
 		ReleaseName:       p.ReleaseName, TargetNamespace: p.TargetNamespace, SecretRef: p.SecretRef,
-		Cluster: cluster,
+		ValuesFrom: make([]api.FluxValuesReference, 0, len(p.ValuesFrom)+len(e.ValuesFrom)),
+		Cluster:    cluster,
+	}
+	for _, refs := range [][]api.ValuesReference{p.ValuesFrom, e.ValuesFrom} {
+		for _, ref := range refs {
+			in.ValuesFrom = append(in.ValuesFrom, api.FluxValuesReference(ref))
+		}
 	}
 	for _, id := range p.DependsOn {
 		if kind, ok := on[id]; ok {

@@ -214,7 +214,7 @@ func reassigned(was, is *api.Cluster, res Resource) (ids, toggled map[string]boo
 	}
 	for _, e := range is.PlatformComponents {
 		before, had := entries[e.ID]
-		if delete(entries, e.ID); !had || before != e || !maps.EqualFunc(was.Patches[e.ID], is.Patches[e.ID], sameBytes) {
+		if delete(entries, e.ID); !had || !reflect.DeepEqual(before, e) || !maps.EqualFunc(was.Patches[e.ID], is.Patches[e.ID], sameBytes) {
 			ids[e.ID] = true
 		}
 		if before.Enabled != e.Enabled {

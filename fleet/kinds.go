@@ -160,3 +160,11 @@ func dropEmpty(obj map[string]any, fields ...string) {
 		}
 	}
 }
+
+// dropEmptyList removes a list that is null or has nothing in it, where that means the same as absent.
+func dropEmptyList(obj map[string]any, field string) {
+	v, ok := obj[field]
+	if list, isList := v.([]any); ok && (v == nil || isList && len(list) == 0) {
+		delete(obj, field)
+	}
+}

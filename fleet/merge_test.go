@@ -21,11 +21,11 @@ func TestMergeExample(t *testing.T) {
 	require.JSONEq(t, `{"inputs":[
 		{"id":"cert-manager","enabled":true,"component_path":"core/cert-manager/1.14.0","component_version":"latest","cluster_env_enabled":false,
 		 "source":{"oci_url":"oci://registry/repo","oci_tag":"v1.0.0"},"depends_on":[],"dependencies":[],"type":"kustomize","patches":{},"values":{},
-		 "release_name":"cert-manager","target_namespace":"cert-manager","secret_ref":"","cluster":`+cluster+`},
+		 "release_name":"cert-manager","target_namespace":"cert-manager","secret_ref":"","values_from":[],"cluster":`+cluster+`},
 		{"id":"grafana","enabled":true,"component_path":"observability/grafana/17.1.0","component_version":"latest","cluster_env_enabled":false,
 		 "source":{"oci_url":"oci://registry/repo","oci_tag":"v1.0.0-1"},"depends_on":["cert-manager"],"dependencies":[{"id":"cert-manager","type":"kustomize"}],
 		 "type":"kustomize","patches":{"GRAFANA_REPLICAS":"3"},"values":{"GRAFANA_REPLICAS":"3"},
-		 "release_name":"grafana","target_namespace":"grafana","secret_ref":"","cluster":`+cluster+`}]}`,
+		 "release_name":"grafana","target_namespace":"grafana","secret_ref":"","values_from":[],"cluster":`+cluster+`}]}`,
 		poll(t, w.state, "us-east-prod-01.k8s.example.com", PlatformComponents))
 	require.Equal(t, `{"inputs":[]}`+"\n", poll(t, w.state, "us-east-prod-01.k8s.example.com", Namespaces), "the cluster's own list is empty")
 }

@@ -136,6 +136,12 @@ func settingsOf(op api.Operation) ([]byte, error) {
 			settings[field] = s
 		}
 	}
+	if op.ValuesFrom.IsSpecified() {
+		settings["values_from"] = nil
+		if refs, err := op.ValuesFrom.Get(); err == nil {
+			settings["values_from"] = refs
+		}
+	}
 	if len(settings) == 0 {
 		return nil, nil
 	}

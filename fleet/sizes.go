@@ -24,6 +24,7 @@ const adviseAnswerBytes = MaxAnswerBytes * 7 / 10
 const (
 	envelopeBytes   = len(`{"inputs":[]}` + "\n")
 	entryBytes      = len(`{"id":"","enabled":false,"oci_tag":"","component_path":"","component_version":""},`)
+	referenceBytes  = len(`{"kind":"ConfigMap","name":"","values_key":"","optional":false},`)
 	dependencyBytes = len(`{"id":"","type":"kustomize"},`)
 )
 
@@ -62,6 +63,11 @@ func clusterBound(c *api.Cluster) int {
 			if n += len(s); !plain(s) {
 				n += encodedSize(s)
 			}
+		}
+	}
+	for _, e := range c.PlatformComponents {
+		for _, ref := range e.ValuesFrom {
+			n += referenceBytes + len(ref.Name) + len(ref.ValuesKey) // neither has anything that is escaped
 		}
 	}
 	for _, patches := range c.Patches {

@@ -28,7 +28,8 @@ type AssignmentSettings struct {
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// OCITag Example: v1.0.0-1
-	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
+	OCITag     nullable.Nullable[string]            `json:"oci_tag,omitempty"`
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
 // BatchRequest defines model for BatchRequest.
@@ -402,6 +403,9 @@ type ComponentAssignment struct {
 	//
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
+
+	// ValuesFrom Helm values from objects on this cluster, after the catalog's and before patches.
+	ValuesFrom []ValuesReference `json:"values_from,omitempty"`
 }
 
 // ComponentAssignmentInput A catalog entry to assign to a cluster. An override that is absent, null or empty means the catalog's value.
@@ -419,7 +423,8 @@ type ComponentAssignmentInput struct {
 	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
 
 	// ComponentVersion Example: 6.9.0
-	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
+	ComponentVersion nullable.Nullable[string]            `json:"component_version,omitempty"`
+	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
 // ComponentType How the cluster deploys the component: a HelmRelease or a Kustomization.
@@ -611,8 +616,11 @@ type FluxPlatformComponent struct {
 	TargetNamespace string `json:"target_namespace"`
 
 	// SecretRef Example:
-	SecretRef string      `json:"secret_ref"`
-	Cluster   FluxCluster `json:"cluster"`
+	SecretRef string `json:"secret_ref"`
+
+	// ValuesFrom Objects on the cluster that hold Helm values: the catalog's, then the cluster's; later ones win, and patches over all.
+	ValuesFrom []FluxValuesReference `json:"values_from"`
+	Cluster    FluxCluster           `json:"cluster"`
 }
 
 // FluxPlatformComponents defines model for FluxPlatformComponents.
@@ -658,6 +666,23 @@ type FluxSubject struct {
 
 	// APIGroup Example: rbac.authorization.k8s.io
 	APIGroup string `json:"apiGroup"`
+}
+
+// FluxValuesReference defines model for FluxValuesReference.
+type FluxValuesReference struct {
+	// Kind Example: Secret
+	Kind string `json:"kind"`
+
+	// Name Example: grafana-admin
+	Name string `json:"name"`
+
+	// ValuesKey Empty: values.yaml.
+	//
+	// Example:
+	ValuesKey string `json:"values_key"`
+
+	// Optional Example: false
+	Optional bool `json:"optional"`
 }
 
 // InputChange defines model for InputChange.
@@ -962,6 +987,9 @@ type Operation struct {
 	//
 	// Example: false
 	Retain bool `json:"retain,omitempty"`
+
+	// ValuesFrom assign_component and set_component.
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
 // OperationResult defines model for OperationResult.
@@ -1161,6 +1189,9 @@ type PlatformComponent struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
+
+	// ValuesFrom Helm values from objects on the cluster, before patches.
+	ValuesFrom []ValuesReference `json:"values_from,omitempty"`
 }
 
 // PlatformComponentCreate A catalog entry: a component with the defaults every cluster gets: to create. Read-only fields are ignored, so that a document can be sent back.
@@ -1231,6 +1262,9 @@ type PlatformComponentCreate struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+
+	// ValuesFrom Helm values from objects on the cluster, before patches.
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
 // PlatformComponentPatch A catalog entry: a component with the defaults every cluster gets: merge patch. Read-only fields are ignored, so that a document can be sent back.
@@ -1299,6 +1333,9 @@ type PlatformComponentPatch struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+
+	// ValuesFrom Helm values from objects on the cluster, before patches.
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
 // PlatformComponentUpdate A catalog entry: a component with the defaults every cluster gets: fields to replace. Read-only fields are ignored, so that a document can be sent back.
@@ -1369,6 +1406,9 @@ type PlatformComponentUpdate struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+
+	// ValuesFrom Helm values from objects on the cluster, before patches.
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
 // Problem RFC 9457 problem details, with a stable code and every field problem.
@@ -1770,6 +1810,25 @@ type TokenSecret struct {
 	//
 	// Example: 2026-01-03T03:04:05.678901Z
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// ValuesReference An object in namespace flux-system of the cluster that holds Helm values as YAML. Its content never comes here.
+type ValuesReference struct {
+	// Kind Example: Secret
+	Kind string `json:"kind"`
+
+	// Name Example: grafana-admin
+	Name string `json:"name"`
+
+	// ValuesKey Key in it; values.yaml when absent.
+	//
+	// Example: values.yaml
+	ValuesKey string `json:"values_key,omitempty"`
+
+	// Optional Install without it when it is not there.
+	//
+	// Example: false
+	Optional bool `json:"optional,omitempty"`
 }
 
 // Version defines model for Version.
