@@ -18,7 +18,7 @@ import (
 func BenchmarkBatchUnderPolls(b *testing.B) {
 	clusters := fleetSize(b)
 	onEachDatabase(b, clusters, func(b *testing.B, seed, url string) {
-		start(b, url, "API_MODE=crud", "SEED_FILE="+seed).stop()
+		start(b, url, "API_MODE=crud", "SEED_FILE="+seed, "SEED_ACCEPT=true").stop()
 		crud := start(b, url, "API_MODE=crud")
 		reader := start(b, url)
 		for name, p := range map[string]*process{"crud": crud, "reader": reader} {

@@ -32,7 +32,7 @@ func BenchmarkHerd(b *testing.B) {
 		require.NoError(b, bench.Realistic(clusters).WriteSeed(f))
 		require.NoError(b, f.Close())
 		url := "DATABASE_URL=sqlite://" + filepath.Join(dir, "fleet.db")
-		start(b, url, "API_MODE=crud", "SEED_FILE="+seed).stop()
+		start(b, url, "API_MODE=crud", "SEED_FILE="+seed, "SEED_ACCEPT=true").stop()
 		reader := start(b, url)
 		stampede(b, "cold", clusters, reader)
 		stampede(b, "warm", clusters, reader)

@@ -123,7 +123,7 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Env = append([]string{
 		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("WORK"), "API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token",
-		"SEED_FILE=" + ts.Getenv("SEED"), "DATABASE_URL=sqlite::memory:", "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json",
+		"SEED_FILE=" + ts.Getenv("SEED"), "SEED_ACCEPT=true", "DATABASE_URL=sqlite::memory:", "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json",
 	}, args...)
 	log, err := cmd.StderrPipe()
 	ts.Check(err)

@@ -27,7 +27,7 @@ func (s *Server) PollRoleBindings(c echo.Context, dns string, p api.PollRoleBind
 }
 
 func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams) error {
-	st, err := s.state(c, p.minRevision)
+	st, err := s.served(c, p.minRevision)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams
 
 // PollClusters implements the operation of that name.
 func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
-	st, err := s.state(c, p.XFleetMinRevision)
+	st, err := s.served(c, p.XFleetMinRevision)
 	if err != nil {
 		return err
 	}

@@ -111,8 +111,17 @@ func (e withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc)
 // minRevisionWait is how long a read waits for the revision that X-Fleet-Min-Revision asks for.
 const minRevisionWait = 2 * time.Second
 
-// state is the State to answer a read from: not older than the request asks for.
+// state is the State to answer people from: not older than the request asks for.
 func (s *Server) state(c echo.Context, minRevision *int64) (*fleet.State, error) {
+	return s.stateFrom(c, minRevision, s.cfg.Replica.Readable)
+}
+
+// served is the State to answer clusters from.
+func (s *Server) served(c echo.Context, minRevision *int64) (*fleet.State, error) {
+	return s.stateFrom(c, minRevision, s.cfg.Replica.Served)
+}
+
+func (s *Server) stateFrom(c echo.Context, minRevision *int64, read func() (*fleet.State, time.Duration, error)) (*fleet.State, error) {
 	if minRevision != nil {
 		if *minRevision < 0 { // polls are not held against the contract
 			return nil, fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, which is 0 or more"}})
@@ -126,7 +135,7 @@ func (s *Server) state(c echo.Context, minRevision *int64) (*fleet.State, error)
 			}
 		}
 	}
-	st, age, err := s.cfg.Replica.Served()
+	st, age, err := read()
 	if err != nil {
 		return nil, err
 	}

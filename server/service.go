@@ -47,12 +47,14 @@ func (s *Server) GetReady(c echo.Context) error {
 	switch {
 	case !status.Loaded:
 		out.Checks["state"] = "not loaded yet"
+	case status.Held:
+		out.Checks["state"] = "held: clusters are not answered from what the store has"
 	case status.TooOld:
 		out.Checks["state"] = fmt.Sprintf("too old: the store last confirmed it %s ago, and MAX_STALENESS is %s", status.Age.Round(time.Second), status.MaxAge)
 	case status.FromDisk:
 		out.Checks["state"] = "ok, from disk: the store has not confirmed it since the start"
 	}
-	if !status.Loaded || status.TooOld || err != nil && s.cfg.Mode == ModeCRUD {
+	if !status.Loaded || status.TooOld || status.Held || err != nil && s.cfg.Mode == ModeCRUD {
 		out.Status = "unavailable"
 		return writeJSON(c, http.StatusServiceUnavailable, out)
 	}

@@ -111,6 +111,15 @@ func (l *Lazy) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) erro
 	return s.Commit(ctx, base, c)
 }
 
+// Hold implements Store.
+func (l *Lazy) Hold(ctx context.Context, h Hold) error {
+	s, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Hold(ctx, h)
+}
+
 // Since implements Store.
 func (l *Lazy) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error) {
 	return with(ctx, l, func(s Store) ([]fleet.Commit, error) { return s.Since(ctx, after, limit) })

@@ -98,6 +98,8 @@ type view struct {
 	confirmed atomic.Int64
 	// cold says that the State comes from StateDir, and the store has not been asked since.
 	cold atomic.Bool
+	// held says that the State is not for clusters, although the store has it: see [Hold].
+	held atomic.Bool
 }
 
 // NewReplica returns a Replica that has loaded nothing yet.
@@ -120,12 +122,15 @@ func (r *Replica) State() *fleet.State { return r.current.Load().state }
 func (r *Replica) publish(from *view, next *fleet.State) bool {
 	v := newView(next, time.Duration(from.confirmed.Load()))
 	v.cold.Store(from.cold.Load())
+	v.held.Store(from.held.Load())
 	return r.swap(from, v)
 }
 
-// publishAsOf is publish for a State that the store had when it was asked at that time.
-func (r *Replica) publishAsOf(from *view, next *fleet.State, asked time.Duration) bool {
-	return r.swap(from, newView(next, asked))
+// publishAsOf is publish for a State that the store had when it was asked at that time, held or not.
+func (r *Replica) publishAsOf(from *view, next *fleet.State, asked time.Duration, held bool) bool {
+	v := newView(next, asked)
+	v.held.Store(held)
+	return r.swap(from, v)
 }
 
 func newView(state *fleet.State, asked time.Duration) *view {

@@ -15,13 +15,24 @@ var ErrTooOld = fmt.Errorf("%w: the copy of the fleet is older than it may be se
 // ErrNotLoaded: there is no State to answer from.
 var ErrNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
 
-// Served returns the State to answer a read from, and its age: the time since the store was asked for what it has, when
+// Served returns the State to answer clusters from, and its age: the time since the store was asked for what it has, when
 // it last said that it is this State. It neither waits nor allocates. A State from StateDir is answered from until the
 // store has been asked, whatever its age.
 //
-// ErrNotLoaded, or ErrTooOld, when nothing may be answered.
+// ErrNotLoaded, ErrTooOld or ErrHeld when nothing may be answered.
 func (r *Replica) Served() (*fleet.State, time.Duration, error) {
 	v := r.current.Load()
+	st, age, err := r.read(v)
+	if err == nil && v.held.Load() {
+		err = ErrHeld
+	}
+	return st, age, err
+}
+
+// Readable is Served for people, who may look at what is held.
+func (r *Replica) Readable() (*fleet.State, time.Duration, error) { return r.read(r.current.Load()) }
+
+func (r *Replica) read(v *view) (*fleet.State, time.Duration, error) {
 	if v.state == nil {
 		return nil, 0, ErrNotLoaded
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Load loads everything for the first time. It takes what the store has: nothing is known that this could be compared
-// with. Load on a loaded Replica, or after Restore, catches up.
+// with. When that is held, it is loaded for people to look at, and a *[HeldError] returned. Load on a loaded Replica, or after Restore, catches up.
 func (r *Replica) Load(ctx context.Context) error {
 	err := r.refresh(ctx)
 	r.contact(err)
@@ -79,6 +79,9 @@ func (r *Replica) refresh(ctx context.Context) error {
 	}
 	asked := r.cfg.Elapsed()
 	head, err := ask(ctx, r.cfg.QueryTimeout, r.cfg.Store.Head)
+	if held := asHeld(err); held != nil {
+		return r.obey(ctx, held, asked)
+	}
 	if err != nil {
 		return err
 	}
@@ -87,6 +90,7 @@ func (r *Replica) refresh(ctx context.Context) error {
 	}
 	if now := r.current.Load(); now.state.Head() == head || now.state.Revision() > head.Revision {
 		now.confirm(asked)
+		now.held.Store(false)
 	}
 	return nil
 }
@@ -166,17 +170,24 @@ func (r *Replica) loadFirst(ctx context.Context, from *view) error {
 		return nil
 	}
 	asked := r.cfg.Elapsed()
-	next, err := r.loadState(ctx)
-	if err == nil {
-		r.publishAsOf(from, next, asked)
+	next, held, err := r.loadState(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	r.publishAsOf(from, next, asked, held != nil)
+	if held != nil {
+		r.refuse(held.Why(next.Head()))
+		return &HeldError{Head: next.Head(), Hold: *held}
+	}
+	return nil
 }
 
-func (r *Replica) loadState(ctx context.Context) (*fleet.State, error) {
+// loadState loads everything, and says whether it is held.
+func (r *Replica) loadState(ctx context.Context) (*fleet.State, *Hold, error) {
 	snap, err := askLong(ctx, r.cfg.LoadTimeout, r.cfg.Store.Load)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return fleet.NewState(r.cfg.Rules, snap.Head, snap.At, snap.Records)
+	st, err := fleet.NewState(r.cfg.Rules, snap.Head, snap.At, snap.Records)
+	return st, snap.Hold, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
@@ -47,14 +48,78 @@ func (r *Replica) hold(ctx context.Context, from *view, head fleet.Head, cause e
 	if accepted {
 		return r.replace(ctx, from, cause)
 	}
+	if err := r.record(ctx, from.state); err != nil && first {
+		r.cfg.Logger.WarnContext(ctx, "the hold cannot be recorded in the store: until a process that may does so, others may serve what it has", slog.Any("error", err))
+	}
 	return fmt.Errorf("%w: %s", ErrReplaced, why)
+}
+
+// record writes into the store that what it has is held for a State that is served here.
+func (r *Replica) record(ctx context.Context, served *fleet.State) error {
+	h := NewHold(served, r.cfg.Now())
+	_, err := ask(ctx, r.cfg.CommitTimeout, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, r.cfg.Store.Hold(ctx, h)
+	})
+	return err
+}
+
+// obey does what a hold in the store says. A process that serves what the hold names goes on, for as long as the store
+// keeps saying so. All others stop answering clusters: any other State, older or newer, in turns with that one would
+// uninstall things. They follow what the store has, for people to look at.
+func (r *Replica) obey(ctx context.Context, held *HeldError, asked time.Duration) error {
+	from := r.current.Load()
+	ours := from.state.Head()
+	why := held.Error()
+	if r.refuse(why) {
+		r.cfg.Logger.ErrorContext(ctx, "the store is held; changes are refused until an operator accepts what it has", slog.String("why", why),
+			slog.String("here", FormatHead(ours)), slog.Bool("served_here", FormatHead(ours) == held.Hold.Served))
+	}
+	if FormatHead(ours) == held.Hold.Served {
+		r.seen(ours, held.Head)
+		from.held.Store(false)
+		from.confirm(asked)
+		return held
+	}
+	_, err := ask(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) { return r.cfg.Store.Since(ctx, ours, 1) })
+	another := errors.Is(err, ErrDiverged) || errors.Is(err, ErrCompacted)
+	if newer := (Hold{Reason: HoldReplaced, Served: FormatHead(ours)}); another && newer.Precedes(&held.Hold, held.Head) {
+		// What is served here is newer than what the hold names, so this is what goes on.
+		r.seen(ours, held.Head)
+		if err := r.record(ctx, from.state); err != nil {
+			from.held.Store(true)
+			return errors.Join(held, err)
+		}
+		return held
+	}
+	from.held.Store(true)
+	if another || err != nil {
+		r.seen(ours, held.Head)
+		return errors.Join(held, err)
+	}
+	if err := r.reach(ctx, held.Head); err != nil {
+		return errors.Join(held, err)
+	}
+	r.refuse(why)
+	now := r.current.Load()
+	now.held.Store(true)
+	now.confirm(asked)
+	return held
+}
+
+// seen notes that what is served here is held on to since the store's history ended with head.
+func (r *Replica) seen(ours, head fleet.Head) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held.ours != ours {
+		r.held = held{ours: ours, seen: head}
+	}
 }
 
 // lookForAcceptance tells whether the store's history, which ends with head, was accepted in place of ours. Only hold
 // calls it, so nobody else touches r.held meanwhile but letGo.
 func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) (bool, error) {
 	r.mu.Lock()
-	h := r.held
+	h, known := r.held, r.status.LastContact
 	r.mu.Unlock()
 	if h.ours == ours && h.looked == head {
 		return false, nil // nothing is new
@@ -80,6 +145,9 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 	}
 	for _, c := range commits {
 		// What an empty store led on to tells nothing, unless it is the acceptance itself.
+		if c.RequestID == acceptAny && accepts(c, ours, fleet.Head{}) && !known.IsZero() && c.At.After(known) {
+			return true, nil // it was accepted while we were away, in place of whatever was served until then
+		}
 		if accepts(c, ours, h.seen) && (h.seen.Revision > 0 || c.Revision == 1 || c.RequestID != acceptAny) {
 			return true, nil
 		}
@@ -94,11 +162,11 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 // replace loads everything in place of from, which cannot go on because of cause.
 func (r *Replica) replace(ctx context.Context, from *view, cause error) error {
 	asked := r.cfg.Elapsed()
-	next, err := r.loadState(ctx)
+	next, held, err := r.loadState(ctx)
 	if err != nil {
 		return fmt.Errorf("loading everything again: %w, because: %w", err, cause)
 	}
-	if !r.publishAsOf(from, next, asked) {
+	if !r.publishAsOf(from, next, asked, held != nil) {
 		return nil
 	}
 	r.setStatus(func(s *Status) { s.Reloads++ })

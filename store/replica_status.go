@@ -29,6 +29,8 @@ type Status struct {
 	Age, MaxAge time.Duration
 	// TooOld: reads are refused because of that.
 	TooOld bool
+	// Held: clusters are not answered, because what the store has is held and is not what was served: see [Hold].
+	Held bool
 	// FromDisk: that State was read from StateDir, and the store has not been followed since.
 	FromDisk bool
 	// Reloads counts how often another history was accepted in place of the one that was served.
@@ -42,8 +44,10 @@ func (r *Replica) Status() Status {
 	r.mu.Lock()
 	s := r.status
 	r.mu.Unlock()
-	if state, age, err := r.Served(); state != nil {
-		s.Loaded, s.Head, s.Age, s.MaxAge, s.TooOld = true, state.Head(), age, r.cfg.MaxStaleness, errors.Is(err, ErrTooOld)
+	v := r.current.Load()
+	if state, age, err := r.read(v); state != nil {
+		s.Loaded, s.Head, s.Age, s.MaxAge = true, state.Head(), age, r.cfg.MaxStaleness
+		s.TooOld, s.Held = errors.Is(err, ErrTooOld), v.held.Load()
 	}
 	return s
 }

@@ -43,6 +43,7 @@ type Snapshot struct {
 	Head    fleet.Head
 	At      time.Time // of the commit at Head; zero for the empty history
 	Records []fleet.Record
+	Hold    *Hold // why it is not to be served; nil: it is
 }
 
 // HistoryQuery selects commits, newest first. The zero value of a field does not filter.
@@ -82,7 +83,8 @@ type Compactor interface {
 
 // Store keeps one fleet. All methods are safe for concurrent use and stop when their context ends.
 type Store interface {
-	// Head returns the newest point of history. It is cheap: replicas ask every 100 ms.
+	// Head returns the newest point of history. It is cheap: replicas ask every 100 ms. While the store is held, a
+	// *[HeldError] with the head and the hold.
 	Head(ctx context.Context) (fleet.Head, error)
 	// Confirm returns the head once every commit that anybody had begun to commit has ended: none of those can land
 	// after it, also not one whose outcome its caller could not tell. It writes nothing and leaves nothing locked.
@@ -94,9 +96,13 @@ type Store interface {
 	Load(ctx context.Context) (Snapshot, error)
 	// Commit appends c to the log and applies its changes, all or nothing. c.Revision must be base.Revision+1, and c
 	// must not change a document more than once.
-	// ErrStale when head is not base. When the connection dies while committing the outcome is looked up by c.ID;
+	// ErrStale when head is not base; a *[HeldError] while the store is held, unless the commit is the acceptance, which
+	// ends the hold, or the first one of a store that is held as seeded. When the connection dies while committing the outcome is looked up by c.ID;
 	// ErrUnknown when even that fails.
 	Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error
+	// Hold records why what the store has is not to be served: see [Hold]. It does nothing when the hold does not take
+	// the place of the present one, as [Hold.Precedes] has it. ErrReadOnly, or ErrUnavailable, where it may not be written.
+	Hold(ctx context.Context, h Hold) error
 	// Since returns the commits after the given head in order, without gaps; none when the head is current, else at
 	// least one and at most limit of them, and fewer when their documents are large. ErrDiverged when the log does not
 	// contain that head, ErrCompacted when it no longer does.

@@ -14,9 +14,9 @@ import (
 
 func acceptCommand() *cli.Command {
 	return &cli.Command{
-		Name: "accept", Usage: "have servers take a store's history in place of the one they hold on to", OnUsageError: usageError,
+		Name: "accept", Usage: "have servers take what a store holds, which they found to be another history or a seed", OnUsageError: usageError,
 		Description: "A server whose store has another history than the one it serves, such as a restored backup, an emptied database or the " +
-			"wrong one, goes on with what it has and refuses changes. Its log and /ready name both. This shows what the store has, and with --yes " +
+			"wrong one, goes on with what it has, refuses changes and holds the store, so that no other server serves it. One that was empty and filled from SEED_FILE is held as well. Logs and /ready name the reason. This shows what the store has, and with --yes " +
 			"notes in its log that servers shall take it. Clusters then uninstall what it does not name.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "replaces", Usage: "only servers that serve this `REVISION:COMMIT-ID`, as /ready names it; without it, all that hold on to something when they see this"},
@@ -54,6 +54,9 @@ func acceptHistory(c *cli.Context) (err error) {
 		return err
 	}
 	describe(c.App.Writer, db.where(), snap)
+	if err := describeHold(c.App.Writer, snap); err != nil {
+		return err
+	}
 	switch {
 	case known:
 		return fmt.Errorf("the store's history contains %s: a server that serves it goes on from there by itself", c.String("replaces"))
@@ -82,6 +85,43 @@ func inHistory(c *cli.Context, st store.Store, head fleet.Head) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// mostLosses is how many clusters that lose something are listed.
+const mostLosses = 50
+
+// describeHold shows why the store is held, and what clusters would uninstall.
+func describeHold(w io.Writer, snap store.Snapshot) error {
+	hold := snap.Hold
+	if hold == nil {
+		return nil
+	}
+	fmt.Fprintf(w, "held since %s: %s\n", hold.At.Format(time.RFC3339), hold.Why(snap.Head))
+	next, err := fleet.NewState(fleet.Rules{}, snap.Head, snap.At, snap.Records)
+	if err != nil {
+		return err
+	}
+	inputs := 0
+	for _, n := range store.Installs(next) {
+		inputs += n
+	}
+	if hold.Reason == store.HoldSeeded {
+		fmt.Fprintf(w, "what clusters run is not known here; %d clusters would install %d things together, and uninstall what they have beside that\n", next.Clusters(), inputs)
+		return nil
+	}
+	fmt.Fprintf(w, "served: %d clusters, which install %d things together; then: %d clusters, %d things\n", hold.Clusters, hold.Inputs, next.Clusters(), inputs)
+	losses := hold.Losses(next)
+	for i, line := range losses {
+		if i == mostLosses {
+			fmt.Fprintf(w, "  and %d more\n", len(losses)-i)
+			break
+		}
+		fmt.Fprintf(w, "  %s\n", line)
+	}
+	if known := len(hold.Installs); known < hold.Clusters {
+		fmt.Fprintf(w, "  of %d more clusters nothing is known here\n", hold.Clusters-known)
+	}
+	return nil
 }
 
 // describe shows what the store has, for people who know what it should have.

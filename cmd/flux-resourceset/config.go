@@ -26,6 +26,7 @@ type config struct {
 	tokens       server.Tokens
 	fallback     bool // the write token is the read token
 	seedFile     string
+	seedAccept   bool // what it brings is served at once
 	openapiFile  string
 	listen       string
 	logLevel     slog.Level
@@ -67,6 +68,7 @@ func flags() []cli.Flag {
 		secret("crud-auth-token", "CRUD_AUTH_TOKEN", "bearer `TOKEN` for writes and reads; the read token when not set"),
 		secret("crud-auth-token-previous", "CRUD_AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for writes while it is rotated"),
 		text("seed-file", "SEED_FILE", "", "JSON `FILE` loaded into a store that has never held a commit"),
+		text("seed-accept", "SEED_ACCEPT", "false", "true or false: whether what came from SEED_FILE is served to clusters at once, and not held until flux-resourceset accept"),
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
 		text("start-timeout", "START_TIMEOUT", "5m", "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"),
 		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, so that a restarted process answers polls while the store is away"),
@@ -77,6 +79,7 @@ func flags() []cli.Flag {
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
 		text("history-retention", "HISTORY_RETENTION", "", "how `LONG` revisions can be read and restored, such as 90d or 2160h; for ever when not set. Only mode crud removes old ones"),
+		text("allow-lookalike-env", "ALLOW_LOOKALIKE_ENV", "false", "true: variables that are nearly called like a setting are let be, and not refused"),
 		text("tls-cert-file", "TLS_CERT_FILE", "", "PEM `FILE` with the server's certificate chain; reloaded when it changes"),
 		text("tls-key-file", "TLS_KEY_FILE", "", "PEM `FILE` with the certificate's key"),
 		text("tls-client-ca-file", "TLS_CLIENT_CA_FILE", "", "PEM `FILE` of CAs: a client certificate of theirs with a cluster's DNS name may poll for that cluster"),
@@ -97,6 +100,7 @@ func readConfig(c *cli.Context) (config, error) {
 	var problems []string
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 
+	problems = append(problems, lookalikes(c, os.Environ())...)
 	if c.NArg() > 0 {
 		problem("%q is not a command; use serve, migrate, import, copy or accept", c.Args().First())
 	}
@@ -152,6 +156,12 @@ func readConfig(c *cli.Context) (config, error) {
 	if (cfg.tls.Cert == "") != (cfg.tls.Key == "") {
 		problem("TLS_CERT_FILE and TLS_KEY_FILE belong together: set both or neither")
 	}
+	if cfg.seedAccept, err = strconv.ParseBool(c.String("seed-accept")); err != nil {
+		problem("SEED_ACCEPT is %q: it must be true or false", c.String("seed-accept"))
+	}
+	if cfg.seedFile != "" && !cfg.seedAccept && db != nil && db.name() == backendMemory {
+		problem("SEED_FILE with a memory store needs SEED_ACCEPT=true: no other process could accept what it brings")
+	}
 	if cfg.requireCert, err = strconv.ParseBool(c.String("require-client-cert")); err != nil {
 		problem("REQUIRE_CLIENT_CERT is %q: it must be true or false", c.String("require-client-cert"))
 	}
@@ -162,7 +172,7 @@ func readConfig(c *cli.Context) (config, error) {
 		problem("TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE")
 	}
 	for name, path := range map[string]string{"SEED_FILE": cfg.seedFile, "TLS_CERT_FILE": cfg.tls.Cert, "TLS_KEY_FILE": cfg.tls.Key, "TLS_CLIENT_CA_FILE": cfg.tls.ClientCA} {
-		if err := readable(path); err != nil {
+		if err := readable(path); err != nil && (name != "SEED_FILE" || !errors.Is(err, os.ErrNotExist)) { // a store with a history needs no seed
 			problem("%s: %v", name, err)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/urfave/cli/v2"
 )
@@ -12,6 +13,7 @@ func databaseOf(c *cli.Context) (database, error) {
 		return nil, unknownCommand(c, "no further arguments")
 	}
 	db, problems := readDatabase(c)
+	problems = append(problems, lookalikes(c, os.Environ())...)
 	if len(problems) > 0 {
 		return nil, &configError{problems}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server"
@@ -16,24 +17,30 @@ import (
 // actorSystem is who the log names for what the program does by itself.
 const actorSystem = "system"
 
+// reasonSeed is why a store was filled from SEED_FILE, as the log has it.
+const reasonSeed = "seeded from SEED_FILE"
+
 // maxSeed is the largest seed file.
 const maxSeed = 256 << 20
 
 // newOpener reads what the store may have to be filled with.
 func newOpener(cfg config, rules fleet.Rules, logger *slog.Logger) (*opener, error) {
 	seed, err := readSeed(cfg.seedFile)
-	if err != nil {
+	missing := errors.Is(err, os.ErrNotExist)
+	if err != nil && !missing {
 		return nil, err
 	}
-	return &opener{cfg, rules, seed, logger}, nil
+	return &opener{cfg: cfg, rules: rules, seed: seed, missing: missing, logger: logger}, nil
 }
 
 // opener opens the store, first migrating, importing and seeding it where that is this process's business.
 type opener struct {
-	cfg    config
-	rules  fleet.Rules
-	seed   fleet.Seed
-	logger *slog.Logger
+	cfg   config
+	rules fleet.Rules
+	seed  fleet.Seed
+	// missing: SEED_FILE is not there, which only matters to a store that would be filled from it.
+	missing bool
+	logger  *slog.Logger
 }
 
 // fills tells whether this process may create and seed the store: in mode crud, and in either mode when it is the only
@@ -55,7 +62,7 @@ func (o *opener) open(ctx context.Context) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := seedStore(ctx, st, o.rules, seed, reason, o.logger); err != nil {
+	if err := o.fill(ctx, st, seed, reason); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
 	if o.cfg.mode == server.ModeCRUD || o.cfg.db.name() == backendMemory {
@@ -69,7 +76,7 @@ func (o *opener) open(ctx context.Context) (store.Store, error) {
 
 // prepare brings the schema up to date and says what an empty store is to be filled with.
 func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
-	seed, reason, from := o.seed, "seeded from SEED_FILE", o.cfg.seedFile
+	seed, reason, from := o.seed, reasonSeed, o.cfg.seedFile
 	var adopted adoption
 	if lite, ok := o.cfg.db.(sqliteDatabase); ok && !lite.cfg.Memory {
 		imported, err := readReference(ctx, lite.cfg.Path, &adopted)
@@ -107,13 +114,38 @@ func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
 	return seed, reason, o.cfg.db.migrate(ctx)
 }
 
-func seedStore(ctx context.Context, st store.Store, rules fleet.Rules, seed fleet.Seed, reason string, logger *slog.Logger) error {
-	if len(seed) == 0 {
+// fill fills an empty store. What comes from SEED_FILE need not be what clusters run, if the store is empty because it was
+// lost or is the wrong one, so it is held until somebody accepts it, here or with a command.
+func (o *opener) fill(ctx context.Context, st store.Store, seed fleet.Seed, reason string) error {
+	logger, seeding := o.logger, reason == reasonSeed
+	if len(seed) == 0 && !o.missing {
 		return nil
 	}
-	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger})
-	if err := replica.Load(ctx); err != nil {
+	replica := store.NewReplica(store.Config{Store: st, Rules: o.rules, Logger: logger})
+	err := replica.Load(ctx)
+	var held *store.HeldError
+	if errors.As(err, &held) {
+		if held.Hold.Reason != store.HoldSeeded || !o.cfg.seedAccept {
+			return nil // following it says so
+		}
+		logger.InfoContext(ctx, "SEED_ACCEPT is set: what the store was filled with is accepted")
+		_, err = store.Accept(ctx, st, held.Head, fleet.Head{}, time.Now())
 		return err
+	}
+	if err != nil {
+		return err
+	}
+	empty := replica.State().Revision() == 0
+	switch {
+	case o.missing && seeding && empty:
+		return &configError{[]string{fmt.Sprintf("SEED_FILE: %s does not exist, and the store is empty: it would be filled from that", o.cfg.seedFile)}}
+	case o.missing && seeding:
+		logger.InfoContext(ctx, "SEED_FILE does not exist; it is not needed, because the store has a history", "file", o.cfg.seedFile)
+		return nil
+	case seeding && empty && !o.cfg.seedAccept:
+		if err := st.Hold(ctx, store.Hold{Reason: store.HoldSeeded, At: time.Now().UTC().Truncate(time.Second)}); err != nil {
+			return err
+		}
 	}
 	loaded, err := server.LoadSeed(ctx, replica, seed, store.Meta{Actor: actorSystem, Reason: reason})
 	if err != nil {

@@ -83,7 +83,7 @@ func TestReplacedHistory(t *testing.T) {
 				exec(damage)
 				for _, p := range []*program{crud, reader} {
 					require.Eventually(t, func() bool {
-						return strings.Contains(p.logged(), "history was replaced; the last good state is served")
+						return strings.Contains(p.logged(), "changes are refused until an operator accepts")
 					}, waitFor, tick)
 					require.Contains(t, p.get("/metrics"), "flux_resourceset_store_content_refused 1")
 					_, checks := p.readiness()
@@ -165,7 +165,7 @@ func TestDroppedSchema(t *testing.T) {
 			// A new process makes the schema anew, does not fill it, and does not take it for what it serves.
 			p.kill()
 			p = start(t, settings...)
-			require.Eventually(t, func() bool { return strings.Contains(p.logged(), "history was replaced; the last good") }, waitFor, tick)
+			require.Eventually(t, func() bool { return strings.Contains(p.logged(), "changes are refused until an operator accepts") }, waitFor, tick)
 			require.Equal(t, before, p.demo())
 			_, checks := p.readiness()
 			require.Contains(t, checks["store"], "which ends with 0:")

@@ -46,6 +46,9 @@ func serve(c *cli.Context) error {
 			return err
 		}
 	}
+	if cfg.seedFile != "" && cfg.db.name() == backendMemory {
+		logger.WarnContext(ctx, "the store is in memory: all changes are gone with the process, and none is written back to SEED_FILE", "file", cfg.seedFile)
+	}
 	rules := fleet.Rules{Environments: cfg.environments, MaxRemovals: cfg.maxRemovals}
 	opener, err := newOpener(cfg, rules, logger)
 	if err != nil {
@@ -82,6 +85,9 @@ func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.R
 	err := st.Open(ctx)
 	if err == nil {
 		err = replica.Load(ctx)
+	}
+	if errors.Is(err, store.ErrHeld) && replica.Status().Loaded {
+		return nil // following it says so
 	}
 	if err == nil || !mayWait(cfg, replica.Status().Loaded, err) {
 		return err

@@ -132,7 +132,7 @@ func (w *World) startFleet(ctx context.Context, kind string) error {
 		return fmt.Errorf("store %q: it must be sqlite or postgres", kind)
 	}
 	crud, err := w.StartServer(ctx, ServerConfig{Name: "server-crud", Settings: map[string]string{
-		"API_MODE": "crud", "DATABASE_URL": database, "SEED_FILE": filepath.Join(w.root, "examples", "demo", "seed.json"),
+		"API_MODE": "crud", "DATABASE_URL": database, "SEED_FILE": filepath.Join(w.root, "examples", "demo", "seed.json"), "SEED_ACCEPT": "true",
 		"AUTH_TOKEN": ReadToken, "CRUD_AUTH_TOKEN": WriteToken, "MAX_REMOVALS": "1000", // the tests share it, and an hour
 	}})
 	if err != nil {

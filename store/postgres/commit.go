@@ -118,12 +118,16 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	if ses.head.Head != base {
 		return stale(ses.head.Head, base)
 	}
+	hold, err := ses.head.holdAfter(c)
+	if err != nil {
+		return err
+	}
 	b := &pgx.Batch{}
 	b.Queue(s.durability)
 	b.Queue(insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID)
 	if len(c.Changes) <= few {
 		b.Queue(insertChanges, columns(c)...)
-		return applyChanges(ctx, ses.tx, b, base, c)
+		return applyChanges(ctx, ses.tx, b, base, c, held{ses.head.hold, hold})
 	}
 	if err := ses.tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
@@ -131,7 +135,7 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	if err := copyChanges(ctx, ses.tx, []fleet.Commit{c}); err != nil {
 		return err
 	}
-	return applyChanges(ctx, ses.tx, &pgx.Batch{}, base, c)
+	return applyChanges(ctx, ses.tx, &pgx.Batch{}, base, c, held{ses.head.hold, hold})
 }
 
 const (
@@ -141,8 +145,8 @@ const (
 
 	// The version is looked at again, because a migration may have come between: it locks this table first, and this
 	// statement sees what was committed before it got the lock.
-	moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4
-		WHERE revision = $5 AND commit_id = $6 AND EXISTS (SELECT FROM ` + versionTable + ` WHERE version = $7 AND NOT dirty)`
+	moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4, hold = $9
+		WHERE revision = $5 AND commit_id = $6 AND hold = $8 AND EXISTS (SELECT FROM ` + versionTable + ` WHERE version = $7 AND NOT dirty)`
 )
 
 // columns are the arguments of insertChanges.

@@ -68,7 +68,7 @@ func asArrays(c fleet.Commit) bool {
 // applyChanges ends batch b with the documents and the head, and sends it. The base is checked, so a document that is
 // not as its change says is not a race: either the store or the State it was computed from is wrong, and nothing may
 // be built on that.
-func applyChanges(ctx context.Context, tx pgx.Tx, b *pgx.Batch, base fleet.Head, c fleet.Commit) error {
+func applyChanges(ctx context.Context, tx pgx.Tx, b *pgx.Batch, base fleet.Head, c fleet.Commit, hold held) error {
 	args := []any{int64(c.Revision), c.ID.String(), c.At.UnixMicro()}
 	statements := documentStatements(fromIncoming)
 	if asArrays(c) {
@@ -91,7 +91,7 @@ func applyChanges(ctx context.Context, tx pgx.Tx, b *pgx.Batch, base fleet.Head,
 		}
 	}
 	b.Queue(moveHead, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
-		int64(base.Revision), base.ID.String(), newestVersion())
+		int64(base.Revision), base.ID.String(), newestVersion(), hold.before, hold.after)
 	affected, err := send(ctx, tx, b)
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 		return nil
 	}
 	tag, err := ses.tx.Exec(ctx, moveHead, int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records),
-		int64(0), fleet.Head{}.ID.String(), newestVersion())
+		int64(0), fleet.Head{}.ID.String(), newestVersion(), "", "")
 	if err == nil && tag.RowsAffected() != 1 {
 		err = fmt.Errorf("%w: somebody else has written to it", store.ErrNotEmpty)
 	}

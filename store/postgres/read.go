@@ -22,6 +22,7 @@ type head struct {
 	at        int64
 	documents int64
 	oldest    fleet.Revision // that the log holds whole
+	hold      string         // why it is not served; see Hold
 	standby   bool           // it was read on a server that follows another one
 }
 
@@ -36,14 +37,14 @@ func lockHead(ctx context.Context, q querier, name string) (head, error) {
 	return scanHead(q.QueryRow(ctx, selectHead+` FOR SHARE OF h`), name)
 }
 
-const selectHead = `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, v.version, v.dirty, pg_is_in_recovery()
+const selectHead = `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, h.hold, v.version, v.dirty, pg_is_in_recovery()
 	FROM head h LEFT JOIN ` + versionTable + ` v ON true`
 
 func scanHead(row pgx.Row, name string) (head, error) {
 	var h head
 	var version sql.NullInt64
 	var dirty sql.NullBool
-	err := row.Scan(&h.Revision, &h.ID, &h.at, &h.documents, &h.oldest, &version, &dirty, &h.standby)
+	err := row.Scan(&h.Revision, &h.ID, &h.at, &h.documents, &h.oldest, &h.hold, &version, &dirty, &h.standby)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return h, fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
@@ -79,6 +80,9 @@ func (s *Store) Load(ctx context.Context) (store.Snapshot, error) {
 			return err
 		}
 		found := store.Snapshot{Head: h.Head}
+		if hold := store.DecodeHold(h.hold); hold.Binds(h.Head) {
+			found.Hold = hold
+		}
 		if found.Records, err = collect(rows, func(rows pgx.Rows, r *fleet.Record) error {
 			store.Advance(ctx)
 			return scanRecord(rows, r)

@@ -81,7 +81,7 @@ func (s *Store) check(ctx context.Context) error {
 	if err := found.ours(s.name); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	if _, err = s.Head(ctx); err != nil {
+	if err = s.Ping(ctx); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
@@ -204,13 +204,15 @@ func (s *Store) Head(ctx context.Context) (fleet.Head, error) {
 	if err != nil {
 		return fleet.Head{}, s.translate(ctx, "reading the head", err)
 	}
-	return h.Head, nil
+	return h.free()
 }
 
 // Ping implements [store.Store].
 func (s *Store) Ping(ctx context.Context) error {
-	_, err := s.Head(ctx)
-	return err
+	if _, err := s.Head(ctx); !errors.Is(err, store.ErrHeld) {
+		return err
+	}
+	return nil
 }
 
 // Close closes every connection. Calls under way fail, calls after it return ErrUnavailable. A connection that the

@@ -99,6 +99,10 @@ func write(ctx context.Context, tx *transaction, base fleet.Head, c fleet.Commit
 	if now.Head != base {
 		return fmt.Errorf("%w: it is revision %d, not %d", store.ErrStale, now.Revision, base.Revision)
 	}
+	hold, err := now.holdAfter(c)
+	if err != nil {
+		return err
+	}
 	at := c.At.UnixMicro()
 	documents := now.documents
 	for _, ch := range c.Changes {
@@ -109,8 +113,8 @@ func write(ctx context.Context, tx *transaction, base fleet.Head, c fleet.Commit
 			documents--
 		}
 	}
-	err = affectOne(tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ? WHERE revision = ? AND commit_id = ?`,
-		int64(c.Revision), c.ID.String(), at, documents, int64(base.Revision), base.ID.String()))
+	err = affectOne(tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?, hold = ? WHERE revision = ? AND commit_id = ?`,
+		int64(c.Revision), c.ID.String(), at, documents, hold, int64(base.Revision), base.ID.String()))
 	if errors.Is(err, errNoRow) {
 		return store.ErrStale
 	}

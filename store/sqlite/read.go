@@ -22,6 +22,7 @@ type head struct {
 	at        int64
 	documents int64
 	oldest    fleet.Revision // that the log holds whole
+	hold      string         // why it is not served; see Hold
 }
 
 // querier is a pool, a connection or a transaction.
@@ -36,9 +37,9 @@ func readHead(ctx context.Context, q querier) (head, error) {
 	var h head
 	var version sql.NullInt64
 	var dirty sql.NullBool
-	err := q.QueryRowContext(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, v.version, v.dirty
+	err := q.QueryRowContext(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, h.hold, v.version, v.dirty
 		FROM head h LEFT JOIN `+versionTable+` v ON true`).
-		Scan(&h.Revision, &h.ID, &h.at, &h.documents, &h.oldest, &version, &dirty)
+		Scan(&h.Revision, &h.ID, &h.at, &h.documents, &h.oldest, &h.hold, &version, &dirty)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return h, errNoHead
@@ -91,13 +92,15 @@ func (s *Store) Head(ctx context.Context) (fleet.Head, error) {
 	if err != nil {
 		return fleet.Head{}, translate(ctx, "reading the head", err)
 	}
-	return at.Head, nil
+	return at.free()
 }
 
 // Ping implements [store.Store].
 func (s *Store) Ping(ctx context.Context) error {
-	_, err := s.Head(ctx)
-	return err
+	if _, err := s.Head(ctx); !errors.Is(err, store.ErrHeld) {
+		return err
+	}
+	return nil
 }
 
 // Load implements [store.Store].
@@ -120,6 +123,9 @@ func (s *Store) Load(ctx context.Context) (store.Snapshot, error) {
 			return err
 		}
 		found := store.Snapshot{Head: h.Head, Records: records}
+		if hold := store.DecodeHold(h.hold); hold.Binds(h.Head) {
+			found.Hold = hold
+		}
 		if err := backend.CheckSnapshot(found, h.documents); err != nil {
 			return err
 		}

@@ -141,6 +141,7 @@ spec:
 {{- end }}
 {{- if and (eq .mode "crud") (or $v.seed.existingConfigMap $v.seed.data) }}
 - {name: SEED_FILE, value: /seed/seed.json}
+- {name: SEED_ACCEPT, value: {{ $v.seed.accept | quote }}}
 {{- end }}
 {{- if $v.lastGood.enabled }}
 - {name: STATE_DIR, value: /last-good}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// unrelated are variables of other programs that look like ours.
+var unrelated = []string{"APP_MODE", "ENVIRONMENT", "OAUTH_TOKEN", "SSL_CERT_FILE", "STATE_DIRECTORY"}
+
+// endings mean the same to whoever writes a name from memory.
+var endings = [][]string{{"_URL", "_URI", "_DSN"}, {"_ADDR", "_ADDRESS"}, {"_FILE", "_PATH"}}
+
+// lookalikes are the problems with variables that are set and differ from one of ours by a slip: who writes DATABASE_URI
+// would otherwise be served an empty store.
+func lookalikes(c *cli.Context, environ []string) (problems []string) {
+	if c.String("allow-lookalike-env") == "true" {
+		return nil
+	}
+	ours := []string{"RUST_LOG", "NO_COLOR"}
+	for _, f := range flags() {
+		if f, ok := f.(*cli.StringFlag); ok {
+			ours = append(ours, f.EnvVars...)
+		}
+	}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if value == "" || slices.Contains(ours, name) || slices.Contains(unrelated, name) {
+			continue
+		}
+		if meant := nearest(name, ours); meant != "" {
+			problems = append(problems, fmt.Sprintf("%s is set, and is none of our settings: did you mean %s? ALLOW_LOOKALIKE_ENV=true lets it be", name, meant))
+		}
+	}
+	return problems
+}
+
+// nearest is the one of ours that a name may have been meant for; empty when there is none.
+func nearest(name string, ours []string) string {
+	best, least := "", 3
+	for _, our := range ours {
+		d := distance(strings.ToUpper(name), our)
+		if sameBut(name, our) {
+			d = 1
+		}
+		if len(our) < 10 && d == 2 { // too many words are as near as that
+			continue
+		}
+		if d < least {
+			best, least = our, d
+		}
+	}
+	return best
+}
+
+// sameBut tells whether two names differ in an ending that means the same.
+func sameBut(a, b string) bool {
+	for _, alike := range endings {
+		for _, x := range alike {
+			for _, y := range alike {
+				if stem, ok := strings.CutSuffix(a, x); ok && x != y && stem+y == b {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// distance is how many letters have to be put in, left out or replaced to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

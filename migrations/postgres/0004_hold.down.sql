@@ -1,0 +1,1 @@
+ALTER TABLE head DROP COLUMN hold;

@@ -1,0 +1,3 @@
+ALTER TABLE head DROP COLUMN hold;
+
+PRAGMA user_version = 3;

@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// Hold implements [store.Store]. A store that was opened read-only tries as well: its role may have been given the right.
+func (s *Store) Hold(ctx context.Context, h store.Hold) error {
+	const doing = "holding the store"
+	text, err := h.Encode()
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	inner, cancel := s.within(ctx, writeTimeout)
+	defer cancel()
+	ses, err := s.begin(inner, writing, writeTimeout)
+	if err != nil {
+		return s.translate(ctx, doing, err)
+	}
+	var now head
+	if _, err = ses.tx.Exec(inner, `SELECT FROM head FOR UPDATE`); err == nil {
+		now, err = readHead(inner, ses.tx, s.name)
+	}
+	if err == nil && h.Precedes(store.DecodeHold(now.hold), now.Head) {
+		if _, err = ses.tx.Exec(inner, s.durability); err == nil {
+			_, err = ses.tx.Exec(inner, `UPDATE head SET hold = $1`, text)
+		}
+		if err == nil {
+			err = ses.tx.Commit(inner)
+		}
+	}
+	return s.translate(ctx, doing, ses.end(err))
+}
+
+// free is the head, or a *store.HeldError when what follows it is not to be served.
+func (h head) free() (fleet.Head, error) {
+	if hold := store.DecodeHold(h.hold); hold.Binds(h.Head) {
+		return h.Head, &store.HeldError{Head: h.Head, Hold: *hold}
+	}
+	return h.Head, nil
+}
+
+// held is the hold that a commit finds, and the one that it leaves.
+type held struct{ before, after string }
+
+// holdAfter is what a commit leaves of the hold, or a *store.HeldError when it may not be made.
+func (h head) holdAfter(c fleet.Commit) (string, error) {
+	if store.IsAcceptance(c) {
+		return "", nil
+	}
+	_, err := h.free()
+	return h.hold, err
+}

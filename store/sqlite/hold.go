@@ -1,0 +1,63 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// Hold implements [store.Store].
+func (s *Store) Hold(ctx context.Context, h store.Hold) error {
+	if s.cfg.ReadOnly {
+		return store.ErrReadOnly
+	}
+	const doing = "holding the store"
+	text, err := h.Encode()
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	handles, err := s.handles(ctx)
+	if err != nil {
+		return err
+	}
+	tx, err := begin(ctx, handles.writer)
+	if err != nil {
+		return translate(ctx, doing, err)
+	}
+	defer tx.end()
+	if err = putHold(ctx, tx, h, text); err == nil {
+		err = handles.intact()
+	}
+	if err == nil {
+		err = commit(context.WithoutCancel(ctx), tx.conn)
+		tx.ended = err == nil
+	}
+	return translate(ctx, doing, err)
+}
+
+func putHold(ctx context.Context, tx *transaction, h store.Hold, text string) error {
+	now, err := readHead(ctx, tx)
+	if err != nil || !h.Precedes(store.DecodeHold(now.hold), now.Head) {
+		return err
+	}
+	return affectOne(tx.ExecContext(ctx, `UPDATE head SET hold = ?`, text))
+}
+
+// free is the head, or a *store.HeldError when what follows it is not to be served.
+func (h head) free() (fleet.Head, error) {
+	if hold := store.DecodeHold(h.hold); hold.Binds(h.Head) {
+		return h.Head, &store.HeldError{Head: h.Head, Hold: *hold}
+	}
+	return h.Head, nil
+}
+
+// holdAfter is what a commit leaves of the hold, or a *store.HeldError when it may not be made.
+func (h head) holdAfter(c fleet.Commit) (string, error) {
+	if store.IsAcceptance(c) {
+		return "", nil
+	}
+	_, err := h.free()
+	return h.hold, err
+}
