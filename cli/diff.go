@@ -28,7 +28,8 @@ type documentDiff struct {
 }
 
 // changes are the fields in which a document differs from what the fleet has. As in the server, fields that it does
-// not have do not count, nor do those that an entry of platform_components does not have; null is the same as none.
+// not have do not count, nor do those that an entry of platform_components does not have, but for oci_tag and
+// component_path, which are released then; null is the same as none.
 func (d document) changes(now json.RawMessage) ([]fieldDiff, error) {
 	var stored map[string]json.RawMessage
 	if err := json.Unmarshal(now, &stored); err != nil {
@@ -70,7 +71,7 @@ func overlayEntries(now, list json.RawMessage) json.RawMessage {
 				continue
 			}
 			for name, value := range old {
-				if _, has := entry[name]; !has {
+				if _, has := entry[name]; !has && name != "oci_tag" && name != "component_path" {
 					entry[name] = value
 				}
 			}

@@ -413,6 +413,10 @@ func overlay(stored, request map[string]any) map[string]any {
 	return out
 }
 
+// released are the overrides that a PUT releases by leaving them out of an entry, as the reference's clients do: they do
+// not send null. What those clients do not know they must not erase.
+var released = []string{"oci_tag", "component_path"}
+
 func overlayEntries(stored any, items []any) []any {
 	before := map[string]map[string]any{}
 	list, _ := stored.([]any)
@@ -430,6 +434,9 @@ func overlayEntries(stored any, items []any) []any {
 		}
 		merged := make(map[string]any, len(entry))
 		maps.Copy(merged, before[id])
+		for _, pin := range released {
+			delete(merged, pin)
+		}
 		maps.Copy(merged, entry)
 		out[i] = merged
 	}

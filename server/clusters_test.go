@@ -156,7 +156,8 @@ func TestClusterPartialPut(t *testing.T) {
 	require.Empty(t, w.poll(demoPolls+"/rolebindings").want(200).ids())
 }
 
-// An entry of a list keeps the fields that a request does not mention, since the reference's CLI knows none of ours.
+// An entry of a list keeps the fields of ours that a request does not mention, since the reference's CLI knows none of
+// them. Overrides that it knows are released by leaving them out, as it does.
 func TestClusterPutKeepsEntries(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -166,12 +167,19 @@ func TestClusterPutKeepsEntries(t *testing.T) {
 		return w.put(demoCluster, body).want(200).json()["platform_components"].([]any)
 	}
 	full := map[string]any{"id": "podinfo", "enabled": false, "oci_tag": "v1", "component_path": "p", "component_version": "6.9.0"}
-	require.Equal(t, []any{map[string]any{"id": "traefik", "enabled": true}, full}, entries(`{"platform_components":[{"id":"traefik"},{"id":"podinfo"}]}`), "in the new order")
+	require.Equal(t, []any{map[string]any{"id": "traefik", "enabled": true}, full},
+		entries(`{"platform_components":[{"id":"traefik"},{"id":"podinfo","oci_tag":"v1","component_path":"p"}]}`), "in the new order")
 	full["enabled"] = true
 	delete(full, "oci_tag")
-	require.Equal(t, []any{full}, entries(`{"platform_components":[{"id":"podinfo","enabled":true,"oci_tag":null}]}`), "null clears an override")
+	require.Equal(t, []any{full}, entries(`{"platform_components":[{"id":"podinfo","enabled":true,"component_path":"p"}]}`), "released")
 	delete(full, "component_path")
-	require.Equal(t, []any{full}, entries(`{"platform_components":[{"id":"podinfo","component_path":""}]}`), "and so does an empty one")
+	require.Equal(t, []any{full}, entries(`{"platform_components":[{"id":"podinfo"}]}`))
+	for _, none := range []string{"null", `""`} {
+		full["oci_tag"] = "v1"
+		require.Equal(t, []any{full}, entries(`{"platform_components":[{"id":"podinfo","oci_tag":"v1"}]}`))
+		delete(full, "oci_tag")
+		require.Equal(t, []any{full}, entries(`{"platform_components":[{"id":"podinfo","oci_tag":`+none+`}]}`), none)
+	}
 
 	input := at(w.poll(demoPolls+"/platform-components").json(), "inputs", 0)
 	require.Equal(t, "podinfo", at(input, "component_path"))

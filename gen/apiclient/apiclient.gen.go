@@ -209,7 +209,7 @@ type ClientInterface interface {
 
 	// UpdateClusterWithBody Update a cluster
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -218,7 +218,7 @@ type ClientInterface interface {
 
 	// UpdateCluster Update a cluster
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1015,7 +1015,7 @@ func (c *Client) PatchClusterWithApplicationMergePatchPlusJSONBody(ctx context.C
 
 // UpdateClusterWithBody Update a cluster
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1034,7 +1034,7 @@ func (c *Client) UpdateClusterWithBody(ctx context.Context, id ID, params *Updat
 
 // UpdateCluster Update a cluster
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8026,7 +8026,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateClusterWithBodyWithResponse Update a cluster
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8035,7 +8035,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateClusterWithResponse Update a cluster
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10705,7 +10705,7 @@ func (c *ClientWithResponses) PatchClusterWithApplicationMergePatchPlusJSONBodyW
 
 // UpdateClusterWithBodyWithResponse Update a cluster
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -10720,7 +10720,7 @@ func (c *ClientWithResponses) UpdateClusterWithBodyWithResponse(ctx context.Cont
 
 // UpdateClusterWithResponse Update a cluster
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
