@@ -15,7 +15,7 @@ import (
 const source = "../.."
 
 // judged are the promises that the short form holds the service to.
-const judged = "O1,O2,O3,O4,O5,fresh,log,heals"
+const judged = "O1,O2,O3,O4,O5,fresh,age,log,heals"
 
 // invoke runs the program and returns its exit code and what it printed.
 func invoke(t *testing.T, args ...string) (code int, said string) {
@@ -66,6 +66,16 @@ func TestPromisesAreKeptUnderFaults(t *testing.T) {
 			require.Contains(t, said, "O1             1")
 		})
 	}
+}
+
+// The quickest attacks. `make faults` makes all of them.
+func TestAttacksAreWithstood(t *testing.T) {
+	t.Parallel()
+	binary, err := rig.Build(t.Context(), source, t.TempDir())
+	require.NoError(t, err)
+	code, said := invoke(t, "-phases", "attacks", "-only", "protection,removals-one-by-one,wal-removed",
+		"-binary", binary, "-cli", "none of them needs it", "-out", t.TempDir())
+	require.Equal(t, exitKept, code, said)
 }
 
 // A server that shortens a list is found out. The other negative controls take longer: `make faults` runs them.
