@@ -246,7 +246,7 @@ func withinRemovals(c *cli.Context, plan api.Plan) error {
 		return nil
 	}
 	return hintedError{
-		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", count(plan.Totals.Removals, "thing"), most),
+		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", count(plan.Totals.Removals, "thing"), most), //nolint:staticcheck // Flux is a name
 		"see which with --plan.",
 	}
 }

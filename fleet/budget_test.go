@@ -26,7 +26,7 @@ func (f *flux) poll(t require.TestingT, s *State, dns string) int {
 	removed := 0
 	components, namespaces, bindings := map[string]string{}, map[string]string{}, map[string]bool{}
 	for _, in := range inputsOf(t, s, dns, PlatformComponents) {
-		if in["enabled"] == true {
+		if on, _ := in["enabled"].(bool); on {
 			source := in["source"].(map[string]any)
 			if in["type"] == "helm" {
 				source = nil

@@ -55,12 +55,12 @@ func TestTokensAreMaskedInLogs(t *testing.T) {
 	for _, secret := range []string{readToken, readPrevious, writeToken, managed} {
 		logger.With("with", "a "+secret).WithGroup("group").With("more", secret).InfoContext(t.Context(), "message "+secret, //nolint:sloglint // the enemy's
 			"text", "x"+secret+"y", "error", fmt.Errorf("wrapped: %w", errors.New(secret)), "any", map[string]string{"k": secret},
-			slog.Group("inner", "value", secret), "list", []string{secret}, "a short word", 7)
+			slog.Group("inner", "value", secret), "list", []string{secret}, "short_word", 7)
 	}
 	for _, secret := range []string{readToken, readPrevious, writeToken, managed} {
 		require.NotContains(t, logs.String(), secret)
 	}
-	require.Contains(t, logs.String(), `"a short word":7`)
+	require.Contains(t, logs.String(), `"short_word":7`)
 	require.Contains(t, logs.String(), `"text":"x***y"`)
 }
 

@@ -61,7 +61,8 @@ func (s *streamer) object(v reflect.Value) error {
 		if _, err := s.out.WriteString(before + name + `":`); err != nil {
 			return err
 		}
-		field, err := v.Field(i), error(nil)
+		var err error
+		field := v.Field(i)
 		if field.Kind() == reflect.Slice && !field.IsNil() {
 			err = s.list(lazyList{field.Len(), func(i int) any { return field.Index(i).Interface() }})
 		} else {

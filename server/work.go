@@ -110,7 +110,7 @@ func (j *job) begin() error {
 		j.turn = true
 		return nil
 	case <-j.ctx.Done():
-		if j.ctx.Err() == context.Canceled { //nolint:errorlint // not one that the cause may wrap
+		if j.ctx.Err() == context.Canceled {
 			return context.Canceled
 		}
 		return j.queue.busy("others took too long: try again later")

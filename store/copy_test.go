@@ -72,7 +72,7 @@ func TestCopyIsVerified(t *testing.T) {
 		"a lost change":   `DELETE FROM changes WHERE revision = 3`,
 		"a lost document": `DELETE FROM documents WHERE id = 'd4'`,
 		"a reason":        `UPDATE commits SET reason = '' WHERE revision = 3`,
-		"a body before":   `UPDATE changes SET before = after WHERE revision = 4 AND seq = 1`,
+		"a body before":   `UPDATE changes SET packed_before = '\\x00' WHERE revision = 4 AND seq = 1`,
 		"a commit's id":   `UPDATE commits SET id = '00000000-0000-0000-0000-000000000001' WHERE revision = 3`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -117,13 +117,13 @@ func NewReplica(cfg Config) *Replica {
 // blocks. Reads are answered from [Replica.Served].
 func (r *Replica) State() *fleet.State { return r.current.Load().state }
 
-// publish replaces from by next, and reports false when something else was published since from was read. What follows
-// a State is as old as that: the store may be further by now.
-func (r *Replica) publish(from *view, next *fleet.State) bool {
+// publish replaces from by next, unless something else was published since from was read. What follows a State is as old
+// as that: the store may be further by now.
+func (r *Replica) publish(from *view, next *fleet.State) {
 	v := newView(next, time.Duration(from.confirmed.Load()))
 	v.cold.Store(from.cold.Load())
 	v.held.Store(from.held.Load())
-	return r.swap(from, v)
+	r.swap(from, v)
 }
 
 // publishAsOf is publish for a State that the store had when it was asked at that time, held or not.

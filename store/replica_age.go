@@ -7,12 +7,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrTooOld: the store has not confirmed the copy of the fleet for longer than [Config.MaxStaleness] allows. Nothing is
+// ErrTooOld tells that the store has not confirmed the copy of the fleet for longer than [Config.MaxStaleness] allows. Nothing is
 // answered from it: what another process answers may be newer, and clusters that get one and the other in turns remove
 // and make things anew, while those that get an error keep what they have.
 var ErrTooOld = fmt.Errorf("%w: the copy of the fleet is older than it may be served", ErrUnavailable)
 
-// ErrNotLoaded: there is no State to answer from.
+// ErrNotLoaded tells that there is no State to answer from.
 var ErrNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
 
 // Served returns the State to answer clusters from, and its age: the time since the store was asked for what it has, when

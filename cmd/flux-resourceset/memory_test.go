@@ -12,7 +12,7 @@ import (
 )
 
 // The limit of the container is kept to with room to spare, and the one that somebody has set in Go's own way wins.
-func TestMemoryLimit(t *testing.T) { //nolint:paralleltest // the limit is the process's
+func TestMemoryLimit(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })

@@ -116,7 +116,7 @@ func arrays(c fleet.Commit) []any {
 	what, fresh := make([]int32, n), make([]bool, n)
 	kinds, ids, bodies := make([]string, n), make([]string, n), make([]string, n)
 	for i, ch := range c.Changes {
-		what[i], kinds[i], ids[i], bodies[i], fresh[i] = int32(sort(ch)), string(ch.Kind), ch.ID, string(ch.After), ch.Action() == "create" //nolint:gosec // one of three
+		what[i], kinds[i], ids[i], bodies[i], fresh[i] = int32(sort(ch)), string(ch.Kind), ch.ID, string(ch.After), ch.Action() == "create"
 	}
 	return []any{what, kinds, ids, bodies, fresh}
 }
@@ -131,7 +131,7 @@ func copyIncoming(ctx context.Context, tx pgx.Tx, b *pgx.Batch, c fleet.Commit) 
 	}
 	return copyRows(ctx, tx, "incoming", []string{"what", "kind", "id", "body", "fresh"}, func(yield func([]any) bool) {
 		for _, ch := range c.Changes {
-			if !yield([]any{int32(sort(ch)), string(ch.Kind), ch.ID, string(ch.After), ch.Action() == "create"}) { //nolint:gosec // one of three
+			if !yield([]any{int32(sort(ch)), string(ch.Kind), ch.ID, string(ch.After), ch.Action() == "create"}) {
 				return
 			}
 		}

@@ -73,7 +73,7 @@ func TestSlowLine(t *testing.T) {
 // noise is text that nothing compresses.
 func noise(seed, n int) string {
 	b := make([]byte, n)
-	x := uint64(seed)*2654435761 + 88172645463325252 //nolint:gosec // any number
+	x := uint64(seed)*2654435761 + 88172645463325252
 	for i := range b {
 		x ^= x << 13
 		x ^= x >> 7

@@ -75,9 +75,9 @@ func pack(body, base []byte) []byte {
 	prefix := prefixOf(body, base)
 	suffix := suffixOf(body[prefix:], base[prefix:])
 	rest := body[prefix : len(body)-suffix]
-	out := binary.BigEndian.AppendUint64(make([]byte, 0, 32+len(rest)/4), uint64(sum(body))) //nolint:gosec // its bits
-	out = binary.AppendUvarint(out, uint64(prefix))                                          //nolint:gosec // a length
-	out = binary.AppendUvarint(out, uint64(suffix))                                          //nolint:gosec // a length
+	out := binary.BigEndian.AppendUint64(make([]byte, 0, 32+len(rest)/4), uint64(sum(body)))
+	out = binary.AppendUvarint(out, uint64(prefix))
+	out = binary.AppendUvarint(out, uint64(suffix))
 	if len(rest) >= smallest {
 		if packed := encoder().EncodeAll(rest, append(out, restZstd)); len(packed) < len(out)+len(rest) {
 			return packed
@@ -116,7 +116,7 @@ func unpack(packed, base []byte) ([]byte, error) {
 	if len(packed) < 8 {
 		return corrupt("its beginning is missing")
 	}
-	want := int64(binary.BigEndian.Uint64(packed)) //nolint:gosec // its bits
+	want := int64(binary.BigEndian.Uint64(packed))
 	packed = packed[8:]
 	prefix, n := binary.Uvarint(packed)
 	if n <= 0 || prefix > uint64(len(base)) {
