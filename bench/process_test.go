@@ -56,7 +56,7 @@ func start(b *testing.B, settings ...string) *process {
 	}}
 	p.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json", "LOG_LEVEL=info",
-		"AUTH_TOKEN=" + token, "CRUD_AUTH_TOKEN=" + token, "MAX_REMOVALS=1000000",
+		"AUTH_TOKEN=" + token, "CRUD_AUTH_TOKEN=" + token, "ALLOW_SHORT_TOKENS=true", "MAX_REMOVALS=1000000",
 	}, settings...)
 	stderr, err := p.cmd.StderrPipe()
 	require.NoError(b, err)

@@ -122,7 +122,7 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Path, cmd.Err = filepath.Join(bin, "flux-resourceset"), nil
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Env = append([]string{
-		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("WORK"), "API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token",
+		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("WORK"), "API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token", "ALLOW_SHORT_TOKENS=true",
 		"SEED_FILE=" + ts.Getenv("SEED"), "SEED_ACCEPT=true", "DATABASE_URL=sqlite::memory:", "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json",
 	}, args...)
 	log, err := cmd.StderrPipe()

@@ -25,7 +25,7 @@ func TestRotationOverTLS(t *testing.T) {
 	authority := newAuthority(t)
 	dir := t.TempDir()
 	settings := map[string]string{
-		"API_MODE": "read-only", "DATABASE_URL": c.w.ReadDatabaseURL, "AUTH_TOKEN": "rotation-old",
+		"API_MODE": "read-only", "DATABASE_URL": c.w.ReadDatabaseURL, "AUTH_TOKEN": "rotation-old", "ALLOW_SHORT_TOKENS": "true",
 		"TLS_CERT_FILE": filepath.Join(dir, "tls.crt"), "TLS_KEY_FILE": filepath.Join(dir, "tls.key"),
 	}
 	authority.issue(t, dir)

@@ -17,6 +17,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
+// minToken is how long a static token is at least: what a person makes up in less can be guessed, and no limit on guesses
+// can be so tight that it would not hit those who share an address with the guesser.
+const minToken = 16
+
 const defaultDatabaseURL = "sqlite://data/flux-resourceset.db?mode=rwc"
 
 // config is everything the server is told, checked as a whole.
@@ -67,6 +71,7 @@ func flags() []cli.Flag {
 		secret("auth-token-previous", "AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for reads while it is rotated"),
 		secret("crud-auth-token", "CRUD_AUTH_TOKEN", "bearer `TOKEN` for writes and reads; the read token when not set"),
 		secret("crud-auth-token-previous", "CRUD_AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for writes while it is rotated"),
+		text("allow-short-tokens", "ALLOW_SHORT_TOKENS", "false", "true or false: whether these tokens may have less than 16 characters, for demos"),
 		text("seed-file", "SEED_FILE", "", "JSON `FILE` loaded into a store that has never held a commit"),
 		text("seed-accept", "SEED_ACCEPT", "false", "true or false: whether what came from SEED_FILE is served to clusters at once, and not held until flux-resourceset accept"),
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
@@ -91,10 +96,6 @@ func flags() []cli.Flag {
 func readConfig(c *cli.Context) (config, error) {
 	cfg := config{
 		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"),
-		tokens: server.Tokens{
-			Read: c.String("auth-token"), ReadPrevious: c.String("auth-token-previous"),
-			Write: c.String("crud-auth-token"), WritePrevious: c.String("crud-auth-token-previous"),
-		},
 		tls: server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
 	}
 	var problems []string
@@ -112,20 +113,7 @@ func readConfig(c *cli.Context) (config, error) {
 	default:
 		problem("API_MODE is %q: it must be read-only or crud", c.String("api-mode"))
 	}
-	if cfg.tokens.Read == "" {
-		problem("AUTH_TOKEN is required: the bearer token that clusters send")
-	}
-	for name, token := range map[string]string{
-		"AUTH_TOKEN": cfg.tokens.Read, "CRUD_AUTH_TOKEN": cfg.tokens.Write,
-		"AUTH_TOKEN_PREVIOUS": cfg.tokens.ReadPrevious, "CRUD_AUTH_TOKEN_PREVIOUS": cfg.tokens.WritePrevious,
-	} {
-		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			problem("%s must be visible ASCII characters without spaces: no other token can be sent in a header", name)
-		}
-	}
-	if cfg.tokens.Write == "" {
-		cfg.tokens.Write, cfg.fallback = cfg.tokens.Read, true
-	}
+	problems = append(problems, cfg.readTokens(c)...)
 	db, wrong := readDatabase(c)
 	cfg.db = db
 	problems = append(problems, wrong...)
@@ -181,6 +169,37 @@ func readConfig(c *cli.Context) (config, error) {
 		return cfg, &configError{problems}
 	}
 	return cfg, nil
+}
+
+// readTokens reads the static tokens.
+func (cfg *config) readTokens(c *cli.Context) (problems []string) {
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	cfg.tokens = server.Tokens{
+		Read: c.String("auth-token"), ReadPrevious: c.String("auth-token-previous"),
+		Write: c.String("crud-auth-token"), WritePrevious: c.String("crud-auth-token-previous"),
+	}
+	short, err := strconv.ParseBool(c.String("allow-short-tokens"))
+	if err != nil {
+		problem("ALLOW_SHORT_TOKENS is %q: it must be true or false", c.String("allow-short-tokens"))
+	}
+	if cfg.tokens.Read == "" {
+		problem("AUTH_TOKEN is required: the bearer token that clusters send")
+	}
+	for name, token := range map[string]string{
+		"AUTH_TOKEN": cfg.tokens.Read, "CRUD_AUTH_TOKEN": cfg.tokens.Write,
+		"AUTH_TOKEN_PREVIOUS": cfg.tokens.ReadPrevious, "CRUD_AUTH_TOKEN_PREVIOUS": cfg.tokens.WritePrevious,
+	} {
+		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			problem("%s must be visible ASCII characters without spaces: no other token can be sent in a header", name)
+		}
+		if token != "" && len(token) < minToken && !short {
+			problem("%s has less than %d characters: take one that nobody can guess, such as the output of openssl rand -hex 32 (ALLOW_SHORT_TOKENS=true, for demos)", name, minToken)
+		}
+	}
+	if cfg.tokens.Write == "" {
+		cfg.tokens.Write, cfg.fallback = cfg.tokens.Read, true
+	}
+	return problems
 }
 
 func parseEnvironments(list string) (names []string, ok bool) {

@@ -22,9 +22,9 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func TestConfigurationErrorsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	p := start(t, "AUTH_TOKEN=", "API_MODE=wild", "DATABASE_URL=mysql://u:hunter2@h/db", "LISTEN_ADDR=nowhere", "LOG_LEVEL=loud", "LOG_FORMAT=xml",
-		"ENVIRONMENTS=dev,,prod", "START_TIMEOUT=soon", "MAX_REMOVALS=-1", "HISTORY_RETENTION=59m", "TLS_CERT_FILE=/nope.pem", "REQUIRE_CLIENT_CERT=maybe", "SEED_ACCEPT=perhaps", "DATABASE_URI=x")
+		"ENVIRONMENTS=dev,,prod", "START_TIMEOUT=soon", "MAX_REMOVALS=-1", "HISTORY_RETENTION=59m", "TLS_CERT_FILE=/nope.pem", "REQUIRE_CLIENT_CERT=maybe", "SEED_ACCEPT=perhaps", "ALLOW_SHORT_TOKENS=perhaps", "CRUD_AUTH_TOKEN=123456789012345", "DATABASE_URI=x")
 	require.Equal(t, 2, p.exit())
-	for _, name := range []string{"AUTH_TOKEN is required", "API_MODE", "DATABASE_URL", "LISTEN_ADDR", "LOG_LEVEL", "LOG_FORMAT", "START_TIMEOUT", "MAX_REMOVALS", "HISTORY_RETENTION", "ENVIRONMENTS", "TLS_KEY_FILE", "TLS_CERT_FILE: open", "REQUIRE_CLIENT_CERT is", "SEED_ACCEPT is", "DATABASE_URI is set"} {
+	for _, name := range []string{"AUTH_TOKEN is required", "API_MODE", "DATABASE_URL", "LISTEN_ADDR", "LOG_LEVEL", "LOG_FORMAT", "START_TIMEOUT", "MAX_REMOVALS", "HISTORY_RETENTION", "ENVIRONMENTS", "TLS_KEY_FILE", "TLS_CERT_FILE: open", "REQUIRE_CLIENT_CERT is", "SEED_ACCEPT is", "ALLOW_SHORT_TOKENS is", "CRUD_AUTH_TOKEN has less than 16", "DATABASE_URI is set"} {
 		require.Contains(t, p.logged(), name)
 	}
 	require.NotContains(t, p.logged(), "hunter2")
@@ -32,6 +32,25 @@ func TestConfigurationErrorsAreReportedTogether(t *testing.T) {
 	p = start(t, "DATABASE_URL=sqlite::memory:", "REQUIRE_CLIENT_CERT=true")
 	require.Equal(t, 2, p.exit())
 	require.Contains(t, p.logged(), "REQUIRE_CLIENT_CERT needs TLS_CLIENT_CA_FILE")
+}
+
+// A token that people would guess is refused, whichever it is; a demo may have one.
+func TestShortTokensAreRefused(t *testing.T) {
+	t.Parallel()
+	const enough = "sixteen-letters."
+	names := []string{"AUTH_TOKEN", "AUTH_TOKEN_PREVIOUS", "CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_PREVIOUS"}
+	long, short := []string{"API_MODE=crud", "DATABASE_URL=sqlite::memory:", "ALLOW_SHORT_TOKENS=false"}, []string{"ALLOW_SHORT_TOKENS=false"}
+	for i, name := range names {
+		long = append(long, name+"="+enough)
+		short = append(short, name+"="+enough[i+1:])
+	}
+	p := start(t, short...)
+	require.Equal(t, 2, p.exit())
+	for i, name := range names {
+		require.Contains(t, p.logged(), "  - "+name+" has less than 16 characters")
+		require.NotContains(t, p.logged(), enough[i+1:])
+	}
+	require.Equal(t, 200, start(t, long...).send("GET", "/clusters", "", "Authorization", "Bearer "+enough).status)
 }
 
 func TestCommandLine(t *testing.T) {
@@ -42,7 +61,7 @@ func TestCommandLine(t *testing.T) {
 
 	code, stdout, _ = invoke(t, "--help")
 	require.Zero(t, code)
-	for _, want := range []string{"AUTH_TOKEN", "DATABASE_URL", "migrate", "serve", "Exit codes"} {
+	for _, want := range []string{"AUTH_TOKEN", "ALLOW_SHORT_TOKENS", "DATABASE_URL", "migrate", "serve", "Exit codes"} {
 		require.Contains(t, stdout, want)
 	}
 	for _, args := range [][]string{{"--nope"}, {"swim"}, {"migrate"}, {"migrate", "sideways"}, {"serve", "--nope"}, {"migrate", "up", "--nope"}} {
@@ -134,7 +153,7 @@ func TestDatabaseThatCannotBeUsed(t *testing.T) {
 func TestPasswordsInDatabaseURLsAreNotShown(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://owner:hunter2@127.0.0.1:1/fleet", "postgres://127.0.0.1:1/fleet?user=owner&password=hunter2&connect_timeout=1"} {
-		for _, args := range [][]string{{"migrate", "status", "--database-url", url}, {"copy", "--from", url, "--to", url}, {"--database-url", url, "--auth-token", "x", "--start-timeout", "100ms", "--listen-addr", "127.0.0.1:0"}} {
+		for _, args := range [][]string{{"migrate", "status", "--database-url", url}, {"copy", "--from", url, "--to", url}, {"--database-url", url, "--auth-token", "0123456789abcdef", "--start-timeout", "100ms", "--listen-addr", "127.0.0.1:0"}} {
 			code, stdout, stderr := invoke(t, args...)
 			require.Equal(t, 1, code, "%s%s", stdout, stderr)
 			require.NotContains(t, stdout+stderr, "hunter2")

@@ -55,7 +55,7 @@ func start(t *testing.T, settings ...string) *program {
 	p := &program{t: t, cmd: exec.Command(self), exited: make(chan struct{})}
 	p.cmd.Env = append([]string{
 		runAsProgram + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json",
-		"AUTH_TOKEN=" + readToken, "CRUD_AUTH_TOKEN=" + writeToken, "SEED_ACCEPT=true",
+		"AUTH_TOKEN=" + readToken, "CRUD_AUTH_TOKEN=" + writeToken, "ALLOW_SHORT_TOKENS=true", "SEED_ACCEPT=true",
 	}, settings...)
 	stderr, err := p.cmd.StderrPipe()
 	require.NoError(t, err)

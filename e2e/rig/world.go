@@ -133,7 +133,7 @@ func (w *World) startFleet(ctx context.Context, kind string) error {
 	}
 	crud, err := w.StartServer(ctx, ServerConfig{Name: "server-crud", Settings: map[string]string{
 		"API_MODE": "crud", "DATABASE_URL": database, "SEED_FILE": filepath.Join(w.root, "examples", "demo", "seed.json"), "SEED_ACCEPT": "true",
-		"AUTH_TOKEN": ReadToken, "CRUD_AUTH_TOKEN": WriteToken, "MAX_REMOVALS": "1000", // the tests share it, and an hour
+		"AUTH_TOKEN": ReadToken, "CRUD_AUTH_TOKEN": WriteToken, "ALLOW_SHORT_TOKENS": "true", "MAX_REMOVALS": "1000", // the tests share it, and an hour
 	}})
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (w *World) startFleet(ctx context.Context, kind string) error {
 	}
 	for i := range readers {
 		read, err := w.StartServer(ctx, ServerConfig{Name: fmt.Sprintf("server-read-only-%d", i+1), Settings: map[string]string{
-			"API_MODE": "read-only", "DATABASE_URL": w.ReadDatabaseURL, "AUTH_TOKEN": ReadToken,
+			"API_MODE": "read-only", "DATABASE_URL": w.ReadDatabaseURL, "AUTH_TOKEN": ReadToken, "ALLOW_SHORT_TOKENS": "true",
 		}})
 		if err != nil {
 			return err

@@ -128,6 +128,9 @@ spec:
   valueFrom:
     secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.writeTokenPreviousKey }}, optional: true}
 {{- end }}
+{{- if $v.auth.allowShortTokens }}
+- {name: ALLOW_SHORT_TOKENS, value: "true"}
+{{- end }}
 - {name: LISTEN_ADDR, value: "0.0.0.0:8080"}
 - {name: LOG_LEVEL, value: {{ $v.config.logLevel }}}
 - {name: LOG_FORMAT, value: {{ $v.config.logFormat }}}

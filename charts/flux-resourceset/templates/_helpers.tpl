@@ -45,6 +45,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- if not (or .Values.auth.existingSecret .Values.auth.readToken) }}{{ $problems = append $problems "auth.existingSecret (or auth.readToken) is required: the token that clusters send" }}{{ end }}
 {{- if and .Values.auth.existingSecret (or .Values.auth.readToken .Values.auth.writeToken) }}{{ $problems = append $problems "auth.existingSecret excludes auth.readToken and auth.writeToken" }}{{ end }}
+{{- if not .Values.auth.allowShortTokens }}
+{{- range $name := list "readToken" "writeToken" }}
+{{- $token := index $.Values.auth $name }}
+{{- if and $token (lt (len $token) 16) }}{{ $problems = append $problems (printf "auth.%s has less than 16 characters, which needs auth.allowShortTokens: for demos" $name) }}{{ end }}
+{{- end }}
+{{- end }}
 {{- if and .Values.seed.existingConfigMap .Values.seed.data }}{{ $problems = append $problems "seed.existingConfigMap and seed.data exclude each other" }}{{ end }}
 {{- if and .Values.tls.clientCASecret (not .Values.tls.existingSecret) }}{{ $problems = append $problems "tls.clientCASecret needs tls.existingSecret: client certificates need HTTPS" }}{{ end }}
 {{- if and .Values.tls.requireClientCert (not .Values.tls.clientCASecret) }}{{ $problems = append $problems "tls.requireClientCert needs tls.clientCASecret: the CA whose certificates are good" }}{{ end }}
