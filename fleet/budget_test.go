@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -298,6 +299,29 @@ func TestBudgetRefillsAndIsNotSpentByWhatIsConfirmed(t *testing.T) {
 	w.refused(CodeConfirm, off(11))
 	w.now = w.now.Add(time.Microsecond) // an hour after the first of them
 	w.must(off(11))
+}
+
+// TestRemovalUnderAClockThatWentBack: the first removal after an empty hour has no earlier entry to take its time from. It
+// counts from the newest time that is known, or it would be forgotten as soon as the clock is right again.
+func TestRemovalUnderAClockThatWentBack(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 12) // and five an hour
+	off := func(from, to int) func(*Tx) error {
+		var ids []string
+		for i := from; i < to; i++ {
+			ids = append(ids, fmt.Sprintf(`"c%03d"`, i))
+		}
+		return batch(`{"op":"set_component","cluster_ids":[` + strings.Join(ids, ",") + `],"component_id":"grafana","enabled":false}`)
+	}
+	w.now = w.now.Add(2 * time.Hour) // empty ones
+	w.must(batch(`{"op":"set_labels","all":true,"labels":{"a":"b"}}`))
+	right := w.now
+	w.now = right.Add(-3 * time.Hour)
+	w.must(off(5, 10))
+	w.now = right.Add(time.Minute)
+	w.refused(CodeConfirm, off(10, 11))
+	w.now = right.Add(time.Hour) // since the newest time that was known
+	w.must(off(10, 11))
 }
 
 func TestBudgetStaysSmall(t *testing.T) {
