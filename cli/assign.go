@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,15 +15,20 @@ func clusterFlag(usage string) cli.Flag {
 	return &cli.StringFlag{Name: "cluster", Usage: usage}
 }
 
-// createCommand creates a definition or changes it when it exists, and with --cluster also assigns it. settings are
-// the fields of the assignment.
+// updateFlag is for commands that assign what they create.
+func updateFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "update", Usage: "when it exists with other values, change it for every cluster that uses it; otherwise that is an error where a cluster is named"}
+}
+
+// createCommand creates a definition or changes it when it exists. With --cluster it also assigns it, and then does not
+// change one that exists. settings are the fields of the assignment.
 func (s *session) createCommand(n noun, settings ...field) *cli.Command {
 	return &cli.Command{
 		Name:      "create",
-		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster also assign it", n.title),
+		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster create it if need be, and assign it", n.title),
 		ArgsUsage: "NAME", Description: exampleText(n.example),
 		Flags: slices.Concat(flagsOf(n.fields), flagsOf(settings), []cli.Flag{
-			clusterFlag("assign it to this `CLUSTER` too, in the same change"), fileFlag("the document"), dryRunFlag(), yesFlag(),
+			clusterFlag("assign it to this `CLUSTER` too, in the same change"), updateFlag(), fileFlag("the document"), dryRunFlag(), yesFlag(),
 		}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, doc, err := s.documentFrom(c, n)
@@ -53,9 +59,9 @@ func (s *session) createAndAssign(c *cli.Context, n noun, id string, doc map[str
 		return err
 	}
 	operations := func(conn client) ([]operation, error) {
-		definition, err := s.putOperation(c, conn, n, id, doc)
+		ops, err := s.ensureOperations(c, conn, n, id, doc)
 		on := targets{ids: []string{cluster}}
-		return []operation{definition, on.operation("assign_"+n.name, withID(n, id, assignment))}, err
+		return append(ops, on.operation("assign_"+n.name, withID(n, id, assignment))), err
 	}
 	return s.perform(c, change{
 		operations: operations,
@@ -76,7 +82,7 @@ func (s *session) createAndAssign(c *cli.Context, n noun, id string, doc map[str
 func (s *session) put(c *cli.Context, n noun, id string, doc map[string]any) error {
 	return s.performOn(c, n, change{
 		operations: func(conn client) ([]operation, error) {
-			op, err := s.putOperation(c, conn, n, id, doc)
+			op, _, err := s.putOperation(c, conn, n, id, doc)
 			return []operation{op}, err
 		},
 		request: func(conn client, hash string) (answer, error) {
@@ -85,14 +91,63 @@ func (s *session) put(c *cli.Context, n noun, id string, doc map[string]any) err
 	})
 }
 
-// putOperation creates a document, or changes it if there is one.
-func (s *session) putOperation(c *cli.Context, conn client, n noun, id string, doc map[string]any) (operation, error) {
+// putOperation creates a document, or changes it if there is one, which it answers too.
+func (s *session) putOperation(c *cli.Context, conn client, n noun, id string, doc map[string]any) (operation, answer, error) {
 	op := operation{"op": "update", "kind": n.kind, "id": id, "document": doc}
-	_, err := receive(n.api.get(c.Context, conn, id))
+	found, err := receive(n.api.get(c.Context, conn, id))
 	if apiclient.ErrorCode(err) == "not_found" {
 		op["op"], err = "create", nil
 	}
-	return op, err
+	return op, found, err
+}
+
+// ensureOperations create a definition. One that exists is left alone: other clusters use it, and this command is about
+// one. Having other values is an error, unless --update says that they are to change for all.
+func (s *session) ensureOperations(c *cli.Context, conn client, n noun, id string, doc map[string]any) ([]operation, error) {
+	op, found, err := s.putOperation(c, conn, n, id, doc)
+	if err != nil || op["op"] == "create" || c.Bool("update") {
+		return []operation{op}, err
+	}
+	if len(doc) == 1 { // its id
+		return nil, nil
+	}
+	// What differs is the server's to say: it fills in defaults and writes some things in one way only.
+	_, plan, err := s.requestPlan(c, conn, []operation{op})
+	if err != nil {
+		return nil, located([]operation{op}, err, describeOperation)
+	}
+	if len(plan.Changes) == 0 {
+		return nil, nil
+	}
+	return nil, differing(n, id, doc, found)
+}
+
+// differing is the error that a definition has other values than those given, with the values.
+func differing(n noun, id string, doc map[string]any, found answer) error {
+	body, err := encode(doc)
+	if err != nil {
+		return err
+	}
+	given := document{noun: n, id: id}
+	if err := json.Unmarshal(body, &given.fields); err != nil {
+		return err
+	}
+	fields, err := given.changes(found.body)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("the %s %q exists with other values, and clusters that use it would get these; nothing was changed", n.title, id)
+	for _, f := range fields {
+		text += fmt.Sprintf("\n  %s: %s -> %s", f.Path, orNone(f.Before), orNone(f.After))
+	}
+	return hintedError{errors.New(text), "to assign it as it is, leave these fields out; --update changes it for every cluster, and --update --plan shows what that does."}
+}
+
+func orNone(value json.RawMessage) string {
+	if value == nil {
+		return "none"
+	}
+	return string(value)
 }
 
 // untilSettled repeats a change that was decided by looking, when somebody created or deleted the same thing in

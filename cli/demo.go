@@ -13,9 +13,9 @@ func (s *session) demoCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name:      "add-namespace",
-				Usage:     "Create a namespace, or change it, and assign it to a cluster; as namespace create --cluster",
+				Usage:     "Create a namespace if need be, and assign it to a cluster; as namespace create --cluster",
 				ArgsUsage: "CLUSTER NAMESPACE",
-				Flags:     slices.Concat(flagsOf(namespaces.fields), []cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
+				Flags:     slices.Concat(flagsOf(namespaces.fields), []cli.Flag{updateFlag(), dryRunFlag(), yesFlag()}, plannedFlags()),
 				Action: func(c *cli.Context) error {
 					args, err := arguments(c, "CLUSTER", "NAMESPACE")
 					if err != nil {
