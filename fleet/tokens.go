@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math/big"
 	"strings"
 	"time"
@@ -123,21 +124,27 @@ func (s *State) Holder(secret Digest) *Holder { return s.holders[secret] }
 func (s *State) indexTokens() {
 	s.holders = make(map[Digest]*Holder, len(s.docs[KindToken]))
 	for id, doc := range s.docs[KindToken] {
-		t := doc.token()
-		for _, secret := range t.Secrets {
-			var digest Digest
-			if n, err := hex.Decode(digest[:], []byte(secret.SHA256)); err != nil || n != len(digest) {
-				continue // a digest of another sort, from a newer version: it opens nothing here
-			}
-			h := &Holder{ID: id, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Actor: fmt.Sprintf("token:%s (%s)", t.Name, id)}
-			for _, end := range []*time.Time{t.ExpiresAt, secret.ExpiresAt} {
-				if end != nil && (h.until.IsZero() || end.Before(h.until)) {
-					h.until = *end
-				}
-			}
-			s.holders[digest] = h
-		}
+		maps.Copy(s.holders, doc.token().holders(id))
 	}
+}
+
+// holders are whom the secrets of a token stand for.
+func (t *storedToken) holders(id string) map[Digest]*Holder {
+	all := make(map[Digest]*Holder, len(t.Secrets))
+	for _, secret := range t.Secrets {
+		var digest Digest
+		if n, err := hex.Decode(digest[:], []byte(secret.SHA256)); err != nil || n != len(digest) {
+			continue // a digest of another sort, from a newer version: it opens nothing here
+		}
+		h := &Holder{ID: id, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Actor: fmt.Sprintf("token:%s (%s)", t.Name, id)}
+		for _, end := range []*time.Time{t.ExpiresAt, secret.ExpiresAt} {
+			if end != nil && (h.until.IsZero() || end.Before(h.until)) {
+				h.until = *end
+			}
+		}
+		all[digest] = h
+	}
+	return all
 }
 
 // Tokens are the managed tokens, sorted by id.

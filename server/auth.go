@@ -250,7 +250,7 @@ func (s *Server) holder(token string, st *fleet.State) (who principal, err error
 		}
 		return who, errUnknown
 	}
-	h := st.Holder(sum)
+	h := s.cfg.Replica.Holder(st, sum)
 	switch {
 	case h == nil:
 		return who, errUnknown

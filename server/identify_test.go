@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 // Every poll passes identify and mayPoll: they must not make garbage.
@@ -24,7 +25,7 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 		{Kind: fleet.KindToken, ID: "t", Body: fmt.Appendf(nil, `{"id":"t","name":"n","role":"poll","cluster_id":"a","expires_at":"2027-01-01T00:00:00Z","secrets":[{"sha256":"%x"}]}`, sha256.Sum256([]byte(secret)))},
 	})
 	require.NoError(t, err)
-	s, err := New(Config{Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", ReadPrevious: "before", Write: "write"}})
+	s, err := New(Config{Replica: store.NewReplica(store.Config{}), Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", ReadPrevious: "before", Write: "write"}})
 	require.NoError(t, err)
 	cluster, _ := st.ByDNS("a.example.com")
 	certificate := &tls.ConnectionState{

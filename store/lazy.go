@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -123,6 +124,15 @@ func (l *Lazy) Hold(ctx context.Context, h Hold) error {
 // Since implements Store.
 func (l *Lazy) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error) {
 	return with(ctx, l, func(s Store) ([]fleet.Commit, error) { return s.Since(ctx, after, limit) })
+}
+
+// Latest implements Store.
+func (l *Lazy) Latest(ctx context.Context, kind fleet.Kind, after fleet.Head) (head fleet.Head, docs map[string]json.RawMessage, err error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return head, nil, err
+	}
+	return s.Latest(ctx, kind, after)
 }
 
 // History implements Store.

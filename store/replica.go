@@ -82,6 +82,8 @@ type Replica struct {
 	writing chan struct{} // holds a token while an update of this process is under way
 	loading chan struct{} // holds a token while everything is loaded
 	onDisk  *fleet.State  // what Restore found in StateDir
+	ahead   atomic.Int64  // the revision of the store's head, as far as the follower has heard
+	later   atomic.Pointer[laterTokens]
 
 	mu     sync.Mutex
 	status Status

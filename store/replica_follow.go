@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -29,6 +30,9 @@ func (r *Replica) Run(ctx context.Context) {
 		}()
 		defer func() { <-kept }()
 	}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { r.followTokens(ctx) })
 	wait := r.cfg.Interval
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -97,6 +101,7 @@ func (r *Replica) refresh(ctx context.Context) error {
 
 // reach brings a State that was loaded up to a head of the store.
 func (r *Replica) reach(ctx context.Context, head fleet.Head) error {
+	r.ahead.Store(int64(head.Revision))
 	for {
 		from := r.current.Load()
 		if head == from.state.Head() {

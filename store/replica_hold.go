@@ -169,7 +169,10 @@ func (r *Replica) replace(ctx context.Context, from *view, cause error) error {
 	if !r.publishAsOf(from, next, asked, held != nil) {
 		return nil
 	}
-	r.setStatus(func(s *Status) { s.Reloads++ })
+	r.setStatus(func(s *Status) {
+		s.Reloads++
+		r.later.Store(nil) // it was about the other history
+	})
 	r.letGo()
 	r.cfg.Logger.ErrorContext(ctx, "the state was replaced by the store's new content", slog.Any("cause", cause),
 		slog.String("old", FormatHead(from.state.Head())), slog.String("new", FormatHead(next.Head())),

@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"time"
@@ -107,6 +108,10 @@ type Store interface {
 	// least one and at most limit of them, and fewer when their documents are large. ErrDiverged when the log does not
 	// contain that head, ErrCompacted when it no longer does.
 	Since(ctx context.Context, after fleet.Head, limit int) ([]fleet.Commit, error)
+	// Latest returns which documents of one kind the commits after the given head changed, and what these documents are at
+	// the head, which it returns as well: nil for those that are gone. It reads no document of another kind, so that it is
+	// quick however much those commits changed. Errors are those of Since.
+	Latest(ctx context.Context, kind fleet.Kind, after fleet.Head) (fleet.Head, map[string]json.RawMessage, error)
 	// History returns commits with all their changes, newest first. It does not go back beyond the oldest one that the
 	// log holds whole.
 	History(ctx context.Context, q HistoryQuery) ([]fleet.Commit, error)

@@ -207,6 +207,13 @@ func (p *proxy) cutAfter(limit int) {
 	p.limit = limit
 }
 
+// setPace makes every kilobyte of an answer take so long.
+func (p *proxy) setPace(pace time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pace = pace
+}
+
 // cutClients takes away the clients, and leaves to the server what is on its way there.
 func (p *proxy) cutClients() {
 	p.mu.Lock()

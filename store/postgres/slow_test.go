@@ -18,7 +18,7 @@ import (
 // the first load and the following both come to their end. SLOW_MEGABYTES=60 SLOW_MBITS=10 takes two minutes.
 func TestSlowLine(t *testing.T) {
 	t.Parallel()
-	megabytes, mbits := 2, 16
+	megabytes, mbits := 4, 8
 	for name, value := range map[string]*int{"SLOW_MEGABYTES": &megabytes, "SLOW_MBITS": &mbits} {
 		if set := os.Getenv(name); set != "" {
 			_, err := fmt.Sscan(set, value)
@@ -28,7 +28,7 @@ func TestSlowLine(t *testing.T) {
 	url := newDatabase(t)
 	p, through := newProxy(t, url)
 	writer, reader := openStore(t, Config{URL: url}), openStore(t, Config{URL: through, ReadOnly: true})
-	patience := 300 * time.Millisecond
+	patience := time.Second
 	if megabytes > 20 {
 		patience = 0 // as the server has it
 	}
@@ -39,9 +39,7 @@ func TestSlowLine(t *testing.T) {
 	}
 	first, err := follower()
 	require.NoError(t, err)
-	p.mu.Lock()
-	p.pace = 1024 * 8 * time.Second / time.Duration(mbits*1_000_000)
-	p.mu.Unlock()
+	p.setPace(1024 * 8 * time.Second / time.Duration(mbits*1_000_000))
 
 	c := namespace(fleet.Head{}, "ns0")
 	c.Changes = nil

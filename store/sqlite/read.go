@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -192,6 +193,33 @@ func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet
 		return nil, err
 	}
 	return commits, nil
+}
+
+// Latest implements [store.Store].
+func (s *Store) Latest(ctx context.Context, kind fleet.Kind, after fleet.Head) (now fleet.Head, docs map[string]json.RawMessage, err error) {
+	err = s.read(ctx, "reading what has changed", func(tx *sql.Tx, h head) error {
+		if after != h.Head {
+			if err := known(ctx, tx, after, h); err != nil {
+				return err
+			}
+		}
+		rows, err := tx.QueryContext(ctx, backend.SelectLatest, string(kind), int64(after.Revision))
+		if err != nil {
+			return err
+		}
+		found, err := collect(rows, func(rows *sql.Rows, r *backend.Latest) error {
+			store.Advance(ctx)
+			return rows.Scan(&r.ID, &r.Body)
+		})
+		if err == nil {
+			now, docs = h.Head, backend.ByID(found)
+		}
+		return err
+	})
+	if err != nil {
+		return fleet.Head{}, nil, err
+	}
+	return now, docs, nil
 }
 
 // known tells whether the log contains the commit that after names: ErrDiverged or ErrCompacted when it does not.

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -75,6 +76,25 @@ func FirstPage(commits []fleet.Commit, sizes map[fleet.Revision]int64) []fleet.C
 		}
 	}
 	return commits
+}
+
+// SelectLatest are the documents of kind $1 that commits after revision $2 changed, as they are now.
+const SelectLatest = `SELECT c.id, d.body FROM (SELECT DISTINCT id FROM changes WHERE kind = $1 AND revision > $2) AS c
+	LEFT JOIN documents d ON d.kind = $1 AND d.id = c.id`
+
+// Latest is a row of SelectLatest.
+type Latest struct {
+	ID   string
+	Body []byte // nil: it is gone
+}
+
+// ByID are the bodies of rows of SelectLatest.
+func ByID(rows []Latest) map[string]json.RawMessage {
+	docs := make(map[string]json.RawMessage, len(rows))
+	for _, r := range rows {
+		docs[r.ID] = r.Body
+	}
+	return docs
 }
 
 // SelectChanges are the changes of revision $1 from $2 on, at most $3. The cast is for Postgres, which would take $2 for
