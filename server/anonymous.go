@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -22,6 +23,9 @@ func (s *Server) admitAnonymous(c echo.Context) bool {
 	default:
 	}
 	_, err := s.find(c.Request(), s.cfg.Replica.State())
+	if errors.Is(err, errNobody) { // or it would be the place to guess at
+		s.failures.noted(c.Request(), err, s.cfg.Now())
+	}
 	return err == nil
 }
 

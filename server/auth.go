@@ -136,6 +136,7 @@ var (
 	errMalformed   = fmt.Errorf("%w: the Authorization header is not a bearer token", errNobody)
 	errUnknown     = fmt.Errorf("%w: the token is not known", errNobody)
 	errExpired     = fmt.Errorf("%w: the token has expired", errNobody)
+	errLockedOut   = fmt.Errorf("%w: too many wrong tokens came from its address", errNobody)
 	errUncertified = fmt.Errorf("%w: there is no client certificate", errNobody)
 )
 
@@ -167,6 +168,9 @@ func (s *Server) find(r *http.Request, st *fleet.State) (principal, error) {
 		return principal{}, errUncertified
 	}
 	if token, ok := bearer(r); ok {
+		if s.lockedOut(r, token) {
+			return principal{}, errLockedOut
+		}
 		return s.holder(token, st)
 	}
 	if certified && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {

@@ -338,7 +338,8 @@ func TestTokensAreNeverShown(t *testing.T) {
 	require.NotContains(t, seen.String(), "the secret of", "a panic's text is not for callers")
 }
 
-// A flood of wrong tokens is answered 429 and hardly logged, and who has a good one does not notice.
+// A flood of managed tokens that are not known is answered 429 and hardly logged, and who has a good one of any sort does not
+// notice: nobody can guess a managed token. For other wrong tokens see TestGuessesLockAnAddressOut.
 func TestFailuresAreThrottled(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

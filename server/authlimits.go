@@ -10,16 +10,24 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Limits on failed authentication. A request with a good token or certificate is never held against them: who sent it
-// is found out first, and that costs one SHA-256, so a flood cannot keep good clients behind the same address out.
+// Limits on failed authentication. Static tokens are chosen by people and may be guessed, so an address that guesses too
+// often is locked out: what it sends is not compared with them, be it right or wrong. The lock is short, and guesses are
+// few between two, since good clients may share the address. Managed tokens and certificates cannot be guessed and are
+// never held against anybody: looking one up costs one SHA-256.
 const (
 	failureBurst     = 60          // of one address, at once
 	failureEvery     = time.Second // and one more for each
+	guessBurst       = 60          // of one address: wrong tokens that a person may have chosen
+	guessEvery       = time.Second / 10
+	guessLock        = time.Second // when there were too many; so there are ten guesses between two locks
 	failureAddresses = 10_000      // remembered; the one that failed the longest time ago is forgotten first
 	failureLogBurst  = 50          // lines of the log about failures, of all addresses together
 )
@@ -52,15 +60,20 @@ type failures struct {
 	byAge      list.List // of *source, the newest failure in front
 	log        bucket
 	suppressed int // failures that were not logged since the last one that was
+	// lastLock is when the last lock of any address ends, in Unix nanoseconds: until there is one, polls need not look closer.
+	lastLock atomic.Int64
 }
 
 type source struct {
 	address netip.Prefix
 	bucket  bucket
+	guesses bucket
+	locked  time.Time // until then
 }
 
-// failed notes a failure, and returns how long the address has to wait before it is answered again; 0: not at all.
-func (f *failures) failed(address netip.Prefix, now time.Time) time.Duration {
+// failed notes a failure, and returns how long the address has to wait before it is answered again; 0: not at all. One
+// that was a guess may lock the address out.
+func (f *failures) failed(address netip.Prefix, guess bool, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.addresses == nil {
@@ -76,8 +89,42 @@ func (f *failures) failed(address netip.Prefix, now time.Time) time.Duration {
 		f.addresses[address] = known
 	}
 	f.byAge.MoveToFront(known)
-	return known.Value.(*source).bucket.take(now, failureBurst, failureEvery)
+	from := known.Value.(*source)
+	if guess {
+		from.guesses.take(now, guessBurst, guessEvery)
+		if from.guesses.level < 1 {
+			from.locked = now.Add(guessLock)
+			f.lastLock.Store(max(f.lastLock.Load(), from.locked.UnixNano()))
+		}
+	}
+	return from.bucket.take(now, failureBurst, failureEvery)
 }
+
+// lockedFor is for how long nothing from the address is compared with the static tokens; 0: it is.
+func (f *failures) lockedFor(address netip.Prefix, now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known, ok := f.addresses[address]
+	if !ok {
+		return 0
+	}
+	return max(0, known.Value.(*source).locked.Sub(now))
+}
+
+// lockedOut tells whether a token is not to be compared with the static ones. It is asked for every poll, so it looks at
+// a number first that is in the past as long as nobody guesses.
+func (s *Server) lockedOut(r *http.Request, token string) bool {
+	until := s.failures.lastLock.Load()
+	if until == 0 {
+		return false
+	}
+	now := s.cfg.Now()
+	return now.UnixNano() < until && isGuess(token) && s.failures.lockedFor(sourceAddress(r), now) > 0
+}
+
+// isGuess tells whether a token may be one that somebody thought up. Managed tokens are 256 random bits and a checksum: one
+// that is not known was revoked, and a cluster that goes on polling with it must not lock out its neighbours.
+func isGuess(token string) bool { return !fleet.LooksLikeSecret(token) }
 
 // mayLog tells whether a failure is logged, and how many were not since the last one that was.
 func (f *failures) mayLog(now time.Time) (suppressed int, ok bool) {
@@ -109,13 +156,24 @@ func sourceAddress(r *http.Request) netip.Prefix {
 	return prefix
 }
 
+// noted notes a request that was refused because of nobody known, and returns how long its address has to wait. One that
+// came during a lock does not prolong it.
+func (f *failures) noted(r *http.Request, reason error, now time.Time) time.Duration {
+	address := sourceAddress(r)
+	if errors.Is(reason, errLockedOut) {
+		return max(1, f.lockedFor(address, now))
+	}
+	token, _ := bearer(r)
+	return f.failed(address, errors.Is(reason, errUnknown) && isGuess(token), now)
+}
+
 // refused counts and logs a request that was not let through, and limits those of nobody known.
 func (s *Server) refused(c echo.Context, who principal, reason error, answer error) error {
 	now := s.cfg.Now()
 	why := reasonForbidden
 	if reason != nil {
 		why = reasonOf(reason)
-		if wait := s.failures.failed(sourceAddress(c.Request()), now); wait > 0 {
+		if wait := s.failures.noted(c.Request(), reason, now); wait > 0 {
 			why, answer = reasonThrottled, throttled(wait)
 		}
 	}
@@ -170,7 +228,7 @@ func throttled(wait time.Duration) *publicError {
 	seconds := int(math.Ceil(wait.Seconds()))
 	return &publicError{
 		status: http.StatusTooManyRequests, code: "too_many_requests",
-		detail:  "too many requests without a valid token came from this address; those with one are answered as ever",
+		detail:  "too many requests without a valid token came from this address; those with a managed token or a certificate are answered as ever",
 		headers: map[string]string{"Retry-After": strconv.Itoa(max(1, seconds))},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 	"time"
@@ -66,16 +67,37 @@ func TestFailuresAreBounded(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	flood := netip.MustParsePrefix("192.0.2.1/32")
 	for range failureBurst {
-		require.Zero(t, f.failed(flood, now))
+		require.Zero(t, f.failed(flood, false, now))
 	}
 	for i := range 3 * failureAddresses {
-		require.Zero(t, f.failed(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32), now))
-		require.LessOrEqual(t, f.failed(flood, now), failureEvery)
-		require.Positive(t, f.failed(flood, now), i)
+		require.Zero(t, f.failed(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32), false, now))
+		require.LessOrEqual(t, f.failed(flood, false, now), failureEvery)
+		require.Positive(t, f.failed(flood, false, now), i)
 	}
 	require.Len(t, f.addresses, failureAddresses)
 	require.Equal(t, failureAddresses, f.byAge.Len())
-	require.Zero(t, f.failed(flood, now.Add(2*failureEvery)))
+	require.Zero(t, f.failed(flood, false, now.Add(2*failureEvery)))
+}
+
+// Where there is no room for who is not known, guesses count as well.
+func TestGuessesBeyondTheLimitOfRequestsCount(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s, err := New(Config{Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", Write: "write"}, Replica: store.NewReplica(store.Config{})})
+	require.NoError(t, err)
+	for range maxAnonymous {
+		s.anonymous <- struct{}{}
+	}
+	admitted := func(token string) bool {
+		r := httptest.NewRequest(http.MethodGet, "/clusters", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		return s.admitAnonymous(s.echo.NewContext(r, nil))
+	}
+	for range guessBurst {
+		require.True(t, admitted("write"))
+		require.False(t, admitted("guess"))
+	}
+	require.False(t, admitted("write"))
 }
 
 func TestSourceAddress(t *testing.T) {
