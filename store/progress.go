@@ -4,7 +4,24 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
+
+// A line that carries less than 4 Mbit/s is too slow for a large commit, and none takes longer than this.
+const (
+	bytesPerSecond = 1 << 19
+	mostPatience   = 15 * time.Minute
+)
+
+// CommitPatience is how much more time than a small commit this one may take.
+func CommitPatience(c fleet.Commit) time.Duration {
+	var size int64
+	for _, ch := range c.Changes {
+		size += int64(len(ch.Before) + len(ch.After))
+	}
+	return time.Duration(min(size/bytesPerSecond, int64(mostPatience/time.Second))) * time.Second
+}
 
 // errNoProgress is why a context of WithPatience ended.
 var errNoProgress = errors.New("the store's answer made no progress in time")

@@ -34,7 +34,7 @@ type Config struct {
 	// LoadTimeout ends reading documents or the log, whose size nobody knows beforehand, when for so long nothing of the
 	// answer has come. Default 30 s.
 	LoadTimeout time.Duration
-	// CommitTimeout ends Commit. Default 10 s.
+	// CommitTimeout ends Commit, later by CommitPatience. Default 10 s.
 	CommitTimeout time.Duration
 	// Attempts is how often an update is computed again because another process was faster. Default 30.
 	Attempts int

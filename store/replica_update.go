@@ -145,7 +145,7 @@ func (r *Replica) compute(meta Meta, edit func(*fleet.Tx) error) (*view, fleet.R
 }
 
 func (r *Replica) commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {
-	_, err := ask(ctx, r.cfg.CommitTimeout, func(ctx context.Context) (struct{}, error) {
+	_, err := ask(ctx, r.cfg.CommitTimeout+CommitPatience(c), func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, r.cfg.Store.Commit(ctx, base, c)
 	})
 	switch {

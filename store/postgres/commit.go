@@ -22,7 +22,7 @@ func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) err
 		return err
 	}
 	doing := fmt.Sprintf("committing revision %d", c.Revision)
-	inner, cancel := s.within(ctx, writeTimeout)
+	inner, cancel := s.within(ctx, writeTimeout+store.CommitPatience(c))
 	defer cancel()
 	ses, err := s.begin(inner, writing, writeTimeout)
 	if err != nil {
@@ -41,15 +41,15 @@ func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) err
 	}
 	// From here on the outcome counts, not the caller's patience: a context that ends now must not make a commit look
 	// undone.
-	if err := s.finish(ses); err != nil {
+	if err := s.finish(ses, outcomeTimeout+store.CommitPatience(c)); err != nil {
 		return s.settle(doing, c, err)
 	}
 	return nil
 }
 
 // finish sends COMMIT and waits for the answer.
-func (s *Store) finish(ses *session) error {
-	ctx, cancel := context.WithTimeout(context.Background(), outcomeTimeout)
+func (s *Store) finish(ses *session, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return ses.end(ses.tx.Commit(ctx))
 }
@@ -125,7 +125,7 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	b := &pgx.Batch{}
 	b.Queue(s.durability)
 	b.Queue(insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID)
-	if len(c.Changes) <= few {
+	if len(c.Changes) <= few && store.CommitPatience(c) == 0 {
 		b.Queue(insertChanges, columns(c)...)
 		return applyChanges(ctx, ses.tx, b, base, c, held{ses.head.hold, hold})
 	}
@@ -137,6 +137,9 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	}
 	return applyChanges(ctx, ses.tx, &pgx.Batch{}, base, c, held{ses.head.hold, hold})
 }
+
+// atOnce is how many bytes one COPY sends: each has the server's writeTimeout for itself.
+const atOnce = 2 << 20
 
 const (
 	insertCommit  = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`
@@ -185,11 +188,32 @@ func copyChanges(ctx context.Context, tx pgx.Tx, commits []fleet.Commit) error {
 func copyRows(ctx context.Context, tx pgx.Tx, table string, columns []string, rows iter.Seq[[]any]) error {
 	next, stop := iter.Pull(rows)
 	defer stop()
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromFunc(func() ([]any, error) {
-		row, _ := next() // nil at the end, which is what ends the copy
-		return row, nil
-	}))
-	return err
+	for more := true; more; {
+		size := 0
+		if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromFunc(func() (row []any, err error) {
+			if size < atOnce {
+				row, more = next()
+				size += sizeOf(row)
+			}
+			return row, nil // nil ends the copy
+		})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sizeOf is about how large a row is.
+func sizeOf(row []any) (size int) {
+	for _, value := range row {
+		switch v := value.(type) {
+		case string:
+			size += len(v)
+		case []byte:
+			size += len(v)
+		}
+	}
+	return size
 }
 
 // pause waits a moment before another attempt, or until ctx ends.

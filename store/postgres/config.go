@@ -34,7 +34,8 @@ const (
 	// slow line is no reason to begin again. answerTimeout is when the server stops sending all the same.
 	readTimeout   = 60 * time.Second
 	answerTimeout = 2 * time.Hour
-	// writeTimeout is for everything of a commit before COMMIT.
+	// writeTimeout is for everything of a commit before COMMIT, and in the server for each statement of it. A large commit
+	// has more, and so have COMMIT and the statements that work on all of it at once: see store.CommitPatience.
 	writeTimeout = 10 * time.Second
 	// importTimeout is for a whole history at once.
 	importTimeout = 30 * time.Minute

@@ -77,6 +77,7 @@ func applyChanges(ctx context.Context, tx pgx.Tx, b *pgx.Batch, base fleet.Head,
 		return err
 	} else {
 		b = &pgx.Batch{}
+		b.Queue(fmt.Sprintf(`SET LOCAL statement_timeout = %d`, (writeTimeout + store.CommitPatience(c)).Milliseconds()))
 	}
 	var want, got [3]int64
 	for _, ch := range c.Changes {

@@ -35,7 +35,7 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 		}
 		return s.translate(ctx, doing, err)
 	}
-	if err := s.finish(ses); err != nil {
+	if err := s.finish(ses, outcomeTimeout); err != nil {
 		return s.settle(doing, fleet.Commit{ID: snap.Head.ID}, err)
 	}
 	return nil

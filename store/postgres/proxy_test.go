@@ -30,6 +30,7 @@ type proxy struct {
 	commit  func(*pair, []byte) // takes over a COMMIT; nil: it is passed on
 	limit   int                 // after so many bytes of answers a connection is cut; 0: never
 	pace    time.Duration       // how long a kilobyte of an answer takes; 0: no time
+	paceUp  time.Duration       // how long a kilobyte of a question takes
 }
 
 // pair is one connection through the proxy.
@@ -142,8 +143,9 @@ func (p *proxy) questions(c *pair) {
 		}
 		first = false
 		p.mu.Lock()
-		commit := p.commit
+		commit, pace := p.commit, p.paceUp
 		p.mu.Unlock()
+		time.Sleep(pace * time.Duration(len(message)) / 1024) // a line, not a wait for something
 		if commit != nil && message[0] == 'Q' && strings.EqualFold(strings.TrimRight(string(message[5:]), "\x00"), "commit") {
 			commit(c, message)
 			continue
@@ -212,6 +214,13 @@ func (p *proxy) setPace(pace time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pace = pace
+}
+
+// setPaceUp makes every kilobyte of a question take so long.
+func (p *proxy) setPaceUp(pace time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paceUp = pace
 }
 
 // cutClients takes away the clients, and leaves to the server what is on its way there.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"testing"
@@ -41,15 +40,7 @@ func TestSlowLine(t *testing.T) {
 	require.NoError(t, err)
 	p.setPace(1024 * 8 * time.Second / time.Duration(mbits*1_000_000))
 
-	c := namespace(fleet.Head{}, "ns0")
-	c.Changes = nil
-	for i := range megabytes * 20 {
-		id := fmt.Sprintf("ns%d", i)
-		doc, err := json.Marshal(map[string]any{"id": id, "labels": map[string]string{"x": noise(i, 50_000)}})
-		require.NoError(t, err)
-		c.Changes = append(c.Changes, fleet.Change{Kind: fleet.KindNamespace, ID: id, After: doc})
-	}
-	require.NoError(t, writer.Commit(t.Context(), fleet.Head{}, c))
+	require.NoError(t, writer.Commit(t.Context(), fleet.Head{}, bulk(fleet.Head{}, megabytes*20)))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -66,6 +57,44 @@ func TestSlowLine(t *testing.T) {
 	t.Logf("%d MB at %d Mbit/s were followed in %s", megabytes, mbits, time.Since(start).Round(time.Millisecond))
 	_, err = follower()
 	require.NoError(t, err, "the first load")
+}
+
+// bulk is a commit of so many documents of 50 KB.
+func bulk(base fleet.Head, documents int) fleet.Commit {
+	c := namespace(base, "ns")
+	c.Changes = nil
+	for i := range documents {
+		id := fmt.Sprintf("ns%d", i)
+		c.Changes = append(c.Changes, fleet.Change{Kind: fleet.KindNamespace, ID: id, After: fmt.Appendf(nil, `{"id":%q,"labels":{"x":%q}}`, id, noise(i, 50_000))})
+	}
+	return c
+}
+
+// A commit that takes longer than a small one may take comes to its end all the same, and is whole.
+// COMMIT_MEGABYTES=300 COMMIT_MBITS=0 commits that much as fast as the machine can.
+func TestLargeCommitOnASlowLine(t *testing.T) {
+	t.Parallel()
+	megabytes, mbits := 16, 10
+	for name, value := range map[string]*int{"COMMIT_MEGABYTES": &megabytes, "COMMIT_MBITS": &mbits} {
+		if set := os.Getenv(name); set != "" {
+			_, err := fmt.Sscan(set, value)
+			require.NoError(t, err)
+		}
+	}
+	url := newDatabase(t)
+	p, through := newProxy(t, url)
+	s := openStore(t, Config{URL: through})
+	if mbits > 0 {
+		p.setPaceUp(1024 * 8 * time.Second / time.Duration(mbits*1_000_000))
+	}
+	c := bulk(fleet.Head{}, megabytes*20)
+	start := time.Now()
+	require.NoError(t, s.Commit(t.Context(), fleet.Head{}, c))
+	t.Logf("%d MB at %d Mbit/s were committed in %s", megabytes, mbits, time.Since(start).Round(time.Millisecond))
+	p.setPaceUp(0)
+	got, err := s.Since(t.Context(), fleet.Head{}, 1)
+	require.NoError(t, err)
+	require.Equal(t, c.Changes, got[0].Changes)
 }
 
 // noise is text that nothing compresses.
