@@ -1,37 +1,47 @@
 package server
 
 import (
+	"embed"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
-	"github.com/swaggest/swgui"
 	"github.com/swaggest/swgui/v5/static"
 	"github.com/swaggest/swgui/v5emb"
 	"sigs.k8s.io/yaml"
 )
 
-// docsPolicy lets Swagger UI run from our own files and talk to our own API, and nothing else.
-const docsPolicy = "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// docsPolicy lets Swagger UI run from our own files and talk to our own API, and nothing else: no script and no style that
+// somebody has got into the page.
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' '" + logoStyle + "'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// logoStyle is the hash of the only style that Swagger UI has in its script: the colours of its logo.
+const logoStyle = "sha256-RL3ie0nH+Lzz2YNqQN83mnU0J1ot4QL7b99vMdIX99w="
+
+// docsPage is the page around Swagger UI; the library's own has its script and its styles inline.
+//
+//go:embed docs
+var docsPage embed.FS
 
 // mountDocs serves Swagger UI at /docs/.
 func (s *Server) mountDocs() {
-	ui := v5emb.NewWithConfig(swgui.Config{
-		Title: "flux-resourceset",
-		SettingsUI: map[string]string{
-			"persistAuthorization": "false", // a token does not outlive the page
-			"tryItOutEnabled":      "true",
-			"docExpansion":         `"list"`,
-		},
-	})("flux-resourceset", "/docs/openapi.json", "/docs/")
+	ui := v5emb.New("", "", "/docs/")
 	handler := func(c echo.Context) error {
-		if file := c.Param("*"); file != "" && !isDocsFile(file) {
-			return echo.ErrNotFound // as a problem; the file server would answer in plain text
+		file := c.Param("*")
+		if file == "" {
+			file = "index.html"
 		}
 		c.Response().Header().Set("Content-Security-Policy", docsPolicy)
-		ui.ServeHTTP(c.Response(), c.Request())
+		switch {
+		case isFile(docsPage, "docs/"+file):
+			http.ServeFileFS(c.Response(), c.Request(), docsPage, "docs/"+file)
+		case isFile(static.FS, file) || isFile(static.FS, file+".gz"): // most are embedded in compressed form only
+			ui.ServeHTTP(c.Response(), c.Request())
+		default:
+			return echo.ErrNotFound // as a problem; the file server would answer in plain text
+		}
 		return nil
 	}
 	router := withHead{s.echo}
@@ -40,14 +50,9 @@ func (s *Server) mountDocs() {
 	router.GET("/docs", func(c echo.Context) error { return c.Redirect(http.StatusMovedPermanently, "/docs/") })
 }
 
-// isDocsFile tells whether Swagger UI has the file. Most are embedded in compressed form only.
-func isDocsFile(name string) bool {
-	for _, stored := range []string{name, name + ".gz"} {
-		if info, err := fs.Stat(static.FS, stored); err == nil && !info.IsDir() {
-			return true
-		}
-	}
-	return false
+func isFile(files fs.FS, name string) bool {
+	info, err := fs.Stat(files, name)
+	return err == nil && !info.IsDir()
 }
 
 func (s *Server) getDocsSpec(c echo.Context) error {

@@ -181,7 +181,9 @@ func TestDocsNotFound(t *testing.T) {
 		require.Equal(t, 404, rawPath(t, w, "/docs/"+file).status, file)
 		w.get("/docs/"+file).problem(404, "not_found")
 	}
-	for _, file := range []string{"", "swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png", "openapi.json"} {
-		w.get("/docs/" + file).want(200)
+	for _, file := range []string{"", "swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png", "openapi.json", "page.js", "page.css"} {
+		policy := w.get("/docs/" + file).want(200).header.Get("Content-Security-Policy")
+		require.NotContains(t, policy, "unsafe")
+		require.Equal(t, file != "openapi.json", strings.Contains(policy, "script-src 'self';"), file)
 	}
 }
