@@ -1,6 +1,9 @@
 package fleet
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+)
 
 // LaterTokens are managed tokens, by id, as a later revision has them than some State: what each secret stands for by
 // then, nothing for a token that is gone. They only ever take away: what a secret may do is what both say.
@@ -10,9 +13,7 @@ type LaterTokens map[string]map[Digest]*Holder
 // revoked in a way that only a newer version knows.
 func (l LaterTokens) With(tokens map[string]json.RawMessage) LaterTokens {
 	next := make(LaterTokens, len(l)+len(tokens))
-	for id, secrets := range l {
-		next[id] = secrets
-	}
+	maps.Copy(next, l)
 	for id, body := range tokens {
 		next[id] = nil
 		var t storedToken
