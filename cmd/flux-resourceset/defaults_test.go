@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/urfave/cli/v2"
+	"sigs.k8s.io/yaml"
+)
+
+// settingDefaults are the program's defaults by environment variable; empty: there is none.
+func settingDefaults(t *testing.T) map[string]string {
+	t.Helper()
+	defaults := map[string]string{}
+	for _, f := range flags() {
+		text, ok := f.(*cli.StringFlag)
+		require.True(t, ok, "%T has a default that this test cannot read", f)
+		defaults[text.EnvVars[0]] = text.Value
+	}
+	return defaults
+}
+
+// TestDocumentedDefaults: the table of docs/configuration.md lists every setting, under its flag, with its default.
+func TestDocumentedDefaults(t *testing.T) {
+	t.Parallel()
+	// What a setting without a default does, in words.
+	words := map[string]string{
+		"STORE_BACKEND": "from `DATABASE_URL`", "AUTH_TOKEN": "required", "CRUD_AUTH_TOKEN": "`AUTH_TOKEN`", "OPENAPI_FILE": "the built-in document",
+		"HISTORY_RETENTION": "for ever", "LOG_LEVEL": "level of `RUST_LOG`, else `info`", "LOG_FORMAT": "`text` on a terminal, else `json`",
+	}
+	want := map[string]string{}
+	for _, f := range flags() {
+		env := f.(*cli.StringFlag).EnvVars[0]
+		value := "none"
+		if text, ok := words[env]; ok {
+			value = text
+		}
+		if text := f.(*cli.StringFlag).Value; text != "" {
+			require.NotContains(t, words, env, "it has a default")
+			value = "`" + text + "`"
+		}
+		want[env] = "--" + f.Names()[0] + " " + value
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| `(--[a-z-]+)` \\| ([^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
+		got[row[1]] = row[2] + " " + row[3]
+	}
+	require.Equal(t, want, got)
+}
+
+// TestChartDefaults: a value of the chart that is a setting of the program has the program's default, and every setting has
+// its value.
+func TestChartDefaults(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile(filepath.Join("..", "..", "charts", "flux-resourceset", "values.yaml"))
+	require.NoError(t, err)
+	var values map[string]any
+	require.NoError(t, yaml.Unmarshal(file, &values))
+	at := func(path string) string {
+		var v any = values
+		for step := range strings.SplitSeq(path, ".") {
+			fields, _ := v.(map[string]any)
+			require.Contains(t, fields, step, path)
+			v = fields[step]
+		}
+		if list, ok := v.([]any); ok {
+			texts := make([]string, len(list))
+			for i, each := range list {
+				texts[i] = fmt.Sprint(each)
+			}
+			return strings.Join(texts, ",")
+		}
+		return fmt.Sprint(v)
+	}
+	defaults := settingDefaults(t)
+	same := map[string]string{
+		"ENVIRONMENTS": "config.environments", "MAX_REMOVALS": "config.maxRemovals", "MAX_STALENESS": "config.maxStaleness",
+		"HISTORY_RETENTION": "config.historyRetention", "SEED_ACCEPT": "seed.accept", "REQUIRE_CLIENT_CERT": "tls.requireClientCert",
+	}
+	for env, path := range same {
+		require.Contains(t, defaults, env)
+		require.Equal(t, defaults[env], at(path), "%s, %s", env, path)
+	}
+	require.Equal(t, rustLevel(""), at("config.logLevel"), "what LOG_LEVEL is when nothing says so")
+	require.Equal(t, "json", at("config.logFormat"), "what LOG_FORMAT is where there is no terminal")
+
+	// What the chart sets itself, or leaves as the program has it: a new setting is put into one of these lists on purpose.
+	others := []string{
+		"API_MODE", "STORE_BACKEND", "DATABASE_URL", "AUTH_TOKEN", "AUTH_TOKEN_PREVIOUS", "CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_PREVIOUS", "SEED_FILE",
+		"OPENAPI_FILE", "START_TIMEOUT", "STATE_DIR", "LISTEN_ADDR", "LOG_LEVEL", "LOG_FORMAT", "ALLOW_LOOKALIKE_ENV", "ALLOW_SHORT_TOKENS", "TLS_CERT_FILE",
+		"TLS_KEY_FILE", "TLS_CLIENT_CA_FILE",
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(defaults)), slices.Concat(others, slices.Collect(maps.Keys(same))))
+}
