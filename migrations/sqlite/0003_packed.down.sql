@@ -10,4 +10,10 @@ ALTER TABLE changes DROP COLUMN sum;
 ALTER TABLE changes DROP COLUMN packed_after;
 ALTER TABLE changes DROP COLUMN packed_before;
 
+-- What remembers removals and forgotten clusters is of kinds that binaries of older versions may not know, which would not
+-- load the store then.
+DELETE FROM changes WHERE kind IN ('budget', 'forgotten');
+UPDATE head SET documents = documents - (SELECT count(*) FROM documents WHERE kind IN ('budget', 'forgotten'));
+DELETE FROM documents WHERE kind IN ('budget', 'forgotten');
+
 PRAGMA user_version = 2;

@@ -28,3 +28,16 @@ func TestPackedLogDownAndUp(t *testing.T) {
 		require.NoError(t, Migrate(t.Context(), url))
 	})
 }
+
+func TestDownWithoutInternalDocuments(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	storetest.Internals(t, func() store.Store { return openStore(t, Config{URL: url}) },
+		func() { require.NoError(t, MigrateDown(t.Context(), url, newestVersion()-backend.PackedVersion+1)) },
+		func() {
+			pgtest.Exec(t, url, `CREATE TEMP TABLE loads (fits boolean CHECK (fits)); INSERT INTO loads
+				SELECT documents = (SELECT count(*) FROM documents) AND NOT EXISTS (SELECT 1 FROM documents WHERE kind IN ('budget', 'forgotten'))
+				AND NOT EXISTS (SELECT 1 FROM changes WHERE kind IN ('budget', 'forgotten')) FROM head`)
+		},
+		func() { require.NoError(t, Migrate(t.Context(), url)) })
+}

@@ -27,3 +27,16 @@ func TestPackedLogDownAndUp(t *testing.T) {
 		require.NoError(t, Migrate(t.Context(), path))
 	})
 }
+
+func TestDownWithoutInternalDocuments(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	storetest.Internals(t, func() store.Store { return openStore(t, Config{Path: path}) },
+		func() { require.NoError(t, MigrateDown(t.Context(), path, newestVersion()-backend.PackedVersion+1)) },
+		func() {
+			execFile(t, path, `CREATE TEMP TABLE loads (fits INTEGER CHECK (fits)); INSERT INTO loads
+				SELECT documents = (SELECT count(*) FROM documents) AND NOT EXISTS (SELECT 1 FROM documents WHERE kind IN ('budget', 'forgotten'))
+				AND NOT EXISTS (SELECT 1 FROM changes WHERE kind IN ('budget', 'forgotten')) FROM head`)
+		},
+		func() { require.NoError(t, Migrate(t.Context(), path)) })
+}

@@ -151,3 +151,31 @@ func incompressible(n int) string {
 	}
 	return strings.NewReplacer(`"`, "_", `\`, "_").Replace(s.String())
 }
+
+// Internals writes what remembers removals and forgotten clusters, goes down, where check is called, and up again: an older
+// version knows nothing of these documents, and finds as many as the head counts.
+func Internals(t *testing.T, open func() store.Store, down func(), check func(), up func()) {
+	t.Helper()
+	b := &bench{t: t}
+	b.Store = open()
+	kept := create(fleet.KindNamespace, "a", body(`{"id":"a"}`))
+	b.commit(kept, create(fleet.KindForgotten, "c.example.com", body(`{"id":"c.example.com","installed":[]}`)))
+	b.commit(create(fleet.KindBudget, "removals", body(`{"id":"removals","spent":[]}`)), update(fleet.KindNamespace, "a", kept.After, body(`{"id":"a","labels":{}}`)))
+	head := b.load().Head
+	require.Len(t, b.load().Records, 3)
+	require.NoError(t, b.Store.Close())
+	down()
+	check()
+	up()
+	b.Store = open()
+	snap := b.load()
+	require.Equal(t, head, snap.Head)
+	require.Len(t, snap.Records, 1)
+	commits := b.since(fleet.Head{}, 10)
+	require.Len(t, commits, 2, "the log has all its commits")
+	for _, c := range commits {
+		require.Len(t, c.Changes, 1)
+		require.Equal(t, fleet.KindNamespace, c.Changes[0].Kind)
+	}
+	require.NoError(t, b.Store.Close())
+}
