@@ -9,7 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-const maxAnnotationsBytes = 256 << 10 // Kubernetes' limit on all annotations of an object
+const (
+	maxAnnotationsBytes = 256 << 10 // Kubernetes' limit on all annotations of an object
+	// maxLabels is ours: Kubernetes bounds each label, and how many an object has by nothing but its size. Every list of
+	// clusters carries them, and every selector looks through them.
+	maxLabels = 64
+)
 
 // checker collects what is wrong with one document of a State that is about to be committed.
 type checker struct {
@@ -72,6 +77,9 @@ func (c *checker) dnsSubdomain(at, s string) {
 }
 
 func (c *checker) labels(at string, labels map[string]string) {
+	if n := len(labels); n > maxLabels { // a document that has more already may keep them, or lose some
+		c.problems = append(c.problems, Problem{Pointer: at, Detail: fmt.Sprintf("there are %d labels; at most %d are taken", n, maxLabels), size: n})
+	}
 	for _, k := range sortedKeys(labels) {
 		for _, msg := range validation.IsQualifiedName(k) {
 			c.problem(at+pointer(k), "label key: %s", msg)

@@ -11,7 +11,7 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
-// Annotations Kubernetes annotations.
+// Annotations Kubernetes annotations, at most 256 KiB in all.
 //
 // Example: {"owner":"platform"}
 type Annotations map[string]string
@@ -103,7 +103,7 @@ type Cluster struct {
 	// Example: dev
 	Environment string `json:"environment"`
 
-	// Labels Kubernetes labels.
+	// Labels Kubernetes labels, at most 64.
 	//
 	// Example: {"region":"eu","team":"platform"}
 	Labels Labels `json:"labels"`
@@ -182,7 +182,7 @@ type ClusterCreate struct {
 	// Example: dev
 	Environment string `json:"environment"`
 
-	// Labels Kubernetes labels.
+	// Labels Kubernetes labels, at most 64.
 	//
 	// Example: {"team":"platform"}
 	Labels nullable.Nullable[map[string]string] `json:"labels,omitempty"`
@@ -255,7 +255,7 @@ type ClusterPatch struct {
 	// Example: dev
 	Environment nullable.Nullable[string] `json:"environment,omitempty"`
 
-	// Labels Kubernetes labels.
+	// Labels Kubernetes labels, at most 64.
 	//
 	// Example: {"team":"platform"}
 	Labels nullable.Nullable[map[string]*string] `json:"labels,omitempty"`
@@ -326,7 +326,7 @@ type ClusterUpdate struct {
 	// Example: dev
 	Environment nullable.Nullable[string] `json:"environment,omitempty"`
 
-	// Labels Kubernetes labels.
+	// Labels Kubernetes labels, at most 64.
 	//
 	// Example: {"team":"platform"}
 	Labels nullable.Nullable[map[string]string] `json:"labels,omitempty"`
@@ -521,7 +521,7 @@ type FluxClusterEntry struct {
 	// Environment Example: dev
 	Environment string `json:"environment"`
 
-	// Labels Kubernetes labels.
+	// Labels Kubernetes labels, at most 64.
 	//
 	// Example: {"region":"eu","team":"platform"}
 	Labels Labels `json:"labels"`
@@ -548,12 +548,12 @@ type FluxNamespace struct {
 	// ID Example: podinfo
 	ID string `json:"id"`
 
-	// Labels Kubernetes labels.
+	// Labels Kubernetes labels, at most 64.
 	//
 	// Example: {"region":"eu","team":"platform"}
 	Labels Labels `json:"labels"`
 
-	// Annotations Kubernetes annotations.
+	// Annotations Kubernetes annotations, at most 256 KiB in all.
 	//
 	// Example: {"owner":"platform"}
 	Annotations Annotations `json:"annotations"`
@@ -735,7 +735,7 @@ type IssuedToken struct {
 	Token string `json:"token,omitempty"`
 }
 
-// Labels Kubernetes labels.
+// Labels Kubernetes labels, at most 64.
 //
 // Example: {"region":"eu","team":"platform"}
 type Labels map[string]string
@@ -757,12 +757,12 @@ type Namespace struct {
 	// Example: team-sandbox
 	ID string `json:"id"`
 
-	// Labels Kubernetes labels.
+	// Labels Kubernetes labels, at most 64.
 	//
 	// Example: {"region":"eu","team":"platform"}
 	Labels Labels `json:"labels"`
 
-	// Annotations Kubernetes annotations.
+	// Annotations Kubernetes annotations, at most 256 KiB in all.
 	//
 	// Example: {"owner":"platform"}
 	Annotations Annotations `json:"annotations"`
@@ -791,12 +791,12 @@ type NamespaceCreate struct {
 	// Example: team-sandbox
 	ID string `json:"id"`
 
-	// Labels Kubernetes labels.
+	// Labels Kubernetes labels, at most 64.
 	//
 	// Example: {"team":"platform"}
 	Labels nullable.Nullable[map[string]string] `json:"labels,omitempty"`
 
-	// Annotations Kubernetes annotations.
+	// Annotations Kubernetes annotations, at most 256 KiB in all.
 	//
 	// Example: {"team":"platform"}
 	Annotations nullable.Nullable[map[string]string] `json:"annotations,omitempty"`
@@ -825,12 +825,12 @@ type NamespacePatch struct {
 	// Example: team-sandbox
 	ID nullable.Nullable[string] `json:"id,omitempty"`
 
-	// Labels Kubernetes labels.
+	// Labels Kubernetes labels, at most 64.
 	//
 	// Example: {"team":"platform"}
 	Labels nullable.Nullable[map[string]*string] `json:"labels,omitempty"`
 
-	// Annotations Kubernetes annotations.
+	// Annotations Kubernetes annotations, at most 256 KiB in all.
 	//
 	// Example: {"team":"platform"}
 	Annotations nullable.Nullable[map[string]*string] `json:"annotations,omitempty"`
@@ -867,12 +867,12 @@ type NamespaceUpdate struct {
 	// Example: team-sandbox
 	ID nullable.Nullable[string] `json:"id,omitempty"`
 
-	// Labels Kubernetes labels.
+	// Labels Kubernetes labels, at most 64.
 	//
 	// Example: {"team":"platform"}
 	Labels nullable.Nullable[map[string]string] `json:"labels,omitempty"`
 
-	// Annotations Kubernetes annotations.
+	// Annotations Kubernetes annotations, at most 256 KiB in all.
 	//
 	// Example: {"team":"platform"}
 	Annotations nullable.Nullable[map[string]string] `json:"annotations,omitempty"`
