@@ -127,6 +127,15 @@ func (s *State) Count(kind Kind) int { return len(s.docs[kind]) }
 // Has tells whether there is such a document, a decommissioned cluster included.
 func (s *State) Has(kind Kind, id string) bool { return s.docs[kind][id] != nil }
 
+// Record returns a document as a store keeps it, a decommissioned cluster included.
+func (s *State) Record(kind Kind, id string) (Record, bool) {
+	doc := s.docs[kind][id]
+	if doc == nil {
+		return Record{}, false
+	}
+	return doc.Record, true
+}
+
 // Get returns a document. A decommissioned cluster is not found.
 func (s *State) Get(kind Kind, id string) (*Document, bool) {
 	doc, ok := s.docs[kind][id]

@@ -95,7 +95,7 @@ func toPublic(c echo.Context, err error) *publicError {
 	case errors.Is(err, store.ErrTooOld):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the store has not confirmed this server's copy of the fleet for longer than MAX_STALENESS: try again, or another server", headers: map[string]string{"Retry-After": "1"},
+			detail: "the store has not confirmed this server's copy of the fleet for longer than MAX_STALENESS, or STATE_MAX_AGE after a start, allows: try again, or another server", headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &publicError{

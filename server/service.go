@@ -49,6 +49,9 @@ func (s *Server) GetReady(c echo.Context) error {
 		out.Checks["state"] = "not loaded yet"
 	case status.Held:
 		out.Checks["state"] = "held: clusters are not answered from what the store has"
+	case status.TooOld && status.Cold:
+		out.Checks["state"] = fmt.Sprintf("too old: from disk, where the store last confirmed it at %s by the clock, and STATE_MAX_AGE is %s",
+			status.ConfirmedAt.UTC().Format(time.RFC3339), status.MaxAge)
 	case status.TooOld:
 		out.Checks["state"] = fmt.Sprintf("too old: the store last confirmed it %s ago, and MAX_STALENESS is %s", status.Age.Round(time.Second), status.MaxAge)
 	case status.FromDisk:
@@ -70,7 +73,11 @@ func (s *Server) GetVersion(c echo.Context) error {
 func (s *Server) GetMetrics(c echo.Context) error {
 	metrics := prometheus.Gatherers{s.metrics.registry}
 	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
-		who, err := s.identify(c.Request(), s.cfg.Replica.State())
+		st, _, err := s.cfg.Replica.Readable()
+		if err != nil {
+			st = nil // what it knows of tokens is as old as the rest
+		}
+		who, err := s.identify(c.Request(), st)
 		if errors.Is(err, errNobody) { // counted and throttled as everywhere: this is no place to try tokens at
 			return s.refused(c, who, err, unauthorized(&operation{needs: roleRead}, err))
 		}

@@ -40,10 +40,14 @@ type Config struct {
 	Attempts int
 	// BatchSize is how many commits are asked for at once when catching up. Default 100.
 	BatchSize int
-	// StateDir is a directory where the last good State is kept, for the next process: see [Replica.Restore]. Several
-	// replicas of one store may share it. Empty: nothing is kept.
+	// StateDir is a directory where every State is kept before it is published, for the next process: see
+	// [Replica.Restore]. It is for one Replica at a time; another one keeps nothing there. Empty: nothing is kept.
 	StateDir string
-	// KeepInterval is the least time between two writes to StateDir. Default 10 s.
+	// StateMaxAge is how long after the store last confirmed a State from StateDir reads are answered from it, until the
+	// store is asked: see [Replica.Served]. 0: for ever.
+	StateMaxAge time.Duration
+	// KeepInterval is the least time between two whole States written to StateDir, and the most between two notes of
+	// when the store confirmed the State. Default 10 s.
 	KeepInterval time.Duration
 }
 
@@ -85,6 +89,9 @@ type Replica struct {
 	ahead   atomic.Int64  // the revision of the store's head, as far as the follower has heard
 	later   atomic.Pointer[laterTokens]
 
+	publishing sync.Mutex // one State at a time is published, after it was added to the journal
+	disk       disk       // guarded by publishing
+
 	mu     sync.Mutex
 	status Status
 	held   held // while status.Refused says so
@@ -107,6 +114,7 @@ type view struct {
 // NewReplica returns a Replica that has loaded nothing yet.
 func NewReplica(cfg Config) *Replica {
 	r := &Replica{
+		disk:    disk{journal: journal{dir: cfg.StateDir}},
 		cfg:     cfg.withDefaults(),
 		writing: make(chan struct{}, 1),
 		loading: make(chan struct{}, 1),
@@ -119,20 +127,22 @@ func NewReplica(cfg Config) *Replica {
 // blocks. Reads are answered from [Replica.Served].
 func (r *Replica) State() *fleet.State { return r.current.Load().state }
 
-// publish replaces from by next, unless something else was published since from was read. What follows a State is as old
-// as that: the store may be further by now.
-func (r *Replica) publish(from *view, next *fleet.State) {
+// publish replaces from by next, to which commits lead, unless something else was published since from was read. What
+// follows a State is as old as that: the store may be further by now.
+func (r *Replica) publish(from *view, next *fleet.State, commits ...fleet.Commit) {
 	v := newView(next, time.Duration(from.confirmed.Load()))
 	v.cold.Store(from.cold.Load())
-	v.held.Store(from.held.Load())
-	r.swap(from, v)
+	r.swap(from, v, func() {
+		v.held.Store(from.held.Load())
+		r.keepNext(from.state.Head(), next, commits)
+	})
 }
 
 // publishAsOf is publish for a State that the store had when it was asked at that time, held or not.
 func (r *Replica) publishAsOf(from *view, next *fleet.State, asked time.Duration, held bool) bool {
 	v := newView(next, asked)
 	v.held.Store(held)
-	return r.swap(from, v)
+	return r.swap(from, v, r.keepNothing)
 }
 
 func newView(state *fleet.State, asked time.Duration) *view {
@@ -141,10 +151,16 @@ func newView(state *fleet.State, asked time.Duration) *view {
 	return v
 }
 
-func (r *Replica) swap(from, v *view) bool {
-	if !r.current.CompareAndSwap(from, v) {
+// swap publishes v in the place of from, when that is still what there is, and calls before just before. Whatever was
+// answered from a State is on disk by then, so that after a kill nothing older is.
+func (r *Replica) swap(from, v *view, before func()) bool {
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	if r.current.Load() != from {
 		return false
 	}
+	before()
+	r.current.Store(v)
 	close(from.replaced)
 	return true
 }

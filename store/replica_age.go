@@ -16,8 +16,8 @@ var ErrTooOld = fmt.Errorf("%w: the copy of the fleet is older than it may be se
 var ErrNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
 
 // Served returns the State to answer clusters from, and its age: the time since the store was asked for what it has, when
-// it last said that it is this State. It neither waits nor allocates. A State from StateDir is answered from until the
-// store has been asked, whatever its age.
+// it last said that it is this State. It neither waits nor allocates. Of a State from StateDir it is what the wall clock
+// said at the start, and [Config.StateMaxAge] counts until the store has been asked.
 //
 // ErrNotLoaded, ErrTooOld or ErrHeld when nothing may be answered.
 func (r *Replica) Served() (*fleet.State, time.Duration, error) {
@@ -38,7 +38,11 @@ func (r *Replica) read(v *view) (*fleet.State, time.Duration, error) {
 	}
 	// In this order: a process may be stopped for hours between any two of these lines.
 	age := max(0, r.cfg.Elapsed()-time.Duration(v.confirmed.Load()))
-	if r.cfg.MaxStaleness > 0 && age > r.cfg.MaxStaleness && !v.cold.Load() {
+	limit := r.cfg.MaxStaleness
+	if v.cold.Load() {
+		limit = r.cfg.StateMaxAge
+	}
+	if limit > 0 && age > limit {
 		return v.state, age, ErrTooOld
 	}
 	return v.state, age, nil

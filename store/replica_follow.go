@@ -93,8 +93,8 @@ func (r *Replica) refresh(ctx context.Context) error {
 		return err
 	}
 	if now := r.current.Load(); now.state.Head() == head || now.state.Revision() > head.Revision {
-		now.confirm(asked)
-		now.held.Store(false)
+		r.confirmed(now, asked)
+		r.setHeld(now, false)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (r *Replica) reach(ctx context.Context, head fleet.Head) error {
 		if err != nil {
 			return r.hold(ctx, from, head, err)
 		}
-		r.publish(from, next) // when another was faster, the next turn goes on from there
+		r.publish(from, next, commits...) // when another was faster, the next turn goes on from there
 		if next.Revision() >= head.Revision {
 			r.letGo()
 			return nil

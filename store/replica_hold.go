@@ -76,8 +76,8 @@ func (r *Replica) obey(ctx context.Context, held *HeldError, asked time.Duration
 	}
 	if FormatHead(ours) == held.Hold.Served {
 		r.seen(ours, held.Head)
-		from.held.Store(false)
-		from.confirm(asked)
+		r.setHeld(from, false)
+		r.confirmed(from, asked)
 		return held
 	}
 	_, err := ask(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) { return r.cfg.Store.Since(ctx, ours, 1) })
@@ -86,12 +86,12 @@ func (r *Replica) obey(ctx context.Context, held *HeldError, asked time.Duration
 		// What is served here is newer than what the hold names, so this is what goes on.
 		r.seen(ours, held.Head)
 		if err := r.record(ctx, from.state); err != nil {
-			from.held.Store(true)
+			r.setHeld(from, true)
 			return errors.Join(held, err)
 		}
 		return held
 	}
-	from.held.Store(true)
+	r.setHeld(from, true)
 	if another || err != nil {
 		r.seen(ours, held.Head)
 		return errors.Join(held, err)
@@ -101,8 +101,8 @@ func (r *Replica) obey(ctx context.Context, held *HeldError, asked time.Duration
 	}
 	r.refuse(why)
 	now := r.current.Load()
-	now.held.Store(true)
-	now.confirm(asked)
+	r.setHeld(now, true)
+	r.confirmed(now, asked)
 	return held
 }
 

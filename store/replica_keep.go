@@ -5,88 +5,258 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Restore publishes the last good State that an earlier process left in StateDir, and tells whether there was one, so
-// that polls are answered before the store is. It must not run beside Run. What the store has must lead on from there: see [Accept].
+// disk is the journal, and how it does.
+type disk struct {
+	journal
+
+	failed bool          // and that was logged
+	noted  time.Duration // the confirmation that was noted last, as Elapsed has it
+}
+
+// Restore publishes the last State that an earlier process left in StateDir, and tells whether there was one, so that
+// polls are answered before the store is, unless it is too old: see [Replica.Served]. It must not run beside Run. What
+// the store has must lead on from there: see [Accept].
 //
-// A file that is damaged or of another format is never used, and not an error: what is wrong with it is logged, and the
+// What is damaged or of another format is never used, and not an error: what is wrong with it is logged, and the
 // store is waited for.
 func (r *Replica) Restore(ctx context.Context) bool {
 	from := r.current.Load()
 	if r.cfg.StateDir == "" || from.state != nil {
 		return false
 	}
-	state, err := readStateFile(r.cfg.StateDir, r.cfg.Rules)
+	k, err := r.openDisk()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false
 	case err != nil:
 		r.cfg.Logger.ErrorContext(ctx, "the last good state cannot be used; waiting for the store", slog.Any("error", err))
 		return false
-	case !r.publishCold(from, state):
+	}
+	age := r.coldAge(k.confirmed)
+	v := newView(k.state, r.cfg.Elapsed()-age)
+	v.cold.Store(true)
+	v.held.Store(k.held)
+	if !r.swap(from, v, func() {}) {
 		return false
 	}
-	r.onDisk = state
-	r.setStatus(func(s *Status) { s.FromDisk = true })
-	r.cfg.Logger.InfoContext(ctx, "serving the last good state from disk until the store answers", r.revision(),
-		slog.Int("clusters", state.Clusters()), slog.Time("at", state.At()))
+	r.onDisk = k.state
+	r.setStatus(func(s *Status) { s.FromDisk, s.ConfirmedAt = true, k.confirmed })
+	about := []slog.Attr{
+		r.revision(), slog.Int("clusters", k.state.Clusters()), slog.Time("confirmed_at", k.confirmed),
+		slog.Duration("age", age), slog.Duration("max_age", r.cfg.StateMaxAge), slog.Bool("held", k.held),
+	}
+	if _, _, err := r.read(v); err != nil {
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the last good state on disk is too old to be served; waiting for the store", about...)
+	} else {
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "serving the last good state from disk until the store answers", about...)
+	}
 	return true
 }
 
-func (r *Replica) publishCold(from *view, state *fleet.State) bool {
-	v := newView(state, r.cfg.Elapsed())
-	v.cold.Store(true)
-	return r.swap(from, v)
+func (r *Replica) openDisk() (kept, error) {
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	if _, err := r.disk.claim(); err != nil {
+		return kept{}, err
+	}
+	return r.disk.open(r.cfg.Rules)
 }
 
-// keep writes the State to StateDir when it has changed, until ctx ends, and once more then. It takes its time: what a
-// process that starts without a store needs is a State that was good, not the very last one.
-func (r *Replica) keep(ctx context.Context) {
-	kept, failed := r.onDisk, false
-	for ctx.Err() == nil {
-		now := r.current.Load()
-		if now.state == nil || now.state == kept {
-			select {
-			case <-now.replaced:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		start := time.Now()
-		err := r.keepNow(ctx, now, &failed)
-		if err == nil {
-			kept = now.state
-		}
-		// A large fleet that is written to all the time must not keep a core busy with this.
-		sleep(ctx, max(r.cfg.KeepInterval, 20*time.Since(start)))
+// clockSlack is how far the clocks of two processes may be apart.
+const clockSlack = time.Minute
+
+// coldAge is how long ago the wall clock says something was. When that is in the future, a clock was wrong then or is
+// now, and nobody knows: it is taken for too old.
+func (r *Replica) coldAge(at time.Time) time.Duration {
+	age := r.cfg.Now().Sub(at)
+	if age < -clockSlack {
+		return r.cfg.StateMaxAge + clockSlack
 	}
-	if now := r.current.Load(); now.state != nil && now.state != kept {
-		_ = r.keepNow(ctx, now, &failed) // logged
+	return max(0, age)
+}
+
+// keepNext adds a State to the journal, in which the one before is the last.
+func (r *Replica) keepNext(from fleet.Head, next *fleet.State, commits []fleet.Commit) {
+	r.toDisk(func(j *journal) error { return j.lead(from, next, commits) })
+}
+
+// keepNothing makes sure that nothing on disk is served after a restart, before something that does not lead on from
+// there is published. That is written down soon: see keep.
+func (r *Replica) keepNothing() {
+	r.toDisk(func(j *journal) error { return j.forget() })
+}
+
+// setHeld holds a view, or lets it go, and notes it.
+func (r *Replica) setHeld(v *view, held bool) {
+	if v.held.Load() == held {
+		return
+	}
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	v.held.Store(held)
+	if r.current.Load() == v {
+		r.toDisk(func(j *journal) error { return j.hold(held) })
 	}
 }
 
-// keepNow writes once, and logs it when that begins or ceases to fail.
-func (r *Replica) keepNow(ctx context.Context, now *view, failed *bool) error {
-	err := writeStateFile(r.cfg.StateDir, now.state)
-	if err != nil && !*failed {
-		r.cfg.Logger.ErrorContext(ctx, "the last good state cannot be written to disk", slog.Any("error", err))
+// confirmed confirms a view, and notes it now and then.
+func (r *Replica) confirmed(v *view, asked time.Duration) {
+	v.confirm(asked)
+	if r.cfg.StateDir == "" {
+		return
 	}
-	if err == nil && *failed {
-		r.cfg.Logger.InfoContext(ctx, "the last good state is written to disk again")
+	every := r.cfg.KeepInterval
+	if r.cfg.StateMaxAge > 0 {
+		every = min(every, r.cfg.StateMaxAge/10)
 	}
-	*failed = err != nil
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	if r.current.Load() != v || r.disk.file == nil || asked-r.disk.noted < every {
+		return
+	}
+	r.disk.noted = asked
+	r.toDisk(func(j *journal) error { return j.confirm(r.wall(asked)) })
+}
+
+// wall is what the clock on the wall said at a time of Elapsed.
+func (r *Replica) wall(at time.Duration) time.Time { return r.cfg.Now().Add(at - r.cfg.Elapsed()) }
+
+// toDisk writes to the journal, while nothing else is published. When that fails the State is published all the same,
+// since polls need it; then what is on disk is no longer the newest, and must not be there.
+func (r *Replica) toDisk(write func(*journal) error) {
+	if r.cfg.StateDir == "" || r.disk.left {
+		return
+	}
+	j := &r.disk.journal
+	err := r.ours()
+	if err == nil {
+		err = write(j)
+	}
+	if err != nil && j.lock != nil {
+		err = errors.Join(err, j.forget())
+	}
+	r.noteDisk(err)
+}
+
+// ours claims the directory. What is in it when that was not so at the start is another process's.
+func (r *Replica) ours() error {
+	first, err := r.disk.claim()
+	if first {
+		err = r.disk.forget()
+	}
 	return err
 }
 
-func sleep(ctx context.Context, d time.Duration) {
+// noteDisk logs when writing to StateDir begins or ceases to fail.
+func (r *Replica) noteDisk(err error) {
+	if err == nil || r.disk.failed {
+		return
+	}
+	r.disk.failed = true
+	r.cfg.Logger.Error("the last good state cannot be written to disk; until it can, a restart has to wait for the store",
+		slog.String("dir", r.cfg.StateDir), slog.Any("error", err))
+}
+
+// keep writes the whole State to StateDir when it has changed, until ctx ends, and once more then. That keeps the
+// journal short, and makes one where there is none.
+func (r *Replica) keep(ctx context.Context) {
+	done := r.onDisk
+	for ctx.Err() == nil {
+		start, now := time.Now(), r.current.Load()
+		wake := now.replaced
+		if r.keepWhole(&done) {
+			wake = nil
+		}
+		// A large fleet that is written to all the time must not keep a core busy with this.
+		sleepUntil(ctx, max(r.cfg.KeepInterval, 20*time.Since(start)), wake)
+	}
+	r.keepWhole(&done)
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	if err := r.disk.leave(); err != nil {
+		r.cfg.Logger.ErrorContext(ctx, "the directory of the last good state cannot be left", slog.Any("error", err))
+	}
+}
+
+// keepWhole writes the whole State, unless that is done, and reports whether it tried.
+func (r *Replica) keepWhole(done **fleet.State) bool {
+	k, cut, err := r.beginWhole(*done)
+	if k.state == nil {
+		return false
+	}
+	if err == nil {
+		err = r.writeWhole(k, cut)
+	}
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	r.noteDisk(err)
+	if err != nil || r.disk.file == nil {
+		return true
+	}
+	*done = k.state
+	if r.disk.failed {
+		r.disk.failed = false
+		r.cfg.Logger.Info("the last good state is written to disk again")
+	}
+	return true
+}
+
+// beginWhole says what to write and where the journal ends with that. No state: there is nothing to do.
+func (r *Replica) beginWhole(done *fleet.State) (k kept, cut int64, err error) {
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	v, j := r.current.Load(), &r.disk.journal
+	if v.state == nil || v.state == done && j.file != nil {
+		return kept{}, 0, nil
+	}
+	k = kept{state: v.state, confirmed: r.wall(time.Duration(v.confirmed.Load())), held: v.held.Load()}
+	if err := r.ours(); err != nil {
+		return k, 0, err
+	}
+	if j.file == nil {
+		if err := j.begin(v.state.Head()); err != nil {
+			return k, 0, errors.Join(err, j.forget())
+		}
+	}
+	j.note = -1
+	return k, j.end, nil
+}
+
+func (r *Replica) writeWhole(k kept, cut int64) error {
+	name, err := writeStateFile(r.cfg.StateDir, k)
+	if err != nil {
+		return err
+	}
+	if err := r.replaceWhole(name, k.state.Head(), cut); err != nil {
+		return err
+	}
+	return syncDir(r.cfg.StateDir)
+}
+
+func (r *Replica) replaceWhole(name string, head fleet.Head, cut int64) error {
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	if r.disk.file == nil { // something else was published, or the journal could not be written
+		return os.Remove(name)
+	}
+	return r.disk.replace(name, head, cut)
+}
+
+func sleep(ctx context.Context, d time.Duration) { sleepUntil(ctx, d, nil) }
+
+// sleepUntil is sleep that may be woken.
+func sleepUntil(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-wake:
 	case <-ctx.Done():
 	}
 }

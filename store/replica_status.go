@@ -27,6 +27,11 @@ type Status struct {
 	Refused string
 	// Age of that State, and the most that reads are answered at: see [Replica.Served]. MaxAge 0: any.
 	Age, MaxAge time.Duration
+	// Cold: that State was read from StateDir, and the store has not confirmed it or one that follows it since.
+	Cold bool
+	// ConfirmedAt is when the store last confirmed the State that was found in StateDir, by the clock on the wall at the
+	// time; zero: there was none.
+	ConfirmedAt time.Time
 	// TooOld: reads are refused because of that.
 	TooOld bool
 	// Held: clusters are not answered, because what the store has is held and is not what was served: see [Hold].
@@ -46,7 +51,10 @@ func (r *Replica) Status() Status {
 	r.mu.Unlock()
 	v := r.current.Load()
 	if state, age, err := r.read(v); state != nil {
-		s.Loaded, s.Head, s.Age, s.MaxAge = true, state.Head(), age, r.cfg.MaxStaleness
+		s.Loaded, s.Head, s.Age, s.MaxAge, s.Cold = true, state.Head(), age, r.cfg.MaxStaleness, v.cold.Load()
+		if s.Cold {
+			s.MaxAge = r.cfg.StateMaxAge
+		}
 		s.TooOld, s.Held = errors.Is(err, ErrTooOld), v.held.Load()
 	}
 	return s

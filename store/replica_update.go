@@ -78,7 +78,7 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 		err = r.commit(ctx, from.state.Head(), res.Commit)
 		switch {
 		case err == nil:
-			r.publish(from, res.State) // or the follower has seen the commit and published it already
+			r.publish(from, res.State, res.Commit) // or the follower has seen the commit and published it already
 			return res, nil
 		case !errors.Is(err, ErrStale):
 			return fleet.Result{}, err

@@ -13,64 +13,55 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
 // ErrStateFile tells that a file of the last good State is damaged, or is none.
 var ErrStateFile = errors.New("the file is not a whole state of a fleet")
 
-// The file is a line that names the format, the compressed content, and the SHA-256 of both. The content is the head,
-// the number of records, and the records.
+// kept is a State as it is on disk.
+type kept struct {
+	state     *fleet.State
+	confirmed time.Time // when the store last said that this is its newest State, by the clock on the wall
+	held      bool      // it is not for clusters: see [Hold]
+}
+
+// The file is a line that names the format, the compressed content, and the SHA-256 of both. The content is when the
+// State was confirmed, whether it is held, the head, the number of records, and the records.
 const (
 	stateFileName  = "last-good.state"
-	stateFileMagic = "flux-resourceset state 1\n"
+	stateFileMagic = "flux-resourceset state 2\n"
 	// longestField is more than any field of a record has.
 	longestField = 1 << 28
 )
 
-// writeStateFile writes a State to dir, which it makes when it is not there. The file that was there before is replaced
-// when the new one is whole and on disk.
-func writeStateFile(dir string, s *fleet.State) (err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	removeLeftOvers(dir)
+// writeStateFile writes a State to a temporary file in dir, and returns its name when it is whole and on disk.
+func writeStateFile(dir string, k kept) (name string, err error) {
 	f, err := os.CreateTemp(dir, stateFileName+".*.tmp") // 0600: patch values are nobody else's business
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
 	sum := sha256.New()
-	if err := encodeState(io.MultiWriter(f, sum), s); err != nil {
-		return err
+	if err := encodeState(io.MultiWriter(f, sum), k); err != nil {
+		return "", err
 	}
 	if _, err := f.Write(sum.Sum(nil)); err != nil {
-		return err
+		return "", err
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), filepath.Join(dir, stateFileName)); err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), syncDir(dir))
+	return f.Name(), f.Sync()
 }
-
-// leftOver is how old a temporary file is that nobody writes any more. Others may be another replica's.
-const leftOver = time.Hour
 
 // removeLeftOvers removes what processes that were killed while they wrote have left, so that it does not add up. What
 // cannot be removed is in nobody's way until the disk is full, which the write itself reports.
 func removeLeftOvers(dir string) {
-	names, _ := filepath.Glob(filepath.Join(dir, stateFileName+".*.tmp")) // only a pattern can be wrong
-	for _, name := range names {
-		if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > leftOver {
+	for _, file := range []string{stateFileName, journalName} {
+		names, _ := filepath.Glob(filepath.Join(dir, file+".*.tmp")) // only a pattern can be wrong
+		for _, name := range names {
 			_ = os.Remove(name)
 		}
 	}
@@ -85,22 +76,59 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readStateFile reads what writeStateFile wrote. fs.ErrNotExist when there is no file, ErrStateFile when it cannot be
-// trusted: nothing of it is returned then.
-func readStateFile(dir string, rules fleet.Rules) (*fleet.State, error) {
-	path := filepath.Join(dir, stateFileName)
+// readStateFile reads what writeStateFile wrote, with what the journal adds to it. fs.ErrNotExist when there is no file,
+// ErrStateFile when it cannot be trusted: nothing of it is returned then.
+func readStateFile(path string, changes *journalContent, rules fleet.Rules) (kept, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return kept{}, err
 	}
-	s, err := decodeState(data, rules)
+	k, err := decodeState(data, changes, rules)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrStateFile, path, err)
+		return kept{}, fmt.Errorf("%w: %s: %w", ErrStateFile, path, err)
 	}
-	return s, nil
+	return k, nil
 }
 
-func encodeState(w io.Writer, s *fleet.State) error {
+// encoder writes fields. Its buffer keeps the first error until it is flushed.
+type encoder struct {
+	out     *bufio.Writer
+	scratch []byte
+}
+
+func (e *encoder) number(n int64) {
+	e.scratch = binary.AppendVarint(e.scratch[:0], n)
+	_, _ = e.out.Write(e.scratch)
+}
+
+func (e *encoder) text(b []byte) {
+	e.number(int64(len(b)))
+	_, _ = e.out.Write(b)
+}
+
+func (e *encoder) head(h fleet.Head) {
+	e.number(int64(h.Revision))
+	_, _ = e.out.Write(h.ID[:])
+}
+
+func (e *encoder) flag(on bool) {
+	if on {
+		e.number(1)
+	} else {
+		e.number(0)
+	}
+}
+
+func (e *encoder) record(r fleet.Record) {
+	e.text([]byte(r.Kind))
+	e.text([]byte(r.ID))
+	e.text(r.Body)
+	e.head(fleet.Head{Revision: r.Revision, ID: r.CommitID})
+	e.number(microseconds(r.CreatedAt))
+	e.number(microseconds(r.UpdatedAt))
+}
+
+func encodeState(w io.Writer, k kept) error {
 	if _, err := io.WriteString(w, stateFileMagic); err != nil {
 		return err
 	}
@@ -108,28 +136,20 @@ func encodeState(w io.Writer, s *fleet.State) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(zw) // keeps its first error until Flush
-	var scratch []byte
-	number := func(n int64) { scratch = binary.AppendVarint(scratch[:0], n); _, _ = out.Write(scratch) }
-	text := func(b []byte) { number(int64(len(b))); _, _ = out.Write(b) }
-	point := func(rev fleet.Revision, id uuid.UUID) { number(int64(rev)); _, _ = out.Write(id[:]) }
-
+	e, s := encoder{out: bufio.NewWriter(zw)}, k.state
+	e.number(microseconds(k.confirmed))
+	e.flag(k.held)
 	records := 0
 	for range s.Records() {
 		records++
 	}
-	point(s.Head().Revision, s.Head().ID)
-	number(microseconds(s.At()))
-	number(int64(records))
+	e.head(s.Head())
+	e.number(microseconds(s.At()))
+	e.number(int64(records))
 	for r := range s.Records() {
-		text([]byte(r.Kind))
-		text([]byte(r.ID))
-		text(r.Body)
-		point(r.Revision, r.CommitID)
-		number(microseconds(r.CreatedAt))
-		number(microseconds(r.UpdatedAt))
+		e.record(r)
 	}
-	return errors.Join(out.Flush(), zw.Close())
+	return errors.Join(e.out.Flush(), zw.Close())
 }
 
 // microseconds keeps the zero time apart, which has none.
@@ -147,36 +167,45 @@ func moment(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-func decodeState(data []byte, rules fleet.Rules) (*fleet.State, error) {
+func decodeState(data []byte, changes *journalContent, rules fleet.Rules) (kept, error) {
 	content, ok := bytes.CutPrefix(data, []byte(stateFileMagic))
 	if !ok {
-		return nil, errors.New("it was not written by this version of flux-resourceset")
+		return kept{}, errors.New("it was not written by this version of flux-resourceset")
 	}
 	if len(content) < sha256.Size {
-		return nil, io.ErrUnexpectedEOF
+		return kept{}, io.ErrUnexpectedEOF
 	}
 	end := len(data) - sha256.Size
 	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
-		return nil, errors.New("its checksum is wrong")
+		return kept{}, errors.New("its checksum is wrong")
 	}
 	zr, err := gzip.NewReader(bytes.NewReader(content[:len(content)-sha256.Size]))
 	if err != nil {
-		return nil, err
+		return kept{}, err
 	}
 	d := stateDecoder{in: bufio.NewReader(zr)}
-	head := fleet.Head{Revision: d.revision(), ID: d.id()}
+	k := kept{confirmed: moment(d.number()), held: d.flag()}
+	head := d.head()
 	at, count := moment(d.number()), d.number()
 	var records []fleet.Record
 	for n := int64(0); n < count && d.err == nil; n++ {
-		records = append(records, fleet.Record{
-			Kind: fleet.Kind(d.text()), ID: string(d.text()), Body: d.text(),
-			Revision: d.revision(), CommitID: d.id(), CreatedAt: moment(d.number()), UpdatedAt: moment(d.number()),
-		})
+		records = append(records, d.record())
 	}
 	if d.err != nil {
-		return nil, d.err
+		return kept{}, d.err
 	}
-	return fleet.NewState(rules, head, at, records)
+	head, at, records, err = changes.leadOn(head, at, records)
+	if err != nil {
+		return kept{}, err
+	}
+	if !changes.confirmed.IsZero() {
+		k.confirmed = changes.confirmed
+	}
+	if changes.held != nil {
+		k.held = *changes.held
+	}
+	k.state, err = fleet.NewState(rules, head, at, records)
+	return k, err
 }
 
 // stateDecoder reads fields until one cannot be read; then err says why, and all that follow are zero.
@@ -194,11 +223,20 @@ func (d *stateDecoder) number() int64 {
 	return n
 }
 
-func (d *stateDecoder) revision() fleet.Revision { return fleet.Revision(d.number()) }
+func (d *stateDecoder) flag() bool { return d.number() != 0 }
 
-func (d *stateDecoder) id() (id uuid.UUID) {
-	d.read(id[:])
-	return id
+func (d *stateDecoder) head() (h fleet.Head) {
+	h.Revision = fleet.Revision(d.number())
+	d.read(h.ID[:])
+	return h
+}
+
+func (d *stateDecoder) record() fleet.Record {
+	r := fleet.Record{Kind: fleet.Kind(d.text()), ID: string(d.text()), Body: d.text()}
+	h := d.head()
+	r.Revision, r.CommitID = h.Revision, h.ID
+	r.CreatedAt, r.UpdatedAt = moment(d.number()), moment(d.number())
+	return r
 }
 
 func (d *stateDecoder) text() []byte {

@@ -38,6 +38,7 @@ type config struct {
 	environments []string
 	retention    time.Duration // of history; 0: for ever
 	maxRemovals  int
+	stateMaxAge  time.Duration // of what STATE_DIR has, at a start; 0: any
 	maxStaleness time.Duration // of what is answered; 0: any
 	startTimeout time.Duration
 	stateDir     string
@@ -76,7 +77,8 @@ func flags() []cli.Flag {
 		text("seed-accept", "SEED_ACCEPT", "false", "true or false: whether what came from SEED_FILE is served to clusters at once, and not held until flux-resourceset accept"),
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
 		text("start-timeout", "START_TIMEOUT", "5m", "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"),
-		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, so that a restarted process answers polls while the store is away"),
+		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, for this process alone, so that it answers polls after a restart while the store is away"),
+		text("state-max-age", "STATE_MAX_AGE", "24h", "polls and reads are 503 when the fleet found in STATE_DIR was last confirmed `LONG` ago, until the store has answered; 0 answers them from one of any age"),
 		text("max-staleness", "MAX_STALENESS", "2m", "polls and reads are 503 when the store has not confirmed this process's copy for so `LONG`; 0 answers them from a copy of any age"),
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
@@ -131,6 +133,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if cfg.maxStaleness, err = time.ParseDuration(c.String("max-staleness")); err != nil || cfg.maxStaleness < 0 || cfg.maxStaleness > 0 && cfg.maxStaleness < leastStaleness {
 		problem("MAX_STALENESS is %q: it must be a time of at least %s, such as 2m, or 0", c.String("max-staleness"), leastStaleness)
+	}
+	if cfg.stateMaxAge, err = time.ParseDuration(c.String("state-max-age")); err != nil || cfg.stateMaxAge < 0 || cfg.stateMaxAge > 0 && cfg.stateMaxAge < leastStaleness {
+		problem("STATE_MAX_AGE is %q: it must be a time of at least %s, such as 24h, or 0", c.String("state-max-age"), leastStaleness)
 	}
 	if cfg.maxRemovals, err = strconv.Atoi(c.String("max-removals")); err != nil || cfg.maxRemovals < 0 {
 		problem("MAX_REMOVALS is %q: it must be a number, 0 or more", c.String("max-removals"))

@@ -99,7 +99,7 @@ func TestReplacedHistory(t *testing.T) {
 				require.Contains(t, refused.body, "history was replaced")
 
 				// A restart does not change that for whoever has a directory, and a second look does not accept it.
-				reader.terminate() // writes what it serves; a killed one may have written that up to ten seconds ago
+				reader.kill()
 				reader = start(t, settings...)
 				require.Equal(t, before, reader.demo())
 				code, stdout, stderr := invoke(t, "accept", "--database-url", url)
@@ -185,8 +185,11 @@ func TestStartsWithoutItsDatabase(t *testing.T) {
 	require.True(t, kept(state), "written at the end at the latest")
 	server.Kill(t)
 
+	copied, broken := t.TempDir(), t.TempDir() // each process has a directory of its own
+	require.NoError(t, os.CopyFS(copied, os.DirFS(state)))
+	require.NoError(t, os.CopyFS(broken, os.DirFS(state)))
 	crud := start(t, url, "API_MODE=crud", "STATE_DIR="+state, "START_TIMEOUT=300ms")
-	reader := start(t, url, "STATE_DIR="+state)
+	reader := start(t, url, "STATE_DIR="+copied)
 	for _, p := range []*program{crud, reader} {
 		require.Equal(t, before, p.demo())
 		_, checks := p.readiness()
@@ -198,12 +201,12 @@ func TestStartsWithoutItsDatabase(t *testing.T) {
 	require.Equal(t, 200, reader.send("GET", "/ready", "").status)
 	require.Equal(t, 503, crud.send("POST", "/namespaces", `{"id":"no"}`).status)
 
-	file := filepath.Join(state, "last-good.state")
+	file := filepath.Join(broken, "last-good.state")
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	data[len(data)/2] ^= 1
 	require.NoError(t, os.WriteFile(file, data, 0o600))
-	damaged := start(t, url, "STATE_DIR="+state)
+	damaged := start(t, url, "STATE_DIR="+broken)
 	require.Contains(t, damaged.logged(), "its checksum is wrong")
 	require.Equal(t, 503, damaged.send("GET", demoPolls+"namespaces", "").status)
 	require.Equal(t, 503, damaged.send("GET", "/ready", "").status)

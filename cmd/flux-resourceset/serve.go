@@ -55,7 +55,7 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	st := store.NewLazy(opener.open)
-	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger, StateDir: cfg.stateDir, MaxStaleness: cfg.maxStaleness})
+	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger, StateDir: cfg.stateDir, StateMaxAge: cfg.stateMaxAge, MaxStaleness: cfg.maxStaleness})
 	if replica.Restore(ctx) && replica.State().Revision() > 0 {
 		opener.seed = nil // a store that turns out to be empty has lost what we serve
 	}

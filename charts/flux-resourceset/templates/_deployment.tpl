@@ -148,6 +148,7 @@ spec:
 {{- end }}
 {{- if $v.lastGood.enabled }}
 - {name: STATE_DIR, value: /last-good}
+- {name: STATE_MAX_AGE, value: {{ $v.lastGood.maxAge | quote }}}
 {{- end }}
 {{- if $v.tls.existingSecret }}
 - {name: TLS_CERT_FILE, value: /tls/tls.crt}

@@ -48,8 +48,8 @@ func All() []Control {
 			Store: rig.StorePostgres, Faults: []string{"delay", "pause-server"}, Breaks: check.Forward,
 			Replace: []rig.Replace{{
 				File: "store/replica.go",
-				Old:  "\tif !r.current.CompareAndSwap(from, v) {\n\t\treturn false\n\t}\n\tclose(from.replaced)\n\treturn true\n",
-				New:  "\tclose(r.current.Swap(v).replaced)\n\treturn from != nil\n",
+				Old:  "\tif r.current.Load() != from {\n\t\treturn false\n\t}\n\tbefore()\n\tr.current.Store(v)\n\tclose(from.replaced)\n\treturn true\n",
+				New:  "\tbefore()\n\tclose(r.current.Swap(v).replaced)\n\treturn from != nil\n",
 			}},
 		},
 		{
@@ -102,8 +102,8 @@ func All() []Control {
 			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Breaks: check.Age,
 			Replace: []rig.Replace{{
 				File: "store/replica_age.go",
-				Old:  "if r.cfg.MaxStaleness > 0 && age > r.cfg.MaxStaleness && !v.cold.Load() {",
-				New:  "if r.cfg.MaxStaleness > 0 && age > 1<<20*r.cfg.MaxStaleness && !v.cold.Load() {",
+				Old:  "if limit > 0 && age > limit {",
+				New:  "if limit > 0 && age > 1<<20*limit {",
 			}},
 		},
 		{

@@ -1,0 +1,141 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// journalContent is what a journal says.
+type journalContent struct {
+	base      fleet.Head
+	states    []journalState
+	confirmed time.Time // zero: not said
+	held      *bool     // nil: not said
+	end       int64     // of the last whole record
+}
+
+// journalState is what makes one State of the one before.
+type journalState struct {
+	from, to fleet.Head
+	at       time.Time
+	records  []fleet.Record // one without a body was removed
+}
+
+var errJournal = errors.New("the journal is damaged")
+
+// decodeJournal reads a journal up to its end, or to a record that its writer did not finish, which it never published.
+// Anything else that is not whole was damaged later, and what comes after it is not known: nothing can be trusted then.
+func decodeJournal(data []byte) (*journalContent, error) {
+	rest, ok := bytes.CutPrefix(data, []byte(journalMagic))
+	if !ok {
+		return nil, fmt.Errorf("%w: it was not written by this version of flux-resourceset", errJournal)
+	}
+	c, n := &journalContent{}, 0
+	for ; len(rest) >= headerSize; n++ {
+		size, sum := binary.BigEndian.Uint64(rest), binary.BigEndian.Uint32(rest[8:])
+		if size == 0 && sum == 0 {
+			break
+		}
+		if size > uint64(len(rest)-headerSize) {
+			return nil, fmt.Errorf("%w: it ends within record %d", errJournal, n)
+		}
+		content := rest[headerSize : headerSize+size]
+		if crc32.Checksum(content, castagnoli) != sum {
+			return nil, fmt.Errorf("%w: the checksum of record %d is wrong", errJournal, n)
+		}
+		if err := c.take(content, n); err != nil {
+			return nil, fmt.Errorf("%w: record %d: %w", errJournal, n, err)
+		}
+		rest = rest[headerSize+size:]
+	}
+	if n == 0 {
+		return nil, fmt.Errorf("%w: it does not say what it begins after", errJournal)
+	}
+	c.end = int64(len(data) - len(rest))
+	return c, nil
+}
+
+// take adds one record.
+func (c *journalContent) take(content []byte, n int) error {
+	d := stateDecoder{in: bufio.NewReader(bytes.NewReader(content))}
+	kind := d.number()
+	if (kind == recordBase) != (n == 0) {
+		return fmt.Errorf("it is of kind %d", kind)
+	}
+	switch kind {
+	case recordBase:
+		c.base = d.head()
+	case recordState:
+		s := journalState{from: d.head(), to: d.head(), at: moment(d.number())}
+		last := c.base
+		if len(c.states) > 0 {
+			last = c.states[len(c.states)-1].to
+		}
+		for d.flag() {
+			there := d.flag()
+			r := d.record()
+			if !there {
+				r.Body = nil
+			}
+			s.records = append(s.records, r)
+		}
+		if d.err == nil && (s.from != last || s.to.Revision <= s.from.Revision) {
+			return fmt.Errorf("%s leads on from %s, and not from %s", FormatHead(s.to), FormatHead(s.from), FormatHead(last))
+		}
+		c.states = append(c.states, s)
+	case recordConfirmed:
+		var at [8]byte
+		d.read(at[:])
+		c.confirmed = moment(int64(binary.BigEndian.Uint64(at[:])))
+	case recordHeld:
+		held := d.flag()
+		c.held = &held
+	default:
+		return fmt.Errorf("it is of kind %d", kind)
+	}
+	return d.err
+}
+
+// leadOn makes of a State's records those of the newest one. A journal that does not know that State is not its own.
+func (c *journalContent) leadOn(head fleet.Head, at time.Time, records []fleet.Record) (fleet.Head, time.Time, []fleet.Record, error) {
+	passed := c.base == head
+	type key struct {
+		kind fleet.Kind
+		id   string
+	}
+	changed := map[key]fleet.Record{}
+	for _, s := range c.states {
+		if passed {
+			for _, r := range s.records {
+				changed[key{r.Kind, r.ID}] = r
+			}
+			at = s.at
+		}
+		passed = passed || s.to == head
+	}
+	if !passed {
+		return head, at, nil, fmt.Errorf("%w: it does not lead on from %s", errJournal, FormatHead(head))
+	}
+	var out []fleet.Record
+	for _, r := range records {
+		if _, again := changed[key{r.Kind, r.ID}]; !again {
+			out = append(out, r)
+		}
+	}
+	for _, r := range changed {
+		if r.Body != nil {
+			out = append(out, r)
+		}
+	}
+	if len(c.states) > 0 {
+		head = c.states[len(c.states)-1].to
+	}
+	return head, at, out, nil
+}
