@@ -91,41 +91,55 @@ func (p *principal) may(op *operation, st *fleet.State, dns string) bool {
 	return p.mayPoll(cluster, dns)
 }
 
-const (
-	actorKey   = "actor"
-	ownPollKey = "own_poll"
-)
-
-// actor is who sent the request.
-func actor(c echo.Context) string {
-	name, _ := c.Get(actorKey).(string)
-	return name
+// refusal is why a request is not let through, and what it is answered.
+type refusal struct {
+	who    principal // as far as they are known
+	reason error     // nil: they are known, and may not do this
+	answer error
 }
 
-// authenticate finds out who sent the request and whether they may do this.
-func (s *Server) authenticate(c echo.Context, op *operation) error {
-	if op.public() {
-		return nil
-	}
-	st := s.cfg.Replica.State()
-	who, err := s.identify(c.Request(), st)
+// Error says why.
+func (r *refusal) Error() string { return r.answer.Error() }
+
+// judge finds out who sent the request and whether they may do this, by what a State says; st may be nil.
+func (s *Server) judge(r *request, st *fleet.State) (principal, *refusal) {
+	who, err := s.find(r.Request(), st)
 	switch {
 	case errors.Is(err, errNobody):
-		return s.refused(c, who, err, unauthorized(op, err))
+		return who, &refusal{who, err, unauthorized(r.op, err)}
 	case err != nil:
-		return err
-	case who.may(op, st, c.Param("cluster_dns")):
+		return who, &refusal{who, err, err}
+	case who.may(r.op, st, r.Param("cluster_dns")):
+		return who, nil
 	case who.static: // as the reference answers
-		return s.refused(c, who, nil, unauthorized(op, nil))
-	default:
-		return s.refused(c, who, nil, errForbidden)
+		return who, &refusal{who, nil, unauthorized(r.op, nil)}
 	}
-	s.leaveAnonymous(c)
-	if op.poll { // nobody asks who polled, and polls are many
-		c.Set(ownPollKey, ownPoll(c.Request(), who.role))
-	} else {
-		c.Set(actorKey, who.actor)
+	return who, &refusal{who, nil, errForbidden}
+}
+
+// authenticate judges the request by the newest State, unless it has been already, and keeps both.
+func (s *Server) authenticate(r *request) error {
+	if r.op.public() {
+		return nil
 	}
+	read := s.cfg.Replica.Readable
+	if !r.op.crudOnly { // the answer is for clusters
+		read = s.cfg.Replica.Served
+	}
+	st, age, unfit := read()
+	r.age, r.unfit = age, unfit
+	if r.who.role != roleNone && st == r.state {
+		return nil
+	}
+	who, refusal := s.judge(r, st)
+	if refusal != nil {
+		return s.refused(r, refusal)
+	}
+	if r.who.role == roleNone {
+		s.metrics.identified[who.by].Inc()
+	}
+	r.state, r.who = st, who
+	s.leaveAnonymous(r)
 	return nil
 }
 
@@ -151,17 +165,9 @@ var errForbidden = &publicError{
 	detail: "the token or client certificate is valid, but not for this: ask for one with another role",
 }
 
-// identify finds out who sent a request: by its token if it has one, else by its client certificate. It neither
+// find finds out who sent a request: by its token if it has one, else by its client certificate. It neither
 // allocates nor waits, since every poll passes here. st may be nil. errNobody when it is nobody known; with errExpired
 // the principal's actor says whose token it was.
-func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
-	who, err := s.find(r, st)
-	if err == nil {
-		s.metrics.identified[who.by].Inc()
-	}
-	return who, err
-}
-
 func (s *Server) find(r *http.Request, st *fleet.State) (principal, error) {
 	certified := s.certified(r)
 	if s.cfg.RequireClientCert && !certified {

@@ -168,18 +168,21 @@ func (f *failures) noted(r *http.Request, reason error, now time.Time) time.Dura
 }
 
 // refused counts and logs a request that was not let through, and limits those of nobody known.
-func (s *Server) refused(c echo.Context, who principal, reason error, answer error) error {
-	now := s.cfg.Now()
+func (s *Server) refused(c echo.Context, r *refusal) error {
+	if r.reason != nil && !errors.Is(r.reason, errNobody) {
+		return r.answer // nobody can tell yet
+	}
+	now, answer := s.cfg.Now(), r.answer
 	why := reasonForbidden
-	if reason != nil {
-		why = reasonOf(reason)
-		if wait := s.failures.noted(c.Request(), reason, now); wait > 0 {
+	if r.reason != nil {
+		why = reasonOf(r.reason)
+		if wait := s.failures.noted(c.Request(), r.reason, now); wait > 0 {
 			why, answer = reasonThrottled, throttled(wait)
 		}
 	}
 	s.metrics.authFailures.WithLabelValues(why).Inc()
 	if suppressed, ok := s.failures.mayLog(now); ok {
-		s.logRefused(c, who, why, suppressed)
+		s.logRefused(c, r.who, why, suppressed)
 	}
 	return answer
 }

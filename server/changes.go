@@ -17,14 +17,14 @@ import (
 
 // Plan implements the operation of that name.
 func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
-	if _, err := s.state(c, p.XFleetMinRevision); err != nil {
+	if _, err := s.state(c); err != nil {
 		return err
 	}
 	req, err := decodeBody[api.BatchRequest](c)
 	if err != nil {
 		return err
 	}
-	res, results, err := s.runBatch(c, store.Meta{Actor: actor(c), DryRun: true}, req.Operations, fleet.Guard{Off: true})
+	res, results, err := s.runBatch(c, store.Meta{DryRun: true}, req.Operations, fleet.Guard{Off: true})
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	meta.DryRun = meta.DryRun || len(shape) > 0
 	var batch *fleet.Batch
 	var results []api.OperationResult
-	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
+	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(guard)
 		tx.StopWhen(jobOf(c).stopped)
 		batch = fleet.NewBatch(tx, func(q fleet.PastQuery) (fleet.Documents, error) {
@@ -182,7 +182,7 @@ func decodeBody[T any](c echo.Context) (T, error) {
 
 // asOf answers with a document as it was.
 func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64) error {
-	st, err := s.state(c, nil)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}

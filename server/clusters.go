@@ -15,7 +15,7 @@ const modeOrphan = "orphan"
 
 // ListClusters implements the operation of that name.
 func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
-	st, err := s.state(c, p.XFleetMinRevision)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *Server) CreateCluster(c echo.Context, p api.CreateClusterParams) error 
 
 // GetCluster implements the operation of that name.
 func (s *Server) GetCluster(c echo.Context, id string, p api.GetClusterParams) error {
-	return s.getDocument(c, fleet.KindCluster, id, readParams{p.IfNoneMatch, p.XFleetMinRevision, p.Revision})
+	return s.getDocument(c, fleet.KindCluster, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
 // UpdateCluster implements the operation of that name.

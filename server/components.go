@@ -11,7 +11,7 @@ import (
 
 // ListPlatformComponents implements the operation of that name.
 func (s *Server) ListPlatformComponents(c echo.Context, p api.ListPlatformComponentsParams) error {
-	st, err := s.state(c, p.XFleetMinRevision)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (s *Server) CreatePlatformComponent(c echo.Context, p api.CreatePlatformCom
 
 // GetPlatformComponent implements the operation of that name.
 func (s *Server) GetPlatformComponent(c echo.Context, id string, p api.GetPlatformComponentParams) error {
-	return s.getDocument(c, fleet.KindComponent, id, readParams{p.IfNoneMatch, p.XFleetMinRevision, p.Revision})
+	return s.getDocument(c, fleet.KindComponent, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
 // UpdatePlatformComponent implements the operation of that name.

@@ -25,7 +25,7 @@ func listDocuments(c echo.Context, docs []*fleet.Document, limit, offset *int) e
 }
 
 func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readParams) error {
-	st, err := s.state(c, p.minRevision)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,6 @@ func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readP
 // readParams are the parameters that reads of a document share.
 type readParams struct {
 	ifNoneMatch *string
-	minRevision *int64
 	revision    *int64 // as it was then
 }
 
@@ -75,7 +74,7 @@ func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParam
 // changeMeta is what the log keeps about a request that changes something.
 func changeMeta(c echo.Context, reason string, dryRun *bool) store.Meta {
 	return store.Meta{
-		Actor: actor(c), Author: c.Request().Header.Get(headerChangeAuthor), Reason: reason,
+		Author: c.Request().Header.Get(headerChangeAuthor), Reason: reason,
 		RequestID: requestID(c), DryRun: value(dryRun),
 	}
 }
@@ -95,9 +94,9 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 		if c.Request().Method == http.MethodPost {
 			newID = uuid.NewString() // nobody has it, so the rest can be judged
 		}
-		c.Set(bodyKey, wellShaped(schema, requestBody(c), shape, newID))
+		requestOf(c).body = wellShaped(schema, requestBody(c), shape, newID)
 	}
-	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
+	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(fleet.Guard{PlanHash: value(p.planHash)})
 		tx.StopWhen(c.Request().Context().Err)
 		if err := tx.Match(kind, id, value(p.ifMatch)); err != nil {

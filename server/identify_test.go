@@ -37,11 +37,11 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 		"a managed token":      {Header: http.Header{"Authorization": {"Bearer " + secret}}},
 		"a client certificate": {Header: http.Header{}, TLS: certificate},
 	} {
-		who, err := s.identify(r, st)
+		who, err := s.find(r, st)
 		require.NoError(t, err, name)
 		require.True(t, who.mayPoll(cluster, "a.example.com"), name)
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			who, err := s.identify(r, st)
+			who, err := s.find(r, st)
 			if err != nil || !who.mayPoll(cluster, "a.example.com") {
 				panic("not identified")
 			}
@@ -53,7 +53,7 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 		"something other": {Header: http.Header{"Authorization": {"Basic eA=="}}},
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			if _, err := s.identify(r, st); err == nil {
+			if _, err := s.find(r, st); err == nil {
 				panic("identified")
 			}
 		}), name)

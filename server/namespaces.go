@@ -9,7 +9,7 @@ import (
 
 // ListNamespaces implements the operation of that name.
 func (s *Server) ListNamespaces(c echo.Context, p api.ListNamespacesParams) error {
-	st, err := s.state(c, p.XFleetMinRevision)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (s *Server) CreateNamespace(c echo.Context, p api.CreateNamespaceParams) er
 
 // GetNamespace implements the operation of that name.
 func (s *Server) GetNamespace(c echo.Context, id string, p api.GetNamespaceParams) error {
-	return s.getDocument(c, fleet.KindNamespace, id, readParams{p.IfNoneMatch, p.XFleetMinRevision, p.Revision})
+	return s.getDocument(c, fleet.KindNamespace, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
 // UpdateNamespace implements the operation of that name.

@@ -44,8 +44,9 @@ func plainID(id string) bool {
 
 // observe counts, times and logs every request, and turns a panic into a 500.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
+	return func(inner echo.Context) error {
 		start := time.Now()
+		c := &request{Context: inner}
 		if !s.admitAnonymous(c) {
 			return s.answerByStatus(c, next)
 		}
@@ -63,7 +64,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if err := s.recovered(c, next); err != nil {
 			requestID(c)
-			c.Error(err)
+			s.handleError(err, c)
 		}
 		took := time.Since(start)
 		route := "unmatched"

@@ -12,7 +12,7 @@ import (
 
 // GetPatches implements the operation of that name.
 func (s *Server) GetPatches(c echo.Context, id, componentID string, p api.GetPatchesParams) error {
-	st, err := s.state(c, p.XFleetMinRevision)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}

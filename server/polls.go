@@ -13,21 +13,21 @@ import (
 
 // PollPlatformComponents implements the operation of that name.
 func (s *Server) PollPlatformComponents(c echo.Context, dns string, p api.PollPlatformComponentsParams) error {
-	return s.poll(c, fleet.PlatformComponents, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision, nil})
+	return s.poll(c, fleet.PlatformComponents, dns, readParams{p.IfNoneMatch, nil})
 }
 
 // PollNamespaces implements the operation of that name.
 func (s *Server) PollNamespaces(c echo.Context, dns string, p api.PollNamespacesParams) error {
-	return s.poll(c, fleet.Namespaces, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision, nil})
+	return s.poll(c, fleet.Namespaces, dns, readParams{p.IfNoneMatch, nil})
 }
 
 // PollRoleBindings implements the operation of that name.
 func (s *Server) PollRoleBindings(c echo.Context, dns string, p api.PollRoleBindingsParams) error {
-	return s.poll(c, fleet.RoleBindings, dns, readParams{p.IfNoneMatch, p.XFleetMinRevision, nil})
+	return s.poll(c, fleet.RoleBindings, dns, readParams{p.IfNoneMatch, nil})
 }
 
 func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams) error {
-	st, err := s.served(c, p.minRevision)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams
 	if err != nil {
 		return err
 	}
-	if own, _ := c.Get(ownPollKey).(bool); own {
+	if ownPoll(c.Request(), requestOf(c).who.role) {
 		s.metrics.polled(cluster.ID, s.cfg.Now())
 	}
 	return s.writeAnswer(c, answer, p.ifNoneMatch)
@@ -47,7 +47,7 @@ func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams
 
 // PollClusters implements the operation of that name.
 func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
-	st, err := s.served(c, p.XFleetMinRevision)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}

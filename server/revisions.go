@@ -21,7 +21,7 @@ const (
 
 // ListRevisions implements the operation of that name.
 func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error {
-	if _, err := s.state(c, nil); err != nil {
+	if _, err := s.state(c); err != nil {
 		return err
 	}
 	q := store.HistoryQuery{
@@ -57,7 +57,7 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 
 // GetRevision implements the operation of that name.
 func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionParams) error {
-	st, err := s.state(c, nil)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}

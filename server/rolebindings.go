@@ -9,7 +9,7 @@ import (
 
 // ListRoleBindings implements the operation of that name.
 func (s *Server) ListRoleBindings(c echo.Context, p api.ListRoleBindingsParams) error {
-	st, err := s.state(c, p.XFleetMinRevision)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (s *Server) CreateRoleBinding(c echo.Context, p api.CreateRoleBindingParams
 
 // GetRoleBinding implements the operation of that name.
 func (s *Server) GetRoleBinding(c echo.Context, id string, p api.GetRoleBindingParams) error {
-	return s.getDocument(c, fleet.KindRoleBinding, id, readParams{p.IfNoneMatch, p.XFleetMinRevision, p.Revision})
+	return s.getDocument(c, fleet.KindRoleBinding, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
 // UpdateRoleBinding implements the operation of that name.

@@ -108,42 +108,6 @@ func (e withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc)
 	return e.Echo.GET(path, h, m...)
 }
 
-// minRevisionWait is how long a read waits for the revision that X-Fleet-Min-Revision asks for.
-const minRevisionWait = 2 * time.Second
-
-// state is the State to answer people from: not older than the request asks for.
-func (s *Server) state(c echo.Context, minRevision *int64) (*fleet.State, error) {
-	return s.stateFrom(c, minRevision, s.cfg.Replica.Readable)
-}
-
-// served is the State to answer clusters from.
-func (s *Server) served(c echo.Context, minRevision *int64) (*fleet.State, error) {
-	return s.stateFrom(c, minRevision, s.cfg.Replica.Served)
-}
-
-func (s *Server) stateFrom(c echo.Context, minRevision *int64, read func() (*fleet.State, time.Duration, error)) (*fleet.State, error) {
-	if minRevision != nil {
-		if *minRevision < 0 { // polls are not held against the contract
-			return nil, fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, which is 0 or more"}})
-		}
-		ctx, cancel := context.WithTimeout(c.Request().Context(), minRevisionWait)
-		defer cancel()
-		if err := s.cfg.Replica.WaitFor(ctx, fleet.Revision(*minRevision)); err != nil {
-			return nil, &publicError{
-				status: http.StatusServiceUnavailable, code: "store_unavailable",
-				detail: fmt.Sprintf("revision %d has not arrived here yet; try again", *minRevision), headers: map[string]string{"Retry-After": "1"},
-			}
-		}
-	}
-	st, age, err := read()
-	if err != nil {
-		return nil, err
-	}
-	h := c.Response().Header()
-	h[headerRevision], h[headerAge] = []string{formatRevision(st.Revision())}, []string{formatAge(age)}
-	return st, nil
-}
-
 // guard decides whether a request may reach its handler: the mode, the token, and for everything but polls whether
 // the request is one that the contract describes.
 func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
@@ -155,26 +119,35 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		if op.crudOnly && s.cfg.Mode != ModeCRUD {
 			return errReadOnly(op.write)
 		}
-		if err := s.authenticate(c, op); err != nil {
+		r := requestOf(c)
+		r.op = op
+		// First, so that nobody makes us read or wait who may not; and again when that took so long that there is another
+		// State, because that is what the answer is made from.
+		if err := s.authenticate(r); err != nil {
 			return err
 		}
-		if op.poll {
-			return next(c)
-		}
-		j, err := s.enter(c, op)
-		if err != nil {
+		if err := s.await(r); err != nil {
 			return err
 		}
-		defer j.leave()
-		if err := op.validate(c, j.begin); err != nil {
-			return err
-		}
-		if op.write || op.queue != "" {
-			if err := s.refuseSecrets(c); err != nil {
+		if !op.poll {
+			j, err := s.enter(r, op)
+			if err != nil {
+				return err
+			}
+			defer j.leave()
+			if err := op.validate(r, j.begin); err != nil {
 				return err
 			}
 		}
-		return next(c)
+		if err := s.authenticate(r); err != nil {
+			return err
+		}
+		if op.write || op.queue != "" {
+			if err := s.refuseSecrets(r); err != nil {
+				return err
+			}
+		}
+		return next(r)
 	}
 }
 

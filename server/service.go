@@ -77,9 +77,12 @@ func (s *Server) GetMetrics(c echo.Context) error {
 		if err != nil {
 			st = nil // what it knows of tokens is as old as the rest
 		}
-		who, err := s.identify(c.Request(), st)
+		who, err := s.find(c.Request(), st)
 		if errors.Is(err, errNobody) { // counted and throttled as everywhere: this is no place to try tokens at
-			return s.refused(c, who, err, unauthorized(&operation{needs: roleRead}, err))
+			return s.refused(c, &refusal{who, err, unauthorized(&operation{needs: roleRead}, err)})
+		}
+		if err == nil {
+			s.metrics.identified[who.by].Inc()
 		}
 		if err == nil && who.role >= roleRead {
 			metrics = append(metrics, s.metrics.clusters)

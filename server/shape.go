@@ -18,10 +18,7 @@ import (
 // is left out. Nothing of that is ever committed.
 
 // misshapen are the problems that validate found in a write.
-func misshapen(c echo.Context) []fleet.Problem {
-	problems, _ := c.Get(shapeKey).([]fleet.Problem)
-	return problems
-}
+func misshapen(c echo.Context) []fleet.Problem { return requestOf(c).shape }
 
 // both adds to the problems of a request's shape those that the fleet's rules find in it. Where something has the wrong
 // shape, the rules have nothing to say.

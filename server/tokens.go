@@ -15,7 +15,7 @@ import (
 
 // ListTokens implements the operation of that name.
 func (s *Server) ListTokens(c echo.Context, p api.ListTokensParams) error {
-	st, err := s.state(c, p.XFleetMinRevision)
+	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (s *Server) ListTokens(c echo.Context, p api.ListTokensParams) error {
 
 // GetToken implements the operation of that name.
 func (s *Server) GetToken(c echo.Context, id string, p api.GetTokenParams) error {
-	return s.getDocument(c, fleet.KindToken, id, readParams{p.IfNoneMatch, p.XFleetMinRevision, nil})
+	return s.getDocument(c, fleet.KindToken, id, readParams{p.IfNoneMatch, nil})
 }
 
 // CreateToken implements the operation of that name.

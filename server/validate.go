@@ -26,17 +26,11 @@ import (
 // maxBody is the largest request body.
 const maxBody = 4 << 20
 
-// bodyKey is where validate leaves the body for the handler, as raw bytes.
-const bodyKey = "body"
-
-// shapeKey is where validate leaves the problems of a write for misshapen.
-const shapeKey = "shape"
-
 // validate holds a request against the contract: its parameters and the shape of its body. Rules that need the fleet are
 // checked by package fleet. What is wrong with the body of a write is kept
 // for the handler (see misshapen), so that both are reported together. A body
 // is only looked into when begin has returned: that takes many times its size.
-func (op *operation) validate(c echo.Context, begin func() error) error {
+func (op *operation) validate(c *request, begin func() error) error {
 	if op.spec == nil {
 		return nil // mode read-only: nothing here takes parameters
 	}
@@ -55,20 +49,14 @@ func (op *operation) validate(c echo.Context, begin func() error) error {
 	}
 	var shape []fleet.Problem
 	if body != nil {
-		c.Set(bodyKey, body)
+		c.body = body
 		shape = checkSchema(op.bodySchema(c.Request().Header.Get(echo.HeaderContentType)), body)
 	}
 	if op.write && len(problems) == 0 {
-		c.Set(shapeKey, shape)
+		c.shape = shape
 		return nil
 	}
 	return fleet.Invalid(append(problems, shape...))
-}
-
-// requestBody is the body that validate read.
-func requestBody(c echo.Context) []byte {
-	body, _ := c.Get(bodyKey).([]byte)
-	return body
 }
 
 func (op *operation) checkParameters(c echo.Context) []fleet.Problem {

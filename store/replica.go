@@ -180,6 +180,16 @@ func (r *Replica) WaitFor(ctx context.Context, rev fleet.Revision) error {
 	}
 }
 
+// CatchUp is WaitFor for whoever is about to write: it asks the store at once, and does not wait until Run does.
+func (r *Replica) CatchUp(ctx context.Context, rev fleet.Revision) error {
+	if s := r.State(); s != nil && s.Revision() < rev {
+		if err := r.refresh(ctx); err != nil {
+			return unavailable(fmt.Errorf("refreshing the state: %w", err))
+		}
+	}
+	return r.WaitFor(ctx, rev)
+}
+
 // acquire takes a token, or returns the context's error.
 func acquire(ctx context.Context, token chan struct{}) error {
 	if err := ctx.Err(); err != nil {

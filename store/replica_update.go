@@ -129,13 +129,15 @@ func (r *Replica) compute(meta Meta, edit func(*fleet.Tx) error) (*view, fleet.R
 	if from.state == nil {
 		return from, fleet.Result{}, fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
 	}
+	// The time comes before the edit: whoever is judged by the clock in there is not past their end at the commit's.
+	at := r.cfg.Now().UTC().Truncate(time.Microsecond)
 	tx := from.state.Begin()
 	if err := edit(tx); err != nil {
 		return from, fleet.Result{}, err
 	}
 	res, err := tx.Finish(fleet.Commit{
 		ID:        uuid.New(),
-		At:        r.cfg.Now().UTC().Truncate(time.Microsecond),
+		At:        at,
 		Actor:     meta.Actor,
 		Author:    meta.Author,
 		Reason:    meta.Reason,

@@ -2005,7 +2005,7 @@ type PollClustersParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2014,7 +2014,7 @@ type PollNamespacesParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2023,7 +2023,7 @@ type PollPlatformComponentsParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2032,7 +2032,7 @@ type PollRoleBindingsParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2046,6 +2046,9 @@ type ApplyBatchParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // ListClustersParams defines parameters for ListClusters.
@@ -2068,7 +2071,7 @@ type ListClustersParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2085,6 +2088,9 @@ type CreateClusterParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // DeleteClusterParams defines parameters for DeleteCluster.
@@ -2106,6 +2112,9 @@ type DeleteClusterParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetClusterParams defines parameters for GetCluster.
@@ -2119,7 +2128,7 @@ type GetClusterParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2142,6 +2151,9 @@ type PatchClusterParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UpdateClusterParams defines parameters for UpdateCluster.
@@ -2163,6 +2175,9 @@ type UpdateClusterParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetClusterHistoryParams defines parameters for GetClusterHistory.
@@ -2190,6 +2205,9 @@ type UnassignNamespaceParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignNamespaceParams defines parameters for AssignNamespace.
@@ -2208,6 +2226,9 @@ type AssignNamespaceParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // RelinquishPatchesParams defines parameters for RelinquishPatches.
@@ -2232,6 +2253,9 @@ type RelinquishPatchesParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetPatchesParams defines parameters for GetPatches.
@@ -2239,7 +2263,7 @@ type GetPatchesParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2265,6 +2289,9 @@ type PatchPatchesParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // ApplyPatchesParams defines parameters for ApplyPatches.
@@ -2289,6 +2316,9 @@ type ApplyPatchesParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UnassignPlatformComponentParams defines parameters for UnassignPlatformComponent.
@@ -2307,6 +2337,9 @@ type UnassignPlatformComponentParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignPlatformComponentParams defines parameters for AssignPlatformComponent.
@@ -2325,6 +2358,9 @@ type AssignPlatformComponentParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UnassignRoleBindingParams defines parameters for UnassignRoleBinding.
@@ -2343,6 +2379,9 @@ type UnassignRoleBindingParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignRoleBindingParams defines parameters for AssignRoleBinding.
@@ -2361,6 +2400,9 @@ type AssignRoleBindingParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // ListNamespacesParams defines parameters for ListNamespaces.
@@ -2371,7 +2413,7 @@ type ListNamespacesParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2388,6 +2430,9 @@ type CreateNamespaceParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // DeleteNamespaceParams defines parameters for DeleteNamespace.
@@ -2409,6 +2454,9 @@ type DeleteNamespaceParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetNamespaceParams defines parameters for GetNamespace.
@@ -2419,7 +2467,7 @@ type GetNamespaceParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2439,6 +2487,9 @@ type PatchNamespaceParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UpdateNamespaceParams defines parameters for UpdateNamespace.
@@ -2457,6 +2508,9 @@ type UpdateNamespaceParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetNamespaceHistoryParams defines parameters for GetNamespaceHistory.
@@ -2470,7 +2524,7 @@ type GetNamespaceHistoryParams struct {
 
 // PlanParams defines parameters for Plan.
 type PlanParams struct {
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2485,7 +2539,7 @@ type ListPlatformComponentsParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2502,6 +2556,9 @@ type CreatePlatformComponentParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // DeletePlatformComponentParams defines parameters for DeletePlatformComponent.
@@ -2523,6 +2580,9 @@ type DeletePlatformComponentParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetPlatformComponentParams defines parameters for GetPlatformComponent.
@@ -2533,7 +2593,7 @@ type GetPlatformComponentParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2553,6 +2613,9 @@ type PatchPlatformComponentParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UpdatePlatformComponentParams defines parameters for UpdatePlatformComponent.
@@ -2571,6 +2634,9 @@ type UpdatePlatformComponentParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetPlatformComponentHistoryParams defines parameters for GetPlatformComponentHistory.
@@ -2628,6 +2694,9 @@ type RestoreRevisionParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // ListRoleBindingsParams defines parameters for ListRoleBindings.
@@ -2638,7 +2707,7 @@ type ListRoleBindingsParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2655,6 +2724,9 @@ type CreateRoleBindingParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // DeleteRoleBindingParams defines parameters for DeleteRoleBinding.
@@ -2676,6 +2748,9 @@ type DeleteRoleBindingParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetRoleBindingParams defines parameters for GetRoleBinding.
@@ -2686,7 +2761,7 @@ type GetRoleBindingParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2706,6 +2781,9 @@ type PatchRoleBindingParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UpdateRoleBindingParams defines parameters for UpdateRoleBinding.
@@ -2724,6 +2802,9 @@ type UpdateRoleBindingParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetRoleBindingHistoryParams defines parameters for GetRoleBindingHistory.
@@ -2749,7 +2830,7 @@ type ListTokensParams struct {
 	// ClusterID Only tokens of this cluster.
 	ClusterID *TokenCluster `form:"cluster_id,omitempty" json:"cluster_id,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2763,6 +2844,9 @@ type CreateTokenParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // RevokeTokenParams defines parameters for RevokeToken.
@@ -2778,6 +2862,9 @@ type RevokeTokenParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetTokenParams defines parameters for GetToken.
@@ -2785,7 +2872,7 @@ type GetTokenParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes through another replica.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -2802,6 +2889,9 @@ type RotateTokenParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // ApplyBatchJSONRequestBody defines body for ApplyBatch for application/json ContentType.

@@ -2614,6 +2614,17 @@ func NewApplyBatchRequestWithBody(server string, params *ApplyBatchParams, conte
 			req.Header.Set("X-Change-Author", headerParam1)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -2848,6 +2859,17 @@ func NewCreateClusterRequestWithBody(server string, params *CreateClusterParams,
 			req.Header.Set("X-Change-Author", headerParam1)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -2968,6 +2990,17 @@ func NewDeleteClusterRequest(server string, id ID, params *DeleteClusterParams) 
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -3215,6 +3248,17 @@ func NewPatchClusterRequestWithBody(server string, id ID, params *PatchClusterPa
 			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
 	}
 
 	return req, nil
@@ -3348,6 +3392,17 @@ func NewUpdateClusterRequestWithBody(server string, id ID, params *UpdateCluster
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -3540,6 +3595,17 @@ func NewUnassignNamespaceRequest(server string, id ID, namespaceID NamespacePath
 			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
 	}
 
 	return req, nil
@@ -3655,6 +3721,17 @@ func NewAssignNamespaceRequest(server string, id ID, namespaceID NamespacePath, 
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -3796,6 +3873,17 @@ func NewRelinquishPatchesRequest(server string, id ID, componentID PlatformCompo
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -4030,6 +4118,17 @@ func NewPatchPatchesRequestWithBody(server string, id ID, componentID PlatformCo
 			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
 	}
 
 	return req, nil
@@ -4184,6 +4283,17 @@ func NewApplyPatchesRequestWithBody(server string, id ID, componentID PlatformCo
 			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
 	}
 
 	return req, nil
@@ -4299,6 +4409,17 @@ func NewUnassignPlatformComponentRequest(server string, id ID, componentID Platf
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -4431,6 +4552,17 @@ func NewAssignPlatformComponentRequestWithBody(server string, id ID, componentID
 			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
 	}
 
 	return req, nil
@@ -4548,6 +4680,17 @@ func NewUnassignRoleBindingRequest(server string, id ID, rolebindingID RoleBindi
 			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
 	}
 
 	return req, nil
@@ -4663,6 +4806,17 @@ func NewAssignRoleBindingRequest(server string, id ID, rolebindingID RoleBinding
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -4905,6 +5059,17 @@ func NewCreateNamespaceRequestWithBody(server string, params *CreateNamespacePar
 			req.Header.Set("X-Change-Author", headerParam1)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -5025,6 +5190,17 @@ func NewDeleteNamespaceRequest(server string, id ID, params *DeleteNamespacePara
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -5248,6 +5424,17 @@ func NewPatchNamespaceRequestWithBody(server string, id ID, params *PatchNamespa
 			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
 	}
 
 	return req, nil
@@ -5369,6 +5556,17 @@ func NewUpdateNamespaceRequestWithBody(server string, id ID, params *UpdateNames
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -5751,6 +5949,17 @@ func NewCreatePlatformComponentRequestWithBody(server string, params *CreatePlat
 			req.Header.Set("X-Change-Author", headerParam1)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -5871,6 +6080,17 @@ func NewDeletePlatformComponentRequest(server string, id ID, params *DeletePlatf
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -6094,6 +6314,17 @@ func NewPatchPlatformComponentRequestWithBody(server string, id ID, params *Patc
 			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
 	}
 
 	return req, nil
@@ -6215,6 +6446,17 @@ func NewUpdatePlatformComponentRequestWithBody(server string, id ID, params *Upd
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -6628,6 +6870,17 @@ func NewRestoreRevisionRequestWithBody(server string, revision RevisionPath, par
 			req.Header.Set("X-Change-Author", headerParam1)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -6814,6 +7067,17 @@ func NewCreateRoleBindingRequestWithBody(server string, params *CreateRoleBindin
 			req.Header.Set("X-Change-Author", headerParam1)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -6934,6 +7198,17 @@ func NewDeleteRoleBindingRequest(server string, id ID, params *DeleteRoleBinding
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -7157,6 +7432,17 @@ func NewPatchRoleBindingRequestWithBody(server string, id ID, params *PatchRoleB
 			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
 	}
 
 	return req, nil
@@ -7278,6 +7564,17 @@ func NewUpdateRoleBindingRequestWithBody(server string, id ID, params *UpdateRol
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -7551,6 +7848,17 @@ func NewCreateTokenRequestWithBody(server string, params *CreateTokenParams, con
 			req.Header.Set("X-Change-Author", headerParam1)
 		}
 
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -7647,6 +7955,17 @@ func NewRevokeTokenRequest(server string, id ID, params *RevokeTokenParams) (*ht
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -7818,6 +8137,17 @@ func NewRotateTokenRequestWithBody(server string, id ID, params *RotateTokenPara
 			}
 
 			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}

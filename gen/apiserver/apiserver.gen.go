@@ -456,6 +456,21 @@ func (w *ServerInterfaceWrapper) ApplyBatch(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ApplyBatch(ctx, params)
@@ -583,6 +598,21 @@ func (w *ServerInterfaceWrapper) CreateCluster(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateCluster(ctx, params)
@@ -668,6 +698,21 @@ func (w *ServerInterfaceWrapper) DeleteCluster(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -819,6 +864,21 @@ func (w *ServerInterfaceWrapper) PatchCluster(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchCluster(ctx, id, params)
@@ -904,6 +964,21 @@ func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1024,6 +1099,21 @@ func (w *ServerInterfaceWrapper) UnassignNamespace(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UnassignNamespace(ctx, id, namespaceID, params)
@@ -1110,6 +1200,21 @@ func (w *ServerInterfaceWrapper) AssignNamespace(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1211,6 +1316,21 @@ func (w *ServerInterfaceWrapper) RelinquishPatches(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1372,6 +1492,21 @@ func (w *ServerInterfaceWrapper) PatchPatches(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchPatches(ctx, id, componentID, params)
@@ -1473,6 +1608,21 @@ func (w *ServerInterfaceWrapper) ApplyPatches(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ApplyPatches(ctx, id, componentID, params)
@@ -1559,6 +1709,21 @@ func (w *ServerInterfaceWrapper) UnassignPlatformComponent(ctx echo.Context) err
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1647,6 +1812,21 @@ func (w *ServerInterfaceWrapper) AssignPlatformComponent(ctx echo.Context) error
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.AssignPlatformComponent(ctx, id, componentID, params)
@@ -1734,6 +1914,21 @@ func (w *ServerInterfaceWrapper) UnassignRoleBinding(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UnassignRoleBinding(ctx, id, rolebindingID, params)
@@ -1820,6 +2015,21 @@ func (w *ServerInterfaceWrapper) AssignRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1938,6 +2148,21 @@ func (w *ServerInterfaceWrapper) CreateNamespace(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateNamespace(ctx, params)
@@ -2023,6 +2248,21 @@ func (w *ServerInterfaceWrapper) DeleteNamespace(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -2160,6 +2400,21 @@ func (w *ServerInterfaceWrapper) PatchNamespace(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchNamespace(ctx, id, params)
@@ -2238,6 +2493,21 @@ func (w *ServerInterfaceWrapper) UpdateNamespace(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -2424,6 +2694,21 @@ func (w *ServerInterfaceWrapper) CreatePlatformComponent(ctx echo.Context) error
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreatePlatformComponent(ctx, params)
@@ -2509,6 +2794,21 @@ func (w *ServerInterfaceWrapper) DeletePlatformComponent(ctx echo.Context) error
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -2646,6 +2946,21 @@ func (w *ServerInterfaceWrapper) PatchPlatformComponent(ctx echo.Context) error 
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchPlatformComponent(ctx, id, params)
@@ -2724,6 +3039,21 @@ func (w *ServerInterfaceWrapper) UpdatePlatformComponent(ctx echo.Context) error
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -2922,6 +3252,21 @@ func (w *ServerInterfaceWrapper) RestoreRevision(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RestoreRevision(ctx, revision, params)
@@ -3021,6 +3366,21 @@ func (w *ServerInterfaceWrapper) CreateRoleBinding(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateRoleBinding(ctx, params)
@@ -3106,6 +3466,21 @@ func (w *ServerInterfaceWrapper) DeleteRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -3243,6 +3618,21 @@ func (w *ServerInterfaceWrapper) PatchRoleBinding(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchRoleBinding(ctx, id, params)
@@ -3321,6 +3711,21 @@ func (w *ServerInterfaceWrapper) UpdateRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -3460,6 +3865,21 @@ func (w *ServerInterfaceWrapper) CreateToken(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateToken(ctx, params)
@@ -3531,6 +3951,21 @@ func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -3654,6 +4089,21 @@ func (w *ServerInterfaceWrapper) RotateToken(ctx echo.Context) error {
 		}
 
 		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -3784,7 +4234,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
 	"7L0Jc9u4li/+VVCaf1W670iyLNtJLFfXe+4s3ZnONrH79n0TpyyIhCRcU4CaAK1oUv7u/8IBQIKbREqW",
-	"7TismprbsUhiOzj775xvLY/P5pwRJkVr8K1FvuLZPCDw36dC0AmbESbPiJSUTeCv1ziICDzK8Cggfmsg",
+	"7TismprbsUhiOzjnd/ZvLY/P5pwRJkVr8K1FvuLZPCDw36dC0AmbESbPiJSUTeCv1ziICDzK8Cggfmsg",
 	"w4i0W9yjlxJPWoPW9X631+119ls3N+3Wr1h600/k74gImXqdz0mIJeVMtAafnWlcUr81aM25T9mYt9rO",
 	"D9ckFJSz1qD1tHvc7bXaLT5vDVqCyMv4oVa7JUhAPMnD1qBF2DUNOSzhF59ct26+tFshwQI+8uL33zr7",
 	"/YPDATKDIfgsogzBs8nkRRSk5+5NMZsQPXHsST2paO5jSVrtFizAJzPe8YJISBJ2evutduuKMvWD+RvM",
@@ -3793,331 +4243,332 @@ var swaggerSpec = []string{
 	"rXbLJwFRG3c5D7kkZg/HOBCk7R4bDHNdvqkBHpEA6DIkE30OJGrdtFtqjmKOPXNKKaKCrVdHq+nc/hk+",
 	"Mg+oh1/wCIbut9qtiHY9HgA5/Ud//PzoCANpzAMsxzycXbr353PuVuTGdU6p326FPCAjynxzUt/sMq87",
 	"IcG+On71jqasCtvqHPQLOIrdHvcPe4YVTs05irc0xfo+Nxfv8V28L8lxf1QLTF28Sks+0EueESHwhLQG",
-	"LAqCmxuHjP7U8iUtgt3z+hu3NtseR3jDqEC8r4Po64tYCDmDUjaP0kLq9uh4ewJMJv/eIcTi6WPGuLQ6",
-	"yLcWXzAlIOMtVNTsJWKz6iKL1lCy4Bv3OvKAekt4KCCJHpGcUbJgPJ+7xJ0s+aOZ+YuUTrfi5Ha3LnvU",
-	"hF1fxrRn2Eyi0s2xnK7V9gIslfKo9mpOmE+YR13mIkNMxvSq1W7J5VzNZkqCGVxf/by4VF/5HD/3pb3m",
-	"MjjXtSJbUtwlIFgQS9nJxwTxQiIvQzLWOp7gUehpBThWmOMFqj9FYaDWIOVcDPb2hCRjzOYh9zHrTqic",
-	"RqMu5Xvx2bdbEocTIi9jtpsa3d2RtiaEgnX11apAQyjgt/qly3HIZ6BLxsT2iQfk15iF3hOZ5di2Zu3K",
-	"CqFkofY7Gv2bePbCz+lvIY/U7QlH2OviSE55SP8XeADMhfJEU9ePOqNfdyTBs5Yj49SZ3pg9eSNERPxz",
-	"fkVYodpVwsdqiW7hhXRu7A3KkJwSZD72RKAzIDW1hV/nNCQi/uQz+OT+ea83gP/7H8tcjkb74553jEnf",
-	"P3j2/PBpstg5D4JOfrJ5IWqejSndnHv1RY0pm5BwHlI47+fjPj7c957B/ZV6L1vjUFx2u91WTU34HQkn",
-	"BKTxP2PCj0+lkvRtt94nJ+28XEVwbKKRFYsARXQdgZk/4l9TcgCocdCyP91kz6fWbsUrLbAcKqz31haR",
-	"mktedX50W//FXW9ed8wOqQiz3ZIUVq39FO4HCpTE0kkXfIbLTwT7y4yzg3hX8L6Q8O0WV8JWSB6qfyge",
-	"BP+NfE4EYlwizMSChGpT1BuR4vsRw9eYBkrsArV9WDDif0wEbTzaDDM8MSqnR5XcpjM8IV0lKb/cuDIs",
-	"+XviEMrJa1hWGQ/IfwGeDnCagY+UYE8f7205gDzOxjScAT1fhuTviIaOnjRRAijrDvqc+7JSaMZj4sFN",
-	"sRehk/brYd9XH/78xc7dh8+OKQl8s4wxCOp4K0dkrA841k7mnDL9zF5eTVOryehRIZnxaxyY5WgbbMav",
-	"9TxubtQf4PqKKZ3rqbn+sONx39snW3vFJJc4cLeg5+zAfjv9RTNjAU/Fk+3d5N1pOU27UOTfpvJbi6uV",
-	"6L1lVt8WGqirLq/Sg9P3J6sV11Biawm13DGtcIvdvqXysE5g4z0v3Mhyp1ZD9PdJ9F+KDiuvVqyKqjj2",
-	"b2LsGndUwccLVI7yr6sv1FYx+FVKl1D/hM/A70WxpYoCGD6iT+glkZgGaaXXBJHUuNTrLEIKwr0CKWqz",
-	"sjVQyur/zXjAQPRcelpB2V+nSRihfKcaeEYtTDSBO7YDil8wZ5hcGq1GzWbURA6PxvteH4+OO0/HPdI5",
-	"VP/vGB8edA5xz3uKR/tez9daRS4MKDwcEDTmIdjVAY6YN4UngcD015/7B+Oet086vdEx7hzio+ed5+Pn",
-	"pLPv972D0SE+Gj/tZS6+S2YiY8w8ABJ7JJus+J7jkUqzl+pSpMifVOTzuEPvUk2Vx9mEAmXnYfjL0tMs",
-	"UCV+mAPLkG1eUJvpE5/K7PEWCN7800qeNk7JMqp6Wskpub/vHZGef9y6adeizeyS9YAHd+sFPTNqk3P4",
-	"WU2qIY/b81nXOhvY+BUmacn2V9mrNXvi7EI8kXKTriGD3ZHBF7v9mlenc+SuSRhgJZ/6h1M4qD8ZbcJM",
-	"93ll/2kNWmfrJ9yxcyd8v9t/Cob0jPtq4l4Y+Y41K/4OtJqfvHPd7/bAOL5pt6ZGjxl8a51O4PPp83jN",
-	"QzTlCzTDbIkE8TjzBUqc8FOsffAjQhi6YnzBkORoiq+J+vOUsgliZEGU+o3VyVKBFlgYlz3x0TjkswES",
-	"hKB3p/+6PDs/ffvq/auzsy6cN5gZ4BwV3pTMMDjsKaOzaAZ/NU4LyiSZGAP7NAj4Ir+K8ylBMyKnHCZP",
-	"BZpjOUUSXxGRGqr126vzNvr4p/p/p+cvfm+jl6/evjp/1XKnYIYVMlSavxr11Tme5Ac1Z4f4GDbM+o9P",
-	"kCDMR1SiEfauEBbozbjzTmli6alctA77HWv5XLTWTOF1QIj8FBNy0QZYMrcTGqtXSs4kNRXwJsVjK9Mb",
-	"aJcy+fSwVXgMbym7yk9iGJLgl4sWI1/lRWuIFlMClz0kCIcEzRQ9ESZDmj2Ui6jXO/D2rO/8/wR0RuUv",
-	"Rz319/5TPh4LYv95QE6QO8qaXXvLPSwLN+yjIhCzUYws4tNLzyye016eq6wa9xOR4fLUelvSI5+ZSwbO",
-	"GLSYUm+q7pQMlwhPMGWpGewXjOMexDmXODDxqexA76PZiIRqkWbXkXa9oDmeUDZJj9PvrRnpr7/+Oo3k",
-	"lDBJPSNY8iQIXyBqOZEg6a38leCQhGv27S8dF8l//NS/ph5RXEYiasOCiIQhD9uIM4I0n0MEe9MBGvaP",
-	"j1EHXbSkJsX0TOyPsVsRXVxcWBev+k9knL+IM/jJI6HsmEii+nfbnJqdCCS2Ex9OUd02QyZrqPOm3Zrj",
-	"EM+ITYk71e6b7NI/sGAZ322BRks9CDh70gvL+H2oevvviITLREJqF9HqQzgVH8bFx2sviWJqVGquYjiM",
-	"nWCOsRTNIhbIK/lOLAr2C3nQCyw87BcRIr4imiOTMWVUapY4RuSahEt7OJqUIkHUStrIqCUCzwjSnqnU",
-	"QkzcoWgtnpmGuxSfjDEk+Zv3zOxHnAcEMz178KKdGr9bdgl/TTkSEisaHJEpZb5WmuCdtmWsyVVYTLlQ",
-	"t+6KMHUuVAzg+TkJBWfgHVtM+QxhNKdzElBGUBgx0UV/kLlEC6pEpSs/sCJhTGfEP4ml/Dzk17BXaZLL",
-	"+wthj/RtTDbpXx293o5ZcEri469vCZvIaWvQP3raLiBI/e4n4/3L79XyBF0VriQ917Vew9VTN+OXTH2/",
-	"1z8snLsmt5fvzz5CqCo7+5fvz5AaycoiQ55AkUol83CWka7PeYN1QGQsoVIntVa7R3VqgM5YLDmMA7iD",
-	"8QpXL++/4VoUcy9nYfaQqEB26RstL3sLU+tbxd3iQJOjehdM2YrMZLpGv07PNg76FU4qF7daM7UoFMXc",
-	"QOlQcKMVZfNI6bcTpUz5xG+DPoeoFGio1LKMsDvsl01OD1Zy+E8LifklxF78/AwVGQ0QVxvnE+CfQq2X",
-	"+PbYhZWZQtIgMLooiPDZXC5RQEVlhuubSdRkuC/D5aeo4LRfci0YNJsbRdLw/wG6xgFVplwbYebbKS8U",
-	"213wKPDRiFSecri8DCNWd8qv3NzVQiq1u6u5BxXISXfNXqvrEkJwM2TX2CCUBP47rQcVyyy+YNp61HlV",
-	"Wkgp5V8QeWLOmuonMONsOVO0bDSr9Hw9WjJdyDG6NO8U76jSu1zW3H9eRMyvucmcLtAe+DUJwYY0S+DK",
-	"jLETFWqZVY9+DKPUPPg3L/PzeuNnDc2VfLNYDFD/Vrn/m5clXL/b7Tqckyo9ghBfoOEVZf6w0sQz+0j9",
-	"NcT5ZvzORjvSc9HiWzMnmt5Bw42mWIANofdXEKTsfdFGPETDfwzXWe2FWoM1+ddO+j1npGTiB73D2IZO",
-	"plw82U0nqYavNNM/KPNXifjEQIELY3LiEE4mblmUIoHMXTcZFMUnD/Eyd3KEKaPgs/NaHqWUCqOl8Fkt",
-	"GwL5kqXodutrZ8I7BV4EOqMFHPhUohkXxv4B/5lRGk6A9nkkwbTAQZBa7lGveJ3g9cjKY2MA9Xq93lqD",
-	"6B1l5Q6ivzCVKJorG7WPhNF9HbutjUggCDrqHQxQSLCPljwKFaNDYE6qYw15NJkqvg3M0OTGFtt7eSUa",
-	"/Fedd5R1PtUz/or9gO94keU3jBhlQuIgGA7Q6yD6inTWpdBiW5lG+mfid9GQh/MpZvbJK0Lmefsm/mAJ",
-	"cYJPtlgIua9aknX/poevQYZuWvd0lYCIKd+xgNPLyiRoFEiK+BuXtywzPoA7r8AtdkXn+auUdRQXnYF2",
-	"EBafQm8tJX0MMPsdcoSLPB7DOId4qHYXI/XvAcLzebDUImUxpYFWznXWtNJvtFjRmgMj6KfD/b5WIRZU",
-	"kJ/TR6ETk3Uktmh1SRJzmeWp1Jt1u16Uw7eShjwsccAncA7L9IyTrMIiQ9MtvHCbdPOJSEwLGNtbgq+J",
-	"q3NSpg7JI20UMb5gxK+qqoV6hJq6mmVnlYVELCnTDtheZbEQTwreSQmJtTLCzrb4+BOPcakXJWbx6WN3",
-	"PHrlR17Xw5fOZFlJrkrAIyPhS7leOq+naBWJmnDb5HsWlxFZbcgB05gphWyA/ohGJGRESV9IbES2FgkS",
-	"SybxV22mpMOpOgOyjeZBJNDQse2GYMUOaVb9zhQ1aWv4s7pFP5Ho5xKmFBdFKdmSw95xoSfvjLIimyuj",
-	"QSq2GZr4CNwbSbNeojiumokPF80VxiykQ2Xdd9THW0WT1ekUDuS0wLGlHkmsb3MMm9g3Trx9tSIOs3oP",
-	"L5X62rQnODHA8l62UvMa/mf1DP5kUuc2r45T6FhT+fk9q3h+EQxX+/wgkV7MORM69/xX7Du53R5n0rhV",
-	"lCynOky4Nw/5KCCz//y38TTHE1aL1SndrT4yT4kTHWaloZADtFdQKmGvt0f9gYmBgq8e2adQOvo0CfGY",
-	"YfVfapvCEJJxjQOKcnap/2R+0tkK8YTWfP6J/vaTNOSqbLaQlBZ/ehYJiUZE3UiQYk8PlGUXYk9qHup8",
-	"UDOePchhBPSWUnThtq+MosYQ2TvYV5uodqgEpaRSxyWxjyxhxFSERzySg1GAmcYKxKT3/2m4xX/sOZPR",
-	"v4q9j3r6mvaKwvMwiI3ZwOGeoKE+0SG4QIWJUZmN6LbAX83GAfW2pdoiwjCK3BM1pUgQH42WqB+LogHC",
-	"bTRyyJGyy0jowGLNo91i8OTMjpMzi/dkZwc29MwQw4EyG8lXOB0cKPVh2UVDvRfDQSK4tc4fCaJsSDQ0",
-	"5XCIPxwgnA5+FJTMiT3KyHi3lQAMuCBI8BkB13QXDbXr05mZtcWNY1K7X7FWhLtoWAgHHQ50fgqEE6xt",
-	"kdg2QHOveTiivq9TwrYgukQW8RB5AVUH75FQ0jHkEKijh2vQBr+7uhXWLzFAWFzBv5QBBdsWOx54QByq",
-	"HMdz3YAwdznBhHIPEsp97cx2h7xmszV10Smac2W56kiyQJIHfhIYh5kaFqWXGkcrF1MCf0juCg/Vt4Gc",
-	"3igZwXCwJTVhpZXqL+nMD8Q9LwpD4p8kzNVHB+N9T5vTCePSb8VStDad1B7aHv6RK2rsPqAzEirN/ZWZ",
-	"zo4I4cyyDrRQNLAIOZsgJTK76BwsfGBWwuY+KGs/Yr6xKJJVwRGCdfvqq0eIr+N/W3KFAly54kGWTz7J",
-	"HMaThEEe9/fbz3o9NFpKIk607+4DFH9UNoPnkbkU8NDTXs+hATCjL4ldwYa84s6mHTOPfj+hnz/ZPOSe",
-	"mtAoIOiFOYGdMhLtxzfLmOErLZAce9OERQMcTmwWaOHagIreQYrmey4hjfMWCIkKJPRdAlc29jucBUsj",
-	"4QxQDUkOPBos6zBiJqZ/+vHN5bsPL1/9YvJpLaHoNNJLxuUlNrPciFhucWqJJDlKiEHvJXrPJTqN57kz",
-	"SrAptXFRDqmTrKgwebcnio3MuE+Stca5Q5CHi7COJCju6CYl24TeoqmZ5/b0Q7amyGsesVvgQbHpUHJ7",
-	"+08cqlDkMIZxN+MclQZLzvkwOWd1wK/NyLu76PH8RORN45hdO54u1+FwuMVnEgfkFmRAKqRpAoYDSGR5",
-	"dY4nej4L9OTwoNPD+6O+d+C7JyJgFhvy8c2Gjs9n32HKH0PI59Vphq8xDXZ7EZ25G0NSrUcxEYZn2oqy",
-	"sWf001CtZogEXgqbsmpeW/wM4e102KLwa7GNkLm4Nid+1b2FZ26014q/VSLiFshmxP2lErpH/cP+ce9I",
-	"S1Q1fVcGHaJ39Ff00+H+8eFB71A/83MbVmfc8SY2Y/WcGV4Cax7EXGuRkEaS0k8ZmuNQijZkGivLzmQX",
-	"jIF6+II5JCo5v4RJbUqmD3+pyZU4SJnn6oDROeforVn/Di8E7FLRpgC3Ouf8HWZL4+IR2xIg5zaKo78X",
-	"h/qxtqqM7eQpewkS83Sytu+HRIBjSxn12lw0ZrufWGs4ZajhkCSgDax9QxnqUlO5tFPZiMrufz2Jqut4",
-	"eBTpqGNDn5LF7YqEttqCNhJcXzFIMfD4jAibkWl5qpoPVouGfRqe/nn+++X5hz9evTcxmRef/nx56f4V",
-	"XN5oCCiSDsBIhifp3RXwprO7ArZ3wnm8tV30wYRPvJD4hEmKdaoTnLkS89raW+Al+klxedFGI12r5ecM",
-	"r3cmso7lO8iXGx0ssDD4rdV9jEaAIUncE3F4LrkVkTveJpb+qkESBW3ftcpSI+6ISt9zPaO2cawkdgNg",
-	"QZSNRXxt3afP7q+//upkgTurDjCL87GnGNfb216CF9b300gSJbNMJmqi6PGQXLoV/zaUptWGTTw3jkQ7",
-	"IyHgj/5MzWKHMk1j9wz/CDj2iY+WRMZKW+FaumjII6lY0GXEAKypnc9abiuxz0P4H/UKYDgB1qnznaVO",
-	"lLitWy+i+ZyHkvjviE/xOezUVoQDaon70r81GiO5+PGQlzM15iUczwa0UjZSouscubc/HhbBUtG5HvYO",
-	"FB5w2qtxNJuPW6CkrfQuBG3Np8HkTpddwr42XnDwMVSfkFQHTDMB1exEnOQEp45TOw4V9o+eoj/or4Bj",
-	"yWRAFpd6MuNxqKjSAhxaUcOY4uma/Jws0lK/pjZKsUscf7CLTkcCklIZEUhIvGwjFgUB8gKCQ7UiyK0I",
-	"qQ/sdJ7amGz1uW+FuVHqc5pf6tSR3HYWVDVzv2TLp639Tlwcz3k79WicreRUq3NHihvsVBgsVb77W4tK",
-	"MhPrqFmXSv1ExiQk6h7eQNLSG/3qQb90VByGeAnEmyONbBuglUSRPj23UVDFBXywr6SnnmTl2j9kpt5u",
-	"fe3w0FeUvn+TKkf6LZcAWABZWJVS5CSJdsQVnXf4XK+/E4fk9V7GMzi4SQpoFULoMkC3OC4LKegYrksZ",
-	"nq6w41F7HTyu/hr6OqvD5mR9dg/zSzmZ2IZLNagkLnKW3apXEP2KfTBusjtkcFahJ4tnHDtsL0cx/SzF",
-	"ZLJtxo7zxkBCLSRXXBFfhyZDsD0imUmCTGgufyJm+MMbp1RuPtVHoyfBMRCfQeX1x/fJHM2KXThIlcIu",
-	"2QStwJygiFnYgVN6YKErWGhHNI+dGDYWr5FZ6RTHg/baIgiZq53U83VYSo55li3yKEvWTjalJcTkNNqp",
-	"lOB45CL6TwitHvXbsn7Z/dYFUtpIlzhRm6jTFTI587YWYClxHZhqjN9WpsmVvq6uhq6ilpugjUfnk4ba",
-	"Tlo810F6k+pZBkYpHX8/e14GogK5e2bvCo+jLJfw1PrZBwaoIFJFBQCgLkWskmjj39RVLdBP3DY6ZXhj",
-	"dVvo3xFpa1PCV1w74MogAsQxArBBCrjLmakqEn1FhPnAo0Vd7O5Kkkj388nOfF9tRSoB7QSZVGihSy8Q",
-	"iFa3NycqtwDQt6Js0+JaQEXpiCHB/gcWLIs1KZeYjmyZ03jgHPqXpRHUWGRQtidGPgNTxiig1+DEL0mZ",
-	"3cUint2UtAIrRgq7y/EwQyOCGKGQQWIToBgP0YReK93D5NVY0tV4XMvTzevK0tFlHopLN2R0YXfuvZtM",
-	"m5gicWfyzCXVSdrECe5CmtUkih18Pw1fvf/nm08f3r979f78bPhzERB3pdylfuG97ezv9w+QiEY+n2EK",
-	"ZX4K8zJPECNqakZ0bHwjlGC76gnXPMnXjgKYmFL+TJ4ZgGLSQ17vdw/2u/3/vOoJXcdqvVpoZ6C4QlLT",
-	"d5VO8VY/lZKq6e5xFZX9GGW1Rj9TFM+4H1fG3WxzDjIAjt5qwJK7N2BSKBlwqdserLLly/5eUVcpMsFK",
-	"wN86zGhkUxuNlk7Op7q2JlXxBGqCJf6Yb9S/2XMkmuMrcHrc5Tt43JQyKTPT+kbG/vObVNHylY4a85jz",
-	"+nFZU8EceEVzdXhN/dfSAOXD6zqmhP1T4ixZRbRPV6rTnzIFxAIsrHGTwwDlFOSSYyiiXLAtUh0TK95N",
-	"BxC05naqM3QL8d2ZNFc7fD27BBrdmGNGo4jJqNM/7PYO6zHMnIUMOmlKsWpniqWk6z8Elo8W0XCKoWbO",
-	"MLkzxZpAO2XVJIpW6pxWaM1JXdMaHsBtFOsBmIswahd9ipOadI8buKt0wpTqnIQAHbS7UUtAKxth76pR",
-	"02up6asdkbtT27PjbqPG39NEHrwqXnK2jWr+AFXzyvcwo6pvH1SyQNZ4Hw8zeqHp8OGGkEpm66iCt2sb",
-	"rAxc3LmtUDKb7WwH/aka6nhFxpU/k6zeXUZCa/Vx05ovR1z672mThPrAwX4nwUzDpkyaaw1auneF/w2b",
-	"R7IOOe7QCqh4+ju2CqpuxC1bCZvL7DuxGqrz8tVWRN5sWKG2xy1I7kxrn5FwQvQ/fzi9vfIRN3p8o8c/",
-	"cj2+Mundil5vKyVY/IQBVVpt4lbuyHer9a9NK2qsgMYKKLECguDDGOqdrDqSpDe/Uvy/NNp7o73/4Np7",
-	"mT6edPm7M4XcaN6SQ81Q7JFGLW/U8kYtb9TyRi1vnPGNGt444xtnfKPON+p8TXW+IPGrtlLv1vhOafRx",
-	"xcIuOk2gcAneWGcbzwg27V7Ml54IU3uwAmYuo2jEpkP6c+n3yuqQb4srOiyD49WdZGGPKIvk23aWR2mw",
-	"X3pucMSZpgcGG2PxD9B1J6YWQD2mLZl1+mK/RCOrWTV+pSLlIBSrbb55IadKWUjjbeDmMqjH9MQScWUK",
-	"P+hLKrTpmFSFbscVrd3pK4EXt+WM019vB1eZ47T1Vv60MApoKfBLNaak5eF2nEkxJPhgZdZk0Lw8ND2n",
-	"tuJU9dG9VVhLXaTvKkZg+gFk1MPq13mbW7oBjnj17boDTPEaIl9J2raUQYYJ8EXK1PfJPODLDAseIAzK",
-	"7ScSECyIrpDzRyQkn9H/jSGUtlfMlASzVrt1ZX4nalrJZptfq7SOMX37KGcfeUC9ZRHECEs0xfM5YbET",
-	"KbbItBPC6ZFHGXj8LOSUCsclgVM18M1KtKMj1fLGNbzNj9WW8goAr7+FPJrXhfQarEFxoxenAQMVzl6k",
-	"uHFlRKe6Ixqau6nx9Mr4GvV68/bTr8vYHTkoKkvqwB1F20U7gnwptZ8UTxjzcMKlJGz1Tj2BWsFxBdDD",
-	"3qGtjqRogZ24bZWs1ziMGMsiLssBWnUFdeYmxwcen0XRxc5sdE2grO8XKWN/TXlAEFWiT7TjclJySmhc",
-	"MhmNAq7d2DF1rbL5S0EtrUHr34Kz7ie8eGcqmKyhS4ORrsxqQYJrJPE6vLpWPAs1RLHZRdL4b/hH0Xfj",
-	"jhfajjdaqN74wiTb2yK2wyyxaUpIdjfZjCKig06aZk9rUlxxU3lTziRuFwhhFXXjJjkcaJm6sYqkNlOb",
-	"tV5bY7KMLEra6+52slBrwf6Wne1/nX14j8yviDIbY1E0lp7sXlG/3+ogcjuBUnqxVYHqEYwtoORqausa",
-	"Z9i2Ga11gOlqm/bTp9cv0NPj3v7Pyf7ZYpQj7i9tZ1jbkBvqG2GoGKwYaWaXSzuXbLLZbbs/hbseRF8d",
-	"zH6dTddByFuB3PTzQZrKkIWDG9tG59umQIPMxhkIWbUcUGcDXylLbjON7fI2d7MowrpxvYBNj+Vwu/oX",
-	"+1uhom8HILjmuEXNo9Yiu7JOkiOsm4KqUalV6u+XzfolmRPmE+bVJdHsKcoQkzG9Wnd60hiRlYILpqBc",
-	"eRWkhPeVrS+OldXVNtKl4lZN160qV3zfahxq1tuRBNxjC3bVlzL27pqbV9HnsemNKz6uGGeLU/uWXWiy",
-	"eWuP9g6uXEJGW963XDvSzSTDhhQFER7L4wi7viwqobe2bsjTlGdvlbNwtTBa7RyMNeCVwsS3/IsW1Swb",
-	"6p/FJWfDpCV/HO8B947egazPurIvOsNE1yDzk/mkFvs5Zp9fNrEVn9Uphng7ftA6ZSJMJDybfxNqZ2CB",
-	"MlJlDmrugnghkZehLvOVvL/yRUU1gkehR6oc7Zl+MsOVJQ4nRF4yV7jUm/7BtrLwOPYfr/Og5B1Z0NPK",
-	"nCAyXfUZEZL4baiq6ptITibVxTQ+f6GzR/rtVkR13CCAOrT/0R8/PzrCBXUrszkfK6NKH9wgUuJXhts7",
-	"5YGbJSEG6chGW7vgUn1hT5BiJKGud7qgrO2maOo+sqZKa+XrXuCCL3U7Ha0MJeX4aBFXjMm1mHWnmEqG",
-	"IZqJuRUqru1lTF2/ApJOXa/0ma2XzTkxdwcyOi9at5TVTkbHnUrpYiPJ7eC8kjVDF750fIqSxTqLTkT6",
-	"3tXa8rMo3rByP2bRBbCdAu2g6ynKOYw7oCX36LekorNY1tSp1VsUZlyvEfVNhDIKM36vqZRzMdjbE5KM",
-	"MZuH3MesO6FyGo26lO9VEvrZCrRmnCQmWroDhkpqWmBzGge7koWEI+x1bdsBHTm8ei66tDQZxvRSPv34",
-	"Rn8tc89sNc1VBGHm/4eudZm6a0WOlOsO5ISuOaYS3WG10lxcfdNwcJd1x5tXdiZZGVbvbOyuJfM+A1mx",
-	"jjXlt2sS4jFmuIP9GWVrSdu4s+uZK4eJxnFFCmLAr2ZzuRwYjaK7xLN0zfZtjsQZ1pl90Zm4saZ6Z6Fx",
-	"JNW5mxOAWRN+2tA0gPAPLuiTnkrR0oFRiaBJQRAQfxCbYiOiO87Aam3fBzVkG7lKC/yS0VrcitTVKaTY",
-	"UWHX0bZbXHhuQkTEh9b0RdVtnX70VAqkNaq2bUkmkJjyhTE8OfNIObhnC6fp4T3Vdz3Ohu7dgWlGTQec",
-	"UUcshSSzPfjvkGi1VxCJ1nMXyAz6OqchEUWLLGq5X6GZfsbpkT2Eo9H+uOcdY9L3D549P3xan/3NeRB0",
-	"avre3Zzp26pM+NzRG1dxDyD0T1p5S/EKTdnV2RB8yBzrGs+GLL5cYMjCBwZx5zYs0PDUVQ4G6FdoajSM",
-	"+15QhjDywyXKFj9vjUNxqXsYb5s5CUbuvRRh7BVyMiONjNLtsJT0BU1OceOShW/vEnoTkol+iUTq0PJA",
-	"nNz0ErT0PzdwnSTIjQxQ40QnXVrRlk08yHpOWgdqI2k3bryj3r5Zneoyw/PPes++/KMg7SUFA69dDlcv",
-	"djXUZAscS2Z7TJt+kOw4CHQzn/gbT1ZUwa2yjdvtYypclBXmiZbhkzFl1OYt7iRydA8C++lu4k0lIEa4",
-	"3oM449KmMMWbnGbO6nZ3BGb+iH/dXbzqAdQIPron0fFsu2DdhvIivm8bFrktupK7Ll+L77+L2Dag04MH",
-	"Amwv4TYZbqEz/Aduu5WS3Oq2mklxgvX6pPxcwvVD42QPHMncf4hYzqMHgqt8VhFpETPDzUoHFvPCXRcF",
-	"rMgNNy+E1XDHH5g71ipF8d2WY2u45zruWc4r6/d4Kwfy4lITb70TvC6P37AcVTGTv5tCU43i27D2B8va",
-	"G1b+vbLypMlwPWYIJbrizt/AvkdazR3qaz5so6FetvovUIGH4J8c6gsyBPguGl5R5qsnqG9/NjxxiHho",
-	"Xzy5YMOQQPE8/Z5AQ3vQQ51Upj+k/1N9CxrRMhKz2C46nxIEhc4EWvDwCnEWg0oHiHzFngyW8AofX7Bh",
-	"4qgXanqCBMSTPDQj4CAYIoGXpvNY94LlGXYQlPXxdcHKtw0RhOxOHAR8cQnwpiJfql2MFkMzk47HeJzv",
-	"R21/fwR97nczUUCFYuFhn1TMKahbSMINt4hMzm827rcy9zfTfbu3dZGL56kU7PJYv1PAp390cAvBsX7l",
-	"9PHqIuJoB8UmIFne3t16kSLNf+CeagakhaT9WBthgT5+ODuHJz7+ea4ZEc0m3CZSz4gkKz3XRTm2B4Ye",
-	"bphSDonNoHFemoaH6VPwaEG/961J6rkG73u7ucX7x5VQa7d9UQ6c9DSr+yU9mvNg0EwKmFP5IF13YlWf",
-	"50J1sD6k+NYtcUHkpf7oYF2sVVI1CwAi7vyW9NViZ9wvCBdqFcMEN/OVQSJmEp9KioO4v+/kmJ65OYg5",
-	"9p/R1W+btPu92yylA5AOPk/dEx1Oaict2UGLs6ErHRkDZa7Vbmk8UOoiKXpz/x2xgod06co4oR7P58Hy",
-	"0s2vp+zviAr3Ef0R95rGX06lb+o/uVfYeTL95+RqpCkou4R6tl+M8akn+OCVgdLaPr1+gZ4dHD9NOaBb",
-	"u76QR2B+SUwLjK/cgQxQQPC1LpGr/9JGfMGIj0ZLxPiI+8udqJ39w5VGoiHMAXhhkORoyheISuh+jqVO",
-	"FrRvr7ca1/RUrjnzg3R1zMvVMIVbZxv7kGmmLYf8xmVt/MTIAJiPtfuHDqw7sdZMxWRlc4yILsuQdl84",
-	"b/3ik+u2zj5ClKGfSPRzerWHveOn2y93U4iXy5dsXrMi6ZJUJeQyrgGk5IBRlhQoMZocWuBsCfiCnJyd",
-	"C10oRL4SQpbl1XDIKX54e6UGq5Zb6+fqrfHi7PzYHfKJCChud0u1vt5Hs5GuFBRX/LJMZT4PKJQ/TZ3t",
-	"fn+VT6nvGEcrR4sfUsNJHnnTTHr26nEOEtleQ7SVglbmSQIkJLLEKyg8CiUM1mbVFZ6DuTK31IM+n/mq",
-	"7rJABHvT+HbyBRMnutYp42w545FGdlJdjE9XmlFaRuYG5+tnr/FvJjypchHszDHEClG8TWXbH4opnVfE",
-	"RWR9TDoDMZ1eqFnbgkeBj6ZK+Ou+A2pbYj4ntDtPusXxFlA4yNbaFLwgOlJcnyrG28LvCxz6aQ76uYUZ",
-	"2wz2fbSi0tT71IJOEFOUsNAF6kzlsDSVKOrJeiA+K9rYaGqHN+0VrOiF9fHl9qKWS2xlrbcKnq3VBZ5y",
-	"fqnkhtQBBDnMJjUnM0J8gm1DQEUXIblKha5UmEQbMWC5bWQU0zYKqJBIaT8azI3so8ARAOaNBRpOSTBD",
-	"nY4gcmjuhfotSwqt/vrae5USq6syjVUJx5n8YvTTMKJdgKEP22g45UKKz70vXXWp1R8Y98mZUQW7V7GS",
-	"eHHRpXyPi0y3jpxK09dpxjmYe9lBPYi+AZUSqMtWVri0ALOaMnCEBbmsjlZZUZQ/Lt5Y1OEo1i8c1p7E",
-	"1Kq1M4DHTdn+VewW+r6Y2veXIcGiyID7a7pUuo7PiamBqcFuStUypRHjypjAlamcGjgUxAOnPAozhQt7",
-	"CUwOQSlaYdY5IvEnoQTpQSyxtAybcS21GDrqQUSdwecRI7rc/YggsyTi3wbwpZffI8sKc4xLWR2KG4FB",
-	"qyak9ZR5gNnlFItpPQyf0hMnIY/m5fJGIHhA2/eLfOXfWWV6cWvx3qzucMGtEpOflrnRiykXJKOBpMgY",
-	"Kg6DmsJDMFAThwXyeeVJZ9WpNbCr+BzSUvB43Pf2yXqMmrJdqsPBskbPmjI6kku8PsNfsaxz/eRNu7XA",
-	"Ics19KisUxxn5XqaubnbVXYD4mknzCwmWZdOkt1zJv2lhCWfxzuxffHeN7p6LPyauny9dYagU1m38JNF",
-	"qNz1Zt9aBdLeHV2OuSCPYvUYDli5YAx9x+m14bA4EKYHIMCY9f2MvfTVt+toZbVgvV3m9+ofPVyhdZbX",
-	"53VWX0Je+VJlK/sVDFKWFkg+CHvaLn3ETT1AE6KdScWA50x1stJq3AhYuC8AX+346Gw195xCVKlewLqu",
-	"LS+mOJSmUx0PtRbqyPEPL94gHEo6xpkiSlWtjwo9WYa6HMjQtHhQcmFOGcuQTYWiIfcFN9s/zBVEy2xy",
-	"zNJNlohpaTclOJDTJRrTUGQN1q3rqK1PeHOb7h2lm+4xReGF5be36i+x/gyfpgu/FPRpCcmcCyp5uEQ/",
-	"2WowPyvaVbQakgkVUv3EPap+SM99++oxR1uXjDsuqBhXuEx4ZH1r0Crn0XsIgMD9g1ylu/Q8PkZBYJDw",
-	"maJpbnlpliuHvra8XlGVu8Is1a02eeuqsM/vC2x/tF2DJJL0R3qgfZD2ixshVapZV1yqLl80KlO+Llev",
-	"rmaZug1xqDldZ0M86pbq0K6hq3elXFXvxPtIla16fa8fQpvpe1PG6nSvfdDKWeUz/86UtTvz49fud7sb",
-	"fbB63lnvQXaw3aG+WKd36+3qj9VHdvXJwtEU5Q3N/Ruu7DuXR1aZR7bDVT2Yfr8PX4GtKhyqaqqW7VbS",
-	"ATeD4W+tAu4asf/DKoGVeUijFP4wSqGdMbTSYwQZclrVc7sWcPVxqYy1GvW6KmQQfBi3Bp9XS4Ncdb6b",
-	"L41C2CiEjULYKIQbKoTrdbwNy3BsreTdTcWORtVrVL1G1WtUvbtU9RpvYaMcNsphoxx+h8ph0mY8czdf",
-	"v0DHh0fP0Fw/gXTrbJvdjZGQaljkcV8X/dAanwZPmnfyytm6/uRWJ7vIoGL6q7uTQ+WOMCwCyJ7pac6w",
-	"N6WMAFA3nnf6Kl3jgPo6f1V/a43AgodESbEhyFiPsVOLkLNJnBcPy1V/76IPYyddfb/d6/USRgh6tq52",
-	"NOULNMNsCepxQMYS8ag6njPVT/5m6wwJUEqYkJgVMayPSnM1/Ny0fc82zjd5mnuZI14Xnotr3pfDzQQa",
-	"agobZsqwbU9i6sSFxDJKVzQ67PXWpfRKKrPN6X7FPvqkN2ddoN4y6uRlPOKRHIwCzK5q4UBNmomeTryY",
-	"uCe+c6j2MiV7XhQ7ULYbZUTUzcT2psS72qau3SvsTRF8ZYCG/GoIFtNiulQmSgYHpBYJs76CFQNsUP1j",
-	"HdwzOemMTcSvdIG0iOFrTIHzZmiN1zuV+BjMthTvNEzdUsx2Tct3X8Sn/30W8dkvFJBWR92oTxn28l2g",
-	"4uosK+3jGFlbvQSCafazsO1gY5/JAgtTUtO/m2okCUD3lmZvvAWZy60oO121505KhG3Rlix1MyrRdRnb",
-	"MD33IOJrqOzLCup9Getd9aiXZ0qZKW5Fvc4ipKtJWO3TLSjuq68INL3KyEbG/q/5V9fjs3UqhbY1Lz2N",
-	"DXU+tL+ucZgDzaykg2XYyErUFXjnZjQP4z4a73t9PDruPB33SOdQ/b9jfHjQOcQ97yke7Xs9n7hbGUXU",
-	"X49as4DOZJwXv//W2e8fHA6Q8HBAwNrVamnEoKDUSi3JaH252T/3D8Y9b590eqNj3DnER887z8fPSWff",
-	"73sHo0N8NH7aa62spFqnD9wqCFTmLrn5s/HGA/22zR2IiS3er9QyM4SUUMeqK3kWzWY4XG56J/OlD6zW",
-	"Db3j0jrJw7y26SX8q6PvRkc3s4N6kaZYixdgOiO+db6AjDA/MS7RhF5nF7wlH1hf16UQ3VeDaeQtGHAm",
-	"o36veJDbg3Q3/OWR85d0B/dcFM+Yv0rLRkbNXtnb7T5gckclcQ+XzRk8rLPcNAuo0z3+vvFOh04r0kor",
-	"zniudtHrvlKf+/tBIT2t2F9/Q2CMQ1KbQmJWX7KdQ14eQHD1cVzhzYNMD/hKA+L+Du/1Fl1DqtzzNVd4",
-	"w4zmdTd45xnLj/IO10oueKR3ulaeztZ3vGp88EHd+VX3+XabX61Qg6vJoYo9sJwFbJp+t44j3VF6XcOX",
-	"Gr7U8CVzrc/iOGENflQQRi6KGpZECou4i7XVavoS51SXcyvPOsICUYaSIuMDFI6w19XeCvq/kC3RvXou",
-	"upSDF+dPQULIBoEPt51sqTMSXlOPnHrgw0gTYOk3y0J9Op2tdfrxjV7AZoEcG4mpQLZ/6HBLig3YnDon",
-	"GcuENjvQumbNDVqR9BU3TNQyatXWtW6j50pxbAnWt4La9FXeOclVJ5VKOWdZ0tmADjY4+1s773EQfe2I",
-	"pZBkfZbdhuf6RyZ0r+50q92yNy09u3SE3j5TIT5/026d8yvCinyUI4JDEupAhlOXPyBEoitC5iYJjUcS",
-	"kvZ1pmY5EqBIVVBSEA3nPAiGg7IET10mWwlWkdUdKkd8D++p0NhxNmsmVdU5lZv4RCCHqvbgv0MieBR6",
-	"RBCJzmB714VQyNc5DYkwiyyK7Q9sgVgI2ujnM/WWe/1nsCH7573eAP6vfozpaYly+A77BI10GXBBwutM",
-	"I8DW0Wh/3POOMen7B8+eHz5d53EqTqn+k9G/I4LwjLOJJmBTnz7gE90kVO3CiAjqk5KE3iDo1EwpuHf/",
-	"9XNHAV3FReHGf9L+m5SGp69wSWSMkQURUgfITmwvSSFpEOiOkpArA7acbqxbOV4G0zHkvaZE3r0U2+oV",
-	"+r9MVSjjBnOYXPrGJ5u6sSMc9mdDF7hh3rGfe1PurGs62wL+IUlx63VsuRYkKcMus/Wt46xdFAllPY8h",
-	"6ZBDgZ0p1na3IsB8GfkN2W3lyR+uYb9/mXi5kHwO81S35gRhw5WhRtDmjLgWaKaYacZwJhGNfD7DlLVR",
-	"lGek2zHK/W14VD97E91LWHp1PhXa5K7WAXV1CfNBNxeKS3OWUDcaKl4xHJjcevUPfR3mAWaii4aQ0BH/",
-	"rvm6ZfVaXcICLUgQdNEQ+zPK1LCwl/EPDrpDzcvwp1a7ZZNF4L20mmcerKHlfeKyPhP5nS+cW4WTxJY0",
-	"I1lL+nFSTPoGaLwG4wvEWXIb4qyT3I14fus3Qslufk3CABcYRGr1s8ibooCzCQmN3gIcXc/cIErUUiBZ",
-	"5jeO4MwEwsiPdGnxpOP38Fm/Nx2eoGFPDBHgXeWUzNTPnGW7lvcPp+m0YKeuYpWGQ2ZJpffCsLh61PCX",
-	"7UMz5QvT+rpU8b89hXvl2a2ivD+ZpEGSqsTDK5EiMnWq6n9LMrbiqR7cTtbVmCoimoe0KMEpST96jqbk",
-	"K/aJR2c4QD6dUM2VEuJ7ItDZ76ed/tFTiGJLorSwKfWm5orZUzGdKbBAYx4xH42IWrHINtxqPR/38eG+",
-	"96xW9qu7mpRKU0RyWQhVTU2GGUgXoizp8u+KcLs/1kEPC5/ywBfIRYdhgf7f6bu3XfRGCuRxJgmTtj4f",
-	"V3aB0jDytJxNpI/Vgxecjenknb5nyX6usNbW9b7MOzUmIR5jhjtaBlRBCriczTieikq+QwF5x4iPL4pp",
-	"gS7tZtx6I8rDBNF3RQratP9BluqkqTwxB9dd4pm5yPr65lBj9qGd9EOu6cP5Z4Lmr+GWm/Di/uETvt/t",
-	"P+321jHC4nbAoL1A+EljZrww8jNgGfWndazLwHZyXxd/B0r7aStDQchJSIQeZkZmPFxmBtIPr/PUFG7C",
-	"db/bW70FOf6UlAR2dtZsk11Q/vS0HRyFVC7PlDJqweUzykpcZcMXn/58eXn65/nvl+cf/nj1XkOhjKak",
-	"+BIEC43qpzYElFy4QOBiSxY1lRJ8oUq1K/XLZT5r7DODdE1psSA2FizRZE/RNQnpmBIfeQGFUKMivzH1",
-	"lG4X1w9JbKSX78+A3SqOgAWacO6344501oMDhhe2X3xxWmmJiirL9nPtVoJC3raaN9Bbjd2Ft7Y7y00G",
-	"vgHEpm6HlZf8PhGKbhFg5bRipW0HPnbc8E6TJdh73yLSwYTRvWy4EX5hxAAADa0atXScdS/YBfvHP2wX",
-	"k3/8AzqYwBf+oYTpPxwCislB7bbVK5iPJkSi4beLFoWWIRetAfrc7Xa/3AwHYDZpwKyyy2FggOBesNh/",
-	"nNDWJ2NunxFoPMJ8oFBmXL/QQk7pNUKvDQLqM35NtJmlkb1KVNn2VBBJ17JLMbsLLdR1DJ14OBJEF8uZ",
-	"USmJbXCkgb2Cm335SPg80EDqOZ2TgDKi9sg8m9hzchryaKJ3R/unC7YNaMRolejUfoSKC2YwzroNHkaL",
-	"KQ9IG+EJVovJFO2JW5eavlq6pyZzVoJ1G8UwdjLqVk1YIhwEemHoFaCkIfFgCE1XPTBM9gxE/D//LTgb",
-	"op8s3PznLhoC+HQIF99FmZ+YX8QQjsjWGLL4dFAz2xcM6dM3KPX/OvvwHhnpiigzNGtyqxG0u4ZZwqfi",
-	"NAhgKwwNX53jybCLzohavs6IAJDxm3HnHZbedJg0zTS2NwuWcYctOjYdtW0iv3pSTTAehzI0InJBCEM/",
-	"He739YkuqCBqG96MO+85I3YkrnRruBCYiQUJBTroHcLkh//qvFbE0bHe3vhhMefM9NkSZuHmqGwbXPiU",
-	"6aTWRsPTCRkmaHNBPK4sRTzR2waCSy0g7p8WR2eUIarhGHA9GFmoO/WJYF/YbqTzZYyHl5wjHvhAFUe9",
-	"A70KP1xehhH7RalAZgWakCFm4Ny9USQNEeoX/9INowaof3w8RFOd1IE8HIZLhP1r6iVNTIE8GQI6gpdP",
-	"Y1qY4aV5Z/ivjoHadt74wxNztQM+mai7fkXmTsEr261Md1u2WTMXStoH1CNMgOZig45z7E1Jpw/aBNS6",
-	"iWvTLBaLLoafuzyc7Jl3xd7bNy9evT97Be8kWPJW1mvYcnSXltZXQAMnDM9pa9A66Pa6B6b/JmgVe3hO",
-	"96774H7cc5tOTUiBgfiah6ZNm84Ssq2oYFvnIbf3H1zzXXTGQ6k7zlEfGKsmM4RHiose93roD/or+gmA",
-	"7OgpVD2wn/xZbfVhvz9ADIehaQKvr/KYBkqVgL3ltnfaG781aH3kQfAi6f40xyGeEb2gkvKLySN7r5KS",
-	"X62b9trHbVPNKs++GasLDPe3yuPvKLM3GMpA2vsL59Lv9cC1oQ1HHUtPuOm/0xgbE0iBiHqZv9M+uqeE",
-	"XLx7oISCJ3RtVYn0azmU/gcoNzWPZCKRA3qdct2bq6pGOp2UOmbNU3unGjepePK6R+GZm3YryxjXvQdP",
-	"J2egFnXQOyxRm2ImboNRtsiWbms4WqIUB++qCR3qUyyaQ3zae79i30L94ZX99a/8yWxOBPH1SwfrX3rN",
-	"wxH1fcLgjX5//Rtv6YzKV189QnwzTv94/VvnnL/DbGnWBI0Jj6rswxsltBkO9AsHlXbBFmXQhGwhlq3T",
-	"IHC7hApNmZDNiScCXEpB9LX1Rb1VyBr3vtl4lc/EzV7sCCrnmRC5jP1FSaKmMmcEnbBEg7Y3ooSzvU/G",
-	"qsvbzP18+f7sI5bTx8WynG2px7RSLxY2mtfE0bbV8sDKBy0GDm5mfEAN93pA3Euvc/Ub77l8rYyER8vu",
-	"jPMIOIPjyPn8Rd1kx+3x+Yu6qwl3TG5EJgK5MX+Ms+GSia9klLa2LKBq/CJ/EL8mYUh9IrSNbMqooVPk",
-	"E7AFhCJ68C4lJWdB1Y9teqWko4hdMYgfMYIOwX4q5Lm5mrkN73V5b8H21OPBhR9oeHHDi394XmxvRlJd",
-	"+9aYslNYazU3LoEY1dZcHfBNwz9d/pnamHqcM/NqwzMbnvnD88xPDr+qxi1HFhQ+56IoYT0IbNwKmUrP",
-	"cJvcaEcXmZKq2sGt3rAMUIc7QjLXflDJJ0ROSdh2IhNArfb5JwJR5pOviLILRqWwAQsneKNznHWiTVIx",
-	"dvju9F+Xn169+/DP07dnQx3xEmhBQmL76dsmApihKY/COOUCo+E8wOxyisVUx3BxEFywxLNr5gza9mKK",
-	"JcS0IITAI0naiBGic8jcD2lXv/p3nDQEAMR4Y06Q4Nqfr7ZSBw/wlVLqL1jiLIEdgoqFlLPLOQ+ot0RD",
-	"XcJQjeEWzXXzJQvE0Ol8Hix/hdOuK4BehstPEasiSWzdJajcU/l5XefKiB64a79yf7kjqQNbEPO1yhIn",
-	"81oqzUGGEbm5M7FpZiLUs7Xnb97KCUtFHZT4uoAsEJ2OQQHFowWPAh+NSEZYmnDTOmlmH7sdQfiYRFfv",
-	"aP0L74iccv89l6dBwBd2bhWk1wvOxgHVyVCH+xWE5JnEAdFPH1QSjm9xODEvHFXZYBHNtSB4R3yKoZP7",
-	"jyDA3VyXrMAGroyEkik4JTeNjNXRXUd0xwXPQHqvjVemA5B/GZk3DNR2DjUQigrQHdW6lFg50fefyjYa",
-	"vqXsaoBCEvxy0WLkq7xoDVEAkWxj9qg/ojmekC4a/qtzziUOOi94xOTQJEkgpksGxkX/J5RNisTTWyrk",
-	"xpHLxEL674iEyyqSZ4fBzpe6wnCVR4Gsqzz4YTwWRD5gY84cgTrGjFSqVrDR6KhZ8FmJXWfpfmPrTVH2",
-	"ukfhme2FlvqAczPWvQ2P6icfnbz7TmKkiohjEnN5r/3TF8gP1fZSmo1pjOCLpMb7jhTtjwFmv2MxfSRK",
-	"udkwg7CsrtVm37tHtTzmYHUnX8TjXoZLFEZskFa/3erv962G9zWPeegb+aJwx+r47t5yvaa10sI+d9Nu",
-	"DKPvyDBqTJ07MnX0VQSQQtYf6QhW16rZ+0b9G806lEZdAGq19syM+2SIfgLQC/fJLxEzOenDn1OItIDg",
-	"a5tCqy0fyOeWIos/tnmaqVT4cchnFwxSvzmDXHd4SzsYhebVbjp818yGh/MpZkM05iEE450ZDSD5X0BC",
-	"/2HvEKYDH4XqLuaT4oKFEVOs4gTJKRUIB4LH0FUzQ5sLrXOMXQSe7nqSyg3Q5ljXuBLBtxhySaB9xhCF",
-	"ZBwJItCISyjpOePXlE3cxGOoeCPidPm097XIvNM20aZ6UR1t583LahGy6tEx7pNKZt9dekm/P5UmFatK",
-	"Ycsbj+Lj9yj+yILvpcN7EQ+NGFgnCNvWoZdmpL8RuSkXPRUfxjU4aCZA4HlkDq5EA+TSIBoDJX8iDPRQ",
-	"AHpEaJiQBoPYQBsZj4knB6bWk0Z96TBeSQ2ba+jE1xq0/gannoVlt5zW5C2XMeVqvj2SPIlbZ8MN8KDx",
-	"p92lP+23KtxubhMR8t13nx0cPx0gFgVBrGtj018XgMFXZNmO2w3jkJjk2bZBR9oi0EW5WWrQTfnpax56",
-	"5Laddbeuvj6q4L05Kt3JoDY/TF5z5wPE0gHy+8/7n9tj8WCm1f2xNDkzScXFDd1xjYXQ5Bw0jrit7JF3",
-	"CcOrIJajIhS07qEwD4kw4H11twHgb4St9VxppLzfNhWDwCAAQc4ZUT/iZRe9BSmtfpnheSyuU3UZyFdl",
-	"fTgVkPUEwNelhPwTYWpemAJcdjZxkV3FhpT5dUXIXP1MQ13UqA0Y+jEP0ZB79FLiia5kMIy3/HKOpc3n",
-	"i//YNgPp7MaAYEH8LkrxvFkkJCJfqZBFiodufdFoHt+b5mFaltQWkfF7jXxv5Hsj3xv5vkP5rnlN7UDb",
-	"3pQqYb0szSX8i4dXAmSl0yfJ1pOZADJAcl4k7RKn5e9mjLoSr5pwsre6clrdiygUdxtTsVMUm2TJZTtm",
-	"V8yWs0CN7yJdrsl5uxcfXUyX+kbbOl0xE2mnmg9UZSlJdZC9b/F/X66J6r80SjtEmjPlUC3uslCnZvrX",
-	"GMS/Iy4Tf786HHMHOvMdZwB+15GORkFtFNQmRL1CZTzHV0phZE77rfGGvqEy7h0j5nEQEgzVJvMYxYZ/",
-	"N/y74d8N/24cDA8atAhsOiUvJK/vbzClq/a+Jb72NZaBbmBhawmTQBDEF3GRAYD5G/jiMCQSU1tCV07J",
-	"EoINbRQxviixHz6RgLK/IyqmH/XMdiR/ciWfqsohCLu8g+qzYTV3iNqDRsLdooT7oIjHkkd1MZd5rVDW",
-	"mevQyLpG1jW2ygrp8xu9Jiiau3AEbGpyhyAO6ubTPlBu/30kp+6eIX73aapxG4kmS/VBV8ZO0jueiFga",
-	"Q/eF2Aeua0BxrXVCCkjNdNYzi/+a0GvCEHQhOEmntnJGuugUftK+eMx0fxNNLi6nsw0BfDqGRHypk1qg",
-	"c0DvGA0hTebSM3JmeMEiFhAh0HDMQ48MT5IKXFCdSr884nIKLYuoLE2ZfSQKcuU8msegH+86QwbSyoAw",
-	"tJlWQxoUvrqLHN3bneM95vI0dkhjhzQ+tx/I6jkjOnnWNGATlE0CI7FFrfjMuc2NpalWUoArt7rFAjMp",
-	"ukiJXQDqgstM5+5y24VZY2twaFWZaD5ISm1OCct76Uzzu+LKlI1G0WgUWSG3maBuZHQjoxsZ3cjo+yrm",
-	"GTsjnwg0Voa90B1kV8nqguCYkViXzhSrB8oqpdBB/3XLSSY8qftp8DzgE4jbS5am2+Vk68NzpDbBrSZ9",
-	"oxFTTUjrgaffzXMdb7bIw9Pl1rSzOWl3gniIIsCHKMNuoGSThFYJRVhOZdwJItvaP+0FBIfQScx2IItR",
-	"nQ6Y81TyGfWgOJpGay44muuW3robuHpZdzPWTdHltKRfQSNcHosddxqT35khtxoipvDlm5tGKDZCsbHd",
-	"Gtvt1nMaC4TwJsmNbou5vW/Ov3aNfnLaou0KZZmM0JhgjbRppE1jgj0aEyzV8PM+QVANG2/YeMPGGzbe",
-	"GA3fg9GQEhvVzIUpwYGcruw+PQ+5R4RtRiC66AwvE7GCRzzS1dCgxlpJ3ZXf9TB3xvnOJJZRHf9O/EJx",
-	"oNtsATQ9oNekuwEVpE/0S7rT0zVhRLhROUHCa+oRc0ozIkPqlffXe8+RVLQBFhqQt+6yp2iCYN/8KKck",
-	"JOBOhc4N5qPaQcogymZoY6CVBXWo0AWCj7WXNMBCQqcI4utMHbMvJYf+zsx67alL8lXuzQNM3fNuDVpj",
-	"xbkvbd0YdNhfWWi78OTMIrubs/C74RErqMNso/WJfwz5jMgpiQRS+4bGPJxhWUo6Se2Tx9Gd8X2ynroK",
-	"6eNpcxhvwqaNDpPiBhWLNyVk1DQ7bGAvO2p2yNy7bdmZ88d1DQ83L9nxwwbF4i2r3fQw/+Y9Jjk6/Kz+",
-	"AprWhzvezKb9YeNZaNofPqz2h8yRlYWiNm08rG2CeIp8MqaMQn1zXbzRWJMGbhwJQITqrn66HxPAQzHz",
-	"ExuDjwGf0UYWIuph4WGf2Aoq+IpoKMh4jHAQ2Ocr5orq9n+bawn3Wsf8hd6JH7MH4K2LpKYPYBNi/FH7",
-	"AComWEUClNcq2ZyF1uz+9yiKk+yEecUn1fTPa1w0d9g/rwLXuL8eet+paveoWtS4dW1rtaAreHEXxTdu",
-	"b36Pyd/VNNJpVOgmveM7aJRXRf4+7mZ5G3S4a/SCB6QX1G5el3+zkbyN5G0kbyN576qF3SbBkt02sotZ",
-	"StPKrmll17Sy+55a2cV8orSZXY618DlheE679p6U+eU/zAk7/fjmv84+vN8q19p8XI3ZGrQOur3uQSt1",
-	"ubDvQ6QXBx9DNQtJ1ShKE4svkPbild0gM9OY8d1yRvX5lIpUfM9sSXGOrN3eJZ4FFbb3/52+e1tve+2H",
-	"k9RmM+QA6c2tndd81/tn1ly8f/MAA/XY3LxM9g9QfowY6KJTDSRog+yD4o8xsAg8/3bbhcm7kjzyprbX",
-	"OWXzSIIZSaWAZHSRpGdh31eGq7lrF+wn7VoeLbX1+bNTu9I/SRIU0vWnyXhMPKlrSoY8mhO/i4ZqiZdT",
-	"LKZDfX91/rt+dIAwGoF5bqW3spsvmMmRVn/gLFgioAioS0kDAtM3Q6UCH2oOhQ5utcl1pXw+4rVrM+9X",
-	"tRGxGKlsImVeu0cDD/a5Rp1H/XgxbCTArEkpaKyyxiqrpTn9Be0GDEvVvN3nLoRNC5RE+GRLFD4OpEuu",
-	"GFR9xEv86j9JaJARPxBKJreBm6Jl8uW/KtqJ+SouDXymMTZ3BZ8poDaHaxbxyXWAmu3r3v24VcOzW1cb",
-	"YFP+hfvVjrOscPMFNcCbO97cBojT2DwNEOdhAXHyUnut0C4xex4RRmd7xaPB6twXVmfnUqzB7jTYnR8c",
-	"u7OB0FjReXhrZvsjonruhM3lz7mB+zQupTuE+2zEaO4PAPSd642PKuG3qJlFLcDNig/sAhi0u/k+Zn9d",
-	"k77c6O9NoPw7AA5tJskbKFEGStRoGA9Yw6gNLSr/QiOzG5ndyOxGZt8X5OiWw0K7RSPluE6DSmpQSQ0q",
-	"6XtCJeX5TSk8qZz7QDehUhbT7/UQZx7ROrwiB8VbAo594qOfKEMz7hPkhZE/iCPOYEDY1hPtBKlh2JmD",
-	"uAivif+zVuhB+Rd4KbRBcMG8KfGu0BjTgPgnpilCBzAZ8F6oPzNR5gJnMAiPJCA09PgQE8f+EqYFHxZl",
-	"rPATbMEd8hk1XHX9UD1PoddEAROBj0HjENjvrkNvu0DSc3mrs3/PpT6lE01gcNpIH70hhmV3Jeop+XwZ",
-	"0ilmsaVEPvRA1gyR2jHKIqLGJaEm+rl6n0cCksQRYb4ix8K8cg+HIYU8irL08ETC1BWyf1Dm/3dEQLBU",
-	"kMiVHz31pBKy6x88o8yrlBzxJ5M0aDSCRiNoNILdpo7HhFIq9K39kOGDe9/sf96UssRXAPFM4r6x2tG2",
-	"QBglVsEP0UUWLYo1PsZmoVmMjnpyyAF5Mhyg/Xav14vlNbZPteGxMVmQ8IIl3NfOQH88UMaq4b4ZHE9I",
-	"ij2AvznkWpfp2herNjmsDcO5e072kkhMg1riO/PiSqbVIGUadnf77O4DSyjMYvsEspDCOvxODaesg3Lk",
-	"+ztIhcWKpTpjTrnI8iIJf9OJsmhCrwlDnJETHUbxqQ9BDAhMqCegzZvO8fVRxHzjvg2jgEBQ5OWrt6/O",
-	"X3Uv2PCKMt/wTOoPM5EaIUPqATuWHPJv4loC6GOAoVcs7A9mCSQfDc2ih2qgISD/h0Ws8pN+7M7Y5Q+L",
-	"M4o3ui7iPvfizd1FOAzaX6hna9cIMG8VWK822shDTbl+uLwMI5aGEjV5wk3MoolZ3GbM4mMkU/IDLiAO",
-	"gjYaYe9KSZcpXyjJs0QLEpJSJH/IA2K61z4SCL/T3PxHblfpbMOmEHy3EX1V54fTDbmB3TfGxM58Jy6d",
-	"Ocwtxc7WIe1d+m4w9vX5Sm10fdG795jzk+JvmyyiwdLfwYY2+PnGRGnw8w8LP++K33Lpm7UvHhFWfhvV",
-	"oUHJ3xdKfifyqUHGN8j4HxwZX00clIPht+GmPyIMfmd8zD3IBvTeOHTuEPRelYfcH879u9X5HhX+zDmF",
-	"uljxwld3gWq/3Tk+Ng9Zg4RrdOwmqvwdoNcri+QGsJ4BrDeqwgNTFWqD1IvebQRxI4gbQdwI4ruEpG8R",
-	"adkt/NzhLQ3wvIGZNTCz7wl47nKVUvRZAY+RiltVyxNVn70mYYwepyESxAuJFDvNIC1JCj3XE38A6aAw",
-	"k/d4Rio//ELHwB9wPAKmuWmWqZaAFbmeJsAmsbThljtRybA/o6xEJYO8U2n5iGWS5g9uqmmeanVpBzTl",
-	"ga/z2TUn1JBZ06IViSlfQPYAnmDKBk7BjitC5gIgc2e/n3b6R0+htWkXnerpID4Ghn7BhnMeBEMoyKDH",
-	"eR1EXxFh/pxTljRwHZqsmktqgGoLUASxQAFnE/W/bu6NYsp6AeCjCQQHznzByGwulyZ2oq1HnfpgYXIn",
-	"aKhRcWjPpvGAXvp/Ztwnv/BwPsVsqGZXVnFBpxvp49hdfu534MjQYqButm36rXt0XvzJqBAR8Q2nr7yA",
-	"N6m3ambath2Iur5ujzv39s0uttjk3p44TEuxA8rQEFjPsMnKbTxLTVbu/SomcVauNJIyp5skptvaFNw3",
-	"0k2wHS11z/V5yD0iBMISiolpxWW01Omzcmr7uVOmmS1nvtJOlDYS+5PsJwOCr6GVO7lgVsPQWZNUFIPa",
-	"r/nVhkrA9x0euTvTra5SsdI6a3JgmxzYH4f5ava0ivm2i31l7xPvGNQ81Cpqsa99t9zve8h4vX029d2n",
-	"t2pm2+S2fs/cQ6e+VtXb9kIusVxR+6jQ18TIooK/qYvOtHcejUM+s5UWFjy8ggDhkF+TMMDzIbiISNhG",
-	"gl8w4yaiUFPJw0yZ3zN+TXygxCSjAFRE49Af9sSwbYKOxqKEzwQEXymrHUpWEOZbXbNQJ4R9+BF1wjvx",
-	"NOntrctt47fuNU1GzeG2vSAxtz3JXKi0LyQGHILJtIDcNF/7qJpkmkZrbpJp7k3K0utYQzeVAfX9LZO5",
-	"1yS0F6cMsvZP88idsTY7YHWulrxRyNF0FfYnApnVdjc4uRV1vc3otsCiHq24xnf2LEOC/fRRwstavEdh",
-	"0Bq09kAemm/l8pqUPkGwN7UhrCdCR8I+wCnyEDxTAv30iQgehR45I/INm0fyY8ivqa+0G7mcE/Tqq17n",
-	"mZ7qz4qLK/W6NWiNg+griPD8vsaQdbNyiOEN4mRnLASdMOIjyWGObaRUq5D6ROc3Q/I1EV30gQVL5Bbo",
-	"d4a3Y5RNAUsc8ImaQXKAGUC9UdfsdFaPV9R9ID/0ezwjYo494sD4s8OGZKyUQm6Lia0aldnvFQ1msiLS",
-	"lYC2GCyV7ZIfTrE4W7E0cYPOA8zUWRp1GXRXAJZh3zhJJVZMZ4S9qzUnaqqyFRwocCbQmAVlkyChsDaa",
-	"Ez4PdCnnOZ2TgDIi2mhEBPV1+WW54JYOPc7GdBJpNrZ6MoYZ5ufy15THWUSKoNtoMVU8lflQ6H/lR202",
-	"Yv6rH0M+UvOeERlST5hqDlQ4xVHfc8O+GQgn57OWj9x8ufn/AwAA//8=",
+	"LAqCmxuHjP7U8iUtgt3z+hu3NtseR3jDqEC8r4Po64tYCDmDUjaP0kLq9uh4ewJMJv/eIcTi6WPGuLQY",
+	"5FuLL5gSkPEWKmr2ErFZdZFFayhZ8I17HXlAvSU8FJAERyRnlCwYz+cucSdL/mhm/iKF6Vac3O7WZY+a",
+	"sOvLmPYMm0kg3RzL6Vq0F2CpwKPaqzlhPmEedZmLDDEZ06tWuyWXczWbKQlmcH318+JSfeVz/NyX9prL",
+	"4FzXimxJcZeAYEEsZScfE8QLibwMyVhjPMGj0NMAOAbM8QLVn6IwUGuQci4Ge3tCkjFm85D7mHUnVE6j",
+	"UZfyvfjs2y2JwwmRlzHbTY3u7khbE0LBuvpqVYAQCvitfulyHPIZYMmY2D7xgPwas9B7IrMc29asXWkh",
+	"lCzUfkejfxPPXvg5/S3kkbo94Qh7XRzJKQ/p/wIPgLlQniB1/agz+nVHEjxrOTJOnemN2ZM3QkTEP+dX",
+	"hBXCrhI+Vkt0Cy+kc6NvUIbklCDzsScCnQGpqS38OqchEfEnn8En9897vQH83/9Y5nI02h/3vGNM+v7B",
+	"s+eHT5PFznkQdPKTzQtR82xM6ebcqy9qTNmEhPOQwnk/H/fx4b73DO6v1HvZGofistvttmoi4XcknBCQ",
+	"xv+MCT8+lUrSt916n5y083IVwbEJIisWAYroOgIzf8S/puQAUOOgZX+6yZ5Prd2KV1qgOVRY760tIjWX",
+	"PHR+dFv/xV1vHjtmh1SE2W5JCqvWdgr3AwUgsXTSBZ/h8hPB/jJj7CDeFbwvJHy7xZWwFZKH6h+KB8F/",
+	"I58TgRiXCDOxIKHaFPVGpPh+xPA1poESu0BtHxaM+B8TQRuPNsMMTwzk9KiS23SGJ6SrJOWXG1eGJX9P",
+	"DEI5eQ3LKuMB+S/A0wFOM/CREuzp470tA5DH2ZiGM6Dny5D8HdHQwUkTJYCy5qDPuS8rQDMeEw9uir0I",
+	"nbRdD/u++vDnL3buPnx2TEngm2WMQVDHWzkiY33AMTqZc8r0M3t5mKZWk8FRIZnxaxyY5WgdbMav9Txu",
+	"btQf4PqKKZ3rqbn2sONx39snW1vFJJc4cLeg5+zAfjv9RTNjAU/Fk+3d5M1pOaRdKPJvE/zW4moluLdM",
+	"69sCgbpweRUOTt+fLCquAWJrCbXcMa0wi92+pvKwTmDjPS/cyHKjVkP090n0X4oOKw8rVnlVHP03UXaN",
+	"Oarg4wWQo/zr6gu1IQa/SmEJ9U/4DPxe5FuqKIDhI/qEXhKJaZAGvcaJpMalXmcRUhDuFUhRq5WtgQKr",
+	"/zdjAQPRc+lpgLK/DkkYoXynCDwDCxMkcMd6QPEL5gyTS6Nh1GxGjefwaLzv9fHouPN03COdQ/X/jvHh",
+	"QecQ97yneLTv9XyNKnJuQOHhgKAxD0GvDnDEvCk8CQSmv/7cPxj3vH3S6Y2OcecQHz3vPB8/J519v+8d",
+	"jA7x0fhpL3PxXTITGWXmAZDYI9lkxfcci1SavVSXIkX2pCKbxx1al2pCHmcTCsDOw7CXpadZACV+mAPL",
+	"kG1eUJvpE5/K7PEWCN7800qeNkbJMqp6Wskoub/vHZGef9y6adeizeyS9YAHd2sFPTOwyTn8LJJqyOP2",
+	"bNa1zgY2foVKWrL9VfZqzZ44uxBPpFyla8hgd2TwxW6/5tXpGLlrEgZYyaf+4RQO6k9GGzfTfV7Zf1qF",
+	"1tn6CXf03Anf7/afgiI9476auBdGvqPNir8DDfOTd6773R4oxzft1tTgmMG31ukEPp8+j9c8RFO+QDPM",
+	"lkgQjzNfoMQIP8XaBj8ihKErxhcMSY6m+JqoP08pmyBGFkTBb6xOlgq0wMKY7ImPxiGfDZAgBL07/dfl",
+	"2fnp21fvX52ddeG8Qc0A46jwpmSGwWBPGZ1FM/irMVpQJsnEKNinQcAX+VWcTwmaETnlMHkq0BzLKZL4",
+	"iojUUK3fXp230cc/1f87PX/xexu9fPX21fmrljsFM6yQoUL+atRX53iSH9ScHeJj2DBrPz5BgjAfUYlG",
+	"2LtCWKA34847hcTSU7loHfY7VvO5aK2ZwuuAEPkpJuSiDbBkbic0Vq+UnElqKmBNisdWqjfQLmXy6WGr",
+	"8BjeUnaVn8QwJMEvFy1GvsqL1hAtpgQue0gQDgmaKXoiTIY0eygXUa934O1Z2/n/CeiMyl+Oeurv/ad8",
+	"PBbE/vOAnCB3lDW79pZ7WBZu2EdFIGajGFnEp5eeWTynvTxXWTXuJyLD5am1tqRHPjOXDIwxaDGl3lTd",
+	"KRkuEZ5gylIz2C8Yxz2Icy5xYPxT2YHeR7MRCdUiza4jbXpBczyhbJIep99bM9Jff/11GskpYZJ6RrDk",
+	"SRC+QNRyIkHSW/krwSEJ1+zbX9ovkv/4qX9NPaK4jETUugURCUMethFnBGk+hwj2pgM07B8fow66aElN",
+	"iumZ2B9jsyK6uLiwJl71n8gYfxFn8JNHQtkxnkT177Y5NTsRCGwnPpyium2GTNZQ5027NcchnhEbEneq",
+	"zTfZpX9gwTK+2wKNlnoQMPakF5ax+1D19t8RCZeJhNQmotWHcCo+jIuP114SxdSo1FzFcBg7wRxjKZpF",
+	"LJBX8p1YFOwX8qAXWHjYLyJEfEU0RyZjyqjULHGMyDUJl/ZwNClFgqiVtJGBJQLPCNKWqdRCjN+haC2e",
+	"mYa7FJ+MMQT5m/fM7EecBwQzPXuwop0au1t2CX9NORISKxockSllvgZN8E7bMtbkKiymXKhbd0WYOhcq",
+	"BvD8nISCM7COLaZ8hjCa0zkJKCMojJjooj/IXKIFVaLSlR9YkTCmM+KfxFJ+HvJr2Ks0yeXthbBH+jYm",
+	"m/Svjl5vxyw4JfHx17eETeS0NegfPW0XEKR+95Ox/uX3anmCrgpXkp7rWqvh6qmb8Uumvt/rHxbOXZPb",
+	"y/dnH8FVlZ39y/dnSI1kZZEhT6BIBck8nGWk62PeYB3gGUuo1Amt1eZRHRqgIxZLDuMA7mC8wtXL+2+4",
+	"FsXcy1mYPSQqkF36RsvL3sLU+lZxt9jR5EDvgilbkZlM1+Dr9Gxjp1/hpHJ+qzVTi0JRzA0UhoIbrSib",
+	"RwrfThSY8onfBjyHqBRoqGBZRtgd9ssmpwcrOfynhcT8Enwvfn6GiowGiKuN8wnwT6HWS3x77MLKTCFp",
+	"EBgsCiJ8NpdLFFBRmeH6ZhI1Ge7LcPkpKjjtl1wLBs3mRpE0/H+ArnFAlSrXRpj5dsoLxXYXPAp8NCKV",
+	"pxwuL8OI1Z3yKzd2tZBK7e5q7kEFcsJds9fquoQQ3AjZNToIJYH/TuOgYpnFF0xrjzquSgspBf4FkSfm",
+	"rKl+AjPOljNFywZZpefr0ZLpQozRpXmneEcV7nJZc/95ETG/5iZyugA98GsSgg5plsCVGmMnKtQyqx79",
+	"GEapefBvXubn9cbPKpor+WaxGKD+rXL/Ny9LuH6323U4J1U4ghBfoOEVZf6w0sQz+0j9NcT5ZvzOejvS",
+	"c9HiWzMnmt5Bw42mWIAOofdXEKT0fdFGPETDfwzXae2FqMGq/Gsn/Z4zUjLxg95hrEMnUy6e7KaTVMNX",
+	"mukflPmrRHyioMCFMTFxCCcTtyxKkUDmrpsIiuKTB3+ZOznClFLw2Xktn6WUcqOl8rNa1gXyJUvR7dbX",
+	"zoR3CqwIdEYLOPCpRDMujP4D9jMDGk6A9nkkQbXAQZBa7lGveJ1g9cjKY6MA9Xq93lqF6B1l5QaivzCV",
+	"KJorHbWPhMG+jt7WRiQQBB31DgYoJNhHSx6FitEhUCeFFoKjiAa+UovllMzaSE5DHk2mipcDgzTxssU6",
+	"YB5Yg02r846yzqd6CmGxbfAdL9IGhxGjTEgcBMMBeh1EX5GOxBRalCt1Sf9M/C4a8nA+xcw+eUXIPK/z",
+	"xB8sIViw0xYLJvdVS8bu3/TwNUjTDfWerhIa8W1wtOL0sjJBGwXSI/7G5S3LkQ9g4iswlV3Ref56ZY3H",
+	"RWegjYbFp9BbS0kfA8x+h7jhIivIMI4rHqrdxUj9e4DwfB4stZhZTGmgAbuOpFaYR4sajSYYQT8d7vc1",
+	"rFhQQX5OH4UOVtbe2aLVJYHNZdqogjzrdr0orm8lDXlY4oBP4ByW6RknkYZFyqdbjOE26eYTkZgWMLu3",
+	"BF8TF4dSpg7JI20UMb5gxK8K30I9Qk38ZtlZZcERS8+0UbZXWVTEk4J3UoJjrdywsy0+/sSKXGpZiVl8",
+	"+tgdK1/5kde1+qWjW1aSqxL6yEj9Uq6XjvUpWkUCHW6bfM/i0iKrlTtgGjMF0gboj2hEQkYkEQiCHZGt",
+	"T4LEkkn8VasuaRerjopso3kQCTR09L0hCPUhzULyTKGTtk6JVrfoJxL9XMKU4kIpJVty2DsutO6dUVak",
+	"h2VQpWKbofGZwL2RNGs5in2tGZ9x0VxhzEI6VBp/R328VTRZHWLhpKEWGLvUI4lGbo5hE53H8cGvBucw",
+	"q/fwUqn9TVuHE6Usb3krVbnhf1bP4E8mdbzzat+F9j+Vn9+ziucXwXC1zw+C68WcM6Hj0X/FvhPv7XEm",
+	"jalFyXKqXYd785CPAjL7z38b63M8YbVYHebd6iPzlDjRrlcaCjlAewXlE/Z6e9QfGL8o2O+RfQqlPVKT",
+	"EI8ZVv+ltikMIUDXGKUoZ5f6T+YnHcEQT2jN55/obz9Jp2GVzRYC1eJPzyIh0YioGwlS7OmB0vZC7EnN",
+	"Q50PasazB3GNkNGlgC7c9pWe1Tht9g721QavHSpBKanUvkrsI0sYMRXhEY/kYBRgpvMHYtL7/3QKxn/s",
+	"OZPRv4q9j3r6mvaKXPYwiPXjwOGeoKE+0SGYRYXxW5mN6LbAhs3GAfW2pdoiwjBA7omaUiSIj0ZL1I9F",
+	"0QDhNho55EjZZSS0s7Hm0W4xeHJmx8mZxXuyswMbemaI4UCpjeQrnA4OFHxYdtFQ78VwkAhujfkjQZQO",
+	"iYamRA7xhwOE0w6RgjI6sZUZGYu3EoABFwQJPiNgru6ioTaHOjOzurgxVmqTLNZAuIuGhSmiw4GOWQEX",
+	"g9UtEt0GaO41D0fU93WY2BZEl8giHiIvoOrgPRJKOoa4AnX0cA3aYItXt8LaKgYIiyv4l1KgYNtiwwMP",
+	"iEOV43iuGxDmLieYUO5BQrmvndnukNdstqYuOkVzrjRX7V0WSPLAT5zlMFPDovRSYw/mYkrgD8ld4aH6",
+	"NpDTGyUjGA62pCasUKn+ko4GQdzzojAk/knCXH10MN73tDqdMC79VixFa9NJ7aHt4R+5osbuAzojoULu",
+	"r8x0dkQIZ5Z1oIWigUXI2QQpkdlF56DhA7MSNh5CafsR841GkawKjhC021dfPUJ87RPckisU5JorHmT5",
+	"5JPMYTxJGORxf7/9rNdDo6Uk4kTb7j5AQUilM3gemUsBDz3t9RwaADX6ktgVbMgr7mzaMfPo9xP6+ZPN",
+	"Q+6pCY0Cgl6YE9gpI9G2fbOMGb7SAsnRN42rNMDhxEaGFq4NqOgdhG2+5xJCO2+BkKhAQt8lMG9jv8NZ",
+	"sDQSziSvIcmBR4NmHUbM+PlPP765fPfh5atfTIytJRQdWnrJuLzEZpYbEcstTi2RJEcJMei9RO+5RKfx",
+	"PHdGCTbMNi7UIXXgFRUmFvdEsZEZ90my1jieCGJzEdbeBcUd3UBlG+RbNDXz3J5+yNYZec0jdgs8KFYd",
+	"Sm5v/4lDFYocxjDuZpyj0mDJOR8m56wO+LUZeXcXPZ6fiLxp7Mdrx9Pl2kUOt/hM4oDcggxIuTmNE3EA",
+	"wS2vzvFEz2eBnhwedHp4f9T3Dnz3RATMYkM+vtnQ8fnsO0z5Ywgxvjr08DWmwW4vojN3o0iq9SgmwvBM",
+	"a1HWH41+GqrVDJHAS2HDWM1ri5/B5Z12WxR+LdYRMhfXxsmvurfwzI22WvG3SkTcAtmMuL9UQveof9g/",
+	"7h1piaqm78qgQ/SO/op+Otw/PjzoHepnfm7D6ow53vhmLM6Z4SWw5kHMtRYJaSRh/pShOQ6laEP0sdLs",
+	"TMTBGKiHL5hDopLzS5jUpmT68JeaXImDlHquDhidc47emvXv8ELALhVtCnCrc87fYbY0Jh6xLQFybr04",
+	"+nux+x9rrcroTp7SlyBYTwdw+35IBBi2lFKv1UWjtvuJtoZTihoOSZLIgbVtKENdaiqXdiobUdn9ryeB",
+	"uo6FR5GOOjb0KVncrkhoqy1oI8H1FYMQA4/PiLBRmpanqvlgtWjYp+Hpn+e/X55/+OPVe+OTefHpz5eX",
+	"7l/B5I2GkFnSgdSS4Ul6dwW86eyugO2dcB5vbRd9MO4TLyQ+YZJiHf4EZ67EvNb2FniJflJcXrTRSNdv",
+	"+TnD652JrGP5TjbMjXYW2NT4reE+RiPIK0nME7F7LrkVkTveJpr+qkESgLbvamWpEXdEpe+5nlHbGFYS",
+	"vQHyQ5SORXyt3afP7q+//upkk3lWHWA298eeYlyDb3sJXljzT2eXKJllolMToMdDculWAdxQmlYbNrHc",
+	"OBLtjISQk/RnahY7lGk6n8/wj4Bjn/hoSWQM2grXok2+EkLFhwNjogOlKxRIsV00xoDmtQlP0hlpF2GA",
+	"LhrySCpWdhkxSATVRmwt/xV84CH8jxoa8kMhZVTHUksdcHFb3ENE8zkPJfHfEZ/ic9jxrQgQ4I370r91",
+	"pkfCQOIhL2dqzEs45g1ormykBDMduVwkHhbBUtG5HvYOgBMY/9U4WlzE7VXS2n4XnL/m06C6p0s6YV8r",
+	"QTj4GKpPSKodrxnHbHYiTpCDUyOqHbsc+0dP0R/0V8iRyURXFpeRMuNxqNbSghy3omY0xdM1cT7ZLE79",
+	"mtooxXZx/MEuOh0JCHhlRCAh8bKNWBQEyAsIDtWKIEYjpD6w5XlqY7KV7b4Vxlipz2m+q0NQcttZUDHN",
+	"/ZItzbb2O3HhPeft1KNx1JNTCc8dKW7eU2GwVGnwby0qyUyso2ZdhvUTGZOQqHt4A8FPb/SrB/3SUXEY",
+	"4iUQb440si2GVhJF+vTcJkQVF/DBvpKeehLxa/+QmXq79bXDQ19R+v5NqtTpt1wgYUE6xKrQJCfYtCOu",
+	"6LzD53r9ndi1r/cynsHBTVKcqzA9L5NEF/t3Ibwdw3Upy9Ur7KbUXpd6V38NfR0dYmO7PruH+aWcTGwz",
+	"pxpUEhdQy27VKxDBsS3HDaSHSNAq9GRzJccO28tRTD9LMZmonbFjBDLppjbdV1wRX7s4Q9BhIpkJpkxo",
+	"Ln8iZvjDG6cMbz5kSGdmgoEhPoPK64/vkzmaFbtwkCqzXbIJGsCcoIjZlAanrMFCV8fQBm0eG0OsT19n",
+	"faVDJQ/aawssZK52UivYYSk55lm2yKMsWTtRmZYQk9Nop0KL45GL6D8htHrUb0sGZvdbF19pI10+RW2i",
+	"DnvIxN7bOoOlxHVgKj1+WxluV/q6uhq6QltugtavnQ8+ajvh9Vw7+03IaFmiS+n4+9nzMukvEANo9q7w",
+	"OMpiEk+tvX5gEh5EqmABJL9LEUMSbUQwNVsL8Inboqcsl1ndFvp3RNpaJfEV1w64UqwgmxlB0kIqKVhn",
+	"lKBxEH1FhPnAo0XdvOCVJJHuFZSd+b7ailQg2wkyIdVCl3Ug4PVub05UbnGhb0VRq8V1horCGkOC/Q8s",
+	"WBYjKZeYjmwJ1XjgXGYxS2dnY5HJ4D0x8hmYMkYBvQZnQEno7S4W8eympM1YcRayuxwPMzQiiBEKeq8N",
+	"pGI8RBN6rbCHic+xpKvTnCxPN68rTUeXkCguC5HBwu7cezeZFjRF4s7Eq0uqg72J4ySGcK1JFBsKfxq+",
+	"ev/PN58+vH/36v352fDnoiTflXKX+oX3trO/3z9AIhr5fIYplBAqjO88QYyoqRnRsfGNUILtqidc9SRf",
+	"lwpS0BT4M/FqkFyTHvJ6v3uw3+3/51VP6BpZ62GhnYHiCkm94FWY4q1+KiVV053pKoL9OFtrDT5TFM+4",
+	"H1fd3WxzDjKJIL3ViU/u3oBKoWTApW6psEqXL/t7RaxSpIKVJJZrd6WRTW00Wjqxo+rampDHE6g3lthj",
+	"vlH/Zs+RaI6twOmfl+8OclPKpMxM6ysZ+89vUgXRVxpqzGPO68dlDQtzSTCaq8Nr6r+WJgk/vK6jStg/",
+	"JcaSVUT7dCWc/pQpThZgYZWbXC5RDiCXHEMR5YJukerGWPFuOolFa26nOkO3yN+dSXO1w9ezS6DRjTlm",
+	"NIqYjDr9w27vsB7DzGnIgElTwKqdKcSSri0RWD5aRMMphpo5w+TOFCOBdkqrSYBW6pxWoOakZmoNC+A2",
+	"wHoA6iKM2kWf4uAo3T8H7iqdMAWdE1eik0lvYAmgshH2rhqYXgumrzZE7g62Z8fdBsbf00QePBQvOdsG",
+	"mj9AaF75Hmag+vZOJZsQG+/jYQYXmu4hrgupZLYOFLxd3WCl4+LOdYWS2WynO+hP1YDjFRlX/kyyuLuM",
+	"hNbicdP2L0dc+u9plYT6wMF+J8FMp1+ZcNkatHTvgP8Nm0eyDjnuUAuoePo71gqqbsQtawmby+w70Rqq",
+	"8/LVWkRebVgB2+P2JneG2mcknBD9zx8Ot1c+4gbHNzj+keP4yqR3K7jeVlyweRgmOdOiiVu5I98t6l8b",
+	"VtRoAY0WUKIFBMGHMdRNWXUkSd9/Bfy/NOi9Qe8/OHovw+NJB8E7A+QGeUsOtUexRxpY3sDyBpY3sLyB",
+	"5Y0xvoHhjTG+McY3cL6B8zXhfEHgV21Q79YKTyH6uPJhF50mqXBJ3rKONp4RbFrJmC89EaaGYYWcuQzQ",
+	"iFWH9OfS75XVM982r+iwLB2v7iQL+0/ZTL5tZ3mUTvZLzw2OONM8weTG2PwH6OgTUwtkPaY1mXV4sV+C",
+	"yGpWn18JpJwMxWqbb17IQSmb0ngbeXOZrMf0xBJxZQpI6EsqtOqYVJdux5Wx3elDxw7b8jMOf72dvMoc",
+	"p6238qeFXkBLgV+qMSUtD7fjTIohwQcrsyaTzctD089qK05VP7u3Cmupm+m7ihGYvgIZeFj9Om9zSzfI",
+	"I159u+4gp3gNka8kbVvKIMME+CKl6vtkHvBlhgUPEAZw+4kEBAuiK+38EQnJZ/R/4xRK23NmSoJZq926",
+	"Mr8TNa1ks82vVVrQmJ6AlLOPPKDesijFCEs0xfM5YbERKdbItBHC6b9HGVj8bMopFY5JAqdq6ZuVaENH",
+	"qnWOq3ibH6st5RUkvP4W8mheN6XX5BoUN4xxGjlQ4exFihtXzuhUd0Sn5m6qPL0ytka93rz+9OsyNkcO",
+	"isqbOumOou1mO4J8KdWfFE8Y83DCpSRs9U49gZrDcSXRw96hrbKkaIGduO2ZrNU4jBjLZlyWJ2jVFdSZ",
+	"mxwfeHwWRRc7s9E1E2V9vwiM/TXlAUFUiT7RjstSySmhcellNAq4NmPH1LVK5y9NamkNWv8WnHU/4cU7",
+	"U8FkDV2aHOnKrBYkuM4kXpevroFnIUIUm10knf8N/yj6btw5Q+vxBoXqjS8Msr0tYjvMEpumhGR3k80o",
+	"Ijro0mn2tCbFFTesN+VM4laE4FZRN26SywMtgxurSGoz2KxxbY3JMrIoad2728lCrQX7W3a2/3X24T0y",
+	"vyLKrI9F0Vh6sntFvYSrJ5HbCZTSi60KVI9gbAElF6mta8Bh22+01iVMV9u0nz69foGeHvf2f072zxa1",
+	"HHF/abvO2mbfUN8IQ+VhxUgzu1zaAWWTzW7b/Snc9SD66uTs19l07YS8lZSbft5JUzll4eDGtuP5tmmi",
+	"QWbjTApZtRhQZwNfKU1uM8R2eZu7WeRh3bhewKbHcrhd/Yv9rbKibydBcM1xi5pHrUV2ZUySI6ybgqpR",
+	"qVXq75fN+iWZE+YT5tUl0ewpyhCTMb1ad3rSKJGVnAumoFx5FaSE95WtL/aV1UUb6VJxq6brVpUrvm81",
+	"DjVr7Ugc7rEGu+pLGX13zc2raPPY9MYVH1ecZ4tT+5ZdaLJ5a4/2Dq5cQkZb3rdcW9PNJMOGFAUeHsvj",
+	"CLu+LCqht7ZuyNOUZW+VsXC1MFptHIwR8Eph4lv+RYtqlg31z+KSs2HS7j/294B5R+9A1mZd2RadYaJr",
+	"MvOT+aQW+zlmn1820RWf1SmGeDt20DplIownPBt/E2pjYAEYqTIHNXdBvJDIy1CX+UreX/miohrBo9Aj",
+	"VY72TD+Z4coShxMiL5krXOpN/2BbWXgc24/XWVDyhizojWVOEJmO/YwISfw2VFX1jScnE+piGqi/0NEj",
+	"/XYrotpvEEAd2v/oj58fHeGCupXZmI+VXqUPrhMpsSvD7Z3ywI2SEIO0Z6OtTXCp/rInSDGSUNc7XVDW",
+	"dkM0dT9aU6W18nUvMMGXmp2OVrqScny0iCvG5FrMulNMJcMQzcTcChXX9jKmrl8BSaeuV/rM1svmnJi7",
+	"AxmdF61bymonouNOpXSxkuR2gl7JmqGbX9o/RclinUYnIn3vam35WRRvWLkds+gC2I6DdtD1FOUcxh3Q",
+	"knv0W1LRWSxr6tTqLXIzrkdEfeOhjMKM3Wsq5VwM9vaEJGPM5iH3MetOqJxGoy7le5WEfrYCrRkn8YmW",
+	"7oChkpoa2JzGzq5kIeEIe13bvkB7Dq+eiy4tDYYxPZlPP77RX8vcM1tNcxVBmPn/oWtdpu5akSHlugMx",
+	"oWuOqQQ7rAbNxdU3DQd3WXe8eWVnkpVh9c7G7loy7zOQFetYU367JiEeY4Y72J9Rtpa0jTm7nrpymCCO",
+	"K1LgA341m8vlwCCK7hLP0jXbtzkSZ1hn9kVn4vqa6p2FziOpzt0cB8wa99OGqgG4f3BBv/VUiJZ2jEoE",
+	"TQqCgPiDWBUbEd25BlZr+0eoIdvIBS3wSwa1uBWpq1NIsaHCrqNtt7jw3ISIiA8t7ouq2zp97akUSCOq",
+	"tm1tJpCY8oVRPDnzSHlyzxZG08N7qu96nHXduwPTDEyHPKOOWApJZnvw3yHRsFcQidZzF4gM+jqnIRFF",
+	"iyxq3V+hKX/G6JE9hKPR/rjnHWPS9w+ePT98Wp/9zXkQdGra3t2Y6duqTPjcwY2ruAcQ+icN3lK8QlN2",
+	"dTYEHzLHusayIYsvFyiy8IFB3AEOCzQ8dcHBAP0KzZGGcd8LyhBGfrhE2eLnrXEoLnUv5G0jJ0HJvZci",
+	"jL1CTmakkQHdDktJX9DkFDcuWfj2LlNvQjLRL5FIHVo+ESc3vSRb+p8bmE6SzI1MosaJDrq0oi0beJC1",
+	"nLQO1EbSbtx4R719szrUZYbnn/WefflHQdhLKg28djlcvdjVqSZb5LFktse0+wfJjoNAN/OJv/FkRRXc",
+	"Ktu43T6m3EVZYZ6gDJ+MKaM2bnEnnqN7ENhPd+NvKklihOs9iCMubQhTvMlp5qxud0dg5o/41935qx5A",
+	"jeCjexIdz7Zz1m0oL+L7tmGR26Iruevytfj+u4htk3R68EAS20u4TYZb6Aj/gdtupSS2uq1mUhxgvT4o",
+	"Pxdw/dA42QPPZO4/xFzOoweSV/msYqZFzAw3Kx1YzAt3XRSwIjfcvBBWwx1/YO5YqxTFd1uOreGe67hn",
+	"Oa+s3+OtPJEXl6p4643gdXn8huWoipn83RSaaoBvw9ofLGtvWPn3ysqTJsP1mCGU6Io7fwP7HmmYO9TX",
+	"fNhGQ71s9V8AgYdgnxzqCzKE9F00vKLMV09Q3/5seOIQ8dC+eHLBhiGB4nn6PYGG9qCHOqhMf0j/p/oW",
+	"NKJlJGaxXXQ+JbrJvUALHl4hzuKk0gEiX7EngyW8wscXbJgY6oWaniAB8SQPzQg4CIZI4KXpPNa9YHmG",
+	"HQRlfXzdZOXbThGE6E4cBHxxCelNRbZUuxgthmYmHI/xON6P6j7umCHoc7+biUJWKBYe9knFmIK6hSRc",
+	"d4vIxPxm/X4rY38z3bd7Wxe5eJ4KwS739TsFfPpHB7fgHOtXDh+vLiKOdlBsAoLl7d2t5ynS/AfuqWZA",
+	"Wkjaj7URFujjh7NzeOLjn+eaEdFswG0i9YxIstJznZdj+8TQww1DyiGwGRDnpWl4mD4Fjxb0e9+apJ7r",
+	"5H1vN7d4/7hS1tptX5QDJzzNYr+kR3M+GTQTAuZUPkjXnVjV57kQDtZPKb51TVwQeak/Oljna5VUzQIS",
+	"EXd+S/pqsTPuF7gLNcQwzs18ZZCImcCnkuIg7u87OaZnbgxijv1nsPptk3a/d5uldCClg89T90S7k9pJ",
+	"S3ZAcdZ1pT1jAOZa7ZbOB0pdJEVv7r8jVvCQLl0ZB9Tj+TxYXrrx9ZT9HVHhPqI/4l7T+Mup8E39J/cK",
+	"O0+m/5xcjTQFZZdQT/eLc3zqCT54ZaBQ26fXL9Czg+OnKQN0a9cX8gjUL4lpgfKVO5ABCgi+1iVy9V/a",
+	"iC8Y8dFoiRgfcX+5E9jZP1ypJBrCHIAVBkmOpnyBqITu51jqYEH79nqtcU1P5ZozP0hXx7xcnaZw62xj",
+	"HyLNtOaQ37isjp8oGZDmY/X+oZPWnWhrpmKy0jlGRJdlSJsvnLd+8cl1W0cfIcrQTyT6Ob3aw97x0+2X",
+	"u2mKl8uXbFyzIumSUCXkMq4BhOSAUpYUKDFIDi1wtgR8QUzOzoUuFCJfmUKW5dVwyCl+eHulBquWW+vn",
+	"6q3x4uj82BzyiQgobndLtb7eR7ORrhQUV/yyTGU+DyiUP02d7X5/lU2p7yhHK0eLH1LDSR5500x49upx",
+	"DhLZXkO0lSatzJMASAhkiVdQeBRKGKyNqis8B3NlbqkHfT7yVd1lgQj2pvHt5AsmTnStU8bZcsYjndlJ",
+	"dTE+XWlGoYzMDc7Xz15j30x4UuUi2JljiAFRvE1l2x+KKZ1XzIvI2ph0BGI6vFCztgWPAh9NlfDXfQfU",
+	"tsR8TmhznnSL4y2gcJCttSl4gXekuD5VnG8Lvy9w6Kc56OcWZmyztO+jFZWm3qcWdIKYooSFLlBnKoel",
+	"qURRT9YC8VnRxkZTO7xpr2BFL6yNL7cXtUxiK2u9VbBsrS7wlLNLJTekTkKQw2xSczIjxCfYNgRUdBGS",
+	"q1RoSoVJtBEDlttGBpi2UUCFRAr96GRuZB8FjgBp3lig4ZQEM9TpCCKH5l6o37Kk0Oqvr71XKbC6KtNY",
+	"FXCciS9GPw0j2oU09GEbDadcSPG596WrLrX6A+M+OTNQsHsVg8SLiy7le1xkunXkIE1fhxnn0tzLDupB",
+	"9A2oFEBdtrLCpQWY1ZSBIyzIZfVslRVF+ePijUUdjmJ84bD2xKdWrZ0BPG7K9q9it9D3xdS+vwwJFkUK",
+	"3F/TpcI6PiemBqZOdlNQy5RGjCtjAlemcmrSocAfOOVRmClc2EvS5BCUohVmnSMSfxJKkB7EEkvLsBnX",
+	"Uouhox541Bl8HjGiy92PCDJLIv5tJL708ntkWWGOcSmtQ3EjUGjVhDROmQeYXU6xmNbL4VM4cRLyaF4u",
+	"bwSCB7R+v8hX/p1Vphe3Fu/N6g4X3IKY/LTMjV5MuSAZBJIiY6g4DDCFh6CgJgYL5PPKk87CqTVpV/E5",
+	"pKXg8bjv7ZP1OWpKd6meDpZVetaU0ZFc4vUR/oplnesnb9qtBQ5ZrqFHZUxxnJXraebmblfZDYinnTCz",
+	"mGRdOkl2z5n0lxKWfB7vxPbFe9/o6rHwa+ry9dYpgk5l3cJPFmXlrlf71gJIe3d0OeaCOIrVYzjJygVj",
+	"6DtOrw2HxYEwPQAhjVnfz9hKX327jlZWC9bbZX6v/tHDFaizvD6vs/oS8sqXKlvZr2CQ0rRA8oHb03bp",
+	"I27oAZoQbUwqTnjOVCcrrcaNgIX7AvKrHRudreaeA0SV6gWs69ryYopDaTrV8VCjUEeOf3jxBuFQ0jHO",
+	"FFGqqn1U6Mky1OVAhqbFg5ILc8pYhmwqFA25r3Sz/cNcQbTMJscs3USJmJZ2U4IDOV2iMQ1FVmHduo7a",
+	"+oA3t+neUbrpHlMUXlh+e6v+EuvP8Gm68EtBn5aQzLmgkodL9JOtBvOzol1FqyGZUCHVT9yj6of03Lev",
+	"HnO0dcm444KKcYXLhEfWtwatch69h5AQuH+Qq3SXnsfHKAhMJnymaJpbXprlyqGvLa9XVOWuMEp1q03e",
+	"uirs8/tKtj/arkESSfojPdA+SPvFjZAq1awrLlWXLxqVKV+Xq1dXs0zdhnmoOayzYT7qlnBo16mrdwWu",
+	"qnfifaRgq17f64fQZvrewFid7rUPGpxVPvPvDKzdmR2/dr/b3eDB6nFnvQfZwXaHeLFO79bbxY/VR3bx",
+	"ZOFoivKG5v4NV/ady2dWmUe2y6t6MP1+Hz6ArSocqiJVy3YrYcDN0vC3hoC7ztj/YUFgZR7SgMIfBhTa",
+	"GUMrPUaQIadVPbdrJa4+LshYq1GvCyGD4MO4Nfi8WhrkqvPdfGkAYQMIG0DYAMINAeF6jLdhGY6tQd7d",
+	"VOxooF4D9Rqo10C9u4R6jbWwAYcNOGzA4XcIDpM245m7+foFOj48eobm+gmkW2fb6G6MhFTDIo/7uuiH",
+	"Rnw6edK8kwdn6/qTW0x2kcmK6a/uTg6VO8KwKEH2TE9zhr0pZQQSdeN5p6/SNQ6or+NX9bfWCCx4SJQU",
+	"G4KI9Th3ahFyNonj4mG56u9d9GHshKvvt3u9XsIIAWfrakdTvkAzzJYAjwMylohH1fM5U/3kb7aOkABQ",
+	"woTErIhhfVTI1fBz0/Y92zjfxGnuZY54nXsurnlfnm4m0FBT2DBThm17ElMnLiSWUbqi0WGvty6kV1KZ",
+	"bU73K/bRJ7056xz1llEnL+MRj+RgFGB2VSsP1ISZ6OnEi4l74juHai9TsudFvgOlu1FGRN1IbG9KvKtt",
+	"6tq9wt4UwVcGaMivhqAxLaZLpaJk8oDUImHWV7BiSBtU/1iX7pmcdEYn4le6QFrE8DWmwHkztMbrnUp8",
+	"DGZbincapm4pZrum5bsv4tP/Pov47BcKSItRN+pThr18F6i4OstK/TjOrK1eAsE0+1nYdrCxzWSBhSmp",
+	"6d9NNZIkQfeWZm+sBZnLrSg7XbXnTkqEbdGWLHUzKtF1GdswPffA42uo7MsK6n0Z46561MszpcwUt6Je",
+	"ZxHS1SSs9ukWgPvqKwJNrzKykbH/a/7V9fhsHaTQuualp3NDnQ/tr2sc5qRmVsJgGTayMusKrHMzmk/j",
+	"Phrve308Ou48HfdI51D9v2N8eNA5xD3vKR7tez2fuFsZRdRfn7VmEzqTcV78/ltnv39wOEDCwwEBbVfD",
+	"0ohBQamVKMmgvtzsn/sH4563Tzq90THuHOKj553n4+eks+/3vYPRIT4aP+21VlZSrdMHblUKVOYuufGz",
+	"8cYD/bbNHYiJLd6v1DIzhJRQx6oreRbNZjhcbnon86UPLOqG3nFpTPIwr216Cf/q6LvR0c3soF6kKdbi",
+	"BZjOiG+NLyAjzE+MSzSh19kFb8kH1td1Kczuq8E08hoMGJNRv1c8yO2ldDf85ZHzl3QH95wXz6i/CmUj",
+	"A7NX9na7jzS5oxK/h8vmTD6ss9w0C6jTPf6+850OnVaklVacsVztotd9pT7395OF9LRif/0NE2Mckto0",
+	"JWb1Jdt5yssDcK4+jiu8uZPpAV9pyLi/w3u9RdeQKvd8zRXeMKJ53Q3eecTyo7zDtYILHumdrhWns/Ud",
+	"r+offFB3ftV9vt3mVytgcDU5VLEHlrOATcPv1nGkOwqva/hSw5cavmSu9VnsJ6zBjwrcyEVewxJPYRF3",
+	"sbpaTVvinOpybuVRR1ggylBSZHyAwhH2utpaQf8XoiW6V89Fl3Kw4vwpSAjRIPDhthMtdUbCa+qRUw9s",
+	"GGkCLP1mmatPh7O1Tj++0QvYzJFjPTEVyPYP7W5JsQEbU+cEYxnXZgda16y5QSuCvuKGiVpGrdq61m30",
+	"XCn2LcH6VlCbvso7J7nqpFIp5ixLOhvQwQZnf2vnPQ6irx2xFJKsj7Lb8Fz/yLju1Z1utVv2pqVnl/bQ",
+	"22cq+Odv2q1zfkVYkY1yRHBIQu3IcOryB4RIdEXI3ASh8UhC0L6O1CzPBCiCCkoKouGcB8FwUBbgqctk",
+	"K8Eqstihssf38J4KjR1no2ZSVZ1TsYlPBHKoag/+OySCR6FHBJHoDLZ3nQuFfJ3TkAizyCLf/sAWiAWn",
+	"jX4+U2+5138GG7J/3usN4P/q+5ieloDDd9gnaKTLgAsSXmcaAbaORvvjnneMSd8/ePb88Ok6i1NxSPWf",
+	"jP4dEYRnnE00AZv69AGf6CahahdGRFCflAT0BkGnZkjBvduvnzsAdBUXhRv/SdtvUghPX+ESzxgjCyKk",
+	"dpCd2F6SQtIg0B0lIVYGdDndWLeyvwymY8h7TYm8eym21Su0f5mqUMYM5jC59I1PNnVjQzjsz4YmcMO8",
+	"Yzv3ptxZ13S2BfxDkuLW69hyrZSkDLvM1reOo3ZRJJT2PIagQw4FdqZY692KAPNl5Ddkt5Unf7iG/f5l",
+	"/OVC8jnMU92aE4QNV4YaQZsz4lpJM8VMM05nEtHI5zNMWRtFeUa6HaPc34ZH9bM30b2EpVfnU6FO7qIO",
+	"qKtLmA/YXCguzVlC3WioeMVwYGLr1T/0dZgHmIkuGkJAR/y75uuW1Wu4hAVakCDooiH2Z5SpYWEv4x+c",
+	"7A41L8OfWu2WDRaB99IwzzxYA+V94rI+E/mdL5xbhZPAljQjWUv6cVBM+gbofA3GF4iz5DbEUSe5G/H8",
+	"1m+Ekt38moQBLlCI1OpnkTdFAWcTEhrcAhxdz9xklKilQLDMbxzBmQmEkR/p0uJJx+/hs35vOjxBw54Y",
+	"Ish3lVMyUz9zlu1a3j+cpsOCnbqKVRoOmSWV3gvD4upRw1+2D82UL0zr61Lgf3uAe+XZraK8P5mkQRKq",
+	"xMMrkSIydarqf0situKpHtxO1NWYKiKah7QowCkJP3qOpuQr9olHZzhAPp1QzZUS4nsi0Nnvp53+0VPw",
+	"YkuiUNiUelNzxeypmM4UWKAxj5iPRkStWGQbbrWej/v4cN97Viv61V1NCtIUkVw2haomkmEmpQtRlnT5",
+	"d0W43R9roIeFT3ngC+Rmh2GB/t/pu7dd9EYK5HEmCZO2Ph9XeoFCGHlazgbSx/DgBWdjOnmn71mynyu0",
+	"tXW9L/NGjUmIx5jhjpYBVTIFXM5mDE9FJd+hgLyjxMcXxbRAl3Yzbr0R5WGS0XdFCtq0/0GW6qSpPDEH",
+	"113imbnI+vrmssbsQzvph1zThvPPJJu/hlluwov7h0/4frf/tNtbxwiL2wEDegH3k86Z8cLIzyTLqD+t",
+	"Y10mbSf3dfF3oNBPWykKQk5CIvQwMzLj4TIzkH54naWmcBOu+93e6i3I8aekJLCzs2ab7ILyp6f14Cik",
+	"cnmmwKhNLp9RVmIqG7749OfLy9M/z3+/PP/wx6v3OhXKICXFl8BZaKCf2hAAuXCBwMSWLGoqJdhCFbQr",
+	"tctlPmv0M5PpmkKxIDYWLEGyp+iahHRMiY+8gIKrUZHfmHoK28X1QxId6eX7M2C3iiNggSac++24I521",
+	"4IDihe0XX5xWWqKiyrL9XLuVAMjbFnkDvdXYXXhru7PcZOAbyNjU7bDykt8nQtEtglw5Day07sDHjhne",
+	"abIEe+/bjHRQYXQvG26EXxgxSICGVo1aOs66F+yC/eMftovJP/4BHUzgC/9QwvQfDgHF5KB22+IK5qMJ",
+	"kWj47aJFoWXIRWuAPne73S83wwGoTTphVunlMDCk4F6w2H6c0NYno26fEWg8wnygUGZMv9BCTuEaodcG",
+	"DvUZvyZazdKZvUpU2fZU4EnXsksxuwst1LUPnXg4EkQXy5lRKYltcKQTewU3+/KR8HmgE6nndE4Cyoja",
+	"I/Nsos/Jacijid4dbZ8u2DagEYMq0an9CBUXzOQ46zZ4GC2mPCBthCdYLSZTtCduXWr6aumemsxZCdZt",
+	"FMPYyKhbNWGJcBDohaFXkCUNgQdDaLrqgWKyZ1LE//PfgrMh+smmm//cRUNIPh3CxXezzE/ML2IIR2Rr",
+	"DNn8dICZ7QuG9OmbLPX/OvvwHhnpiigzNGtiqxG0u4ZZwqfiMAhgKwwNX53jybCLzohavo6IgCTjN+PO",
+	"Oyy96TBpmml0bxYs4w5bdGw6attAfvWkmmA8DmVoROSCEIZ+Otzv6xNdUEHUNrwZd95zRuxIXGFruBCY",
+	"iQUJBTroHcLkh//qvFbE0bHW3vhhMefM9NkSZuHmqGwbXPiU6aTWRsPTCRkm2eaCeFxpiniitw0El1pA",
+	"3D8t9s4oRVSnY8D1YGSh7tQngn1hu5HOl3E+vOQc8cAHqjjqHehV+OHyMozYLwoCmRVoQgafgXP3RpE0",
+	"RKhf/Es3jBqg/vHxEE11UAfycBguEfavqZc0MQXyZAjoCF4+jWlhhpfmneG/OibVtvPGH56Yqx3wyUTd",
+	"9Ssydwpe2W5lutuyjZq5UNI+oB5hApCLdTrOsTclnT6gCah1E9emWSwWXQw/d3k42TPvir23b168en/2",
+	"Ct5JcslbWathy8EuLY1XAIEThue0NWgddHvdA9N/E1DFHp7Tves+mB/33KZTE1KgIL7moWnTpqOEbCsq",
+	"2NZ5yO39B9N8F53xUOqOc9QHxqrJDOGR4qLHvR76g/6KfoJEdvQUqh7YT/6stvqw3x8ghsPQNIHXV3lM",
+	"AwUlYG+57Z32xm8NWh95ELxIuj/NcYhnRC+opPxi8sjeq6TkV+umvfZx21SzyrNvxuoCw/2t8vg7yuwN",
+	"hjKQ9v7CufR7PTBtaMVR+9ITbvrvdI6NcaSAR73M3mkf3VNCLt49AKFgCV1bVSL9Wi5L/wOUm5pHMpHI",
+	"Ab1Ome7NVVUjnU5KDbPmqb1TnTepePK6R+GZm3YryxjXvQdPJ2egFnXQOyyBTTETt84oW2RLtzUcLVGK",
+	"g3fVhA71KRbNIT7tvV+xb1P94ZX99a/8yWxMBPH1SwfrX3rNwxH1fcLgjX5//Rtv6YzKV189QnwzTv94",
+	"/VvnnL/DbGnWBI0Jj6rswxsltBkO9AsHlXbBFmXQhGxTLFunQeB2CRWaMiGaE08EmJSC6Gvri3qrkDXu",
+	"fbP+Kp+Jm73YEFTOM8FzGduLkkBNpc4IOmEJgrY3ooSzvU/GqsvbzP18+f7sI5bTx8WynG2px7RSLxY2",
+	"mtfE0bbV8kDLBxQDBzczNqCGez0g7qXXufqN91y+VkrCo2V3xngEnMEx5Hz+om6yY/b4/EXd1YQ7Jjci",
+	"44HcmD/G0XDJxFcySltbFrJq/CJ7EL8mYUh9IrSObMqooVPkE9AFhCJ6sC4lJWcB6sc6vQLpKGJXDPxH",
+	"jKBD0J8KeW6uZm7De13eW7A99Xhw4QcaXtzw4h+eF9ubkVTXvjWm7BTWWs2NS1KMaiNXJ/mm4Z8u/0xt",
+	"TD3OmXm14ZkNz/zheeYnh19V45YjmxQ+56IoYD0IrN8KmUrPcJtcb0cXmZKq2sCt3rAMULs7QjLXdlDJ",
+	"J0ROSdh2PBNArfb5JwJR5pOviLILRqWwDgvHeaNjnHWgTVIxdvju9F+Xn169+/DP07dnQ+3xEmhBQmL7",
+	"6dsmApihKY/COOQCo+E8wOxyisVU+3BxEFywxLJr5gxoezHFEnxa4ELgkSRtxAjRMWTuh7SpX/07DhqC",
+	"BMR4Y06Q4Nqer7ZSOw/wlQL1FywxlsAOQcVCytnlnAfUW6KhLmGoxnCL5rrxkgVi6HQ+D5a/wmnXFUAv",
+	"w+WniFWRJLbuElTuqfy8rnO1maSCq/kr95c7ElKwYzEbrCygMq+loiJkGJGbO5OyZiZCPVt7/uatnGxV",
+	"xESJr+vNAo1qlxVcELTgUeCjEcnIVuOdWif87GO3Izcfk6TrHa1/4R2RU+6/5/I0CPjCzq2CsHvB2Tig",
+	"OnbqcL+CTD2TOCD66YNKsvQtDifmhaMqGyyiuZYb74hPMTR+/xHkvRsak5XvwMSRUCIIp8SsEcnaGexI",
+	"+rg+Ggj7te7NtL/yLyMih4HazqHOm6ICoKZal5JCJ/r+U9lGw7eUXQ1QSIJfLlqMfJUXrSEKwPFttCT1",
+	"RzTHE9JFw391zrnEQecFj5gcmpgKxHSFwbhHwISySZE0e0uF3NjRmShU/x2RcFlF8OzQN/pSFySu8iiQ",
+	"dZUHP4zHgsgHrPuZI1DHmJFK1eo7GkibzVUrUQMt3W+s7CnKXvcoPLO90FIfcG7GurfhUf3ko5N334lL",
+	"VRFxTGIu77V/+gLhpFq9SrMxnVL4IikJvyNc/jHA7Hcspj8mhjf7a/I3q4Pg7Hv3iOJjhld38kUs8WW4",
+	"RGHEBmm07taWv2/U3tcs6aFv5IvCHatjGXzL9ZrWChf73E270aO+Iz2q0YzuSDPSVxFSILLWTkcOu0rQ",
+	"3jfq32jWoQB4QcqsVX9m3CdD9BOk1HCf/BIxE/E+/DmV7xYQfG0DdLWiBNHiUmSzm20UaCrQfhzy2QWD",
+	"wHLOIJIe3tLmS6F5tRts3zWz4eF8itkQjXkIrn5nRgNILRCQLnDYO4TpwEehdoz5pLhgYcQUqzhBckoF",
+	"woHgcWKsmaGNtNYRzG5+n+6pkoo80Npb1xgqwXIZckmgOccQhWQcCSLQiEsoGDrj15RN3LBmqKcj4mD8",
+	"tG23SBvUKtSmMKoOOHrzspr/rbrvjfukkpb4gG2w3x8CSjnOUonujb3y8dsrf2Q5+dJh1YiHRmqsk5tt",
+	"ay5M893fiNyU6Z6KD+MaDDfjfvA8MgdDpckq0xk9Jq/9iTB5kAJSWYTOWdKZKdbrR8Zj4smBKTylU9C0",
+	"T7GkoM41tAVsDVp/g8nQ5oi3nD7pLZcx5QrQPZKgjVtnw00WRGOtu0tr3W9VuN3cRkXkWwE/Ozh+OkAs",
+	"CoIYmmPT7BeylK/Ish33PsYhMZG8bZOqaStSFwWKqUE35aeveeiR2zYF3jra/ZEjCczJ6i4Mtdln8po7",
+	"H6CtDlDrf97/3B6LfTStHYylifdJqkVuaOxrFIomAKIx822lvrxLGF4FKR4VZXDr/g/zkAhTeEDdbShO",
+	"YGSztYvpLH+/baodgf4Acp8zon7Eyy56C0Jd/TLD81i6p2pKkK9KWXGqN+sJgCVNYYInwtTrMMXD7Gzi",
+	"AsGKDSlt7YqQufqZhrogUxvy/8c8REPu0UuJJ7oKwzDe8ss5ljYWMf5j2wykIzMDggXxuyjF82aRkIh8",
+	"pUIW4RTdtqMBKo8cqJjuLLUlavxeAwcaONDAgQYO7BAOaF5T2+u3N6VKti9L4yD/4uGVANHqtISypXMm",
+	"kAQhOS8SjolJ9HczRl0BWU2W2VtdOSTwRRQKJXHuzlRopyg2ifDLNgevGOlnc1K+i1C/Jl7vXiyAMV3q",
+	"G21LksVMpJ3qs1CVpSSFUPa+xf99uSbE4KXB+OD2zlR+tSmmhRCc6V/jegU74jLx96tnnu4AYj/s6MXv",
+	"2u3S4NkGzzb+8hUI8xxfKXzJnMZk4w0tT2XMPq4lgIOQYKjDmc/ebNh9w+4bdt+w+8Z88ZjSOYGrp8SL",
+	"5PWtGaYG2N63xPC/Ru/QnUBsUWYSCIL4Iq7WAPUSTGLnMCQSU1uLWE7JEjwfbRQxvijRTj6RgLK/Iyqm",
+	"H/XMdiSucrWzqoot8AG9gzK+YTVji9qDRiDen0D8oGjNUlN1qZh5rVA0mtvTiMZGNDaa0Aph9Ru9Jiia",
+	"u4ka2NRCD0F61A0dfqDC4fuIw909Q/zuI3Lj9h1NQO6DrkiehKY8EbE0hq4XsUFe197iGqRC+ErNyN0z",
+	"mxk3odeEIej+cJKO4uWMdNEp/KQdA5jpvjKaXFxOZxsx+HQMOQdSB+RAx4beMRpCiM+lZ+TM8IJFLCBC",
+	"oOGYhx4ZniSVz6AqmH55xOUUWkVRWRod/EjwdOUYoB8QTu86ugci6ICOtBJYQ3gUvrqLcOTbneM9xiE1",
+	"akujtjQWvR9ISTojOk7Y9MkTlE0CI+BFLWfRuQ0DpqmOX5Cgb6HIAjMpukhJaUhhBoOcDlPmtlm2zjrC",
+	"oUU+0XyQVESdEpa3AZoehcUFRBsA0gCQLWXiZnK9EemNSG9EeiPS76vmamzqfCLQOAoCJHRf4FWivcBT",
+	"ZwTcpTPF6l67StGC0FXfcpIJT8qzmkwnsDjETUNLIwtzovjhmWkbT1sTetJItca/9rgiDee5tkdbhBzq",
+	"qnja8p30vEE8RBFkzii1caBEmYR+GUVJsUp1FES2tbHcCwgOoZ2cbUMXp8c6WbGnks+oBzXsdNrrgqO5",
+	"7uuuW8Krl3VLa90ZX05LmlY0sugH1RJPY2o9M9RZQyIVvnxz08jQRoY2mmGjGd56+GaBzN4kjtNtS7j3",
+	"zfnXrtPInFZ6u0pXTUZohGqj4DXCqVHwflQFL9VT9j6zyRqu33D9hus3XL9RSR6hSpKSMtWUkSnBgZyu",
+	"7Ic+D7lHhG1gIbroDC8TKYRHPNI17qByXkl5nN/1MHfG+c4kllEd61H8QrGT3mwBNMqg16S7ARWkT/RL",
+	"upnYNWFEuB5FQcJr6hFzSjMiQ+qVt3B8z5FUtAH6H5C3buSoaIJg3/wopyQkYNuFbh/mo9pay8BDaGhj",
+	"oLGFOlToHMLH2mQbYCGhuwjxdVCS2ZeSQ39nZr321CX5KvfmAabuebcGrbHi3Je2vA867K+stl54cmaR",
+	"3c1Z+N3wiBXUYbbRGug/hnxG5JREAql9Q2MezrAsJZ2kRM3jaAD6PllPXfz6eDppxpuwaS/NpKhExRpb",
+	"CRk1/TSbhKAd9dNk7t227Mz547qempuXSmk8dDUZT+2+mvk37zGe02F/9RfQdNfc8WY2HTYbQ0TTYfNh",
+	"ddhkjmgtlMxpXWNtn81T5JMxZRSK3OuSnEb5NHnbkYDUWt04UvfwgjxbzPxEJeFjyFxpI5tr62HhYZ/Y",
+	"yjX4iugkmfEY4SCwz1cMi9UdJjcHFfdazP6F3ommzeR9SLCm1WTj7/xRW00qnllFYJTXiNmc49ZsMPko",
+	"isLshHnFJ9W0aGwMQHfYorEC17i/No3fKRL8kdsaucWNa3U5LHhxF0VPbm9+j8ma1jRfahB3E2vyHfRi",
+	"rCKuH3c/xg2aKDYw4vuFEbX7I+bfbAR1I6gbQd0I6rvqkriJ52a3vRJjltJ0S2y6JTbdEr+nbokxnyjt",
+	"l5hjLXxOGJ7Trr0nZVb/D3PCTj+++a+zD++3ihM3H1djtgatg26ve9BKXS7s++B2xsHHUM1CUjWKQmLx",
+	"BdI2wrIbZGYaM75bjgY/n1KR8h6aLSmO77Xbu8SzoML2/r/Td2/rba/9cBKWbYYcIL25tWOy73r/zJqL",
+	"928eYKAeG1eYCUUCyo+zHbroVCdBtEH2QY3OOCkK/Ap224UJApM88qa2+z5l80iC1kmlgEB6kcSKYd9X",
+	"eq65axfsJ224Hi21svqzU2LUP0miJdJVxcl4TDypS3+GPJoTv4uGaomXUyymQ31/dey+fnSAMBqBNm+l",
+	"t1KzL5iJ71Z/4CxYIqAIKB9KAwLTN0Ol3CpqDoXmc7XJdaX83at5v6qNiMVIZRUp89o9KniwzzXqa+rH",
+	"i1NeAsyagIVGK2u0slrI6S9oImFYqubtPnfT77RASYRPtjTk48jSyVXVqp+tE7/6TxKarI4fKMMnt4Gb",
+	"Zvrk66hV1BPz9W2a1J9G2dxV6k8BtTlcs4hPrksG2r6AYJMUtCGvqp0cVP6F+wXTWc65+YKapKE73twm",
+	"iahRkZokooeVRJQX8mtlfImW9Ijyi7bHKU2e0XeSZ7RzodfkHTV5Rz943tEGMmZFt+qtefOPmJF0J2wu",
+	"f85NqlJjsLrDVKWNGM39JS995zDzR44+LmpRUitZaMUHdpHUtLv5PmZrYBNL3cD9xmv/HSQ9bSb4mzSo",
+	"TBpUA0geDyCpnRZV/oVGxDcivhHxjYi/r3SpW/ZR7TaTKsd1moyqJqOqyaj6njKq8vymNLWqnPtA06dS",
+	"FtPv9RBnHtGQX5GD4i0Bxz7x0U+UoRn3CfLCyB/E7m/QN2zLj3aSZWLYmZMtEl4T/2eN/0FXEHgptP5w",
+	"wbwp8a7QGNOA+CemGUUH8kngvVB/ZqK0C85gEB5JyC7R44ODHvtLmBZ8WJSxwk+wBXfIZ9Rw1fGhep5C",
+	"j48CJgIfg4YtsN9dh952UQWAy1ud/Xsu9SmdaAKD00b66A0xLLsrM7aSz5dlacUstpTIhx7ImiFSO0ZZ",
+	"RNS4JNREP1fv80hAgDsizFfkWBgT7+EwpBDUURbankiYukL2D8r8/44ICJYKErnyo6eerKYpnlHmVYrU",
+	"+JNJGjSIoEEEDSLYbdh7TCilQt/qDxk+uPfN/udNKUt8BempiVc5hh1tm8SjxCrYIbrIZrpindtjQ+Js",
+	"fpF6csgha2Y4QPvtXq8Xy2tsn2rDY2OyIOEFS7ivnYH+eKCUVcN9MzlIISk2GP7mkGtdpmtfrNqLsnYK",
+	"0d1zspdEYhrUEt+ZF1cyrSbLp2F3t8/uPrCEwmxeokA2HbIOv1PDKe2gPGv/HcTlYsVSnTGnXGR5kYS/",
+	"6ahdNKHXhCHOyIn2uvjUB58H+DHUE9BeTwcc+yhivjHfhlFAwIfy8tXbV+evuhdseEWZb3gm9YcZx46Q",
+	"IfWAHUsO0T1xHQT0McDQ0hf2B7OknAAamkUP1UBDqFowLGKVn/Rjd8YumxypqrzbnEvd4gK5F2/uziFi",
+	"ChsI9WztcgjmrQJl1/oyeagJ3Q+Xl2HE0mlQTdBy4+JoXBy36eL4GMmUuIELiIOgjUbYu1LCaMoXSlAt",
+	"0YKEpLRoQcgDYpoMP5JqBU7L+h+5q6izDZtWG3A+UdlW4jStbioMNLrHzkwtLp05zC3FztYVFXDpuykn",
+	"sHM2VLuQQNG79xhRlGKHmyyiKRtwBxvalApoNJqmVMDDKhXgSutyYZ1VRx5RWYBtkEZTEOA7KQiwE3HW",
+	"FAFoigD84EUAqkmP8rz/bZjvj5jxvzM+5h5kk9/fmIvuML+/Kg+5v5T+7xYi/si5c86h1U2LL3x1Fwn8",
+	"tzvHx2Z/a7L4GkjeuLi/g0T9yhK8yc3P5OY3yOL7Rha18/GL3m3kdiO3G7ndyO27zL7fwu2z20x7h7c0",
+	"OfZNRl2TUfc95di7XKU00a6Ax0jFrarFuKrPXpMwTpSnIRLEC4kUO41+LQloPdcTfwChrDCT93hGKj/8",
+	"QjvkH7C3A6a5aYSsloAVuZ4mwCYotuGWO4Fk2J9RVgLJIGZWWj5imaT5gxsmm6daXcUCTXng61h8zQl1",
+	"drDppIvElC8gNgFPMGUDpzbJFSFzAdmBZ7+fdvpHT6EDbRed6ukgPgaGfsGGcx4EQ6g9ocd5HURfEWH+",
+	"nFOW9NkdmhCfS2py8hYABLFAAWcT9b9uIJBiynoBYNIJBAfOfMHIbC6XxjOjtUcdWGEzAk/QUCcAoj0b",
+	"UwS49P/MuE9+4eF8itlQza6suISOfdLHsbvY4sdn99BSo26kcPqte7R1/MmoEBHxjWCovIA3qbdqRgm3",
+	"neR9fTsfd9zwm11ssYkbPnF4nOIelKEhcKphE1HcGKKaiOL7xTFxRLE0gjUHZRJNb2348BvpBgePlrqT",
+	"/jzkHhECYQll1jTOGS116K+c2i79lGlmy5mvwIwCL7H5yX4yIPgaGvSTC2YBiQ7hpKI43f+aX22IGX4o",
+	"58vdKYZ1MchK3a+J323id38cXq252Spe3S62xL1PbG9QPFIj2mJL/m6Z5fcQrXv7bOq7D83VzLaJy/2e",
+	"uYcO260K8/ZCLrFcUUSq0JLFyKKCNauLzrTtH41DPrM1KBY8vAL345BfkzDA8yEYoEjYRoJfMGOEolCc",
+	"ysNMaeszfk18oMQkXgEQpXEXDHti2DYuTaOAwmcCgq+Ukg/FPAjzLTQthJCwDw2EfBh2LH0adZlz/Na9",
+	"xuyoOdy2jSVmzieZ+5e2tMSpmKCQLSCuztcWsCaypwHZTWTPvQlleh0DelORUd/fMhF9TUJ7ccqy8/5p",
+	"Hrkz1mYHrM7VkjcKOZqufv9EILPa7gYnt6KeuhndFrbUoxXXVs+eZUiwnz5KeFmjgSgMWoPWHshD861c",
+	"kJWCHwR7U+tPeyK0W+4DnCIPwe4l0E+fiOBR6JEzIt+weSQ/hvya+goMyeWcoFdf9TrP9FR/VlxcofHW",
+	"oDUOoq8gwfP7Gifzm5WDQ3EQB2pjIeiEER9JDnNsI4XEQuoTHZsNgeNEdNEHFiyR2xjBGd6OUTYFLHHA",
+	"J2oGyQFmSg0YdGens3q8oq4P+aHf4xkRc+wRp8BBdtiQjBWG5LYq26pRmf1e0WAmRCNdUmmLwVKhN/nh",
+	"FIuzlWITI+s8wEydpUHXAHUhhw77xgQrsWI6I+xdrTlRU96u4ECBMwHAFpRNgoTC2mhO+DzQJbTndE4C",
+	"yohooxER1Ndlr+WCWzr0OBvTSaTZ2OrJGGaYn8tfUx6HNCmCbqPFVPFU5kODhZUftaGR+a9+DPlIzXtG",
+	"ZEg9YepcUOEUpX3PDftmIJycz1o+cvPl5v8PAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1,0 +1,52 @@
+package server_test
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every write can be tied to what its sender has seen: a process that has less of the history says so, and does nothing.
+func TestWritesAskForARevision(t *testing.T) {
+	t.Parallel()
+	a := setup(t)
+	b := a.another()
+	a.create("/namespaces", `{"id":"seen"}`)
+	writes := [][3]string{
+		{"POST", "/namespaces", `{"id":"new"}`},
+		{"PUT", demoCluster, `{"environment":"qa"}`},
+		{"PATCH", demoCluster, `{"environment":"dev"}`},
+		{"PUT", demoCluster + "/namespaces/seen", `{}`},
+		{"DELETE", demoCluster + "/namespaces/seen", ""},
+		{"PATCH", demoCluster + "/patches/podinfo?field_manager=ci", `{"x":"1"}`},
+		{"POST", "/plan", `{"operations":[{"op":"delete","kind":"namespace","id":"seen"}]}`},
+		{"POST", "/batch", `{"operations":[{"op":"delete","kind":"namespace","id":"seen"}]}`},
+		{"POST", "/revisions/2/restore", ""},
+		{"POST", "/tokens", `{"name":"x","role":"read"}`},
+	}
+	send := func(w *world, write [3]string, revision int) *answer {
+		kind := "application/json"
+		if write[0] == http.MethodPatch {
+			kind = mergePatchType
+		}
+		return w.do(write[0], write[1], write[2], "Content-Type", kind, "X-Fleet-Min-Revision", strconv.Itoa(revision))
+	}
+	before := a.head()
+	t.Run("not there", func(t *testing.T) {
+		for _, write := range writes {
+			t.Run(write[0]+" "+write[1], func(t *testing.T) {
+				t.Parallel()
+				got := send(b, write, a.revision()+1000).problem(503, "store_unavailable")
+				require.LessOrEqual(t, revisionOf(got), a.revision(), "it says what is there")
+			})
+		}
+	})
+	require.Equal(t, before, a.head())
+	for _, write := range writes {
+		require.Equal(t, 2, send(b, write, a.revision()).status/100, "it asks the store, and does not wait to be told: %s", write)
+		a, b = b, a
+	}
+	send(b, writes[0], -1).problem(400, "validation_error")
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// request is a request with what is found out about it on its way to the handler. It is the echo.Context that handlers
+// get.
+type request struct {
+	echo.Context
+	op *operation
+	// state is what a read is answered from, and what who was judged by; nil when nothing is loaded. It is taken once,
+	// after everything that is waited for.
+	state *fleet.State
+	age   time.Duration // of state: see store.Replica.Readable
+	unfit error         // why nothing may be answered from state
+	who   principal
+	body  []byte          // as it came; nil: there is none
+	shape []fleet.Problem // what is wrong with the shape of a write's body: see misshapen
+}
+
+// requestOf is the request that a handler was called with.
+func requestOf(c echo.Context) *request {
+	if r, ok := c.(*request); ok {
+		return r
+	}
+	return &request{Context: c}
+}
+
+// actor is who sent the request, as the log names them.
+func actor(c echo.Context) string { return requestOf(c).who.actor }
+
+// requestBody is the body that validate read.
+func requestBody(c echo.Context) []byte { return requestOf(c).body }
+
+// minRevisionWait is how long a request waits for the revision that X-Fleet-Min-Revision asks for.
+const minRevisionWait = 2 * time.Second
+
+// await returns when the State is not older than the request asks for.
+func (s *Server) await(r *request) error {
+	values := r.Request().Header[headerMinRevision]
+	if r.op.public() || len(values) != 1 {
+		return nil // more than one is refused where parameters are read
+	}
+	revision, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil {
+		return nil //nolint:nilerr // likewise
+	}
+	if revision < 0 { // polls are not held against the contract
+		return fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, which is 0 or more"}})
+	}
+	ctx, cancel := context.WithTimeout(r.Request().Context(), minRevisionWait)
+	defer cancel()
+	wait := s.cfg.Replica.CatchUp
+	if r.op.poll { // whose number must not become the number of questions to the store
+		wait = s.cfg.Replica.WaitFor
+	}
+	err = wait(ctx, fleet.Revision(revision))
+	if err != nil && ctx.Err() != nil && r.Request().Context().Err() == nil {
+		return s.notYet(r, revision)
+	}
+	return err
+}
+
+// notYet says that a revision is not here. What is here instead is in the header: a client that knows which revisions
+// there were can tell a process that is behind from a store whose history was replaced.
+func (s *Server) notYet(r *request, revision int64) error {
+	detail := fmt.Sprintf("revision %d, which X-Fleet-Min-Revision asks for, has not arrived here", revision)
+	if st := s.cfg.Replica.State(); st != nil {
+		r.Response().Header()[headerRevision] = []string{formatRevision(st.Revision())}
+		detail += fmt.Sprintf(": the newest is %d", st.Revision())
+	}
+	return &publicError{
+		status: http.StatusServiceUnavailable, code: "store_unavailable",
+		detail: detail + "; try again, or leave the header out if the server was given another history since", headers: map[string]string{"Retry-After": "1"},
+	}
+}
+
+// state is the State to answer a read from.
+func (s *Server) state(c echo.Context) (*fleet.State, error) {
+	r := requestOf(c)
+	if r.unfit != nil {
+		return nil, r.unfit
+	}
+	h := c.Response().Header()
+	h[headerRevision], h[headerAge] = []string{formatRevision(r.state.Revision())}, []string{formatAge(r.age)}
+	return r.state, nil
+}
+
+// transact runs a change in the name of who sent the request. They are judged again by the very State that the change is
+// made to: a commit of a token that the log up to then says was revoked does not come about.
+func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
+	r := requestOf(c)
+	meta.Actor = r.who.actor
+	var refusal *refusal
+	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
+		if _, refusal = s.judge(r, tx.Base()); refusal != nil {
+			return refusal
+		}
+		return edit(tx)
+	})
+	if refusal != nil && errors.Is(err, refusal) { // or else the store could not be asked
+		return res, s.refused(c, refusal)
+	}
+	return res, err
+}
