@@ -25,7 +25,7 @@ func (w *world) another() *world {
 	b := &world{t: w.t, store: w.store, faults: &faultyStore{Store: w.store}, clock: w.clock, logs: &buffer{}}
 	logger := slog.New(slog.NewJSONHandler(b.logs, nil))
 	b.replica = store.NewReplica(store.Config{
-		Store: b.faults, Rules: fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}}, Logger: logger, Now: w.clock.Now,
+		Store: b.faults, Rules: rules, Logger: logger, Now: w.clock.Now,
 	})
 	require.NoError(w.t, b.replica.Load(w.t.Context()))
 	srv, err := server.New(server.Config{

@@ -97,6 +97,11 @@ func toPublic(c echo.Context, err error) *publicError {
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
 			detail: "the store has not confirmed this server's copy of the fleet for longer than MAX_STALENESS, or STATE_MAX_AGE after a start, allows: try again, or another server", headers: map[string]string{"Retry-After": "1"},
 		}
+	case errors.Is(err, store.ErrContended):
+		return &publicError{
+			status: http.StatusServiceUnavailable, code: "contended",
+			detail: "other writers were faster every time: nothing was changed; try again", headers: map[string]string{"Retry-After": "1"},
+		}
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",

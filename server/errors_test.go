@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -251,6 +254,48 @@ func (w *world) requireOutage(before *answer) {
 func (w *world) create503(path, body string) *answer {
 	w.t.Helper()
 	return w.do(http.MethodPost, path, body)
+}
+
+// Whoever asks whether changes are taken is told that they are not while commits fail, although the store answers; and
+// that they are as soon as one would succeed, without anybody trying one.
+func TestReadyWhileCommitsFail(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, fails := range []error{
+		errors.New("the log is full"), fmt.Errorf("%w: cannot start a transaction", store.ErrUnavailable), fmt.Errorf("%w: cut off", store.ErrUnknown),
+	} {
+		w.faults.set(func(f *faultyStore) { f.commit = fails })
+		w.get("/ready").want(200)
+		require.GreaterOrEqual(t, w.create503("/namespaces", `{"id":"x"}`).status, 500)
+		for range 3 {
+			notReady := w.get("/ready").want(503)
+			require.Equal(t, "the store answers, but changes cannot be committed: the log says why", at(notReady.json(), "checks", "store"))
+		}
+		w.poll(demoPolls + "/namespaces").want(200)
+		w.faults.set(func(f *faultyStore) { f.commit = nil })
+		w.get("/ready").want(200)
+		w.get("/ready").want(200)
+	}
+	// What callers are refused, and what they do not wait for, says nothing.
+	w.do(http.MethodPost, "/namespaces", `{"id":"podinfo"}`).problem(409, "conflict")
+	w.faults.set(func(f *faultyStore) { f.commit = context.Canceled })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := w.replica.Update(ctx, store.Meta{}, func(tx *fleet.Tx) error {
+		_, err := tx.Create(fleet.KindNamespace, []byte(`{"id":"x"}`))
+		return err
+	})
+	require.Error(t, err)
+	w.get("/ready").want(200)
+}
+
+// Others that are faster every time have a code of their own: the store is well.
+func TestContended(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.faults.set(func(f *faultyStore) { f.commit = fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrContended) })
+	got := w.create503("/namespaces", `{"id":"x"}`).problem(503, "contended")
+	require.Equal(t, "1", got.header.Get("Retry-After"))
 }
 
 // An unclear commit is reported as unknown, with what to look for, and nobody is told to send it again blindly.

@@ -67,6 +67,20 @@ func (f *faultyStore) Commit(ctx context.Context, base fleet.Head, c fleet.Commi
 	return f.Store.Commit(ctx, base, c)
 }
 
+// Probe implements store.Store.
+func (f *faultyStore) Probe(ctx context.Context) error {
+	f.mu.Lock()
+	err := f.commit
+	f.mu.Unlock()
+	if err == nil {
+		err = f.fault()
+	}
+	if err != nil {
+		return err
+	}
+	return f.Store.Probe(ctx)
+}
+
 // Changes implements store.Store.
 func (f *faultyStore) Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
 	if err := f.reading(); err != nil {

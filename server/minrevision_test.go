@@ -45,7 +45,8 @@ func TestWritesAskForARevision(t *testing.T) {
 	})
 	require.Equal(t, before, a.head())
 	for _, write := range writes {
-		require.Equal(t, 2, send(b, write, a.revision()).status/100, "it asks the store, and does not wait to be told: %s", write)
+		got := send(b, write, a.revision()) // it asks the store, and does not wait to be told
+		require.Equal(t, 2, got.status/100, "%s: %s", write, got.body)
 		a, b = b, a
 	}
 	send(b, writes[0], -1).problem(400, "validation_error")

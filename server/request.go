@@ -54,7 +54,7 @@ func (s *Server) await(r *request) error {
 	}
 	revision, err := strconv.ParseInt(values[0], 10, 64)
 	if err != nil {
-		return nil //nolint:nilerr // likewise
+		return nil // likewise
 	}
 	if revision < 0 { // polls are not held against the contract
 		return fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, which is 0 or more"}})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/openapi"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 const readyTimeout = 2 * time.Second
@@ -38,6 +39,8 @@ func (s *Server) GetReady(c echo.Context) error {
 	switch {
 	case status.Refused != "":
 		out.Checks["store"] = status.Refused
+	case errors.Is(err, store.ErrNoCommits):
+		out.Checks["store"] = "the store answers, but changes cannot be committed: the log says why"
 	case err != nil:
 		out.Checks["store"] = "the store does not answer"
 	}

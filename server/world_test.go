@@ -98,6 +98,9 @@ type options struct {
 	serve     func(http.Handler) *httptest.Server
 }
 
+// rules are those of every world.
+var rules = fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50}
+
 func setup(t *testing.T) *world { t.Helper(); return setupWith(t, options{}) }
 
 func setupWith(t *testing.T, o options) *world {
@@ -109,7 +112,6 @@ func setupWith(t *testing.T, o options) *world {
 	t.Cleanup(func() { _ = w.store.Close() })
 	w.faults = &faultyStore{Store: w.store}
 	logger := slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: o.level}))
-	rules := fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50}
 	w.replica = store.NewReplica(store.Config{
 		Store: w.faults, Rules: rules, Logger: logger, Now: w.clock.Now,
 		Elapsed: func() time.Duration { return w.clock.Now().Sub(start) }, MaxStaleness: o.staleness,

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/google/uuid"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -119,6 +121,24 @@ func (l *Lazy) Hold(ctx context.Context, h Hold) error {
 		return err
 	}
 	return s.Hold(ctx, h)
+}
+
+// CommitLocked implements Store.
+func (l *Lazy) CommitLocked(ctx context.Context, id uuid.UUID, next func(context.Context, fleet.Head) (fleet.Commit, error)) error {
+	s, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return s.CommitLocked(ctx, id, next)
+}
+
+// Probe implements Store.
+func (l *Lazy) Probe(ctx context.Context) error {
+	s, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Probe(ctx)
 }
 
 // Since implements Store.

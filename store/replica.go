@@ -36,7 +36,8 @@ type Config struct {
 	LoadTimeout time.Duration
 	// CommitTimeout ends Commit, later by CommitPatience. Default 10 s.
 	CommitTimeout time.Duration
-	// Attempts is how often an update is computed again because another process was faster. Default 30.
+	// Attempts is how often an update is computed again because another process was faster, before it keeps the others
+	// from committing. Default 10.
 	Attempts int
 	// BatchSize is how many commits are asked for at once when catching up. Default 100.
 	BatchSize int
@@ -64,7 +65,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.QueryTimeout, 2*time.Second)
 	setDefault(&c.LoadTimeout, 30*time.Second)
 	setDefault(&c.CommitTimeout, 10*time.Second)
-	setDefault(&c.Attempts, 30)
+	setDefault(&c.Attempts, 10)
 	setDefault(&c.BatchSize, 100)
 	setDefault(&c.KeepInterval, 10*time.Second)
 	return c
@@ -85,6 +86,7 @@ type Replica struct {
 	current atomic.Pointer[view]
 	writing chan struct{} // holds a token while an update of this process is under way
 	loading chan struct{} // holds a token while everything is loaded
+	probing chan struct{} // holds a token while somebody tries whether a commit is possible
 	onDisk  *fleet.State  // what Restore found in StateDir
 	ahead   atomic.Int64  // the revision of the store's head, as far as the follower has heard
 	later   atomic.Pointer[laterTokens]
@@ -118,6 +120,7 @@ func NewReplica(cfg Config) *Replica {
 		cfg:     cfg.withDefaults(),
 		writing: make(chan struct{}, 1),
 		loading: make(chan struct{}, 1),
+		probing: make(chan struct{}, 1),
 	}
 	r.current.Store(&view{replaced: make(chan struct{})})
 	return r

@@ -36,6 +36,9 @@ type Status struct {
 	TooOld bool
 	// Held: clusters are not answered, because what the store has is held and is not what was served: see [Hold].
 	Held bool
+	// WriteError is why the last attempt to commit failed, or to confirm that there is nothing to; nil when a commit has
+	// succeeded since, or [Replica.Healthy] has found that one would. What a caller is refused does not count.
+	WriteError error
 	// FromDisk: that State was read from StateDir, and the store has not been followed since.
 	FromDisk bool
 	// Reloads counts how often another history was accepted in place of the one that was served.
@@ -75,7 +78,44 @@ func (r *Replica) Healthy(ctx context.Context) error {
 	if err := r.cfg.Store.Ping(ctx); err != nil {
 		return unavailable(err)
 	}
+	if s.WriteError != nil {
+		return r.probe(ctx, s.WriteError)
+	}
 	return nil
+}
+
+// ErrNoCommits is that the store answers, and the last commit failed for a reason that is not the caller's.
+var ErrNoCommits = errors.New("the store answers, but changes cannot be committed")
+
+// probe finds out whether commits, the last of which failed because of last, are possible again. One does at a time: it
+// costs the store a commit, and anybody may ask.
+func (r *Replica) probe(ctx context.Context, last error) error {
+	select {
+	case r.probing <- struct{}{}:
+		defer release(r.probing)
+	default:
+		return fmt.Errorf("%w: %w", ErrNoCommits, last)
+	}
+	err := r.cfg.Store.Probe(ctx)
+	if errors.Is(err, ErrReplaced) {
+		return err // it is held, which the follower will find out
+	}
+	if err == nil || ctx.Err() == nil {
+		r.setStatus(func(s *Status) { s.WriteError = err })
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoCommits, err)
+	}
+	return nil
+}
+
+// noteWriting notes how an attempt to commit, or to confirm the head, ended. One that the caller broke off tells nothing,
+// nor does one that another process's commit forestalled.
+func (r *Replica) noteWriting(ctx context.Context, err error) {
+	if errors.Is(err, ErrStale) || errors.Is(err, ErrReadOnly) || errors.Is(err, ErrReplaced) || err != nil && ctx.Err() != nil {
+		return
+	}
+	r.setStatus(func(s *Status) { s.WriteError = err })
 }
 
 // contact notes how an attempt to reach the store ended, and whether it is the first one that ended this way.

@@ -44,7 +44,8 @@ func (e *OutcomeError) Unwrap() error { return e.Err }
 // State was behind.
 //
 // Errors of edit and of the validation come back as they are. ErrUnavailable: nothing is loaded, the store does not
-// answer or is not usable, or others were faster every time; with ErrReplaced when its history is refused.
+// answer or is not usable; with ErrContended when others were faster every time, with ErrReplaced when its history is
+// refused.
 // ErrUnknown, as an *[OutcomeError]: the commit may or may not be in the log. With any other error nothing was changed. An edit that changes nothing makes no commit.
 func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
 	if why := r.Status().Refused; why != "" {
@@ -64,7 +65,7 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 	}
 	var seen confirmation
 	for attempt := range r.cfg.Attempts {
-		from, res, err := r.compute(meta, edit)
+		from, res, err := r.compute(meta, uuid.New(), edit)
 		if err != nil || meta.DryRun || len(res.Commit.Changes) == 0 {
 			fresh, asking := r.confirm(ctx, from, &seen)
 			if asking != nil {
@@ -75,7 +76,10 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 			}
 			continue
 		}
-		err = r.commit(ctx, from.state.Head(), res.Commit)
+		_, err = ask(ctx, r.cfg.CommitTimeout+CommitPatience(res.Commit), func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, r.cfg.Store.Commit(ctx, from.state.Head(), res.Commit)
+		})
+		err = r.outcome(ctx, res.Commit, err)
 		switch {
 		case err == nil:
 			r.publish(from, res.State, res.Commit) // or the follower has seen the commit and published it already
@@ -88,7 +92,51 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 			return fleet.Result{}, err
 		}
 	}
-	return fleet.Result{}, fmt.Errorf("%w: other writers were faster %d times", ErrUnavailable, r.cfg.Attempts)
+	if meta.DryRun {
+		return fleet.Result{}, fmt.Errorf("%w: %w %d times", ErrUnavailable, ErrContended, r.cfg.Attempts)
+	}
+	return r.updateLocked(ctx, meta, edit)
+}
+
+// errNothing ends a commit that would change nothing.
+var errNothing = errors.New("there is nothing to commit")
+
+// updateLocked is Update for whoever has lost every round, because others commit more often than edit can run: it runs
+// while nobody else may commit, and so at the head.
+func (r *Replica) updateLocked(ctx context.Context, meta Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
+	var (
+		id   = uuid.New()
+		from *view
+		res  fleet.Result
+		own  error // why there is no commit
+	)
+	_, err := ask(ctx, r.cfg.CommitTimeout, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, r.cfg.Store.CommitLocked(ctx, id, func(ctx context.Context, head fleet.Head) (fleet.Commit, error) {
+			if own = r.reach(ctx, head); own != nil {
+				own = unavailable(fmt.Errorf("refreshing the state: %w", own))
+				return fleet.Commit{}, own
+			}
+			from, res, own = r.compute(meta, id, edit)
+			switch {
+			case from.state.Head() != head:
+				own = fmt.Errorf("%w: %w", ErrUnavailable, ErrContended)
+			case own == nil && len(res.Commit.Changes) == 0:
+				own = errNothing
+			}
+			return res.Commit, own
+		})
+	})
+	switch {
+	case errors.Is(own, errNothing):
+		return res, nil
+	case own != nil:
+		return fleet.Result{}, own
+	}
+	if err := r.outcome(ctx, fleet.Commit{ID: id, Revision: res.Commit.Revision}, err); err != nil {
+		return fleet.Result{}, err
+	}
+	r.publish(from, res.State)
+	return res, nil
 }
 
 // confirmation is the head that the store confirmed during an update, if it was asked.
@@ -108,6 +156,7 @@ func (r *Replica) confirm(ctx context.Context, from *view, seen *confirmation) (
 	}
 	head, err := ask(ctx, r.cfg.CommitTimeout, r.cfg.Store.Confirm)
 	if err != nil {
+		r.noteWriting(ctx, err)
 		if errors.Is(err, ErrReadOnly) {
 			return false, err
 		}
@@ -124,7 +173,7 @@ func (r *Replica) confirm(ctx context.Context, from *view, seen *confirmation) (
 }
 
 // compute runs edit on the newest State and returns the view it was computed from.
-func (r *Replica) compute(meta Meta, edit func(*fleet.Tx) error) (*view, fleet.Result, error) {
+func (r *Replica) compute(meta Meta, id uuid.UUID, edit func(*fleet.Tx) error) (*view, fleet.Result, error) {
 	from := r.current.Load()
 	if from.state == nil {
 		return from, fleet.Result{}, fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
@@ -136,7 +185,7 @@ func (r *Replica) compute(meta Meta, edit func(*fleet.Tx) error) (*view, fleet.R
 		return from, fleet.Result{}, err
 	}
 	res, err := tx.Finish(fleet.Commit{
-		ID:        uuid.New(),
+		ID:        id,
 		At:        at,
 		Actor:     meta.Actor,
 		Author:    meta.Author,
@@ -146,10 +195,9 @@ func (r *Replica) compute(meta Meta, edit func(*fleet.Tx) error) (*view, fleet.R
 	return from, res, err
 }
 
-func (r *Replica) commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {
-	_, err := ask(ctx, r.cfg.CommitTimeout+CommitPatience(c), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, r.cfg.Store.Commit(ctx, base, c)
-	})
+// outcome turns what became of a commit into what Update answers.
+func (r *Replica) outcome(ctx context.Context, c fleet.Commit, err error) error {
+	r.noteWriting(ctx, err)
 	switch {
 	case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrReadOnly):
 		return err

@@ -10,6 +10,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -27,6 +29,9 @@ var (
 	ErrCompacted = errors.New("the log no longer reaches back that far")
 	// ErrUnavailable: the store cannot answer at the moment.
 	ErrUnavailable = errors.New("the store is not available")
+	// ErrContended: others held the store's lock, or were faster, for as long as one may wait. Nothing was written. It
+	// comes with ErrUnavailable.
+	ErrContended = errors.New("other writers were faster")
 	// ErrNotInitialised: the store has no schema yet; a process that may write must migrate it first.
 	ErrNotInitialised = errors.New("the store is not initialised")
 	// ErrSchema: the store's schema is not the one this binary works with. The message names both versions.
@@ -104,6 +109,14 @@ type Store interface {
 	// Hold records why what the store has is not to be served: see [Hold]. It does nothing when the hold does not take
 	// the place of the present one, as [Hold.Precedes] has it. ErrReadOnly, or ErrUnavailable, where it may not be written.
 	Hold(ctx context.Context, h Hold) error
+	// CommitLocked is Commit for whoever others were faster than too often: nobody else commits from when next is called
+	// until CommitLocked returns. next is handed the head and returns the commit that is to follow it, which has the given
+	// id; it may read the store. Its error ends everything, nothing is written, and the error is returned, wrapped. What
+	// takes next too long is ended, with ErrUnavailable. Other errors are as for Commit.
+	CommitLocked(ctx context.Context, id uuid.UUID, next func(ctx context.Context, base fleet.Head) (fleet.Commit, error)) error
+	// Probe does everything that Commit does, up to waiting for the disk, and leaves nothing behind that any method would
+	// show. It returns why a commit would fail now.
+	Probe(ctx context.Context) error
 	// Since returns the commits after the given head in order, without gaps; none when the head is current, else at
 	// least one and at most limit of them, and fewer when their documents are large. ErrDiverged when the log does not
 	// contain that head, ErrCompacted when it no longer does.

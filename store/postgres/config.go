@@ -41,6 +41,8 @@ const (
 	importTimeout = 30 * time.Minute
 	// confirmTimeout is for the head once nobody is committing any more.
 	confirmTimeout = 6 * time.Second
+	// lockedTimeout is for a commit that keeps all others from committing.
+	lockedTimeout = 10 * time.Second
 	// lockTimeout is how long a commit waits for the commit of another process.
 	lockTimeout = 5 * time.Second
 	// idleTimeout ends a transaction whose client says nothing more, because its process was stopped or its network

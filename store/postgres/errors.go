@@ -87,6 +87,8 @@ func translateCode(pe *pgconn.PgError, err error) error {
 		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	case codeDiskFull:
 		return fmt.Errorf("%w: no space is left for the database: %w", store.ErrUnavailable, err)
+	case codeLockTimeout:
+		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, store.ErrContended, err)
 	case codeReadOnly:
 		return fmt.Errorf("%w: the server takes no writes; it is a standby, or was made read-only: %w", store.ErrUnavailable, err)
 	case codeDenied:

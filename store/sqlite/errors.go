@@ -27,7 +27,7 @@ func translate(ctx context.Context, doing string, err error) error {
 	}
 	switch primary(se) {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
-		return fmt.Errorf("%s: %w: the database is locked by another process: %w", doing, store.ErrUnavailable, err)
+		return fmt.Errorf("%s: %w: %w: the database is locked by another process: %w", doing, store.ErrUnavailable, store.ErrContended, err)
 	case sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%s: %w: no space is left for the database: %w", doing, store.ErrUnavailable, err)
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,

@@ -10,6 +10,9 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -35,6 +38,15 @@ func CheckCommit(base fleet.Head, c fleet.Commit) error {
 		return fmt.Errorf("commit: revision %d changes a document more than once", c.Revision)
 	}
 	return nil
+}
+
+// Probe is a commit that touches everything a commit may write. It is not meant to last.
+func Probe(base fleet.Head) fleet.Commit {
+	id := uuid.New()
+	return fleet.Commit{
+		Revision: base.Revision + 1, ID: id, At: time.Unix(0, 0).UTC(), Actor: "probe",
+		Changes: []fleet.Change{{Kind: fleet.KindNamespace, ID: id.String(), After: []byte(`{}`)}},
+	}
 }
 
 // CheckHistory refuses a query that History does not answer.

@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+// lockLog keeps everybody else from committing. A commit begins with its row in the log, so those that have begun are
+// waited for, and nobody who waits holds anything that we need. The server's patience with a transaction in which
+// nothing is said is longer here: the commit is computed meanwhile.
+var lockLog = fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = %d; LOCK TABLE commits IN SHARE ROW EXCLUSIVE MODE`,
+	lockedTimeout.Milliseconds())
+
+// CommitLocked implements [store.Store].
+func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(context.Context, fleet.Head) (fleet.Commit, error)) error {
+	if s.cfg.ReadOnly {
+		return store.ErrReadOnly
+	}
+	const doing = "committing with the lock held"
+	inner, cancel := s.within(ctx, lockedTimeout)
+	defer cancel()
+	ses, err := s.begin(inner, writing, lockedTimeout)
+	if err != nil {
+		return s.translate(ctx, doing, err)
+	}
+	c, err := s.writeLocked(inner, ses, next)
+	if err == nil && c.ID != id {
+		err = fmt.Errorf("commit %s was to be made, and %s was", id, c.ID)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return s.translate(ctx, doing, ses.end(err))
+	}
+	if err := s.finish(ses, outcomeTimeout+store.CommitPatience(c)); err != nil { // see Commit
+		return s.settle(doing, c, err)
+	}
+	return nil
+}
+
+func (s *Store) writeLocked(ctx context.Context, ses *session, next func(context.Context, fleet.Head) (fleet.Commit, error)) (c fleet.Commit, err error) {
+	if _, err := ses.tx.Exec(ctx, lockLog); err != nil {
+		return c, err
+	}
+	if ses.head, err = readHead(ctx, ses.tx, s.name); err != nil {
+		return c, err
+	}
+	if c, err = next(ctx, ses.head.Head); err != nil {
+		return c, err
+	}
+	if err := backend.CheckCommit(ses.head.Head, c); err != nil {
+		return c, err
+	}
+	return c, s.write(ctx, ses, ses.head.Head, c)
+}
+
+// Probe implements [store.Store]. What a commit would write is rolled back; the head is then written as it is, so that
+// there is something to wait for the disk for.
+func (s *Store) Probe(ctx context.Context) error {
+	if s.cfg.ReadOnly {
+		return store.ErrReadOnly
+	}
+	const doing = "trying whether a commit is possible"
+	inner, cancel := s.within(ctx, confirmTimeout)
+	defer cancel()
+	ses, err := s.begin(inner, writing, confirmTimeout)
+	if err != nil {
+		return s.translate(ctx, doing, err)
+	}
+	err = pgx.BeginFunc(inner, ses.tx, func(savepoint pgx.Tx) error {
+		inside := &session{store: s, tx: savepoint, head: ses.head}
+		if err := s.write(inner, inside, ses.head.Head, backend.Probe(ses.head.Head)); err != nil {
+			return err
+		}
+		return errProbed
+	})
+	if errors.Is(err, errProbed) {
+		_, err = ses.tx.Exec(inner, `UPDATE head SET at = at`)
+	}
+	if err == nil {
+		err = ses.tx.Commit(inner)
+	}
+	err = ses.end(err)
+	if errors.Is(err, store.ErrStale) || violates(err, "commits_revision") {
+		return nil // somebody has just committed
+	}
+	return s.translate(ctx, doing, err)
+}
+
+// errProbed rolls back what a probe wrote.
+var errProbed = errors.New("probed")

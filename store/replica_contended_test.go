@@ -1,0 +1,82 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// A change that takes longer to compute than the others take to commit loses every round. It is not told to try again
+// for ever: the others wait for once.
+func TestSlowChangeAmongBusyWriters(t *testing.T) {
+	t.Parallel()
+	slow := setup(t)
+	require.NoError(t, slow.replica.Load(t.Context()))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var others sync.WaitGroup
+	for p := range 3 {
+		w := attach(t, slow.path)
+		require.NoError(t, w.replica.Load(t.Context()))
+		others.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				_, _ = w.replica.Update(ctx, store.Meta{}, createNamespace(fmt.Sprintf("n%d-%d", p, i)))
+			}
+		})
+	}
+	rounds := 0
+	_, err := slow.replica.Update(t.Context(), store.Meta{}, func(tx *fleet.Tx) error {
+		rounds++
+		patience, done := context.WithTimeout(t.Context(), time.Second)
+		defer done()
+		for patience.Err() == nil { // until somebody was faster, or it is clear that nobody can be
+			if head, err := slow.faulty.Store.Head(patience); err == nil && head != tx.Base().Head() {
+				break
+			}
+		}
+		return createClusters("big")(tx)
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 10, slow.replica.Status().Stale)
+	require.Equal(t, 11, rounds)
+	stop()
+	others.Wait()
+	require.True(t, has(stored(t, slow), fleet.KindCluster, "big"))
+}
+
+// What is refused, or has nothing to do, after so many rounds is so while nobody else may commit.
+func TestRefusedAfterManyStaleCommits(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.NoError(t, w.replica.Load(t.Context()))
+	for name, last := range map[string]func(*fleet.Tx) error{
+		"nothing": func(*fleet.Tx) error { return nil },
+		"refused": createNamespace("Not A Name"),
+	} {
+		w.faulty.stale.Store(10)
+		rounds := 0
+		res, err := w.replica.Update(t.Context(), store.Meta{}, func(tx *fleet.Tx) error {
+			if rounds++; rounds <= 10 {
+				return createNamespace(name)(tx)
+			}
+			return last(tx)
+		})
+		if name == "nothing" {
+			require.NoError(t, err)
+			require.Empty(t, res.Commit.Changes)
+		} else {
+			var refused *fleet.Error
+			require.ErrorAs(t, err, &refused)
+		}
+		require.Equal(t, 11, rounds)
+		require.NoError(t, w.replica.Status().WriteError)
+	}
+	require.Zero(t, w.replica.State().Revision())
+}
