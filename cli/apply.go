@@ -130,8 +130,12 @@ func (a *application) question() string {
 // fewDocuments is up to how many documents of a kind are read one by one; of more, the whole list is.
 const fewDocuments = 20
 
-// look reads what the fleet has.
+// look reads what the fleet has. A process that is behind must not make a document look as if it were there already, so
+// nothing older is read than the newest revision in the log, which every process asks the store for.
 func (a *application) look(conn client) error {
+	if err := a.s.newest(a.c, conn); err != nil {
+		return err
+	}
 	a.found = map[string]map[string]json.RawMessage{}
 	for _, n := range nouns() {
 		found := map[string]json.RawMessage{}
@@ -174,14 +178,43 @@ func (s *session) listAll(c *cli.Context, conn client, n noun) ([]json.RawMessag
 	return s.all(0, n.page, func(e ...edit) (*http.Response, error) { return n.api.list(c.Context, conn, e...) })
 }
 
-// operations are those that make the fleet what the documents say, looking at it anew each time. Documents that say
-// what the fleet has are left out, so that a large fleet with few changes is a small request. Definitions come before
-// the clusters that refer to them, and are deleted after.
+// Up to how many documents, and bytes of them, all are sent. The server takes several times as much.
+const (
+	sentDocuments = 2000
+	sentBytes     = 1 << 20
+)
+
+// newest notes the newest revision in the server's log.
+func (s *session) newest(c *cli.Context, conn client) error {
+	one := 1
+	a, err := receive(conn.ListRevisions(c.Context, &api.ListRevisionsParams{Limit: &one}))
+	if err != nil {
+		return err
+	}
+	var found []api.RevisionSummary
+	if err := a.decode(&found); err != nil {
+		return err
+	}
+	for _, revision := range found {
+		s.seen.Note(revision.Revision)
+	}
+	return nil
+}
+
+// operations are those that make the fleet what the documents say, looking at it anew each time. Whether a document
+// changes anything is for the server to say, at the very revision that the change is made to. Only of a large fleet the
+// documents that say what it has are left out, so that few changes are a small request. Definitions come before the
+// clusters that refer to them, and are deleted after.
 func (a *application) operations(conn client) ([]operation, error) {
 	if err := a.look(conn); err != nil {
 		return nil, err
 	}
 	ops := []operation{}
+	size := 0
+	for _, d := range a.docs {
+		size += d.size()
+	}
+	large := size > sentBytes || len(a.docs) > sentDocuments
 	for _, n := range nouns() {
 		for _, d := range a.docs {
 			if d.noun.kind != n.kind {
@@ -193,7 +226,7 @@ func (a *application) operations(conn client) ([]operation, error) {
 				if err != nil {
 					return nil, err
 				}
-				if len(changes) == 0 {
+				if len(changes) == 0 && large {
 					continue
 				}
 				op["op"] = "update"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/urfave/cli/v2"
 )
@@ -34,12 +35,17 @@ type Env struct {
 	Getenv func(name string) string
 	// Version of the program.
 	Version string
+	// Now is the clock; nil: the system's.
+	Now func() time.Time
 }
 
 // Run executes one command line, args[0] being the program's name, and answers the exit code: 0 done, 1 failed, 2 the
 // command line is wrong. Commands that compare answer 0 nothing differs, 1 something does, 2 the command line is wrong,
 // 3 failed.
 func Run(ctx context.Context, args []string, env Env) int {
+	if env.Now == nil {
+		env.Now = time.Now
+	}
 	s := &session{env: env, warned: map[string]bool{}}
 	app := s.app()
 	line, err := arrange(app, args[1:])
@@ -50,6 +56,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		return exitOK
 	default:
 		err = app.RunContext(ctx, append([]string{programName}, line.args...))
+		s.remember()
 	}
 	switch {
 	case err == nil:
@@ -88,7 +95,7 @@ func (s *session) app() *cli.App {
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		Before: func(c *cli.Context) error {
-			s.quiet = c.Bool("quiet")
+			s.quiet, s.verbose = c.Bool("quiet"), c.Bool("verbose")
 			return nil
 		},
 		Action: func(c *cli.Context) error {

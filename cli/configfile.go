@@ -98,7 +98,12 @@ func (s *session) saveConfig(c *cli.Context, file *configFile) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // created with mode 0600
+	return replaceFile(path, data)
+}
+
+// replaceFile writes a file that only its owner may read, at once.
+func replaceFile(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // created with mode 0600
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,14 @@ type document struct {
 
 func (d document) name() string { return d.noun.name + "/" + d.id }
 
+// size is about how many bytes the document takes in a request.
+func (d document) size() (n int) {
+	for name, value := range d.fields {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
 func documentsFlag() cli.Flag {
 	return &cli.StringSliceFlag{
 		Name: "file", Aliases: []string{"f"},

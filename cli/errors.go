@@ -95,6 +95,9 @@ func (s *session) hint(err error) string {
 		return e.hint
 	}
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
+		if hint := s.behindHint(problem); hint != "" {
+			return hint
+		}
 		return hints[first(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
 	}
 	var (
@@ -127,6 +130,7 @@ var hints = map[string]string{
 	"stale":                 "somebody changed it in the meantime: look at it again, then repeat the change.",
 	"too_large":             "apply parts of the fleet one after the other, such as one kind or directory at a time, definitions before clusters; each part is then a change of its own.",
 	"store_unavailable":     "nothing was changed; try again in a moment.",
+	"contended":             "nothing was changed; others change the fleet so often that this one did not get its turn: try again in a moment.",
 	"outcome_unknown":       "the change may or may not have been made: look before you repeat it, with: revision list --limit 5",
 	"field_conflict":        "ownership CLUSTER COMPONENT shows who manages what; after talking to them, --force takes a value over.",
 	"confirmation_required": "look at the effect with --plan, then repeat the command with --max-removals N, or with the --plan-hash that the plan shows.",

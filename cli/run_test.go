@@ -130,7 +130,7 @@ func TestCreateAndAssign(t *testing.T) {
 	if got := run(t, cli.Env{}, variables, "namespace", "create", "n", "--cluster", "c"); got.code != 0 {
 		t.Fatal(got)
 	}
-	want := []string{"GET /namespaces/n Bearer r ", "POST /batch Bearer w ", "GET /namespaces/n Bearer r 7", "GET /clusters/c Bearer r 7"}
+	want := []string{"GET /namespaces/n Bearer r ", "POST /batch Bearer w 7", "GET /namespaces/n Bearer r 7", "GET /clusters/c Bearer r 7"}
 	if strings.Join(requests, "|") != strings.Join(want, "|") {
 		t.Errorf("got  %q\nwant %q", requests, want)
 	}

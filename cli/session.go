@@ -36,8 +36,10 @@ type session struct {
 	settings          settings
 	conn              client // nil until it is needed
 	token, writeToken string
-	quiet             bool
-	replies           *bufio.Reader // of the person at the terminal
+	quiet, verbose    bool
+	seen              *apiclient.Seen // the newest revision of the server; nil until there is a client
+	sighting          sighting        // what earlier runs saw of it
+	replies           *bufio.Reader   // of the person at the terminal
 
 	mu     sync.Mutex // guards what the client's callbacks use
 	warned map[string]bool
@@ -62,6 +64,7 @@ func (s *session) client(c *cli.Context) (client, error) {
 		Timeout:   set.timeout,
 		Author:    set.author,
 		TLS:       tlsConfig,
+		Seen:      s.recall(set),
 		Warn:      s.warn,
 	}
 	if c.Bool("verbose") {

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 )
 
@@ -20,27 +19,6 @@ var _ HttpRequestDoer = (*caller)(nil)
 type caller struct {
 	cfg    Config
 	client *http.Client
-	// written is the newest revision that a change made through this client was answered with; reads ask for at least
-	// that one for a while.
-	written atomic.Pointer[written]
-	now     func() time.Time // nil: the clock
-}
-
-// written is a revision that was seen, and when.
-type written struct {
-	revision int64
-	at       time.Time
-}
-
-// ownWrites is how long reads ask for a change made before them. Every server has it by then, or is not followed; and a
-// client that lives on after a backup was restored must not ask for ever for a revision that is gone with it.
-const ownWrites = time.Minute
-
-func (c *caller) time() time.Time {
-	if c.now != nil {
-		return c.now()
-	}
-	return time.Now()
 }
 
 // Do sends a request and reads the whole answer. See [New] for what it answers with.
@@ -89,9 +67,9 @@ func (c *caller) setHeaders(req *http.Request) {
 	}
 	if isRead(req.Method) {
 		token = c.cfg.Token
-		if w := c.written.Load(); w != nil && c.time().Sub(w.at) < ownWrites && req.Header.Get("X-Fleet-Min-Revision") == "" {
-			req.Header.Set("X-Fleet-Min-Revision", strconv.FormatInt(w.revision, 10))
-		}
+	}
+	if revision := c.cfg.Seen.Revision(); revision > 0 && req.Header.Get(minRevision) == "" {
+		req.Header.Set(minRevision, strconv.FormatInt(revision, 10))
 	}
 	if token != "" && req.Header.Get("Authorization") == "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -130,31 +108,14 @@ func (c *caller) attempt(req *http.Request) (*http.Response, error) {
 	if rsp.StatusCode/100 != 2 && rsp.StatusCode != http.StatusNotModified {
 		return nil, newError(req, rsp, body)
 	}
-	c.remember(req, rsp)
+	if revision, err := strconv.ParseInt(rsp.Header.Get(fleetRevision), 10, 64); err == nil {
+		c.cfg.Seen.Note(revision)
+	}
 	rsp.Body = io.NopCloser(bytes.NewReader(body))
 	return rsp, nil
 }
 
 var errTooLarge = errors.New("the answer is too large")
-
-// remember keeps the revision of a change, for later reads.
-func (c *caller) remember(req *http.Request, rsp *http.Response) {
-	revision, err := strconv.ParseInt(rsp.Header.Get("X-Fleet-Revision"), 10, 64)
-	if err != nil || isRead(req.Method) {
-		return
-	}
-	next := &written{revision, c.time()}
-	for {
-		old := c.written.Load()
-		// One that is older was answered by a server that had nothing to change.
-		if old != nil && revision <= old.revision && next.at.Sub(old.at) < ownWrites {
-			return
-		}
-		if c.written.CompareAndSwap(old, next) {
-			return
-		}
-	}
-}
 
 // retry says whether the call may be repeated after err, and when. A repeated call must do no harm: reads always can
 // be; PUT and DELETE can, except that a conditional one which was received has changed what its condition is about; a

@@ -50,6 +50,9 @@ type Config struct {
 	TLS *tls.Config
 	// Transport replaces the connection pool, TLS included; for tests and instrumentation.
 	Transport http.RoundTripper
+	// Seen is the newest revision of the fleet that was seen, which every call asks for, so that it is never answered from
+	// less. Give clients of one server the same one when they build on each other's answers. Nil: the client's own.
+	Seen *Seen
 	// Warn is called with every warning of the server: advice that is not an error. Calls may be concurrent.
 	Warn func(text string)
 	// Trace is called after every attempt, retries included. Response is nil when err is not. The request carries
@@ -60,8 +63,9 @@ type Config struct {
 // New makes a client for one server. It is safe for concurrent use; make one and keep it.
 //
 // Every method of the client answers with an [*Error] (find it with errors.As) unless the status is 2xx or 304, so the
-// fields for other statuses in the generated …Response types are never set. Once the client has changed something,
-// its reads ask for at least that revision, so that they see the change through any replica of the server.
+// fields for other statuses in the generated …Response types are never set. Every call asks for the newest revision that
+// an answer to this client named, so that it builds on what was seen, through any replica of the server; a replica that
+// does not have it within two seconds answers 503: see [Error.Behind].
 func New(cfg Config) (*ClientWithResponses, error) {
 	base, err := url.Parse(cfg.URL)
 	switch {
@@ -116,6 +120,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.MaxResponse <= 0 {
 		cfg.MaxResponse = DefaultMaxResponse
+	}
+	if cfg.Seen == nil {
+		cfg.Seen = &Seen{}
 	}
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{

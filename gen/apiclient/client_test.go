@@ -289,13 +289,13 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestReadYourWrites: after a change, reads ask for the revision it made.
-func TestReadYourWrites(t *testing.T) {
+// TestBuildsOnWhatItSaw: every call asks for the newest revision that an answer named, changes as well as reads.
+func TestBuildsOnWhatItSaw(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Method+r.Header.Get("X-Fleet-Min-Revision"))
-		w.Header().Set("X-Fleet-Revision", map[string]string{"GET": "99", "PUT": "7", "DELETE": "5"}[r.Method])
+		w.Header().Set("X-Fleet-Revision", map[string]string{"GET": "6", "PUT": "7", "DELETE": "5"}[r.Method])
 		answer(w, http.StatusOK, `{}`)
 	})
 	ctx := context.Background()
@@ -304,8 +304,35 @@ func TestReadYourWrites(t *testing.T) {
 	_, err3 := client.GetCluster(ctx, "c", nil)
 	_, err4 := client.UnassignNamespace(ctx, "c", "n", nil) // answered from an older revision: not a step back
 	_, err5 := client.GetCluster(ctx, "c", nil)
-	if got := strings.Join(asked, " "); errors.Join(err1, err2, err3, err4, err5) != nil || got != "GET PUT GET7 DELETE GET7" {
+	if got := strings.Join(asked, " "); errors.Join(err1, err2, err3, err4, err5) != nil || got != "GET PUT6 GET7 DELETE7 GET7" {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestHistoryReplaced: a server that has less of the history than was seen is told from one that is away.
+func TestHistoryReplaced(t *testing.T) {
+	t.Parallel()
+	seen := &apiclient.Seen{}
+	seen.Note(42)
+	client := connect(t, apiclient.Config{Seen: seen, Retries: -1}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Fleet-Revision", "7")
+		if r.Header.Get("X-Fleet-Min-Revision") == "42" {
+			answer(w, http.StatusServiceUnavailable, `{"error":"store_unavailable","detail":"not here"}`)
+			return
+		}
+		answer(w, http.StatusOK, `{}`)
+	})
+	_, err := client.GetCluster(context.Background(), "c", nil)
+	var problem *apiclient.Error
+	if !errors.As(err, &problem) {
+		t.Fatal(err)
+	}
+	if have, asked, behind := problem.Behind(); have != 7 || asked != 42 || !behind || !strings.Contains(err.Error(), "revision 7") {
+		t.Errorf("%d %d %v %v", have, asked, behind, err)
+	}
+	seen.Forget()
+	if _, err := client.GetCluster(context.Background(), "c", nil); err != nil || seen.Revision() != 7 {
+		t.Errorf("%v %d", err, seen.Revision())
 	}
 }
 

@@ -34,6 +34,16 @@ type Error struct {
 	// Lost is true when an earlier attempt of the same call was sent and its answer never came: it may have been
 	// carried out, and this answer may be its consequence (404 to a DELETE that is repeated).
 	Lost bool
+
+	asked int64 // for this revision
+}
+
+// Behind tells whether the call was refused because the server does not have the revision it asked for, and which the
+// server has instead. The server is behind, and trying again helps; or it was given another history, such as a restored
+// backup, and then [Seen.Forget] does.
+func (e *Error) Behind() (have, asked int64, behind bool) {
+	have, err := strconv.ParseInt(e.Header.Get(fleetRevision), 10, 64)
+	return have, e.asked, err == nil && e.StatusCode == http.StatusServiceUnavailable && have < e.asked
 }
 
 // Error describes the answer in one line, without the single problems.
@@ -41,6 +51,9 @@ func (e *Error) Error() string {
 	text := e.Problem.Detail
 	if text == "" {
 		text = http.StatusText(e.StatusCode)
+	}
+	if have, asked, behind := e.Behind(); behind {
+		text = fmt.Sprintf("the server has revision %d of the fleet, and %d was seen before: it is behind, or was given another history", have, asked)
 	}
 	return fmt.Sprintf("%s %s: %d: %s", e.Method, e.Path, e.StatusCode, text)
 }
@@ -58,6 +71,9 @@ func newError(req *http.Request, rsp *http.Response, body []byte) *Error {
 	e := &Error{
 		Method: req.Method, Path: req.URL.Path, StatusCode: rsp.StatusCode,
 		Header: rsp.Header, Body: body, RetryAfter: retryAfter(rsp.Header),
+	}
+	if revision, err := strconv.ParseInt(req.Header.Get(minRevision), 10, 64); err == nil {
+		e.asked = revision
 	}
 	if strings.Contains(rsp.Header.Get("Content-Type"), "json") {
 		if err := json.Unmarshal(body, &e.Problem); err != nil {

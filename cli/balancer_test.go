@@ -1,0 +1,161 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cli"
+)
+
+// serve starts the server, and answers where.
+func serve(t *testing.T, settings ...string) *url.URL {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "flux-resourceset"))
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token", "ALLOW_SHORT_TOKENS=true", "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json"}, settings...)
+	log, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	listening, stopped := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		readLog(log, listening)
+		_ = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-stopped
+		cancel()
+	})
+	addr, ok := <-listening
+	if !ok {
+		t.Fatal("the server stopped before it listened")
+	}
+	at := &url.URL{Scheme: "http", Host: addr}
+	if err := waitReady(ctx, at.String()); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// balanced are two processes on one store behind one address, which sends each request to the other one.
+func balanced(t *testing.T) (address string, variables map[string]string) {
+	t.Helper()
+	settings := []string{"DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db")}
+	backends := []*url.URL{serve(t, settings...), serve(t, settings...)}
+	var turn atomic.Int64
+	srv := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(backends[turn.Add(1)%2])
+	}})
+	t.Cleanup(srv.Close)
+	return srv.URL, map[string]string{
+		"FLUX_API_URL": srv.URL, "FLUX_API_TOKEN": "read-token", "FLUX_API_WRITE_TOKEN": "write-token", "XDG_STATE_HOME": t.TempDir(),
+	}
+}
+
+// Each run undoes the one before it, through whichever process: none may find that there is nothing to do because it was
+// told what the fleet was like before.
+func TestApplyThroughABalancer(t *testing.T) {
+	t.Parallel()
+	_, variables := balanced(t)
+	apply := func(policy string) {
+		t.Helper()
+		env := cli.Env{Stdin: strings.NewReader(fmt.Sprintf(`{"kind":"namespace","id":"n","deletion_policy":%q}`, policy))}
+		if got := run(t, env, variables, "apply", "-f", "-"); got.code != 0 {
+			t.Fatalf("apply: exit %d\n%s", got.code, got.stderr)
+		}
+	}
+	for range 15 {
+		for _, policy := range []string{"orphan", "delete"} {
+			apply(policy)
+			got := run(t, cli.Env{}, variables, "namespace", "get", "n", "-o", "json")
+			if !strings.Contains(got.stdout, fmt.Sprintf(`"deletion_policy": %q`, policy)) {
+				t.Fatalf("it was to be %s:\n%s%s", policy, got.stdout, got.stderr)
+			}
+		}
+	}
+}
+
+// What an earlier run saw is asked for by the next one, until it is plain that it will not come.
+func TestSeenByAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	revision := "7"
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("X-Fleet-Min-Revision"))
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Fleet-Revision", revision)
+		if revision == "3" && r.Header.Get("X-Fleet-Min-Revision") != "" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"error":"store_unavailable","detail":"not here","status":503}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"id":"c"}`))
+	}))
+	t.Cleanup(srv.Close)
+	state, now := t.TempDir(), time.Now()
+	variables := map[string]string{"FLUX_API_URL": srv.URL, "XDG_STATE_HOME": state}
+	file := filepath.Join(state, "flux-resourceset", "revisions.jsonl")
+	get := func(code int, want string) result {
+		t.Helper()
+		asked = nil
+		got := run(t, cli.Env{Now: func() time.Time { return now }}, variables, "cluster", "get", "c", "--timeout", "1s")
+		if got.code != code || len(asked) == 0 || asked[0] != want {
+			t.Fatalf("exit %d, asked for %q; want %d, %q\n%s", got.code, asked, code, want, got.stderr)
+		}
+		return got
+	}
+	get(0, "")
+	get(0, "7")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	elsewhere := httptest.NewServer(srv.Config.Handler)
+	t.Cleanup(elsewhere.Close)
+	variables["FLUX_API_URL"] = elsewhere.URL
+	get(0, "") // another server
+	variables["FLUX_API_URL"] = srv.URL
+
+	revision = "3"
+	if got := get(1, "7"); !strings.Contains(got.stderr, file) || !strings.Contains(got.stderr, "revision 3") {
+		t.Errorf("it does not say what to do:\n%s", got.stderr)
+	}
+	now = now.Add(10 * time.Minute)
+	get(0, "")
+
+	// A damaged file is said to be, and stands in nobody's way.
+	if err := os.WriteFile(file, []byte("{\"server\":\n\x00\xff"+strings.Repeat("x", 100_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(0, ""); !strings.Contains(got.stderr, "damaged") {
+		t.Errorf("nothing is said:\n%s", got.stderr)
+	}
+	if got := get(1, "3"); strings.Contains(got.stderr, "damaged") {
+		t.Errorf("it is still damaged:\n%s", got.stderr)
+	}
+	// Nor does a directory that cannot be written to.
+	variables["XDG_STATE_HOME"] = os.DevNull
+	if got := get(0, ""); got.stderr != "" && !strings.Contains(got.stderr, "not known") {
+		t.Errorf("%s", got.stderr)
+	}
+}
