@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
@@ -39,6 +40,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 			if name == "postgres" {
 				kept = dumpFiles(t, state) + dumpRows(t, pg)
 			}
+			kept += dumpLog(t, url)
 			for _, secret := range secrets {
 				digest := fmt.Sprintf("%x", sha256.Sum256([]byte(secret)))
 				require.Contains(t, kept, digest, "the search would not find it")
@@ -123,6 +125,21 @@ func dumpFiles(t *testing.T, dir string) string {
 		return err
 	}))
 	return b.String()
+}
+
+// dumpLog is the log as it is read: what is stored of it is packed.
+func dumpLog(t *testing.T, url string) string {
+	t.Helper()
+	db, err := parseDatabase(url)
+	require.NoError(t, err)
+	s, err := db.open(t.Context(), true)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	commits, err := s.Since(t.Context(), fleet.Head{}, 1000)
+	require.NoError(t, err)
+	log, err := json.Marshal(commits)
+	require.NoError(t, err)
+	return string(log)
 }
 
 func dumpRows(t *testing.T, url string) string {
