@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -136,11 +137,12 @@ func differing(n noun, id string, doc map[string]any, found answer) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("the %s %q exists with other values, and clusters that use it would get these; nothing was changed", n.title, id)
+	var text strings.Builder
+	_, _ = fmt.Fprintf(&text, "the %s %q exists with other values, and clusters that use it would get these; nothing was changed", n.title, id)
 	for _, f := range fields {
-		text += fmt.Sprintf("\n  %s: %s -> %s", f.Path, orNone(f.Before), orNone(f.After))
+		_, _ = fmt.Fprintf(&text, "\n  %s: %s -> %s", f.Path, orNone(f.Before), orNone(f.After))
 	}
-	return hintedError{errors.New(text), "to assign it as it is, leave these fields out; --update changes it for every cluster, and --update --plan shows what that does."}
+	return hintedError{errors.New(text.String()), "to assign it as it is, leave these fields out; --update changes it for every cluster, and --update --plan shows what that does."}
 }
 
 func orNone(value json.RawMessage) string {

@@ -266,7 +266,9 @@ func TestNoRouteGoesAroundTheBudget(t *testing.T) {
 				w.state = res.State
 			}
 			require.Error(t, refused)
-			require.Equal(t, CodeConfirm, refused.(*Error).Code, "%v", refused)
+			var why *Error
+			require.ErrorAs(t, refused, &why)
+			require.Equal(t, CodeConfirm, why.Code, "%v", refused)
 		})
 	}
 }

@@ -110,6 +110,6 @@ func TestByteOrderMarkIsRefused(t *testing.T) {
 	require.Error(t, err)
 	_, err = ParseJSON([]byte("{\"a\":\"\ufeff\"}"))
 	require.Error(t, err)
-	var any json.RawMessage
-	require.NoError(t, json.Unmarshal([]byte(`"\ufeff"`), &any), "JSON itself has nothing against it")
+	var text json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(`"\ufeff"`), &text), "JSON itself has nothing against it")
 }

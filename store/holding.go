@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrHeld: what the store has is not served to clusters, and takes no changes, until an operator accepts it.
+// ErrHeld tells that what the store has is not served to clusters, and takes no changes, until an operator accepts it.
 var ErrHeld = fmt.Errorf("%w, or it was filled from a seed", ErrReplaced)
 
 // Why a store is held.
@@ -157,9 +157,6 @@ func (h Hold) Losses(next *fleet.State) []string {
 
 // asHeld is the HeldError in err, if there is one.
 func asHeld(err error) *HeldError {
-	var held *HeldError
-	if errors.As(err, &held) {
-		return held
-	}
-	return nil
+	held, _ := errors.AsType[*HeldError](err)
+	return held
 }

@@ -123,8 +123,7 @@ func (o *opener) fill(ctx context.Context, st store.Store, seed fleet.Seed, reas
 	}
 	replica := store.NewReplica(store.Config{Store: st, Rules: o.rules, Logger: logger})
 	err := replica.Load(ctx)
-	var held *store.HeldError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*store.HeldError](err); ok {
 		if held.Hold.Reason != store.HoldSeeded || !o.cfg.seedAccept {
 			return nil // following it says so
 		}
