@@ -18,11 +18,16 @@ func TestReplicaLargeCommit(t *testing.T) {
 	w := setup(t)
 	r := store.NewReplica(store.Config{Store: w.faulty, CommitTimeout: time.Millisecond})
 	require.NoError(t, r.Load(t.Context()))
-	var ids []string
-	for i := range 8000 {
-		ids = append(ids, fmt.Sprintf("c%d-%s", i, strings.Repeat("x", 40)))
-	}
-	res, err := r.Update(t.Context(), store.Meta{Actor: "test"}, createClusters(ids...))
+	// Few documents, and large ones: they have much time, and need little of it, on a slow machine too.
+	text := strings.Repeat("x", 200<<10)
+	res, err := r.Update(t.Context(), store.Meta{Actor: "test"}, func(tx *fleet.Tx) error {
+		for i := range 40 {
+			if _, err := tx.Create(fleet.KindNamespace, fmt.Appendf(nil, `{"id":"n%d","annotations":{"text":"%s"}}`, i, text)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	require.NoError(t, err)
 	require.Greater(t, store.CommitPatience(res.Commit), 2*time.Second)
 }
