@@ -84,7 +84,8 @@ fix: ## let the linters correct what they can, then format
 	$(MAKE) fmt
 
 .PHONY: test
-test: ## run the tests, with real databases; no cluster is needed
+test: ## run the tests, with real databases and a real browser (installed where they are missing); no cluster is needed
+	@scripts/need browser postgresql
 	go test ./...
 
 .PHONY: race
