@@ -151,6 +151,6 @@ docker-build: ## build the container image (needs a container engine)
 
 .PHONY: clean
 clean: ## remove binaries and built tools; the demo's data and its kind cluster stay
-	rm -rf bin dist .cache tools/redocly/node_modules
+	rm -rf bin dist .cache
 	@if [[ -d data ]]; then echo "data/ stays: it holds the fleet of make run (rm -r data removes it)"; fi
 	@echo "What make demo started stays: make kind-delete removes the kind cluster $(KIND_CLUSTER), docker image rm $(IMAGE) the image"

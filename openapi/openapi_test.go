@@ -1,7 +1,9 @@
 package openapi_test
 
 import (
+	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,12 +64,84 @@ func TestDocumentIsValid(t *testing.T) {
 	require.Equal(t, "3.0.3", doc.OpenAPI)
 }
 
+// Whoever reads the contract is not led to parts that nothing uses.
+func TestEveryComponentIsUsed(t *testing.T) {
+	t.Parallel()
+	doc := setup(t)
+	text := string(openapi.YAML)
+	for kind, names := range map[string][]string{
+		"schemas": slices.Collect(maps.Keys(doc.Components.Schemas)), "parameters": slices.Collect(maps.Keys(doc.Components.Parameters)),
+		"responses": slices.Collect(maps.Keys(doc.Components.Responses)), "headers": slices.Collect(maps.Keys(doc.Components.Headers)),
+		"examples": slices.Collect(maps.Keys(doc.Components.Examples)), "requestBodies": slices.Collect(maps.Keys(doc.Components.RequestBodies)),
+	} {
+		for _, name := range names {
+			ref := regexp.MustCompile(`#/components/` + kind + `/` + regexp.QuoteMeta(name) + `([^A-Za-z0-9_-]|$)`)
+			require.True(t, ref.MatchString(text), "%s %s is used nowhere", kind, name)
+		}
+	}
+	used := map[string]bool{}
+	for _, op := range operations(doc) {
+		for _, tag := range op.Tags {
+			used[tag] = true
+		}
+		for _, r := range op.security {
+			for scheme := range r {
+				require.Contains(t, doc.Components.SecuritySchemes, scheme, op.name())
+				used[scheme] = true
+			}
+		}
+	}
+	for scheme := range doc.Components.SecuritySchemes {
+		require.True(t, used[scheme], "security scheme %s is used nowhere", scheme)
+	}
+	seen := map[string]bool{}
+	for _, tag := range doc.Tags {
+		require.NotEmpty(t, tag.Description, tag.Name)
+		require.True(t, used[tag.Name], "tag %s is used nowhere", tag.Name)
+		require.False(t, seen[tag.Name], "tag %s is listed twice", tag.Name)
+		seen[tag.Name] = true
+	}
+}
+
+// A router, and a reader, can tell from a path alone which operation it means.
+func TestPathsAreNotAmbiguous(t *testing.T) {
+	t.Parallel()
+	paths := slices.Sorted(maps.Keys(setup(t).Paths.Map()))
+	for i, a := range paths {
+		require.NotContains(t, a, "?")
+		require.False(t, len(a) > 1 && strings.HasSuffix(a, "/"), a)
+		for _, b := range paths[i+1:] {
+			require.False(t, ambiguous(strings.Split(a, "/"), strings.Split(b, "/")), "%s and %s can be the same path", a, b)
+		}
+	}
+}
+
+// ambiguous tells whether one path can fit both templates, and neither is the more concrete one.
+func ambiguous(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	moreA, moreB := false, false
+	for i := range a {
+		variableA, variableB := strings.HasPrefix(a[i], "{"), strings.HasPrefix(b[i], "{")
+		switch {
+		case !variableA && !variableB && a[i] != b[i]:
+			return false
+		case variableA && !variableB:
+			moreB = true
+		case variableB && !variableA:
+			moreA = true
+		}
+	}
+	return moreA == moreB
+}
+
 func TestEveryOperationIsDescribed(t *testing.T) {
 	t.Parallel()
 	doc := setup(t)
 	ids := map[string]bool{}
 	for _, op := range operations(doc) {
-		require.NotEmpty(t, op.OperationID, op.name())
+		require.Regexp(t, `^[A-Za-z][A-Za-z0-9]+$`, op.OperationID, op.name())
 		require.False(t, ids[op.OperationID], "%s is used twice", op.OperationID)
 		ids[op.OperationID] = true
 		require.NotEmpty(t, op.Summary, op.name())
