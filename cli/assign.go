@@ -43,7 +43,7 @@ func (s *session) createCommand(n noun, settings ...field) *cli.Command {
 
 // createAndAssign answers the definition, or one document with both when there is a cluster.
 func (s *session) createAndAssign(c *cli.Context, n noun, id string, doc map[string]any, settings []field, cluster string) error {
-	assignment, err := settingsOf(c, settings)
+	given, err := settingsOf(c, settings)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (s *session) createAndAssign(c *cli.Context, n noun, id string, doc map[str
 		if c.IsSet("cluster") {
 			return usageErrorf("--cluster must not be empty")
 		}
-		if len(assignment) > 0 {
+		if len(given) > 0 {
 			return usageErrorf("--enabled and the --cluster-… settings are those of an assignment; name its --cluster")
 		}
 		return s.put(c, n, id, doc)
@@ -62,7 +62,7 @@ func (s *session) createAndAssign(c *cli.Context, n noun, id string, doc map[str
 	operations := func(conn client) ([]operation, error) {
 		ops, err := s.ensureOperations(c, conn, n, id, doc)
 		on := targets{ids: []string{cluster}}
-		return append(ops, on.operation("assign_"+n.name, withID(n, id, assignment))), err
+		return append(ops, on.operation("assign_"+n.name, withID(n, id, given))), err
 	}
 	return s.perform(c, change{
 		operations: operations,
@@ -75,7 +75,9 @@ func (s *session) createAndAssign(c *cli.Context, n noun, id string, doc map[str
 				return s.batch(c, conn, ops, hash)
 			})
 		},
-		show: func(conn client, _ answer) error { return s.showPair(c, n, conn, id, doc, cluster, assignment) },
+		show: func(conn client, _ answer) error {
+			return s.showPair(c, assignment{noun: n, id: id, settings: settings, given: given}, conn, doc, cluster)
+		},
 	})
 }
 
@@ -173,9 +175,9 @@ func withID(n noun, id string, settings map[string]any) map[string]any {
 
 // showPair prints a definition and the cluster it was assigned to. What a dry run would make of them each has to be
 // asked for.
-func (s *session) showPair(c *cli.Context, n noun, conn client, id string, doc map[string]any, cluster string, assignment map[string]any) error {
+func (s *session) showPair(c *cli.Context, a assignment, conn client, doc map[string]any, cluster string) error {
 	if !c.Bool("dry-run") {
-		definition, err := receive(n.api.get(c.Context, conn, id))
+		definition, err := receive(a.noun.api.get(c.Context, conn, a.id))
 		if err != nil {
 			return err
 		}
@@ -183,28 +185,32 @@ func (s *session) showPair(c *cli.Context, n noun, conn client, id string, doc m
 		if err != nil {
 			return err
 		}
-		return s.printPair(c, n, definition.body, on.body)
+		return s.printPair(c, a, cluster, definition.body, on.body)
 	}
-	definition, err := s.upsert(c, n, conn, id, doc)
+	definition, err := s.upsert(c, a.noun, conn, a.id, doc)
 	if err != nil {
 		return err
 	}
-	on, err := s.assign(c, n, conn, cluster, id, assignment)
+	on, err := s.assign(c, a.noun, conn, cluster, a.id, a.given)
 	if err != nil { // it has been checked, so this can only be because the definition is not there yet
-		s.note("The cluster is shown without the assignment: the %s does not exist yet.", n.title)
+		s.note("The cluster is shown without the assignment: the %s does not exist yet.", a.noun.title)
 		if on, err = receive(conn.GetCluster(c.Context, cluster, nil)); err != nil {
 			return err
 		}
 	}
-	return s.printPair(c, n, definition.body, on.body)
+	return s.printPair(c, a, cluster, definition.body, on.body)
 }
 
 // printPair prints a definition and the cluster it was assigned to, as one document.
-func (s *session) printPair(c *cli.Context, n noun, definition, cluster json.RawMessage) error {
+func (s *session) printPair(c *cli.Context, a assignment, cluster string, definition, on json.RawMessage) error {
+	n := a.noun
 	members := []byte(fmt.Sprintf(`{%q:`, n.name))
 	members = append(members, definition...)
 	members = append(members, `,"cluster":`...)
-	members = append(append(members, cluster...), '}')
+	members = append(append(members, on...), '}')
+	if err := s.noteKept(a, cluster, on); err != nil {
+		return err
+	}
 	return s.printChange(c, output{
 		document: members,
 		tables: func() ([]table, error) {
@@ -212,7 +218,7 @@ func (s *session) printPair(c *cli.Context, n noun, definition, cluster json.Raw
 			if err != nil {
 				return nil, err
 			}
-			second, err := clusters.view.table(cluster)
+			second, err := clusters.view.table(on)
 			return []table{first, second}, err
 		},
 		names: func() ([]string, error) {
@@ -220,7 +226,7 @@ func (s *session) printPair(c *cli.Context, n noun, definition, cluster json.Raw
 			if err != nil {
 				return nil, err
 			}
-			more, err := clusters.names(cluster)
+			more, err := clusters.names(on)
 			return append(names, more...), err
 		},
 	})
@@ -240,27 +246,31 @@ func (s *session) assign(c *cli.Context, n noun, api client, cluster, id string,
 }
 
 func (s *session) assignCommand(n noun, settings ...field) *cli.Command {
-	usage := fmt.Sprintf("Assign a %s to clusters", n.title)
+	usage, flags := fmt.Sprintf("Assign a %s to clusters", n.title), flagsOf(settings)
 	if len(settings) > 0 {
-		usage += ", or change the settings given of its assignment"
+		usage += ", or change the settings given of its assignment; the others stay"
+		flags = append(flags, resetFlag())
 	}
 	return &cli.Command{
 		Name:      "assign",
 		Usage:     usage,
 		ArgsUsage: "NAME " + targetsUsage,
-		Flags:     slices.Concat(targetFlags(), flagsOf(settings), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
+		Flags:     slices.Concat(targetFlags(), flags, writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, on, err := assignmentOf(c)
 			if err != nil {
 				return err
 			}
-			values, err := settingsOf(c, settings)
+			given, err := settingsOf(c, settings)
 			if err != nil {
 				return err
 			}
-			return s.onTargets(c, on, change{operations: on.planner("assign_"+n.name, withID(n, id, values))}, func(conn client, cluster, hash string) (answer, error) {
-				return s.assign(c, n, conn, cluster, id, values, planned(hash))
-			})
+			if len(settings) == 0 {
+				return s.onTargets(c, on, change{operations: on.planner("assign_"+n.name, withID(n, id, nil))}, func(conn client, cluster, hash string) (answer, error) {
+					return s.assign(c, n, conn, cluster, id, given, planned(hash))
+				})
+			}
+			return s.assignWith(c, assignment{noun: n, id: id, settings: settings, given: given}, on)
 		},
 	}
 }

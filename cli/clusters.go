@@ -18,7 +18,7 @@ import (
 )
 
 var clusters = noun{
-	kind: "cluster", name: "cluster", plural: "clusters", title: "cluster",
+	kind: "cluster", name: "cluster", plural: "clusters", title: "cluster", list: "clusters",
 	example: "cluster create edge-01 --dns edge-01.example.com --environment dev --label region=eu --component podinfo",
 	fields: []field{
 		textField("dns", "cluster_dns", "DNS `NAME` under which the cluster polls"),

@@ -15,7 +15,7 @@ import (
 )
 
 var components = noun{
-	kind: "platform_component", name: "component", plural: "platform components", title: "platform component",
+	kind: "platform_component", name: "component", plural: "platform components", title: "platform component", list: "platform_components",
 	example: "component create redis --component-path redis --oci-url https://charts.example.com --component-version 20.1.0",
 	fields: []field{
 		textField("component-path", "component_path", "`PATH` of the chart, or of the manifests in the artifact"),
@@ -73,7 +73,7 @@ var components = noun{
 
 // assignmentSettings are the fields of a component's assignment to a cluster.
 var assignmentSettings = []field{
-	boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays"),
+	boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays").initially(true),
 	clearableField("cluster-oci-tag", "oci_tag", "`TAG` on this cluster instead of the catalog's; empty: the catalog's"),
 	clearableField("cluster-component-path", "component_path", "`PATH` on this cluster instead of the catalog's; empty: the catalog's"),
 	clearableField("cluster-component-version", "component_version", "`VERSION` on this cluster instead of the catalog's; empty: the catalog's"),

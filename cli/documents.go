@@ -39,11 +39,6 @@ func documentsFlag() cli.Flag {
 	}
 }
 
-// layoutKeys are the members of a file in the layout of a seed file, by kind.
-var layoutKeys = map[string]string{
-	"platform_component": "platform_components", "namespace": "namespaces", "rolebinding": "rolebindings", "cluster": "clusters",
-}
-
 // documents reads all documents that the --file flags name. Everything that is wrong with them is reported together.
 func (a *application) documents(c *cli.Context) ([]document, error) {
 	names := c.StringSlice("file")
@@ -184,19 +179,18 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 		errs []error
 	)
 	for _, n := range nouns() {
-		key := layoutKeys[n.kind]
-		raw, ok := fields[key]
-		delete(fields, key)
+		raw, ok := fields[n.list]
+		delete(fields, n.list)
 		if !ok {
 			continue
 		}
 		var list []map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &list); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s must be a list of documents", source, key))
+			errs = append(errs, fmt.Errorf("%s: %s must be a list of documents", source, n.list))
 			continue
 		}
 		for i, fields := range list {
-			d, err := newDocument(n, fields, fmt.Sprintf("%s, %s[%d]", source, key, i))
+			d, err := newDocument(n, fields, fmt.Sprintf("%s, %s[%d]", source, n.list, i))
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -250,7 +244,7 @@ func kinds() []string {
 func nounOf(word string) (noun, bool) {
 	short := map[string]string{"ns": "namespace", "rb": "rolebinding"}
 	for _, n := range nouns() {
-		if word == n.kind || word == n.name || word == layoutKeys[n.kind] || word == n.name+"s" || short[word] == n.kind {
+		if word == n.kind || word == n.name || word == n.list || word == n.name+"s" || short[word] == n.kind {
 			return n, true
 		}
 	}

@@ -84,7 +84,7 @@ func (s *session) export(c *cli.Context, conn client, wanted map[string][]string
 			list[i] = string(applicable)
 			names = append(names, n.name+"/"+id)
 		}
-		members = append(members, strconv.Quote(layoutKeys[n.kind])+":["+strings.Join(list, ",")+"]")
+		members = append(members, strconv.Quote(n.list)+":["+strings.Join(list, ",")+"]")
 	}
 	out := output{
 		document: json.RawMessage("{" + strings.Join(members, ",") + "}"),

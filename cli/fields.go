@@ -11,10 +11,12 @@ import (
 
 // field is a field of a document that a flag sets.
 type field struct {
-	name string          // in the document
-	flag string          // on the command line
-	make func() cli.Flag // flags hold what was parsed, so every command tree has its own
-	read func(c *cli.Context, flag string) (any, error)
+	name string // in the document
+	flag string // on the command line
+	// initial is what it is in a new assignment, of fields of assignments; nil: it is not there.
+	initial any
+	make    func() cli.Flag // flags hold what was parsed, so every command tree has its own
+	read    func(c *cli.Context, flag string) (any, error)
 }
 
 func textField(flag, name, usage string) field {
@@ -289,4 +291,10 @@ func required(c *cli.Context, flag string) (string, error) {
 		return "", usageErrorf("%s needs --%s", c.Command.HelpName, flag)
 	}
 	return value, checkID("--"+flag, value)
+}
+
+// initially is the field with what it is in a new assignment.
+func (f field) initially(value any) field {
+	f.initial = value
+	return f
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var namespaces = noun{
-	kind: "namespace", name: "namespace", plural: "namespaces", title: "namespace",
+	kind: "namespace", name: "namespace", plural: "namespaces", title: "namespace", list: "namespaces",
 	example: "namespace create team-sandbox --label team=sandbox --annotation owner=platform --cluster demo-cluster-01",
 	fields: []field{
 		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; the labels given replace all"),

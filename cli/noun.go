@@ -14,6 +14,7 @@ type noun struct {
 	kind         string // as the API calls it; empty for what is no document
 	name, plural string // as in messages and in -o name: "component", "components"
 	title        string // for people: "platform component"
+	list         string // the list of them in a file, and of those assigned in a cluster
 	example      string // a command line that creates one
 	fields       []field
 	view         view

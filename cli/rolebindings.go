@@ -12,7 +12,7 @@ import (
 )
 
 var roleBindings = noun{
-	kind: "rolebinding", name: "rolebinding", plural: "role bindings", title: "role binding",
+	kind: "rolebinding", name: "rolebinding", plural: "role bindings", title: "role binding", list: "rolebindings",
 	example: "rolebinding create web-editors --role edit --group web --serviceaccount flux-system:deployer",
 	fields: []field{
 		textField("role", "role", "`NAME` of the ClusterRole"),

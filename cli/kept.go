@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Assigning what is assigned already leaves the settings that are not mentioned as they are: with --all, a repeated
+// command must not release a hotfix. So that nobody takes "assigned" for "as in the catalog, and running", what stayed is
+// said; --reset releases it.
+
+func resetFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "reset", Usage: "what is not given becomes as in a new assignment: enabled, and the catalog's; patches stay"}
+}
+
+// assignment is a definition to assign, with the settings that the command line gives.
+type assignment struct {
+	noun     noun
+	id       string
+	settings []field // that there are
+	given    map[string]any
+}
+
+// reset are the settings of a new assignment, and those given.
+func (a assignment) reset() map[string]any {
+	values := map[string]any{}
+	for _, f := range a.settings {
+		values[f.name] = f.initial
+	}
+	maps.Copy(values, a.given)
+	return values
+}
+
+// own are the settings in which an assignment differs from a new one, and which were not given, as NAME=VALUE.
+func (a assignment) own(cluster json.RawMessage) ([]string, error) {
+	var doc map[string]json.RawMessage
+	if err := json.Unmarshal(cluster, &doc); err != nil {
+		return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
+	}
+	var entries []map[string]json.RawMessage
+	if list := doc[a.noun.list]; list != nil {
+		if err := json.Unmarshal(list, &entries); err != nil {
+			return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
+		}
+	}
+	var own []string
+	for _, entry := range entries {
+		var id string
+		if err := json.Unmarshal(entry["id"], &id); err != nil || id != a.id {
+			continue
+		}
+		for _, f := range a.settings {
+			value, there := entry[f.name]
+			if _, given := a.given[f.name]; given || !there {
+				continue
+			}
+			if text := string(value); text != fmt.Sprint(f.initial) {
+				own = append(own, f.name+"="+printable(plain(value)))
+			}
+		}
+	}
+	return own, nil
+}
+
+// assignWith assigns a definition that has settings on each cluster, and says what it left of them, or took back.
+func (s *session) assignWith(c *cli.Context, a assignment, on targets) error {
+	values := a.given
+	if c.Bool("reset") {
+		values = a.reset()
+	}
+	ch := change{operations: on.planner("assign_"+a.noun.name, withID(a.noun, a.id, values))}
+	if !c.Bool("reset") {
+		ch.show = func(conn client, result answer) error {
+			if err := s.printBatch(c, result); err != nil {
+				return err
+			}
+			s.noteKeptOn(c, conn, a, on)
+			return nil
+		}
+	}
+	return s.onTargets(c, on, ch, func(conn client, cluster, hash string) (answer, error) {
+		if !c.Bool("reset") {
+			after, err := s.assign(c, a.noun, conn, cluster, a.id, values, planned(hash))
+			if err != nil {
+				return after, err
+			}
+			return after, s.noteKept(a, cluster, after.body)
+		}
+		before, after, err := s.onVersion(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
+			return s.assign(c, a.noun, conn, cluster, a.id, values, unchanged, planned(hash))
+		})
+		if err != nil {
+			return after, err
+		}
+		released, err := a.own(before.body)
+		if err == nil && len(released) > 0 {
+			s.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], listOf(released))
+		}
+		return after, err
+	})
+}
+
+// noteKept says what one cluster's assignment keeps.
+func (s *session) noteKept(a assignment, cluster string, document json.RawMessage) error {
+	kept, err := a.own(document)
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	command := fmt.Sprintf("%s assign %s --cluster %s --reset", a.noun.name, a.id, cluster)
+	what := "release it"
+	switch {
+	case len(kept) == 1 && kept[0] == "enabled=false":
+		what = "enable it"
+	case slices.Contains(kept, "enabled=false"):
+		what = "enable it and release the others"
+	case len(kept) > 1:
+		what = "release them"
+	}
+	s.note("Kept %s. To %s: %s", listOf(kept), what, command)
+	return nil
+}
+
+// noteKeptOn says which of several clusters keep something: those that --reset would change.
+func (s *session) noteKeptOn(c *cli.Context, conn client, a assignment, on targets) {
+	if c.Bool("dry-run") || s.quiet { // what is not assigned yet would look as if it were kept
+		return
+	}
+	ops := []operation{on.operation("assign_"+a.noun.name, withID(a.noun, a.id, a.reset()))}
+	_, plan, err := s.plan(c, conn, ops)
+	if err != nil {
+		s.note("What the assignments keep could not be asked: %v", err)
+		return
+	}
+	var names []string
+	for _, change := range plan.Changes {
+		names = append(names, change.ID)
+	}
+	if len(names) > 0 {
+		w := planWriter{}
+		s.note("Kept pins, or disabled: %s; with --reset --plan you see what they are.", w.names(names))
+	}
+}
+
+// plain is a value without the quotes of a text.
+func plain(value json.RawMessage) string {
+	var text string
+	if err := json.Unmarshal(value, &text); err != nil {
+		return string(value)
+	}
+	return text
+}
