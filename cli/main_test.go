@@ -78,6 +78,8 @@ func scripts(t *testing.T) testscript.Params {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "xdg"))
+			// What another script's server had, on a port that is this one's now, is not asked for.
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("SEED", filepath.Join(examples, "demo", "seed.json"))
 			env.Setenv("FLEET", filepath.Join(examples, "fleet"))
 			return os.Symlink(examples, filepath.Join(env.WorkDir, "examples"))
