@@ -68,7 +68,7 @@ verify: ## check that generated code, modules, formatting and the spec are curre
 .PHONY: docs
 docs: ## write the reference of the CLI (docs/cli.md), then hold README.md and docs/ against the program: links, settings, commands
 	@manual=$$(go run ./cmd/flux-resourceset-cli docs) && printf '%s\n' "$$manual" >docs/cli.md
-	@scripts/check-docs
+	go test ./docs
 
 .PHONY: lint
 lint: ## run the linters of .golangci.yml
@@ -85,7 +85,7 @@ fix: ## let the linters correct what they can, then format
 
 .PHONY: test
 test: ## run the tests, with real databases and a real browser (installed where they are missing); no cluster is needed
-	@scripts/need browser postgresql
+	@scripts/need browser postgresql curl jq
 	go test ./...
 
 .PHONY: race

@@ -1,0 +1,294 @@
+// Package docs_test keeps README.md and docs/ true: links lead somewhere, docs/extending.md names what exists, docs/cli.md
+// is what the commands say, and the commands of the quick start and of docs/api.md do and print what the pages show.
+package docs_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = ".."
+
+var fence = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
+
+func pages(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	return append(found, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"))
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, page := range pages(t) {
+		prose := fence.ReplaceAllString(read(t, page), "")
+		for _, m := range link.FindAllStringSubmatch(prose, -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			to := page
+			if target != "" {
+				to = filepath.Join(filepath.Dir(page), filepath.FromSlash(target))
+			}
+			require.FileExists(t, existing(to), "%s: the link to %s leads nowhere", page, m[1])
+			if anchor != "" && strings.HasSuffix(to, ".md") {
+				require.Contains(t, anchors(read(t, to)), anchor, "%s: the link to %s leads to no heading", page, m[1])
+			}
+		}
+	}
+}
+
+// existing is the path, or for a directory something in it: a link may lead to either.
+func existing(path string) string {
+	if entries, err := os.ReadDir(path); err == nil {
+		for _, e := range entries {
+			if !e.IsDir() {
+				return filepath.Join(path, e.Name())
+			}
+		}
+	}
+	return path
+}
+
+// anchors are what a page's headings are called in links.
+func anchors(text string) map[string]bool {
+	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	found, again := map[string]bool{}, map[string]int{}
+	for line := range strings.Lines(fence.ReplaceAllString(text, "")) {
+		if heading, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && strings.HasPrefix(line, "#") {
+			name := strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-")
+			if n := again[name]; n > 0 {
+				found[fmt.Sprintf("%s-%d", name, n)] = true
+			}
+			found[name] = true
+			again[name]++
+		}
+	}
+	return found
+}
+
+// TestExtendingNamesWhatExists: the rows of docs/extending.md are | [path](../path) | `name`, `name` | what to do |.
+func TestExtendingNamesWhatExists(t *testing.T) {
+	t.Parallel()
+	row := regexp.MustCompile(`(?m)^\| \[[^\]]+\]\(([^)]+)\) \| ([^|]+) \|`)
+	rows := row.FindAllStringSubmatch(read(t, "extending.md"), -1)
+	require.NotEmpty(t, rows)
+	for _, m := range rows {
+		text := read(t, filepath.FromSlash(m[1]))
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(m[2], -1) {
+			require.Regexp(t, `(^|\W)`+regexp.QuoteMeta(name[1])+`(\W|$)`, text, "docs/extending.md: %s has no %s", m[1], name[1])
+		}
+	}
+}
+
+// TestReferenceOfTheCLI: docs/cli.md is what the command writes; make docs writes it.
+func TestReferenceOfTheCLI(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command(filepath.Join(programs(t), "flux-resourceset-cli"), "docs").Output()
+	require.NoError(t, err)
+	if page := strings.TrimRight(read(t, "cli.md"), "\n"); page != strings.TrimRight(string(out), "\n") {
+		t.Error("docs/cli.md is not what the commands say: run make docs and commit the result")
+	}
+}
+
+func TestQuickStart(t *testing.T) {
+	t.Parallel()
+	_, rest, found := strings.Cut(read(t, filepath.Join(root, "README.md")), "\n## Quick start\n")
+	require.True(t, found)
+	part, _, _ := strings.Cut(rest, "\n## ")
+	runBlocks(t, part)
+}
+
+func TestTourOfTheAPI(t *testing.T) {
+	t.Parallel()
+	runBlocks(t, read(t, "api.md"))
+}
+
+// runBlocks runs the commands of a page in order against a server with the demo fleet, in one environment of variables:
+//
+//	```sh           has to succeed
+//	```sh error     the server has to answer with an error (400 or above)
+//	```… output     what the block before it prints; … stands for anything
+func runBlocks(t *testing.T, page string) {
+	t.Helper()
+	for _, tool := range []string{"bash", "curl", "jq"} {
+		_, err := exec.LookPath(tool)
+		require.NoError(t, err, "the pages' commands need %s: apt-get install -y %s", tool, tool)
+	}
+	dir, base := t.TempDir(), startServer(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "variables"), nil, 0o600))
+	const shown = "http://127.0.0.1:8080"
+	var output string
+	ran := 0
+	for _, m := range fence.FindAllStringSubmatch(page, -1) {
+		kind, body := m[1], m[2]
+		switch {
+		case body == "make run\n":
+		case kind == "sh", kind == "sh error":
+			output = runBlock(t, dir, strings.ReplaceAll(body, shown, base), kind == "sh error")
+			ran++
+		case strings.HasSuffix(kind, " output"):
+			got, want := strings.TrimRight(strings.ReplaceAll(output, base, shown), "\n"), strings.TrimRight(body, "\n")
+			require.True(t, matches(got, want), "the page shows\n%s\nand the command prints\n%s", want, got)
+		}
+	}
+	require.NotZero(t, ran, "no commands found")
+}
+
+// matches tells whether a text is another one in which … stands for anything.
+func matches(got, want string) bool {
+	parts := strings.Split(want, "…")
+	for i, part := range parts {
+		parts[i] = regexp.QuoteMeta(part)
+	}
+	return regexp.MustCompile(`(?s)^` + strings.Join(parts, ".*?") + `$`).MatchString(got)
+}
+
+// prelude is what every block runs with: curl has to fail when an answer is an error, and in an error block when it is not.
+const prelude = `set -euo pipefail
+curl() {
+	local status=0
+	if [[ -z $EXPECT_ERROR ]]; then
+		if [[ ! " $* " =~ \ -[A-Za-z]*f[A-Za-z]*\  ]]; then
+			echo "curl without -f does not fail when the server answers with an error" >&2
+			return 1
+		fi
+		command curl "$@"
+		return
+	fi
+	echo called >>"$DIR/called"
+	command curl --fail-with-body "$@" || status=$?
+	if ((status == 22)); then return 0; fi
+	echo "curl ended with $status; an answer of 400 or above was expected" >&2
+	return 1
+}
+. "$DIR/variables"
+`
+
+func runBlock(t *testing.T, dir, body string, wantError bool) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", prelude+body+"\n"+`declare -p | grep -E '^declare -- [A-Z]+=' >"$DIR/variables"`)
+	expect := ""
+	if wantError {
+		expect = "yes"
+	}
+	cmd.Env = append(os.Environ(), "DIR="+dir, "EXPECT_ERROR="+expect)
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	err := cmd.Run()
+	require.NoError(t, err, "this failed:\n%s\n%s\n%s", body, out.String(), complaints.String())
+	called := filepath.Join(dir, "called")
+	if wantError {
+		require.FileExists(t, called, "no curl in this error block:\n%s", body)
+		require.NoError(t, os.Remove(called))
+	}
+	return strings.ReplaceAll(out.String(), "\r", "")
+}
+
+// startServer is `make run` on a fresh store and a port of its own; it answers the address.
+func startServer(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(programs(t), "flux-resourceset"))
+	cmd.Dir = root
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "API_MODE=crud", "AUTH_TOKEN=demo-read", "CRUD_AUTH_TOKEN=demo-write", "ALLOW_SHORT_TOKENS=true", "LOG_FORMAT=json",
+		"SEED_FILE=examples/demo/seed.json", "SEED_ACCEPT=true", "LISTEN_ADDR=127.0.0.1:0", "DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db") + "?mode=rwc",
+	}
+	logs, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	listening, ended := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines := bufio.NewScanner(logs); lines.Scan(); {
+			var entry struct{ Msg, Addr string }
+			if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Msg == "listening" {
+				listening <- "http://" + entry.Addr
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		<-ended
+		require.NoError(t, cmd.Wait())
+	})
+	select {
+	case base := <-listening:
+		return base
+	case <-ended:
+		t.Fatal("the server ended before it listened")
+		return ""
+	}
+}
+
+// binaries is the directory that programs builds into; TestMain makes and removes it.
+var binaries string
+
+var build = sync.OnceValue(func() error {
+	// What the programs are built from is an input of these tests: go test runs them again when it has changed, because
+	// they have looked at it.
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case strings.HasSuffix(path, ".go"), strings.HasSuffix(path, ".sql"), strings.HasSuffix(path, ".yaml"):
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-o", binaries, "../cmd/flux-resourceset", "../cmd/flux-resourceset-cli")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the programs: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// programs is the directory with the server and the CLI, built once.
+func programs(t *testing.T) string {
+	t.Helper()
+	require.NoError(t, build())
+	return binaries
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "flux-resourceset-docs-*")
+		if err != nil {
+			panic(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		binaries = dir
+		return m.Run()
+	}())
+}
