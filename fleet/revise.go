@@ -61,7 +61,8 @@ func (r *revision) commit(tx *Tx) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := derive(Record{Kind: KindCluster, ID: r.doc.ID, Body: body}, clusterKind, &r.value)
+	value := r.value // a copy, as a pointer into r would keep all of it, and with it the document before
+	doc := derive(Record{Kind: KindCluster, ID: r.doc.ID, Body: body}, clusterKind, &value)
 	tx.edits[docKey{KindCluster, doc.ID}] = doc
 	return doc, nil
 }

@@ -1,0 +1,41 @@
+package fleet
+
+import (
+	"runtime"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A document does not hold on to those that it replaces, nor one that a batch makes to those that it makes on the way: a
+// cluster that changes a thousand times would be kept a thousand times.
+func TestDocumentsLetGoOfWhatTheyReplace(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Tx) error{
+		"assign":     assign("demo-cluster-01", KindComponent, "podinfo", `{"oci_tag":"9.9.9"}`),
+		"unassign":   func(tx *Tx) error { _, err := tx.Unassign("demo-cluster-01", KindComponent, "podinfo"); return err },
+		"set_labels": func(tx *Tx) error { _, err := tx.SetLabels("demo-cluster-01", []byte(`{"a":"b"}`)); return err },
+		"patch_values": func(tx *Tx) error {
+			_, err := tx.PatchValues("demo-cluster-01", "podinfo", []byte(`{"a":"b"}`), PatchOptions{})
+			return err
+		},
+		"patch": func(tx *Tx) error {
+			_, err := tx.Patch(KindCluster, "demo-cluster-01", []byte(`{"labels":{"a":"b"}}`))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := demo(t)
+			doc, ok := w.state.Get(KindCluster, "demo-cluster-01")
+			require.True(t, ok)
+			replaced := weak.Make(doc)
+			doc = nil
+			w.must(change)
+			require.Eventually(t, func() bool { runtime.GC(); return replaced.Value() == nil }, time.Minute, time.Millisecond)
+			runtime.KeepAlive(w)
+		})
+	}
+}
