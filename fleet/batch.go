@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -37,7 +38,7 @@ type Batch struct {
 	tx      *Tx
 	past    Past
 	touched map[docKey]int // the last operation that did
-	grown   int            // bytes that the operations have added to documents
+	grown   atomic.Int64   // bytes that the operations have added to documents
 }
 
 // NewBatch prepares to run operations in a Tx.
@@ -171,23 +172,35 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	docs, err := b.edit(targets, op, named, apply)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(docs) == 0 && !op.AllowEmpty {
+		return nil, 0, Invalid([]Problem{{Detail: "applies to no cluster; say allow_empty if that is fine"}})
+	}
+	return docs, len(docs), nil
+}
+
+// edit runs an edit on clusters and returns those it was applied to.
+func (b *Batch) edit(targets []string, op api.Operation, named bool, apply clusterEdit) ([]*Document, error) {
+	after, err := b.edited(targets, apply)
+	if err != nil {
+		return nil, err
+	}
 	var docs []*Document
 	var failed failures
-	for _, id := range targets {
-		if err := b.stopped(); err != nil {
-			return nil, 0, err
-		}
-		before, err := b.tx.Get(KindCluster, id)
-		if err != nil {
-			failed.add(CodeNotFound, Problem{Detail: err.Error()})
-			continue
-		}
-		doc, err := apply(id)
+	for i, id := range targets {
+		err := after[i].err
 		if errors.Is(err, errNotAssigned) {
 			if !named {
 				continue // the selector says which clusters, and these are those with the component
 			}
 			err = errorf(CodeInvalid, "component %q is not assigned", op.ComponentID)
+		}
+		if after[i].before == nil {
+			failed.add(CodeNotFound, Problem{Detail: err.Error()})
+			continue
 		}
 		if e, ok := errors.AsType[*Error](err); ok {
 			if failed.add(e.Code, Problem{Detail: fmt.Sprintf("cluster %q: %s", id, e.Detail)}); len(failed.problems) >= maxBatchProblems {
@@ -196,20 +209,39 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 			continue
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		if err := b.grow(before, doc); err != nil {
-			return nil, 0, err
+		b.tx.keep(after[i].before, after[i].doc)
+		docs = append(docs, after[i].doc)
+	}
+	return docs, failed.err()
+}
+
+// outcome is what an edit makes of a cluster.
+type outcome struct {
+	before, doc *Document
+	err         error
+}
+
+// edited runs an edit on clusters, on all processors, and keeps nothing of what it makes.
+func (b *Batch) edited(clusters []string, apply clusterEdit) ([]outcome, error) {
+	out := make([]outcome, len(clusters))
+	inParallel(len(clusters), func(i int) {
+		if b.tx.stop.now() != nil || b.grown.Load() > maxGrowth {
+			return
 		}
-		docs = append(docs, doc)
+		o := &out[i]
+		if o.before, o.err = b.tx.Get(KindCluster, clusters[i]); o.err != nil {
+			return
+		}
+		if o.doc, o.err = edited(o.before, apply); o.err == nil {
+			b.grown.Add(int64(len(o.doc.Body) - len(o.before.Body)))
+		}
+	})
+	if b.grown.Load() > maxGrowth {
+		return nil, errorf(CodeLimitExceeded, "the operations add more than %d MiB to the clusters: apply them in parts", maxGrowth>>20)
 	}
-	if err := failed.err(); err != nil {
-		return nil, 0, err
-	}
-	if len(docs) == 0 && !op.AllowEmpty {
-		return nil, 0, Invalid([]Problem{{Detail: "applies to no cluster; say allow_empty if that is fine"}})
-	}
-	return docs, len(docs), nil
+	return out, b.stopped()
 }
 
 func (b *Batch) stopped() error {
@@ -220,14 +252,6 @@ func (b *Batch) stopped() error {
 // maxGrowth is how many bytes one batch may add to clusters: a few operations with large values would otherwise make
 // gigabytes of a large fleet.
 const maxGrowth = 64 << 20
-
-// grow notes what an operation adds to a document.
-func (b *Batch) grow(before, after *Document) error {
-	if b.grown += len(after.Body) - len(before.Body); b.grown > maxGrowth {
-		return errorf(CodeLimitExceeded, "the operations add more than %d MiB to the clusters: apply them in parts", maxGrowth>>20)
-	}
-	return nil
-}
 
 // maxBatchProblems keeps the answer to a batch that is wrong on 10,000 clusters readable.
 const maxBatchProblems = 100

@@ -117,6 +117,8 @@ type jsonParser struct {
 	at       int   // in the body
 	path     []any // keys and indices on the way to where we are; a pointer is only written when one is needed
 	problems []Problem
+	ours     bool // written by canonical: nothing is checked
+	twice    bool // a key is there twice
 }
 
 // problem notes what is wrong at the present place.
@@ -129,7 +131,7 @@ func (p *jsonParser) problem(detail string) error {
 }
 
 func (p *jsonParser) value(depth int) (any, error) {
-	if depth > maxDepth {
+	if depth > maxDepth && !p.ours {
 		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
 	switch c := p.next(); c {
@@ -188,6 +190,19 @@ func (p *jsonParser) string() (string, error) {
 	return s, err
 }
 
+// stringEnd is where the string that a text begins with ends.
+func stringEnd(text []byte) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
 // more steps to the next item of an object or list, or behind its end.
 func (p *jsonParser) more(end byte) bool {
 	c := p.next()
@@ -203,7 +218,7 @@ func (p *jsonParser) more(end byte) bool {
 
 // text refuses characters that YAML, which everything becomes on the cluster, cannot carry or would change.
 func (p *jsonParser) text(s string) error {
-	if plain(s) {
+	if p.ours || plain(s) {
 		return nil
 	}
 	if strings.ContainsRune(s, 0) {
@@ -236,12 +251,14 @@ func (p *jsonParser) object(depth int) (any, error) {
 		}
 		p.next()
 		p.at++ // the colon
-		if len(key) > maxKeyBytes {
+		if len(key) > maxKeyBytes && !p.ours {
 			return nil, fmt.Errorf("it has a key of more than %d bytes", maxKeyBytes)
 		}
 		p.path = append(p.path, key)
 		if _, dup := obj[key]; dup {
-			err = p.problem("the key appears twice")
+			if p.twice = true; !p.ours {
+				err = p.problem("the key appears twice")
+			}
 		}
 		if err == nil {
 			err = p.text(key)
@@ -275,6 +292,9 @@ func (p *jsonParser) array(depth int) (any, error) {
 }
 
 func (p *jsonParser) number(n json.Number) error {
+	if p.ours {
+		return nil
+	}
 	f, err := n.Float64()
 	if err != nil || math.IsInf(f, 0) {
 		return p.problem("the number is too large")
@@ -293,11 +313,25 @@ func (p *jsonParser) number(n json.Number) error {
 
 // decodeOwn reads JSON that canonical wrote: ParseObject without the checks that only JSON from outside needs.
 func decodeOwn(body []byte) (map[string]any, error) {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	var obj map[string]any
-	err := dec.Decode(&obj)
+	obj, _, err := decodeStored(body)
 	return obj, err
+}
+
+// decodeStored is decodeOwn that tells whether somebody else has written it, with a key that is there twice.
+func decodeStored(body []byte) (obj map[string]any, twice bool, err error) {
+	if !json.Valid(body) {
+		return nil, false, errors.New(syntaxError(body))
+	}
+	p := &jsonParser{body: body, ours: true}
+	v, err := p.value(1)
+	if err != nil || v == nil {
+		return nil, false, err
+	}
+	obj, ok := v.(map[string]any)
+	if !ok {
+		return nil, false, errors.New("it is not an object")
+	}
+	return obj, p.twice, nil
 }
 
 // canonical writes a document as it is stored and compared: compact, keys sorted, numbers as they were written.

@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -107,5 +109,61 @@ func TestCanonicalIsWhatTheEncoderWrites(t *testing.T) {
 		got, err := canonical(v)
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(got))
+	})
+}
+
+// TestDecodeStored reads what encoding/json would, in the form that is stored and in one that somebody formatted.
+func TestDecodeStored(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		text, err := canonical(rapid.MapOf(randomKey(), randomJSON(3)).Draw(rt, "object"))
+		require.NoError(rt, err)
+		var formatted bytes.Buffer
+		require.NoError(rt, json.Indent(&formatted, text, " ", "\t"))
+		for _, body := range [][]byte{text, formatted.Bytes()} {
+			dec := json.NewDecoder(bytes.NewReader(body))
+			dec.UseNumber()
+			var want map[string]any
+			require.NoError(rt, dec.Decode(&want))
+			got, err := decodeOwn(body)
+			require.NoError(rt, err)
+			require.Equal(rt, want, got)
+		}
+	})
+}
+
+// TestDecodeStoredOfWhatIsNoObject must not panic, whatever somebody wrote into the database.
+func TestDecodeStoredOfWhatIsNoObject(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", " ", `"`, `"a`, `{`, `{"a`, `{"a"`, `{"a":`, `[1]`, `{1:2}`, `{"a":1`, `{,}`, `{"\`, `}`, `1`, `{} {}`} {
+		_, err := decodeOwn([]byte(text))
+		require.Error(t, err, text)
+	}
+}
+
+func randomKey() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{"a", "b", "ab", "a.b", `q"q`, `b\s`, "ü", "z{", "[", ",", " s", "", "\u2028", "<&>"})
+}
+
+func randomJSON(depth int) *rapid.Generator[any] {
+	return rapid.Custom(func(t *rapid.T) any {
+		kinds := 5
+		if depth > 0 {
+			kinds = 7
+		}
+		switch rapid.IntRange(0, kinds-1).Draw(t, "type") {
+		case 0:
+			return rapid.Bool().Draw(t, "bool")
+		case 1:
+			return json.Number(fmt.Sprint(rapid.IntRange(-9, 1e9).Draw(t, "number")))
+		case 2, 3:
+			return rapid.SampledFrom([]string{"", "x", `{"a":[`, `\`, `\"`, `"`, "]},", "ü\u2028", "a,b"}).Draw(t, "string")
+		case 4:
+			return nil
+		case 5:
+			return append([]any{}, rapid.SliceOfN(randomJSON(depth-1), 0, 4).Draw(t, "list")...)
+		default:
+			return rapid.MapOfN(randomKey(), randomJSON(depth-1), 0, 4).Draw(t, "object")
+		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // clusterOperation is what an operation does to one cluster.
-func (b *Batch) clusterOperation(op api.Operation) (func(cluster string) (*Document, error), error) {
+func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 	definition, verb := definitionOf(op)
 	if definition.kind != "" {
 		if definition.id == "" {
@@ -25,58 +25,52 @@ func (b *Batch) clusterOperation(op api.Operation) (func(cluster string) (*Docum
 	}
 	switch verb {
 	case "assign":
-		return func(c string) (*Document, error) { return b.tx.Assign(c, definition.kind, definition.id, settings) }, nil
+		return b.tx.assign(definition.kind, definition.id, settings), nil
 	case "unassign":
-		return func(c string) (*Document, error) { return b.tx.Unassign(c, definition.kind, definition.id) }, nil
+		return unassign(definition.kind, definition.id), nil
 	case "set":
-		return b.ifAssigned(op.ComponentID, func(c string) (*Document, error) {
-			return b.tx.Assign(c, KindComponent, op.ComponentID, settings)
-		}), nil
+		return ifAssigned(op.ComponentID, b.tx.assign(KindComponent, op.ComponentID, settings)), nil
 	case "values":
-		edit, err := b.valuesOperation(op)
+		edit, err := valuesOperation(op)
 		if err != nil {
 			return nil, err
 		}
-		return b.ifAssigned(op.ComponentID, edit), nil
+		return ifAssigned(op.ComponentID, edit), nil
 	case "labels":
 		if op.Labels == nil {
 			return nil, Invalid([]Problem{{Detail: "labels: is required"}})
 		}
-		return func(c string) (*Document, error) { return b.tx.SetLabels(c, op.Labels) }, nil
+		return setLabels(op.Labels), nil
 	}
 	return nil, Invalid([]Problem{{Detail: fmt.Sprintf("op: %q is not an operation", op.Op)}})
 }
 
 // valuesOperation is what an operation does to a component's values on one cluster: what the routes of
 // /clusters/{id}/patches do.
-func (b *Batch) valuesOperation(op api.Operation) (func(cluster string) (*Document, error), error) {
+func valuesOperation(op api.Operation) (clusterEdit, error) {
 	opt := PatchOptions{Manager: op.FieldManager, Force: op.Force, Retain: op.Retain}
 	if op.Op == "relinquish_values" {
 		if op.FieldManager == "" { // it would remove everything that nobody has put a name to
 			return nil, Invalid([]Problem{{Detail: "field_manager: is required"}})
 		}
-		return func(c string) (*Document, error) { return b.tx.Relinquish(c, op.ComponentID, opt) }, nil
+		return relinquish(op.ComponentID, opt), nil
 	}
 	if op.Values == nil {
 		return nil, Invalid([]Problem{{Detail: "values: is required"}})
 	}
 	if op.Op == "apply_values" {
-		return func(c string) (*Document, error) { return b.tx.ApplyValues(c, op.ComponentID, op.Values, opt) }, nil
+		return applyValues(op.ComponentID, op.Values, opt), nil
 	}
-	return func(c string) (*Document, error) { return b.tx.PatchValues(c, op.ComponentID, op.Values, opt) }, nil
+	return patchValues(op.ComponentID, op.Values, opt), nil
 }
 
 // ifAssigned runs an edit only on clusters that have the component.
-func (b *Batch) ifAssigned(component string, edit func(string) (*Document, error)) func(string) (*Document, error) {
-	return func(cluster string) (*Document, error) {
-		doc, err := b.tx.Get(KindCluster, cluster)
-		if err != nil {
-			return nil, err
+func ifAssigned(component string, edit clusterEdit) clusterEdit {
+	return func(before *api.Cluster, obj map[string]any) (bool, error) {
+		if !assignments[PlatformComponents].has(before, component) {
+			return false, errNotAssigned
 		}
-		if !assignments[PlatformComponents].has(doc.Cluster(), component) {
-			return nil, errNotAssigned
-		}
-		return edit(cluster)
+		return edit(before, obj)
 	}
 }
 

@@ -152,14 +152,22 @@ func (d *Document) OwnedPatches(component string) api.OwnedPatches {
 // PatchValues sets single values of a component's patches; null removes one. CodeFieldConflict lists the paths that
 // other managers own with different values.
 func (tx *Tx) PatchValues(cluster, component string, body []byte, opt PatchOptions) (*Document, error) {
-	return tx.editPatches(cluster, component, body, opt, func(o *owned, values map[string]json.RawMessage) []Problem {
+	return tx.editCluster(cluster, patchValues(component, body, opt))
+}
+
+func patchValues(component string, body []byte, opt PatchOptions) clusterEdit {
+	return editPatches(component, body, opt, func(o *owned, values map[string]json.RawMessage) []Problem {
 		return o.setAll(values, opt)
 	})
 }
 
 // ApplyValues makes the given values a manager's full set: what it owned and no longer lists is given up.
 func (tx *Tx) ApplyValues(cluster, component string, body []byte, opt PatchOptions) (*Document, error) {
-	return tx.editPatches(cluster, component, body, opt, func(o *owned, values map[string]json.RawMessage) []Problem {
+	return tx.editCluster(cluster, applyValues(component, body, opt))
+}
+
+func applyValues(component string, body []byte, opt PatchOptions) clusterEdit {
+	return editPatches(component, body, opt, func(o *owned, values map[string]json.RawMessage) []Problem {
 		for _, path := range sortedKeys(o.owners) {
 			if _, listed := values[path]; !listed && slices.Contains(o.owners[path], opt.Manager) {
 				o.giveUp(path, opt.Manager, false)
@@ -171,7 +179,11 @@ func (tx *Tx) ApplyValues(cluster, component string, body []byte, opt PatchOptio
 
 // Relinquish gives up everything a manager owns.
 func (tx *Tx) Relinquish(cluster, component string, opt PatchOptions) (*Document, error) {
-	return tx.editPatches(cluster, component, []byte(`{}`), opt, func(o *owned, _ map[string]json.RawMessage) []Problem {
+	return tx.editCluster(cluster, relinquish(component, opt))
+}
+
+func relinquish(component string, opt PatchOptions) clusterEdit {
+	return editPatches(component, []byte(`{}`), opt, func(o *owned, _ map[string]json.RawMessage) []Problem {
 		for _, path := range sortedKeys(o.owners) {
 			if slices.Contains(o.owners[path], opt.Manager) {
 				o.giveUp(path, opt.Manager, opt.Retain)
@@ -200,14 +212,27 @@ func fieldConflict(conflicts []Problem) error {
 	}
 }
 
-func (tx *Tx) editPatches(cluster, component string, body []byte, opt PatchOptions, change func(*owned, map[string]json.RawMessage) []Problem) (*Document, error) {
-	r, err := tx.revise(cluster)
-	if err != nil {
-		return nil, err
+// editPatches changes the patches of a component on a cluster that has it.
+func editPatches(component string, body []byte, opt PatchOptions, change func(*owned, map[string]json.RawMessage) []Problem) clusterEdit {
+	values, wrong := patchRequest(body, opt)
+	return func(before *api.Cluster, obj map[string]any) (bool, error) {
+		if !assignments[PlatformComponents].has(before, component) {
+			return false, errorf(CodeNotFound, "component %q is not assigned to cluster %q", component, before.ID)
+		}
+		if wrong != nil {
+			return false, wrong
+		}
+		o := ownedPatches(before, component)
+		if err := fieldConflict(change(o, values)); err != nil {
+			return false, err
+		}
+		setPatches(obj, component, o)
+		return true, nil
 	}
-	if !assignments[PlatformComponents].has(&r.value, component) {
-		return nil, errorf(CodeNotFound, "component %q is not assigned to cluster %q", component, cluster)
-	}
+}
+
+// patchRequest reads the values of a request, in the form in which they are stored; nil removes one.
+func patchRequest(body []byte, opt PatchOptions) (map[string]json.RawMessage, error) {
 	request, err := ParseObject(body)
 	if err != nil {
 		return nil, err
@@ -225,14 +250,7 @@ func (tx *Tx) editPatches(cluster, component string, body []byte, opt PatchOptio
 			return nil, err
 		}
 	}
-	o := ownedPatches(&r.value, component)
-	if err := fieldConflict(change(o, values)); err != nil {
-		return nil, err
-	}
-	if err := r.setPatches(component, o); err != nil {
-		return nil, err
-	}
-	return r.commit(tx)
+	return values, nil
 }
 
 // reconcileOwners brings ownership in step with a cluster document that was written as a whole, which is a write by

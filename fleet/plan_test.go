@@ -336,3 +336,46 @@ func TestStoredSizesMayShrink(t *testing.T) {
 	w.refused(CodeLimitExceeded, patch(KindNamespace, "team", `{"labels":{"one":"more"}}`))
 	w.must(batch(`{"op":"unassign_namespace","cluster_ids":["c000"],"namespace_id":"team"}`))
 }
+
+// TestABatchIsItsEditsOneByOne although it runs them on all processors, and what is wrong comes in the order of clusters.
+func TestABatchIsItsEditsOneByOne(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 300)
+	together, err := w.try(batch(
+		`{"op":"set_component","all":true,"component_id":"grafana","oci_tag":"v2","values_from":[{"kind":"Secret","name":"s"}]}`,
+		`{"op":"set_labels","all":true,"labels":{"tier":"x"}}`,
+		`{"op":"apply_values","selector":"environment=dev","component_id":"loki","values":{"a.b":"1","c":{"d":[1,"<&>"]}},"field_manager":"ci"}`,
+		`{"op":"unassign_rolebinding","all":true,"rolebinding_id":"readers"}`,
+		`{"op":"assign_rolebinding","all":true,"rolebinding_id":"readers"}`))
+	require.NoError(t, err)
+	alone, err := w.try(func(tx *Tx) error {
+		for _, d := range w.state.All(KindCluster) {
+			edits := []func(*Tx) error{
+				assign(d.ID, KindComponent, "grafana", `{"oci_tag":"v2","values_from":[{"kind":"Secret","name":"s"}]}`),
+				func(tx *Tx) error { _, err := tx.SetLabels(d.ID, []byte(`{"tier":"x"}`)); return err },
+				func(tx *Tx) error { _, err := tx.Unassign(d.ID, KindRoleBinding, "readers"); return err },
+				assign(d.ID, KindRoleBinding, "readers", ""),
+			}
+			if d.Cluster().Environment == "dev" {
+				edits = append(edits, func(tx *Tx) error {
+					_, err := tx.ApplyValues(d.ID, "loki", []byte(`{"a.b":"1","c":{"d":[1,"<&>"]}}`), PatchOptions{Manager: "ci"})
+					return err
+				})
+			}
+			if err := both(edits...)(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Len(t, together.Commit.Changes, 300)
+	require.Equal(t, alone.Commit.Changes, together.Commit.Changes)
+
+	w.must(batch(`{"op":"unassign_component","selector":"id in (c100,c200,c299)","component_id":"loki"}`))
+	refused := w.refused(CodeInvalid, batch(`{"op":"set_component","cluster_ids":["c299","c000","c200","nobody","c100"],"component_id":"loki","oci_tag":"v2"}`))
+	require.Len(t, refused.Problems, 4)
+	for i, cluster := range []string{"c100", "c200", "c299", "nobody"} {
+		require.Contains(t, refused.Problems[i].Detail, cluster)
+	}
+}

@@ -172,7 +172,7 @@ func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, requ
 func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any) (*Document, error) {
 	stored, err := decodeOwn(before.Body)
 	if err != nil {
-		return nil, fmt.Errorf("the stored %s %q cannot be read: %w", nouns[before.Kind], before.ID, err)
+		return nil, unreadable(before, err)
 	}
 	return tx.put(before.Kind, before.ID, before, change(stored))
 }
@@ -201,6 +201,16 @@ func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*
 
 // store makes an object the document's content as it is.
 func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error) {
+	doc, err := compose(kind, id, obj)
+	if err != nil {
+		return nil, err
+	}
+	tx.edits[docKey{kind, id}] = doc
+	return doc, nil
+}
+
+// compose makes a document of its content.
+func compose(kind Kind, id string, obj map[string]any) (*Document, error) {
 	rules, _ := kindOf(kind)
 	rules.normalize(obj)
 	body, err := canonical(obj)
@@ -211,7 +221,6 @@ func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error)
 	if err != nil {
 		return nil, Invalid([]Problem{decodeProblem(err)})
 	}
-	tx.edits[docKey{kind, id}] = doc
 	return doc, nil
 }
 

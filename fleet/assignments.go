@@ -1,0 +1,171 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// clusterEdit changes what a cluster's document says, given as it is, and as the object that is stored next. Not changed:
+// the document stays as it is. An edit is run on thousands of clusters at once, so it changes nothing but the object.
+type clusterEdit func(before *api.Cluster, obj map[string]any) (changed bool, err error)
+
+// editCluster runs an edit on one cluster.
+func (tx *Tx) editCluster(cluster string, edit clusterEdit) (*Document, error) {
+	before, err := tx.Get(KindCluster, cluster)
+	if err != nil {
+		return nil, err
+	}
+	after, err := edited(before, edit)
+	if err == nil {
+		tx.keep(before, after)
+	}
+	return after, err
+}
+
+// keep makes what edited has made of a document the Tx's edit.
+func (tx *Tx) keep(before, after *Document) {
+	if after != before {
+		tx.edits[docKey{after.Kind, after.ID}] = after
+	}
+}
+
+// edited is a cluster after an edit.
+func edited(before *Document, edit clusterEdit) (*Document, error) {
+	obj, err := decodeStrict(before.Body)
+	if err != nil {
+		return nil, unreadable(before, err)
+	}
+	changed, err := edit(before.Cluster(), obj)
+	if err != nil || !changed {
+		return before, err
+	}
+	return compose(before.Kind, before.ID, obj)
+}
+
+// decodeStrict is decodeOwn for a document whose typed value is looked at too. One that names a field twice or in another
+// case, as none that was written here does, is refused: its value was not made of what we would change.
+func decodeStrict(body []byte) (map[string]any, error) {
+	obj, twice, err := decodeStored(body)
+	if err != nil {
+		return nil, err
+	}
+	for field := range obj {
+		if twice || strings.ToLower(field) != field {
+			return nil, fmt.Errorf("a field, as %q, is there twice, or in another case", field)
+		}
+	}
+	return obj, nil
+}
+
+func unreadable(d *Document, err error) error {
+	return fmt.Errorf("the stored %s %q cannot be read: %w", nouns[d.Kind], d.ID, err)
+}
+
+// SetLabels changes a cluster's labels by an RFC 7396 merge patch.
+func (tx *Tx) SetLabels(cluster string, patch []byte) (*Document, error) {
+	return tx.editCluster(cluster, setLabels(patch))
+}
+
+func setLabels(patch []byte) clusterEdit {
+	request, err := ParseJSON(patch)
+	if e, ok := errors.AsType[*Error](err); ok {
+		for i := range e.Problems {
+			e.Problems[i].Pointer = "/labels" + e.Problems[i].Pointer
+		}
+	}
+	return func(_ *api.Cluster, obj map[string]any) (bool, error) {
+		if err != nil {
+			return false, err
+		}
+		if request == nil { // as for every field of a document: null is its default
+			delete(obj, "labels")
+			return true, nil
+		}
+		obj["labels"] = mergePatch(obj["labels"], request)
+		return true, nil
+	}
+}
+
+// Assign adds a definition to a cluster's list, or updates the assignment. settings is the body of the request: for a
+// component its enabled flag and overrides (absent: unchanged, null: no override), nil for the other kinds.
+func (tx *Tx) Assign(cluster string, kind Kind, id string, settings []byte) (*Document, error) {
+	return tx.editCluster(cluster, tx.assign(kind, id, settings))
+}
+
+func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
+	_, wrong := tx.Get(kind, id)
+	request := map[string]any{}
+	if wrong == nil && len(bytes.TrimSpace(settings)) > 0 {
+		request, wrong = ParseObject(settings)
+	}
+	a, _ := assignmentOf(kind)
+	return func(_ *api.Cluster, obj map[string]any) (bool, error) {
+		if wrong != nil {
+			return false, wrong
+		}
+		entries, _ := obj[a.field].([]any)
+		at := slices.IndexFunc(entries, isEntry(id))
+		if at < 0 {
+			at = len(entries)
+			entries = append(entries, map[string]any{"id": id})
+		}
+		entry, _, _ := entryID(entries[at])
+		maps.Copy(entry, request)
+		obj[a.field] = entries
+		return true, nil
+	}
+}
+
+func isEntry(id string) func(any) bool {
+	return func(item any) bool {
+		_, have, ok := entryID(item)
+		return ok && have == id
+	}
+}
+
+// Unassign removes a definition from a cluster's list, and a component's patches with it. Nothing happens when it is
+// not on the list.
+func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) {
+	return tx.editCluster(cluster, unassign(kind, id))
+}
+
+func unassign(kind Kind, id string) clusterEdit {
+	a, _ := assignmentOf(kind)
+	return func(_ *api.Cluster, obj map[string]any) (bool, error) {
+		entries, _ := obj[a.field].([]any)
+		left := slices.DeleteFunc(slices.Clone(entries), isEntry(id))
+		if len(left) == len(entries) {
+			return false, nil
+		}
+		obj[a.field] = left
+		if kind == KindComponent {
+			setPatches(obj, id, &owned{})
+		}
+		return true, nil
+	}
+}
+
+// setPatches replaces a component's patches on a cluster and who owns them; those that say nothing are left out.
+func setPatches(obj map[string]any, component string, o *owned) {
+	setIn(obj, "patches", component, o.values, len(o.values))
+	owners := o.record()
+	setIn(obj, "patch_owners", component, owners, len(owners))
+}
+
+// setIn sets one key of an object that is a field, or removes it when there is nothing (n is 0) to say.
+func setIn(obj map[string]any, field, key string, value any, n int) {
+	object, ok := obj[field].(map[string]any)
+	if !ok {
+		object = map[string]any{}
+		obj[field] = object
+	}
+	if object[key] = value; n == 0 {
+		delete(object, key)
+	}
+}
