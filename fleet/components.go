@@ -117,7 +117,7 @@ func checkDependencies(c *checker, p *api.PlatformComponent) {
 	seen := map[string]bool{}
 	for i, id := range p.DependsOn {
 		at := pointer("depends_on", i)
-		dep, ok := c.next.Get(KindComponent, id)
+		_, ok := c.next.Get(KindComponent, id)
 		switch {
 		case seen[id]:
 			c.problem(at, "%q is listed twice", id)
@@ -125,8 +125,6 @@ func checkDependencies(c *checker, p *api.PlatformComponent) {
 			c.problem(at, "a component cannot depend on itself")
 		case !ok:
 			c.problem(at, "there is no platform component %q", id)
-		case dep.Component().Type != p.Type:
-			c.warn("component %q (%s) depends on %q (%s): Flux waits only for dependencies of the same type", p.ID, p.Type, id, dep.Component().Type)
 		}
 		seen[id] = true
 	}

@@ -153,18 +153,16 @@ func TestWarnings(t *testing.T) {
 			"PUT", demoCluster + "/platform_components/pinned", `{"oci_tag":"v1.0.0-1"}`,
 			`oci_tag "v1.0.0-1" of component "pinned" on cluster "demo-cluster-01" does nothing: a helm component installs its component_version, here 17.0.0`,
 		},
-		"a pin beside a tag":           {"PATCH", demoCluster, `{"platform_components":[{"id":"twin","oci_tag":"2","component_version":"1"}]}`, `here 1; set component_version`},
-		"a tag of a pinned chart":      {"PATCH", "/platform_components/pinned", `{"oci_tag":"v1.0.0-1"}`, `oci_tag "v1.0.0-1" of component "pinned" does nothing`},
-		"a helm chart by environment":  {"PATCH", "/platform_components/pinned", `{"cluster_env_enabled":true}`, `cluster_env_enabled of component "pinned" does nothing`},
-		"an adopted namespace":         {"PUT", demoCluster + "/namespaces/kube-public", `{}`, `namespace "kube-public" is adopted`},
-		"an adopted one in the list":   {"PATCH", demoCluster, `{"namespaces":[{"id":"keep"}]}`, `namespace "keep" is adopted`},
-		"a dependency of another type": {"PATCH", "/platform_components/podinfo", `{"depends_on":["kust"]}`, `same type`},
+		"a pin beside a tag":          {"PATCH", demoCluster, `{"platform_components":[{"id":"twin","oci_tag":"2","component_version":"1"}]}`, `here 1; set component_version`},
+		"a tag of a pinned chart":     {"PATCH", "/platform_components/pinned", `{"oci_tag":"v1.0.0-1"}`, `oci_tag "v1.0.0-1" of component "pinned" does nothing`},
+		"a helm chart by environment": {"PATCH", "/platform_components/pinned", `{"cluster_env_enabled":true}`, `cluster_env_enabled of component "pinned" does nothing`},
+		"an adopted namespace":        {"PUT", demoCluster + "/namespaces/kube-public", `{}`, `namespace "kube-public" is adopted`},
+		"an adopted one in the list":  {"PATCH", demoCluster, `{"namespaces":[{"id":"keep"}]}`, `namespace "keep" is adopted`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			w.create("/platform_components", `{"id":"twin","component_path":"p","oci_url":"https://c.example.com","release_name":"podinfo","target_namespace":"podinfo"}`)
-			w.create("/platform_components", `{"id":"kust","component_path":"p","oci_url":"oci://c.example.com/x"}`)
 			w.create("/platform_components", `{"id":"pinned","component_path":"p","oci_url":"https://c.example.com","component_version":"17.0.0"}`)
 			w.create("/namespaces", `{"id":"kube-public","deletion_policy":"orphan"}`)
 			w.create("/namespaces", `{"id":"keep","deletion_policy":"orphan"}`)

@@ -93,6 +93,11 @@ func (s *sources) reconcile(ctx context.Context, object *unstructured.Unstructur
 	if observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration"); observed == object.GetGeneration() {
 		return nil
 	}
+	if object.GetKind() == "HelmChart" {
+		if err := s.client.Get(ctx, repositoryOf(object), Object(sourceAPI, "HelmRepository")); err != nil {
+			return client.IgnoreNotFound(err) // until it is there
+		}
+	}
 	revision, content, err := offer(object)
 	condition := map[string]any{
 		"type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored artifact " + revision,
@@ -119,7 +124,34 @@ func (s *sources) reconcile(ctx context.Context, object *unstructured.Unstructur
 	}
 	before := object.DeepCopy()
 	object.Object["status"] = status
-	return client.IgnoreNotFound(s.client.Status().Patch(ctx, object, client.MergeFrom(before)))
+	if err := s.client.Status().Patch(ctx, object, client.MergeFrom(before)); err != nil || object.GetKind() != "HelmRepository" {
+		return client.IgnoreNotFound(err)
+	}
+	return s.reconcileChartsOf(ctx, client.ObjectKeyFromObject(object))
+}
+
+// reconcileChartsOf looks after the charts that have waited for a repository.
+func (s *sources) reconcileChartsOf(ctx context.Context, repository client.ObjectKey) error {
+	charts := &unstructured.UnstructuredList{}
+	charts.SetAPIVersion(sourceAPI)
+	charts.SetKind("HelmChartList")
+	if err := s.client.List(ctx, charts, client.InNamespace(repository.Namespace)); err != nil {
+		return err
+	}
+	for _, chart := range charts.Items {
+		if repositoryOf(&chart) == repository {
+			if err := s.reconcile(ctx, &chart); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// repositoryOf is the repository that a HelmChart is from.
+func repositoryOf(chart *unstructured.Unstructured) client.ObjectKey {
+	name, _, _ := unstructured.NestedString(chart.Object, "spec", "sourceRef", "name")
+	return client.ObjectKey{Namespace: chart.GetNamespace(), Name: name}
 }
 
 // offer is what a source has: a revision and its content, nil for a HelmRepository, whose index nobody here reads.
