@@ -64,7 +64,7 @@ func (s *session) status(c *cli.Context, conn client) (status, error) {
 	}
 	st.Version, st.Mode, st.Store = version.Version, version.Mode, version.Store
 
-	readiness, err := readiness(receive(conn.GetReady(c.Context)))
+	readiness, err := readiness(receive(conn.GetReady(c.Context, nil)))
 	if err != nil {
 		return st, err
 	}

@@ -44,7 +44,7 @@ func (s *Server) mountDocs() {
 		}
 		return nil
 	}
-	router := withHead{s.echo}
+	router := withHead{Echo: s.echo}
 	router.GET("/docs/openapi.json", s.getDocsSpec)
 	router.GET("/docs/*", handler)
 	router.GET("/docs", func(c echo.Context) error { return c.Redirect(http.StatusMovedPermanently, "/docs/") })

@@ -244,6 +244,8 @@ func (w *world) requireOutage(before *answer) {
 	notReady := w.get("/ready").want(503)
 	require.Equal(w.t, "the store does not answer", at(notReady.json(), "checks", "store"))
 	require.NotContains(w.t, string(notReady.body), "db.internal")
+	w.get("/ready?for=polls").want(200) // they are still answered, and must not be taken away from who answers them
+	w.get("/ready?for=changes").problem(400, "validation_error")
 	w.get("/health").want(200)
 	after := w.poll(demoPolls + "/platform-components").want(200)
 	require.Equal(w.t, before.body, after.body)

@@ -159,6 +159,7 @@ func TestReadiness(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
 		w := setupWith(t, options{mode: mode, unloaded: true})
+		w.get("/ready?for=polls", "Authorization", "").want(503)
 		notReady := w.get("/ready", "Authorization", "").want(503).json()
 		require.Equal(t, "unavailable", notReady["status"])
 		require.Equal(t, "not loaded yet", at(notReady, "checks", "state"))

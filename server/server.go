@@ -43,6 +43,8 @@ type Config struct {
 	// Version and StoreName are shown at /version.
 	Version   string
 	StoreName string
+	// MetricsApart takes /metrics off the Server itself: it is served by what [Server.Watch] returns alone.
+	MetricsApart bool
 	// Spec replaces the embedded document served at /openapi.yaml.
 	Spec   []byte
 	Logger *slog.Logger
@@ -94,16 +96,43 @@ func New(cfg Config) (*Server, error) {
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.handleError
 	s.echo.Use(s.observe, s.guard)
-	apiserver.RegisterHandlers(withHead{s.echo}, s)
+	routes := withHead{Echo: s.echo}
+	if cfg.MetricsApart {
+		routes.without = metricsPath
+	}
+	apiserver.RegisterHandlers(routes, s)
 	s.mountDocs()
 	return s, nil
 }
 
+const metricsPath = "/metrics"
+
+// Watch answers what watches over the process: probes, version and metrics. On a listener of its own it is out of reach of
+// those who poll, and goes on answering when they have taken all connections there are.
+func (s *Server) Watch() http.Handler {
+	e := echo.New()
+	e.HTTPErrorHandler = s.handleError
+	e.Use(s.observe, s.guard)
+	op := apiserver.ServerInterfaceWrapper{Handler: s}
+	routes := withHead{Echo: e}
+	routes.GET("/health", op.GetHealth)
+	routes.GET("/ready", op.GetReady)
+	routes.GET("/version", op.GetVersion)
+	routes.GET(metricsPath, op.GetMetrics)
+	return e
+}
+
 // withHead registers HEAD beside every GET; net/http leaves the body out.
-type withHead struct{ *echo.Echo }
+type withHead struct {
+	*echo.Echo
+	without string // a path that is left out
+}
 
 // GET implements apiserver.EchoRouter.
 func (e withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	if path == e.without {
+		return nil
+	}
 	e.HEAD(path, h, m...)
 	return e.Echo.GET(path, h, m...)
 }

@@ -25,15 +25,16 @@ func (s *Server) GetHealth(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, api.Status{Status: "ok"})
 }
 
-// GetReady implements the operation of that name. A read-only server that has a State can answer polls as long as that is
-// not too old, so it is ready and says what is wrong; a server that takes changes needs the store as well.
-func (s *Server) GetReady(c echo.Context) error {
+// GetReady implements the operation of that name. A server that has a State can answer polls as long as that is not too old,
+// so it is ready for them and says what is wrong; one that takes changes needs the store as well.
+func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
+	changes := s.cfg.Mode == ModeCRUD && params.For == nil
 	status := s.cfg.Replica.Status()
 	out := api.Readiness{Status: "ok", Checks: map[string]string{"state": "ok", "store": "ok"}}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
 	defer cancel()
 	err := status.LastError
-	if s.cfg.Mode == ModeCRUD || !status.Loaded {
+	if changes || !status.Loaded {
 		err = s.cfg.Replica.Healthy(ctx)
 	}
 	switch {
@@ -60,7 +61,7 @@ func (s *Server) GetReady(c echo.Context) error {
 	case status.FromDisk:
 		out.Checks["state"] = "ok, from disk: the store has not confirmed it since the start"
 	}
-	if !status.Loaded || status.TooOld || status.Held || err != nil && s.cfg.Mode == ModeCRUD {
+	if !status.Loaded || status.TooOld || status.Held || err != nil && changes {
 		out.Status = "unavailable"
 		return writeJSON(c, http.StatusServiceUnavailable, out)
 	}

@@ -33,6 +33,7 @@ type config struct {
 	seedAccept   bool // what it brings is served at once
 	openapiFile  string
 	listen       string
+	metrics      string // where else to listen, for metrics and probes; empty: nowhere
 	logLevel     slog.Level
 	logFormat    string
 	environments []string
@@ -81,6 +82,7 @@ func flags() []cli.Flag {
 		text("state-max-age", "STATE_MAX_AGE", "24h", "polls and reads are 503 when the fleet found in STATE_DIR was last confirmed `LONG` ago, until the store has answered; 0 answers them from one of any age"),
 		text("max-staleness", "MAX_STALENESS", "2m", "polls and reads are 503 when the store has not confirmed this process's copy for so `LONG`; 0 answers them from a copy of any age"),
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
+		text("metrics-addr", "METRICS_ADDR", "", "`HOST:PORT` to listen on for /metrics, /health, /ready and /version alone; LISTEN_ADDR then has no /metrics, which tells of the whole fleet"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
@@ -97,7 +99,7 @@ func flags() []cli.Flag {
 // readConfig reads the settings and reports everything wrong with them at once.
 func readConfig(c *cli.Context) (config, error) {
 	cfg := config{
-		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"),
+		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"), metrics: c.String("metrics-addr"),
 		tls: server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
 	}
 	var problems []string
@@ -145,6 +147,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if _, err := net.ResolveTCPAddr("tcp", cfg.listen); err != nil {
 		problem("LISTEN_ADDR is %q: it must be HOST:PORT", cfg.listen)
+	}
+	if _, err := net.ResolveTCPAddr("tcp", cfg.metrics); err != nil && cfg.metrics != "" {
+		problem("METRICS_ADDR is %q: it must be HOST:PORT", cfg.metrics)
 	}
 	if (cfg.tls.Cert == "") != (cfg.tls.Key == "") {
 		problem("TLS_CERT_FILE and TLS_KEY_FILE belong together: set both or neither")

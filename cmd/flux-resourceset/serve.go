@@ -65,6 +65,7 @@ func serve(c *cli.Context) error {
 	srv, err := server.New(server.Config{
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
+		MetricsApart: cfg.metrics != "",
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())
@@ -129,10 +130,15 @@ func listen(ctx context.Context, cfg config, srv *server.Server, identity *serve
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("LISTEN_ADDR: %w", err)
 	}
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
+	stopMetrics, err := serveMetrics(ctx, cfg.metrics, srv, tlsConfig, logger, giveUp)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	defer stopMetrics()
 	go watchStart(ctx, replica, cfg.startTimeout, giveUp)
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -150,6 +156,28 @@ func listen(ctx context.Context, cfg config, srv *server.Server, identity *serve
 	}
 	logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
 	return err
+}
+
+// serveMetrics serves metrics and probes on a listener of their own, if there is one, until it is told to stop: after everything else,
+// so that somebody can see the requests under way finish.
+func serveMetrics(ctx context.Context, addr string, srv *server.Server, tlsConfig *tls.Config, logger *slog.Logger, giveUp context.CancelCauseFunc) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("METRICS_ADDR: %w", err)
+	}
+	logger.LogAttrs(ctx, slog.LevelInfo, "listening for metrics and probes", slog.String("addr", ln.Addr().String()))
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(running, ln, srv.Watch(), tlsConfig, logger); err != nil {
+			giveUp(fmt.Errorf("METRICS_ADDR: %w", err))
+		}
+	}()
+	return func() { cancel(); <-done }, nil
 }
 
 // readSpec reads OPENAPI_FILE. One that is named but missing is not an error: the reference's manifests always name one.

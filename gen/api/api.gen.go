@@ -2648,6 +2648,12 @@ type GetPlatformComponentHistoryParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// GetReadyParams defines parameters for GetReady.
+type GetReadyParams struct {
+	// For What it has to be ready for; everything that its mode serves when absent.
+	For *string `form:"for,omitempty" json:"for,omitempty"`
+}
+
 // ListRevisionsParams defines parameters for ListRevisions.
 type ListRevisionsParams struct {
 	// Kind Only revisions that changed a document of this kind.

@@ -355,6 +355,7 @@ type ClientInterface interface {
 	// GetMetrics Metrics in the Prometheus text format
 	//
 	// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
+	// A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
 	//
 	// Corresponds with GET /metrics (the `GetMetrics` operationId).
 	GetMetrics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -564,10 +565,11 @@ type ClientInterface interface {
 	// GetReady Readiness
 	//
 	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
-	// check failed; a read-only server that goes on without its store is ready and says so.
+	// check failed; a read-only server that goes on without its store is ready and says so. With `for=polls` that holds in mode
+	// crud, too: whoever sends polls here need not stop because changes fail.
 	//
 	// Corresponds with GET /ready (the `GetReady` operationId).
-	GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetReady(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListRevisions List revisions, newest first
 	//
@@ -1341,6 +1343,7 @@ func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (
 // GetMetrics Metrics in the Prometheus text format
 //
 // No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
+// A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
 //
 // Corresponds with GET /metrics (the `GetMetrics` operationId).
 func (c *Client) GetMetrics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1820,11 +1823,12 @@ func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ID, params 
 // GetReady Readiness
 //
 // 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
-// check failed; a read-only server that goes on without its store is ready and says so.
+// check failed; a read-only server that goes on without its store is ready and says so. With `for=polls` that holds in mode
+// crud, too: whoever sends polls here need not stop because changes fail.
 //
 // Corresponds with GET /ready (the `GetReady` operationId).
-func (c *Client) GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetReadyRequest(c.Server)
+func (c *Client) GetReady(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReadyRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6538,7 +6542,7 @@ func NewGetPlatformComponentHistoryRequest(server string, id ID, params *GetPlat
 }
 
 // NewGetReadyRequest constructs an http.Request for the GetReady method
-func NewGetReadyRequest(server string) (*http.Request, error) {
+func NewGetReadyRequest(server string, params *GetReadyParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -6554,6 +6558,33 @@ func NewGetReadyRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.For != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "for", *params.For, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -8520,6 +8551,7 @@ type ClientWithResponsesInterface interface {
 	// GetMetricsWithResponse Metrics in the Prometheus text format
 	//
 	// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
+	// A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8751,12 +8783,13 @@ type ClientWithResponsesInterface interface {
 	// GetReadyWithResponse Readiness
 	//
 	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
-	// check failed; a read-only server that goes on without its store is ready and says so.
+	// check failed; a read-only server that goes on without its store is ready and says so. With `for=polls` that holds in mode
+	// crud, too: whoever sends polls here need not stop because changes fail.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /ready (the `GetReady` operationId).
-	GetReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReadyResponse, error)
+	GetReadyWithResponse(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*GetReadyResponse, error)
 
 	// ListRevisionsWithResponse List revisions, newest first
 	//
@@ -11307,6 +11340,7 @@ func (c *ClientWithResponses) GetHealthWithResponse(ctx context.Context, reqEdit
 // GetMetricsWithResponse Metrics in the Prometheus text format
 //
 // No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
+// A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -11700,13 +11734,14 @@ func (c *ClientWithResponses) GetPlatformComponentHistoryWithResponse(ctx contex
 // GetReadyWithResponse Readiness
 //
 // 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
-// check failed; a read-only server that goes on without its store is ready and says so.
+// check failed; a read-only server that goes on without its store is ready and says so. With `for=polls` that holds in mode
+// crud, too: whoever sends polls here need not stop because changes fail.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /ready (the `GetReady` operationId).
-func (c *ClientWithResponses) GetReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReadyResponse, error) {
-	rsp, err := c.GetReady(ctx, reqEditors...)
+func (c *ClientWithResponses) GetReadyWithResponse(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*GetReadyResponse, error) {
+	rsp, err := c.GetReady(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}

@@ -57,17 +57,21 @@ spec:
             {{- toYaml $v.securityContext | nindent 12 }}
           ports:
             - {name: http, containerPort: 8080}
+            - {name: metrics, containerPort: 9090}
           env:
             {{- include "api.env" . | nindent 12 }}
           startupProbe:
-            httpGet: {path: /health, port: http, scheme: {{ include "api.scheme" $root | upper }}}
+            httpGet: {path: /health, port: metrics, scheme: {{ include "api.scheme" $root | upper }}}
             periodSeconds: 2
             failureThreshold: 60
           livenessProbe:
-            httpGet: {path: /health, port: http, scheme: {{ include "api.scheme" $root | upper }}}
+            httpGet: {path: /health, port: metrics, scheme: {{ include "api.scheme" $root | upper }}}
             periodSeconds: 10
+          {{- if $sqlite }}
+          # The only pod goes on answering polls while changes fail.
+          {{- end }}
           readinessProbe:
-            httpGet: {path: /ready, port: http, scheme: {{ include "api.scheme" $root | upper }}}
+            httpGet: {path: {{ ternary "/ready?for=polls" "/ready" $sqlite | quote }}, port: metrics, scheme: {{ include "api.scheme" $root | upper }}}
             periodSeconds: 5
           resources:
             {{- toYaml .values.resources | nindent 12 }}
@@ -132,6 +136,7 @@ spec:
 - {name: ALLOW_SHORT_TOKENS, value: "true"}
 {{- end }}
 - {name: LISTEN_ADDR, value: "0.0.0.0:8080"}
+- {name: METRICS_ADDR, value: "0.0.0.0:9090"}
 - {name: LOG_LEVEL, value: {{ $v.config.logLevel }}}
 - {name: LOG_FORMAT, value: {{ $v.config.logFormat }}}
 - name: ENVIRONMENTS

@@ -1,5 +1,6 @@
 {{/* How a part is reached, and how many of its pods there are.
-(dict "root" $ "part" crud or readonly "service" its Service's name "pods" the part whose pods answer "values" ...) */}}
+(dict "root" $ "part" crud or readonly "service" its Service's name "pods" the part whose pods answer "values" ...
+"path" what is published of it) */}}
 {{- define "api.network" -}}
 {{- $root := .root }}
 apiVersion: v1
@@ -49,7 +50,7 @@ spec:
     - host: {{ .values.ingress.host | quote }}
       http:
         paths:
-          - path: /
+          - path: {{ .path }}
             pathType: Prefix
             backend:
               service:
@@ -76,7 +77,9 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   rules:
-    - backendRefs:
+    - matches:
+        - path: {type: PathPrefix, value: {{ .path }}}
+      backendRefs:
         - {name: {{ .service }}, port: {{ .values.service.port }}}
 {{- end }}
 {{- if eq .part .pods }}
