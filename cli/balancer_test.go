@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -58,17 +59,20 @@ func serve(t *testing.T, settings ...string) *url.URL {
 	return at
 }
 
-// balanced are two processes on one store behind one address, which sends each request to the other one.
-func balanced(t *testing.T) (address string, variables map[string]string) {
+// balanced are two processes on one store behind one address, which sends each request to the other one, after before has
+// seen it.
+func balanced(t *testing.T, before func(r *http.Request)) (variables map[string]string) {
 	t.Helper()
 	settings := []string{"DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db")}
 	backends := []*url.URL{serve(t, settings...), serve(t, settings...)}
 	var turn atomic.Int64
-	srv := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(backends[turn.Add(1)%2])
-	}})
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(backends[turn.Add(1)%2]) }}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before(r)
+		proxy.ServeHTTP(w, r)
+	}))
 	t.Cleanup(srv.Close)
-	return srv.URL, map[string]string{
+	return map[string]string{
 		"FLUX_API_URL": srv.URL, "FLUX_API_TOKEN": "read-token", "FLUX_API_WRITE_TOKEN": "write-token", "XDG_STATE_HOME": t.TempDir(),
 	}
 }
@@ -77,7 +81,7 @@ func balanced(t *testing.T) (address string, variables map[string]string) {
 // told what the fleet was like before.
 func TestApplyThroughABalancer(t *testing.T) {
 	t.Parallel()
-	_, variables := balanced(t)
+	variables := balanced(t, func(*http.Request) {})
 	apply := func(policy string) {
 		t.Helper()
 		env := cli.Env{Stdin: strings.NewReader(fmt.Sprintf(`{"kind":"namespace","id":"n","deletion_policy":%q}`, policy))}
@@ -94,6 +98,55 @@ func TestApplyThroughABalancer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Of a fleet that is too large to be sent whole, what looks unchanged is left out, and somebody else changes it before
+// anything is sent.
+func TestApplyOfALargeFleet(t *testing.T) {
+	t.Parallel()
+	var (
+		variables map[string]string
+		meddle    atomic.Pointer[string] // the arguments of what somebody else does before the next change or plan
+		fleet     strings.Builder
+	)
+	variables = balanced(t, func(r *http.Request) {
+		if r.Method == http.MethodGet {
+			return
+		}
+		if args := meddle.Swap(nil); args != nil {
+			others := maps.Clone(variables)
+			others["XDG_STATE_HOME"] = t.TempDir()
+			if got := run(t, cli.Env{}, others, strings.Fields(*args)...); got.code != 0 {
+				t.Errorf("%s: %s", *args, got.stderr)
+			}
+		}
+	})
+	const size = 2100
+	for n := range size {
+		_, _ = fmt.Fprintf(&fleet, `{"kind":"namespace","id":"n-%d","deletion_policy":"orphan"}`+"\n", n)
+	}
+	const another = `{"kind":"namespace","id":"one-more"}` + "\n"
+	apply := func(documents, want string, args ...string) {
+		t.Helper()
+		got := run(t, cli.Env{Stdin: strings.NewReader(documents)}, variables, append([]string{"apply", "-f", "-"}, args...)...)
+		if got.code != 0 || !strings.Contains(got.stderr, want) {
+			t.Fatalf("exit %d, want %q:\n%s", got.code, want, got.stderr)
+		}
+	}
+	apply(fleet.String(), "2100 created")
+	for args, want := range map[string]string{
+		"namespace update n-7 --deletion-policy delete": "1 changed, 0 deleted, 2099 unchanged",
+		"namespace delete n-2099 --yes":                 "1 created",
+	} {
+		meddle.Store(&args)
+		apply(fleet.String(), want)
+		got := run(t, cli.Env{}, variables, "namespace", "list")
+		if n := strings.Count(got.stdout, `"deletion_policy": "orphan"`); n != size {
+			t.Errorf("after %q %d namespaces are as they are to be, want %d", args, n, size)
+		}
+	}
+	apply(fleet.String()+another, "1 created, 0 changed, 0 deleted, 2100 unchanged")
+	apply(fleet.String()+another, "0 created, 0 changed, 0 deleted, 2101 unchanged")
 }
 
 // What an earlier run saw is asked for by the next one, until it is plain that it will not come.

@@ -15,6 +15,10 @@ func printUsage(w io.Writer, app *cli.App, path []*cli.Command) {
 		_, _ = fmt.Fprintf(&b, "%s\n\nUsage: %s COMMAND [flags] [arguments]\n", app.Usage, app.Name)
 		usageCommands(&b, app.Commands)
 		usageFlags(&b, app.Flags)
+		usageRows(&b, "Files", [][2]string{
+			{"$XDG_CONFIG_HOME/flux-resourceset/config.yaml", "the contexts"},
+			{"$XDG_STATE_HOME/flux-resourceset/revisions.jsonl", "the newest revision seen of each server in the last ten minutes, which the next command asks for; may be deleted"},
+		})
 		_, _ = fmt.Fprintf(&b, "\nFlags may stand anywhere. %s COMMAND --help tells more about a command.\n", app.Name)
 		_, _ = io.WriteString(w, b.String())
 		return
