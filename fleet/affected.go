@@ -2,8 +2,6 @@ package fleet
 
 import (
 	"cmp"
-
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // affected is one DNS name whose answers a commit may change: clusters poll by their name, so what matters is which
@@ -40,9 +38,11 @@ func (r Result) affected(all bool) ([]affected, error) {
 		changed[ch.Kind][ch.ID] = true
 	}
 	redeployed := false
-	for id := range changed[KindComponent] {
-		was, is := r.base.docs[KindComponent][id], r.State.docs[KindComponent][id]
-		redeployed = redeployed || was != nil && is != nil && deploymentOf(was.Component()) != deploymentOf(is.Component())
+	for _, a := range r.State.kinds.lists {
+		for id := range changed[a.kind] {
+			was, is := r.base.docs[a.kind][id], r.State.docs[a.kind][id]
+			redeployed = redeployed || was != nil && is != nil && a.redeployed(was, is)
+		}
 	}
 	out := []affected{}
 	for name := range names {
@@ -55,7 +55,7 @@ func (r Result) affected(all bool) ([]affected, error) {
 			if err := r.stop.now(); err != nil {
 				return nil, err
 			}
-			if !edited[id] && refersTo(doc.Cluster(), changed) {
+			if !edited[id] && r.State.kinds.refersTo(doc, changed) {
 				out = append(out, affected{id, lowerName(doc.Cluster()), doc, doc, changed, redeployed})
 			}
 		}
@@ -73,8 +73,8 @@ func compareNames(a, b *Document) int {
 	return cmp.Compare(name(a), name(b))
 }
 
-func refersTo(c *api.Cluster, changed map[Kind]map[string]bool) bool {
-	for _, a := range assignments {
+func (ks *kindSet) refersTo(c *Document, changed map[Kind]map[string]bool) bool {
+	for _, a := range ks.lists {
 		if a.hasAny(c, changed[a.kind]) {
 			return true
 		}

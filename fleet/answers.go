@@ -13,22 +13,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Resource is a type of resource that clusters poll.
-type Resource int
-
-// The resources, in the order of assignments.
-const (
-	PlatformComponents Resource = iota
-	Namespaces
-	RoleBindings
-	ResourceCount // how many there are
-)
-
-// String is the last part of the resource's path.
-func (r Resource) String() string {
-	return [...]string{"platform-components", "namespaces", "rolebindings"}[r]
-}
-
 // Answer is what a cluster receives for one resource, encoded once for all polls.
 type Answer struct {
 	Gzip  []byte // the body, compressed: every Flux Operator accepts that
@@ -49,22 +33,27 @@ func (a *Answer) Body() ([]byte, error) {
 	return io.ReadAll(zr)
 }
 
-// answers are the encoded answers of one version of a cluster's document, made when first asked for.
-type answers [ResourceCount]atomic.Pointer[Answer]
+// newAnswers is room for the encoded answers of one version of a cluster's document, which are made when first asked for.
+func newAnswers(lists int) []atomic.Pointer[Answer] { return make([]atomic.Pointer[Answer], lists) }
 
-// Answer returns what the cluster receives. It is encoded when it is first asked for after a document it is made of has changed.
-// CodeUnresolved when stored data refers to a document that is not there: no answer then, never a shorter one.
-func (s *State) Answer(d *Document, r Resource) (*Answer, error) {
-	slot := &d.answers[r]
-	if a := slot.Load(); a != nil && (a.current.Load() == s.token || s.stillMadeOf(r, a)) {
+// Answer returns what the cluster receives of one kind of definition. It is encoded when it is first asked for after a
+// document it is made of has changed. CodeUnresolved when stored data refers to a document that is not there: no answer
+// then, never a shorter one.
+func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
+	at := s.kinds.at(kind)
+	if at < 0 {
+		return nil, fmt.Errorf("%q is not a kind of definition", kind)
+	}
+	slot, list := &d.answers[at], s.kinds.lists[at]
+	if a := slot.Load(); a != nil && (a.current.Load() == s.token || s.stillMadeOf(list, a)) {
 		a.current.Store(s.token)
 		return a, nil
 	}
-	inputs, deps, err := s.inputs(d, r)
+	inputs, deps, err := s.inputs(d, list, nil)
 	if err != nil {
 		return nil, err
 	}
-	a, err := encodeAnswer(inputs)
+	a, err := encodeAnswer(values(inputs))
 	if err != nil {
 		return nil, err
 	}
@@ -74,71 +63,35 @@ func (s *State) Answer(d *Document, r Resource) (*Answer, error) {
 	return a, nil
 }
 
-func (s *State) stillMadeOf(r Resource, a *Answer) bool {
-	kind := assignments[r].kind
+func (s *State) stillMadeOf(list *assigned, a *Answer) bool {
 	for _, dep := range a.deps {
-		if s.docs[kind][dep.ID] != dep {
+		if s.docs[list.kind][dep.ID] != dep {
 			return false
 		}
 	}
 	return true
 }
 
-// inputs merges a cluster with the definitions it is assigned, in the order of assignment.
-func (s *State) inputs(d *Document, r Resource) (any, []*Document, error) {
-	return s.inputsOnly(d, r, nil)
-}
-
-// inputsOnly is inputs without those that only does not name; nil names all. A mistake in here must not look like an
-// empty list, so the lists are only made once everything has been resolved.
-func (s *State) inputsOnly(d *Document, r Resource, only map[string]bool) (any, []*Document, error) {
-	c := d.Cluster()
-	a := assignments[r]
+// inputs merges a cluster with the definitions it is assigned, in the order of assignment; only says which inputs are
+// made, nil all. A mistake in here must not look like an empty list, so the list is only made once everything has been
+// resolved.
+func (s *State) inputs(d *Document, list *assigned, only map[string]bool) ([]input, []*Document, error) {
 	var deps []*Document
-	for id := range a.each(c) {
-		def, ok := s.docs[a.kind][id]
+	for id := range list.each(d) {
+		def, ok := s.docs[list.kind][id]
 		if !ok {
-			return nil, nil, errorf(CodeUnresolved, "cluster %q refers to the %s %q, which is not in the store", c.ID, nouns[a.kind], id)
+			return nil, nil, errorf(CodeUnresolved, "cluster %q refers to the %s %q, which is not in the store", d.ID, list.rules.noun, id)
 		}
 		deps = append(deps, def)
 	}
-	block := fluxCluster(c)
-	switch r {
-	case PlatformComponents:
-		inputs, err := componentInputs(c, deps, block, only)
-		return inputs, deps, err
-	case Namespaces:
-		return mapDocs(deps, func(def *Document) api.FluxNamespace { return namespaceInput(def.namespace(), block) }), deps, nil
-	default:
-		return mapDocs(deps, func(def *Document) api.FluxRoleBinding { return roleBindingInput(def.roleBinding(), block) }), deps, nil
-	}
+	inputs, err := list.inputs(&site{state: s, cluster: d}, deps, only)
+	return inputs, deps, err
 }
 
-func componentInputs(c *api.Cluster, deps []*Document, block api.FluxCluster, only map[string]bool) ([]api.FluxPlatformComponent, error) {
-	on := make(map[string]string, len(deps))
-	for i, e := range c.PlatformComponents {
-		if e.Enabled {
-			on[e.ID] = deps[i].Component().Type
-		}
-	}
-	inputs := make([]api.FluxPlatformComponent, 0, len(deps))
-	for i, e := range c.PlatformComponents {
-		if only != nil && !only[e.ID] {
-			continue
-		}
-		in, err := componentInput(deps[i].Component(), e, c.Patches[e.ID], block, on)
-		if err != nil {
-			return nil, errorf(CodeUnresolved, "cluster %q: %v", c.ID, err)
-		}
-		inputs = append(inputs, in)
-	}
-	return inputs, nil
-}
-
-func mapDocs[T any](docs []*Document, f func(*Document) T) []T {
-	out := make([]T, len(docs))
-	for i, d := range docs {
-		out[i] = f(d)
+func values(inputs []input) []any {
+	out := make([]any, len(inputs))
+	for i, in := range inputs {
+		out[i] = in.value
 	}
 	return out
 }
@@ -155,10 +108,12 @@ func (s *State) ClustersAnswer() (*Answer, error) {
 
 // ClustersAnswer is the list of the given clusters as inputs. CodeLimitExceeded when it is more than Flux reads.
 func ClustersAnswer(clusters []*Document) (*Answer, error) {
-	a, err := encodeAnswer(mapDocs(clusters, func(d *Document) api.FluxClusterEntry {
+	inputs := make([]any, len(clusters))
+	for i, d := range clusters {
 		c := d.Cluster()
-		return api.FluxClusterEntry{ID: c.ID, ClusterName: c.ClusterName, ClusterDNS: c.ClusterDNS, Environment: c.Environment, Labels: c.Labels}
-	}))
+		inputs[i] = api.FluxClusterEntry{ID: c.ID, ClusterName: c.ClusterName, ClusterDNS: c.ClusterDNS, Environment: c.Environment, Labels: c.Labels}
+	}
+	a, err := encodeAnswer(inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -170,18 +125,18 @@ func ClustersAnswer(clusters []*Document) (*Answer, error) {
 	return a, nil
 }
 
-func encodeInputs(w io.Writer, inputs any) error {
+func encodeInputs(w io.Writer, inputs []any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(struct {
-		Inputs any `json:"inputs"`
+		Inputs []any `json:"inputs"`
 	}{inputs})
 }
 
 // gzipWriters are kept for reuse: a new one takes 800 KiB.
 var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
-func encodeAnswer(inputs any) (*Answer, error) {
+func encodeAnswer(inputs []any) (*Answer, error) {
 	var zipped bytes.Buffer
 	zw, _ := gzipWriters.Get().(*gzip.Writer)
 	defer gzipWriters.Put(zw)

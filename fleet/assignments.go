@@ -7,13 +7,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // clusterEdit changes what a cluster's document says, given as it is, and as the object that is stored next. Not changed:
 // the document stays as it is. An edit is run on thousands of clusters at once, so it changes nothing but the object.
-type clusterEdit func(before *api.Cluster, obj map[string]any) (changed bool, err error)
+type clusterEdit func(before *Document, obj map[string]any) (changed bool, err error)
 
 // editCluster runs an edit on one cluster.
 func (tx *Tx) editCluster(cluster string, edit clusterEdit) (*Document, error) {
@@ -21,7 +19,7 @@ func (tx *Tx) editCluster(cluster string, edit clusterEdit) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := edited(before, edit)
+	after, err := tx.edited(before, edit)
 	if err == nil {
 		tx.keep(before, after)
 	}
@@ -36,16 +34,16 @@ func (tx *Tx) keep(before, after *Document) {
 }
 
 // edited is a cluster after an edit.
-func edited(before *Document, edit clusterEdit) (*Document, error) {
+func (tx *Tx) edited(before *Document, edit clusterEdit) (*Document, error) {
 	obj, err := decodeStrict(before.Body)
 	if err != nil {
 		return nil, unreadable(before, err)
 	}
-	changed, err := edit(before.Cluster(), obj)
+	changed, err := edit(before, obj)
 	if err != nil || !changed {
 		return before, err
 	}
-	return compose(before.Kind, before.ID, obj)
+	return tx.base.kinds.compose(before.Kind, before.ID, obj)
 }
 
 // decodeStrict is decodeOwn for a document whose typed value is looked at too. One that names a field twice or in another
@@ -64,7 +62,7 @@ func decodeStrict(body []byte) (map[string]any, error) {
 }
 
 func unreadable(d *Document, err error) error {
-	return fmt.Errorf("the stored %s %q cannot be read: %w", nouns[d.Kind], d.ID, err)
+	return fmt.Errorf("the stored %s %q cannot be read: %w", d.rules.noun, d.ID, err)
 }
 
 // SetLabels changes a cluster's labels by an RFC 7396 merge patch.
@@ -79,7 +77,7 @@ func setLabels(patch []byte) clusterEdit {
 			e.Problems[i].Pointer = "/labels" + e.Problems[i].Pointer
 		}
 	}
-	return func(_ *api.Cluster, obj map[string]any) (bool, error) {
+	return func(_ *Document, obj map[string]any) (bool, error) {
 		if err != nil {
 			return false, err
 		}
@@ -104,8 +102,8 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 	if wrong == nil && len(bytes.TrimSpace(settings)) > 0 {
 		request, wrong = ParseObject(settings)
 	}
-	a, _ := assignmentOf(kind)
-	return func(_ *api.Cluster, obj map[string]any) (bool, error) {
+	a := tx.base.kinds.assigned(kind)
+	return func(_ *Document, obj map[string]any) (bool, error) {
 		if wrong != nil {
 			return false, wrong
 		}
@@ -132,12 +130,12 @@ func isEntry(id string) func(any) bool {
 // Unassign removes a definition from a cluster's list, and a component's patches with it. Nothing happens when it is
 // not on the list.
 func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) {
-	return tx.editCluster(cluster, unassign(kind, id))
+	return tx.editCluster(cluster, tx.unassign(kind, id))
 }
 
-func unassign(kind Kind, id string) clusterEdit {
-	a, _ := assignmentOf(kind)
-	return func(_ *api.Cluster, obj map[string]any) (bool, error) {
+func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
+	a := tx.base.kinds.assigned(kind)
+	return func(_ *Document, obj map[string]any) (bool, error) {
 		entries, _ := obj[a.field].([]any)
 		left := slices.DeleteFunc(slices.Clone(entries), isEntry(id))
 		if len(left) == len(entries) {

@@ -143,7 +143,7 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 			continue
 		}
 		if ops[i].Document == nil && ops[i].Patch == nil {
-			p = Problem{Detail: fmt.Sprintf("%s %q: %s: %s", nouns[p.Kind], p.ID, p.Pointer, p.Detail), Kind: p.Kind, ID: p.ID}
+			p = Problem{Detail: fmt.Sprintf("%s %q: %s: %s", b.tx.base.kinds.noun(p.Kind), p.ID, p.Pointer, p.Detail), Kind: p.Kind, ID: p.ID}
 		}
 		located.Problems = append(located.Problems, b.place(i, ops[i], &Error{Problems: []Problem{p}})...)
 	}
@@ -234,7 +234,7 @@ func (b *Batch) edited(clusters []string, apply clusterEdit) ([]outcome, error) 
 		if o.before, o.err = b.tx.Get(KindCluster, clusters[i]); o.err != nil {
 			return
 		}
-		if o.doc, o.err = edited(o.before, apply); o.err == nil {
+		if o.doc, o.err = b.tx.edited(o.before, apply); o.err == nil {
 			b.grown.Add(int64(len(o.doc.Body) - len(o.before.Body)))
 		}
 	})
@@ -261,7 +261,7 @@ var errNotAssigned = errors.New("not assigned")
 
 func (b *Batch) document(op api.Operation) (*Document, error) {
 	kind := Kind(op.Kind)
-	if !slices.Contains(Kinds(), kind) {
+	if !slices.Contains(b.tx.base.kinds.names(), kind) {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "kind: is required"}})
 	}
 	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
@@ -319,8 +319,8 @@ func (b *Batch) targets(op api.Operation) (ids []string, named bool, err error) 
 	if !op.All && sel.selector.Empty() {
 		return nil, false, Invalid([]Problem{{Detail: "selector: must not be empty; say all for every cluster"}})
 	}
-	b.tx.each(func(d *Document) {
-		if d.Kind == KindCluster && !d.Deleted() && sel.Matches(d.Cluster()) {
+	b.tx.each(KindCluster, func(d *Document) {
+		if !d.Deleted() && sel.Matches(d.Cluster()) {
 			ids = append(ids, d.ID)
 		}
 	})

@@ -80,11 +80,11 @@ func (s *State) spend(c Commit, removals int) (*Document, error) {
 	if len(entries) > maxSpent {
 		entries = byMinute(entries)
 	}
-	return recordOf(KindBudget, budgetID, storedBudget{ID: budgetID, Spent: entries})
+	return s.kinds.recordOf(KindBudget, budgetID, storedBudget{ID: budgetID, Spent: entries})
 }
 
 // recordOf is a document made of a value of ours.
-func recordOf(kind Kind, id string, value any) (*Document, error) {
+func (ks *kindSet) recordOf(kind Kind, id string, value any) (*Document, error) {
 	obj, err := asObject(value)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func recordOf(kind Kind, id string, value any) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDocument(Record{Kind: kind, ID: id, Body: body})
+	return ks.document(Record{Kind: kind, ID: id, Body: body})
 }
 
 func later(a, b time.Time) time.Time {

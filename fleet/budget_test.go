@@ -26,7 +26,7 @@ func (f *flux) poll(t require.TestingT, s *State, dns string) int {
 	}
 	removed := 0
 	components, namespaces, bindings := map[string]string{}, map[string]string{}, map[string]bool{}
-	for _, in := range inputsOf(t, s, dns, PlatformComponents) {
+	for _, in := range inputsOf(t, s, dns, KindComponent) {
 		if on, _ := in["enabled"].(bool); on {
 			source := in["source"].(map[string]any)
 			if in["type"] == "helm" {
@@ -35,10 +35,10 @@ func (f *flux) poll(t require.TestingT, s *State, dns string) int {
 			components[in["id"].(string)] = fmt.Sprint(in["type"], in["release_name"], in["target_namespace"], in["component_path"], source["oci_url"])
 		}
 	}
-	for _, in := range inputsOf(t, s, dns, Namespaces) {
+	for _, in := range inputsOf(t, s, dns, KindNamespace) {
 		namespaces[in["id"].(string)] = in["deletion_policy"].(string)
 	}
-	for _, in := range inputsOf(t, s, dns, RoleBindings) {
+	for _, in := range inputsOf(t, s, dns, KindRoleBinding) {
 		bindings[in["id"].(string)] = true
 	}
 	for id, how := range f.components {

@@ -107,8 +107,8 @@ func (c *checker) annotations(at string, annotations map[string]string) {
 // check is everything wrong with a document as it stands in a State.
 func check(s *State, d *Document) *checker {
 	c := &checker{next: s}
-	if kind, ok := kindOf(d.Kind); ok && !d.Deleted() {
-		kind.check(c, d)
+	if !d.Deleted() {
+		d.rules.check(c, d)
 	}
 	return c
 }

@@ -16,31 +16,22 @@ const MaxInputs = 10_000
 // adviseInputs is Flux Operator's own default filter.limit.
 const adviseInputs = 100
 
-var clusterKind = kindRules{
-	name:      KindCluster,
-	noun:      "cluster",
-	empty:     func() any { return new(api.Cluster) },
-	normalize: normalizeCluster,
-	check:     checkCluster,
-	bound:     func(v any) int { return clusterBound(v.(*api.Cluster)) },
-}
-
-func normalizeCluster(obj map[string]any) {
+func (ks *kindSet) normalizeCluster(obj map[string]any) {
 	dropEmpty(obj, "cluster_name")
 	setDefault(obj, "cluster_name", obj["id"])
 	setDefault(obj, "labels", map[string]any{})
-	setDefault(obj, "platform_components", []any{})
-	setDefault(obj, "namespaces", []any{})
-	setDefault(obj, "rolebindings", []any{})
 	setDefault(obj, "patches", map[string]any{})
 	setDefault(obj, "deletion_protection", false)
 	if dns, ok := obj["cluster_dns"].(string); ok {
 		obj["cluster_dns"] = strings.ToLower(dns)
 	}
-	entries, _ := obj["platform_components"].([]any)
-	for _, e := range entries {
-		if entry, ok := e.(map[string]any); ok {
-			normalizeAssignment(entry)
+	for _, a := range ks.lists {
+		setDefault(obj, a.field, []any{})
+		entries, _ := obj[a.field].([]any)
+		for _, e := range entries {
+			if entry, ok := e.(map[string]any); ok && a.normalizeEntry != nil {
+				a.normalizeEntry(entry)
+			}
 		}
 	}
 	patches, _ := obj["patches"].(map[string]any)
@@ -54,23 +45,15 @@ func normalizeCluster(obj map[string]any) {
 	}
 }
 
-func normalizeAssignment(entry map[string]any) {
-	setDefault(entry, "enabled", true)
-	dropEmpty(entry, "oci_tag", "component_path", "component_version")
-	dropEmptyList(entry, "values_from")
-}
-
 // decommissioned is what is kept of a deleted cluster: enough to answer its polls with empty lists.
 func decommissioned(c *api.Cluster, at string) map[string]any {
-	obj := map[string]any{
+	return map[string]any{
 		"id": c.ID, "cluster_name": c.ClusterName, "cluster_dns": c.ClusterDNS, "environment": c.Environment,
 		"labels": c.Labels, "deleted_at": at,
 	}
-	normalizeCluster(obj)
-	return obj
 }
 
-func checkCluster(c *checker, d *Document) {
+func (ks *kindSet) checkCluster(c *checker, d *Document) {
 	cl := d.Cluster()
 	// Nothing on a cluster is called by its id, so it may have dots, as long as it can stand in a selector.
 	c.dnsSubdomain("/id", cl.ID)
@@ -87,26 +70,17 @@ func checkCluster(c *checker, d *Document) {
 	}
 	c.required("/environment", cl.Environment)
 	c.labels("/labels", cl.Labels)
-	for _, a := range assignments {
-		checkAssignments(c, cl, a)
+	for _, a := range ks.lists {
+		checkAssignments(c, d, a)
 	}
-	for i, e := range cl.PlatformComponents {
-		if e.OCITag == "" && e.ComponentPath == "" && e.ComponentVersion == "" && len(e.ValuesFrom) == 0 {
-			continue
+	for _, a := range ks.lists {
+		if a.checkOn != nil {
+			a.checkOn(c, cl)
 		}
-		at := pointer("platform_components", i)
-		c.text(at+"/oci_tag", e.OCITag, 253)
-		c.text(at+"/component_path", e.ComponentPath, 1024)
-		c.text(at+"/component_version", e.ComponentVersion, 253)
-		c.valuesFrom(at+"/values_from", e.ValuesFrom)
 	}
-	for _, id := range sortedKeys(cl.Patches) {
-		checkClusterPatches(c, cl, id)
-	}
-	adviseCluster(c, cl)
 }
 
-func checkAssignments(c *checker, cl *api.Cluster, a assigned) {
+func checkAssignments(c *checker, cl *Document, a *assigned) {
 	ids := a.ids(cl)
 	if len(ids) > MaxInputs {
 		c.limitOf(len(ids), pointer(a.field), "cluster %q would have %d %s; at most %d are served", cl.ID, len(ids), a.field, MaxInputs)
@@ -121,79 +95,29 @@ func checkAssignments(c *checker, cl *api.Cluster, a assigned) {
 		}
 		seen[id] = true
 		if _, ok := c.next.Get(a.kind, id); !ok {
-			c.problem(pointer(a.field, i, "id"), "there is no %s %q", nouns[a.kind], id)
+			c.problem(pointer(a.field, i, "id"), "there is no %s %q", a.rules.noun, id)
 		}
 	}
 }
 
-// checkClusterPatches checks one component's patches, alone and together with the catalog's.
-func checkClusterPatches(c *checker, cl *api.Cluster, id string) {
-	at := pointer("patches", id)
-	if !slices.ContainsFunc(cl.PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == id }) {
-		c.problem(at, "component %q is not assigned to this cluster", id)
+// checkRename is about clusters that change their name.
+func checkRename(c *checker, before, after *Document) {
+	if after.Deleted() || before.Deleted() {
 		return
 	}
-	patches := cl.Patches[id]
-	if patchesBound(patches) > maxPatchesBytes { // or it need not be found out
-		if n := encodedSize(patches); n > maxPatchesBytes {
-			c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
-		}
+	was, is := before.Cluster(), after.Cluster()
+	if was.ClusterDNS == is.ClusterDNS {
+		return
 	}
-	doc, ok := c.next.Get(KindComponent, id)
-	if !ok {
-		return // reported where it is assigned
+	if was.DeletionProtection {
+		c.problem("/cluster_dns", "deletion_protection is on: clear it in a change of its own before giving the cluster another DNS name")
+		return
 	}
-	p := doc.Component()
-	problems := patchProblems(p.Type, overlayPatches(p.Patches, patches))
-	if len(problems) > 0 && len(p.Patches) > 0 { // what is wrong with the cluster's own comes first
-		if own := patchProblems(p.Type, patches); len(own) > 0 {
-			problems = own
-		}
+	if other, ok := c.next.ByDNS(was.ClusterDNS); ok {
+		c.warn("cluster %q is now polled as %q; the old name %q is answered with what cluster %q has, and Flux removes there what that one has not", is.ID, is.ClusterDNS, was.ClusterDNS, other.ID)
+		return
 	}
-	c.patches(at, patches, problems)
-}
-
-// adviseCluster warns of what is allowed and probably not meant.
-func adviseCluster(c *checker, cl *api.Cluster) {
-	assigned := map[string]bool{}
-	releases := map[string]string{}
-	for _, e := range cl.PlatformComponents {
-		assigned[e.ID] = true
-	}
-	for _, e := range cl.PlatformComponents {
-		doc, ok := c.next.Get(KindComponent, e.ID)
-		if !ok {
-			continue
-		}
-		p := doc.Component()
-		for _, dep := range p.DependsOn {
-			if !assigned[dep] {
-				c.warn("component %q depends on %q, which is not assigned to cluster %q", e.ID, dep, cl.ID)
-			}
-		}
-		if cl.Environment == "prod" && first(e.ComponentVersion, p.ComponentVersion) == latest && first(e.OCITag, p.OCITag) == latest {
-			c.warn("component %q follows \"latest\" on cluster %q, which is prod", e.ID, cl.ID)
-		}
-		if p.Type == typeKustomize && len(e.ValuesFrom) > 0 {
-			c.warn("values_from of component %q on cluster %q does nothing: it is of type kustomize, and has no Helm values", e.ID, cl.ID)
-		}
-		if p.Type == typeHelm {
-			if pinned := first(e.ComponentVersion, p.ComponentVersion); e.OCITag != "" && e.OCITag != pinned && pinned != latest {
-				c.warn("oci_tag %q of component %q on cluster %q does nothing: a helm component installs its component_version, here %s; set component_version on the cluster instead", e.OCITag, e.ID, cl.ID, pinned)
-			}
-			// Flux keeps a release where the HelmRelease is, whatever namespace it installs into.
-			if other, taken := releases[p.ReleaseName]; taken && other != e.ID {
-				c.problem("/platform_components", "components %q and %q are the same Helm release %q: give one of them another release_name", other, e.ID, p.ReleaseName)
-			}
-			releases[p.ReleaseName] = e.ID
-		}
-	}
-	for _, ref := range cl.Namespaces {
-		// Whoever keeps a namespace that is taken off, or names one of Kubernetes' own, means one that is there already.
-		if doc, ok := c.next.Get(KindNamespace, ref.ID); ok && doc.namespace().DeletionPolicy == policyOrphan {
-			c.warn("namespace %q is adopted where it exists: Flux removes labels and annotations that kubectl, helm or kustomize set on it and its definition does not list, those of pod security and istio too; list what must stay", ref.ID)
-		}
-	}
+	c.warn("cluster %q is now polled as %q; the old name %q answers 404 from now on, and what Flux installed under it stays as it is", is.ID, is.ClusterDNS, was.ClusterDNS)
 }
 
 // dropOrphanedPatches removes the patches of components that a change took off the cluster. Patches that are new or

@@ -12,16 +12,8 @@ import (
 // commit.
 type Revision int64
 
-// Kind names a kind of document, as it is written in the log and in the API.
-type Kind string
-
-// The kinds of documents.
-const (
-	KindCluster     Kind = "cluster"
-	KindComponent   Kind = "platform_component"
-	KindNamespace   Kind = "namespace"
-	KindRoleBinding Kind = "rolebinding"
-)
+// KindCluster is the kind of clusters. Other kinds have theirs beside what they are.
+const KindCluster Kind = "cluster"
 
 // Change is one document before and after a commit, as canonical JSON. Before is nil when the document was created,
 // After is nil when it was deleted; they are never both nil.

@@ -1,10 +1,11 @@
 package fleet
 
 import (
-	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -23,33 +24,75 @@ const (
 	maxPatchesBytes = 256 << 10
 )
 
-var componentKind = kindRules{
-	name:  KindComponent,
-	noun:  "platform component",
-	empty: func() any { return new(api.PlatformComponent) },
-	normalize: func(obj map[string]any) {
-		dropEmpty(obj, "component_version", "oci_tag", "release_name", "target_namespace", "type")
-		setDefault(obj, "component_version", latest)
-		setDefault(obj, "oci_tag", latest)
-		setDefault(obj, "cluster_env_enabled", false)
-		setDefault(obj, "depends_on", []any{})
-		setDefault(obj, "patches", map[string]any{})
-		setDefault(obj, "release_name", obj["id"])
-		setDefault(obj, "target_namespace", obj["id"])
-		setDefault(obj, "secret_ref", "")
-		dropEmptyList(obj, "values_from")
-		kind := typeHelm
-		if u, _ := obj["oci_url"].(string); strings.HasPrefix(u, "oci://") {
-			kind = typeKustomize
-		}
-		setDefault(obj, "type", kind)
+// KindComponent is the kind of platform components, the entries of the catalog.
+const KindComponent Kind = "platform_component"
+
+var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, api.FluxPlatformComponent]{
+	kind: KindComponent, noun: "platform component", field: "platform_components", endpoint: "platform-components", operand: "component_id",
+	seedAlias: "components",
+	operandOf: func(op *api.Operation) string { return op.ComponentID },
+	list:      func(c *Document) *[]api.ComponentAssignment { return &c.Cluster().PlatformComponents },
+	entryID:   func(e *api.ComponentAssignment) string { return e.ID },
+	stamp: func(p *api.PlatformComponent, revision int64, created, updated time.Time) {
+		p.Revision, p.CreatedAt, p.UpdatedAt = revision, created, updated
 	},
-	check: checkComponent,
-	bound: func(v any) int { return componentBound(v.(*api.PlatformComponent)) },
+	normalize: normalizeComponent,
+	check:     checkComponent,
+	input: func(on *site, p *api.PlatformComponent, e *api.ComponentAssignment) (api.FluxPlatformComponent, error) {
+		c := on.cluster.Cluster()
+		in, err := componentInput(p, *e, c.Patches[e.ID], on)
+		if err != nil {
+			return in, errorf(CodeUnresolved, "cluster %q: %v", c.ID, err)
+		}
+		return in, nil
+	},
+	cluster: func(in *api.FluxPlatformComponent) *api.FluxCluster { return &in.Cluster },
+
+	bound:          componentBound,
+	checkOn:        checkComponentsOn,
+	normalizeEntry: normalizeAssignment,
+	overrides: &overrides[api.PlatformComponent]{
+		size: overridesBound,
+		differ: func(was, is *api.Cluster, id string) bool {
+			return !maps.EqualFunc(was.Patches[id], is.Patches[id], sameBytes)
+		},
+		on:      func(c *api.Cluster, id string) bool { return len(c.Patches[id]) > 0 },
+		unfit:   patchesUnfit,
+		recheck: checkClusterPatches,
+	},
+	dependsOn: func(p *api.PlatformComponent) []string { return p.DependsOn },
+	changed:   warnOfReinstall,
+
+	enabled:    func(e *api.ComponentAssignment) bool { return e.Enabled },
+	deployment: deploymentOn,
+	redeployed: func(was, is *api.PlatformComponent) bool { return deploymentOf(was) != deploymentOf(is) },
+	uninstalls: func(was, is api.FluxPlatformComponent) bool {
+		return was.Enabled && (!is.Enabled || inputDeployment(was) != inputDeployment(is))
+	},
 }
 
-func checkComponent(c *checker, d *Document) {
-	p := d.Component()
+// Component is the document as a catalog entry; it must be one. The result must not be changed.
+func (d *Document) Component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
+
+func normalizeComponent(obj map[string]any) {
+	dropEmpty(obj, "component_version", "oci_tag", "release_name", "target_namespace", "type")
+	setDefault(obj, "component_version", latest)
+	setDefault(obj, "oci_tag", latest)
+	setDefault(obj, "cluster_env_enabled", false)
+	setDefault(obj, "depends_on", []any{})
+	setDefault(obj, "patches", map[string]any{})
+	setDefault(obj, "release_name", obj["id"])
+	setDefault(obj, "target_namespace", obj["id"])
+	setDefault(obj, "secret_ref", "")
+	dropEmptyList(obj, "values_from")
+	kind := typeHelm
+	if u, _ := obj["oci_url"].(string); strings.HasPrefix(u, "oci://") {
+		kind = typeKustomize
+	}
+	setDefault(obj, "type", kind)
+}
+
+func checkComponent(c *checker, p *api.PlatformComponent) {
 	c.dnsLabel("/id", p.ID)
 	c.releaseName("/id", p.ID)
 	for _, other := range c.next.docs[KindComponent] {
@@ -226,62 +269,4 @@ func (c *checker) releaseName(at, name string) {
 	if at != "/id" {
 		c.dnsSubdomain(at, name)
 	}
-}
-
-// componentInput merges a catalog entry with one cluster's assignment and patches, as contract and docs/merge.md have
-// it. on tells which components are assigned and enabled on the cluster, with their type.
-func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches api.PatchValues, cluster api.FluxCluster, on map[string]string) (api.FluxPlatformComponent, error) {
-	in := api.FluxPlatformComponent{
-		ID: e.ID, Enabled: e.Enabled,
-		ComponentPath:     first(e.ComponentPath, p.ComponentPath),
-		ComponentVersion:  first(e.ComponentVersion, p.ComponentVersion),
-		Source:            api.FluxSource{OCIURL: p.OCIURL, OCITag: first(e.OCITag, p.OCITag)},
-		ClusterEnvEnabled: p.ClusterEnvEnabled,
-		DependsOn:         p.DependsOn,
-		Dependencies:      []api.FluxDependency{},
-		Type:              p.Type,
-		Patches:           overlayPatches(p.Patches, patches),
-		ReleaseName:       p.ReleaseName, TargetNamespace: p.TargetNamespace, SecretRef: p.SecretRef,
-		ValuesFrom: make([]api.FluxValuesReference, 0, len(p.ValuesFrom)+len(e.ValuesFrom)),
-		Cluster:    cluster,
-	}
-	for _, refs := range [][]api.ValuesReference{p.ValuesFrom, e.ValuesFrom} {
-		for _, ref := range refs {
-			in.ValuesFrom = append(in.ValuesFrom, api.FluxValuesReference(ref))
-		}
-	}
-	for _, id := range p.DependsOn {
-		if kind, ok := on[id]; ok {
-			in.Dependencies = append(in.Dependencies, api.FluxDependency{ID: id, Type: kind})
-		}
-	}
-	var problems []Problem
-	if p.Type == typeKustomize {
-		var vars map[string]string
-		vars, problems = substitutions(in.Patches)
-		in.Values = make(map[string]any, len(vars))
-		for name, s := range vars {
-			in.Values[name] = s
-			raw, err := canonical(s)
-			if err != nil {
-				return in, err
-			}
-			in.Patches[name] = raw
-		}
-	} else {
-		in.Values, problems = expand(in.Patches)
-	}
-	if len(problems) > 0 {
-		return in, fmt.Errorf("component %q: patches%s: %s", e.ID, problems[0].Pointer, problems[0].Detail)
-	}
-	return in, nil
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

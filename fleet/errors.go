@@ -67,8 +67,8 @@ func summary(problems []Problem) string {
 	return fmt.Sprintf("%d problems; the first: %s", len(problems), first)
 }
 
-func notFound(kind Kind, id string) *Error {
-	return errorf(CodeNotFound, "there is no %s %q", nouns[kind], id)
+func (s *State) notFound(kind Kind, id string) *Error {
+	return errorf(CodeNotFound, "there is no %s %q", s.kinds.noun(kind), id)
 }
 
 // Pointer is the JSON pointer (RFC 6901) to a field, given the keys on the way to it.

@@ -9,10 +9,6 @@ import (
 	"time"
 )
 
-// settleTime is how long a changed deletion policy may take to reach every cluster: Flux decides about a namespace by
-// the policy it last applied.
-const settleTime = 15 * time.Minute
-
 // Finish validates the fleet as it would be after the edits and returns the commit that makes them, with c's id, time,
 // actor, reason and request id. Problems are reported all at once. A problem that was stored before and is no worse
 // now is a warning: an unrelated change must stay possible.
@@ -67,7 +63,7 @@ func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 		}
 		before := tx.base.docs[key.kind][key.id]
 		if pendingTombstone(doc) {
-			tombstone, err := tombstone(doc, now)
+			tombstone, err := tx.tombstone(doc, now)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -120,12 +116,8 @@ func (tx *Tx) endTombstones(edits []edit) []edit {
 	return kept
 }
 
-func tombstone(doc *Document, now time.Time) (*Document, error) {
-	body, err := canonical(decommissioned(doc.Cluster(), deletedAt(now)))
-	if err != nil {
-		return nil, err
-	}
-	return newDocument(Record{Kind: KindCluster, ID: doc.ID, Body: body})
+func (tx *Tx) tombstone(doc *Document, now time.Time) (*Document, error) {
+	return tx.base.kinds.compose(KindCluster, doc.ID, decommissioned(doc.Cluster(), deletedAt(now)))
 }
 
 // duplicateDNS reports clusters that would share a DNS name.
@@ -249,20 +241,14 @@ func (v *verdict) document(e edit) (now, was *checker) {
 	if before != nil && len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
 		was = check(v.base, before)
 	}
-	if e.kind == KindComponent && before != nil && before.Component().Type != doc.Component().Type {
-		now.warn("component %q becomes %s: on every cluster that has it, Flux removes what %s installed and installs it anew", e.id, doc.Component().Type, before.Component().Type)
-	}
-	if e.kind == KindComponent && before != nil && (before.Component().ReleaseName != doc.Component().ReleaseName || before.Component().TargetNamespace != doc.Component().TargetNamespace) {
-		now.warn("component %q gets another release_name or target_namespace: on every cluster that has it, Flux uninstalls the old release and installs a new one", e.id)
-	}
 	if e.kind == KindCluster && !doc.Deleted() {
-		checkSizes(now, doc, PlatformComponents, Namespaces, RoleBindings)
+		checkSizes(now, doc, v.next.kinds.lists...)
 		if len(now.limits) > 0 && before != nil && !before.Deleted() {
-			checkSizes(was, before, PlatformComponents, Namespaces, RoleBindings)
+			checkSizes(was, before, v.base.kinds.lists...)
 		}
-		if before != nil && !before.Deleted() {
-			checkRename(now, before, doc)
-		}
+	}
+	if before != nil && doc.rules.changed != nil {
+		doc.rules.changed(now, before, doc)
 	}
 	for _, problems := range [][]Problem{now.problems, now.limits} {
 		for i := range problems {
@@ -270,22 +256,6 @@ func (v *verdict) document(e edit) (now, was *checker) {
 		}
 	}
 	return now, was
-}
-
-func checkRename(c *checker, before, after *Document) {
-	was, is := before.Cluster(), after.Cluster()
-	if was.ClusterDNS == is.ClusterDNS {
-		return
-	}
-	if was.DeletionProtection {
-		c.problem("/cluster_dns", "deletion_protection is on: clear it in a change of its own before giving the cluster another DNS name")
-		return
-	}
-	if other, ok := c.next.ByDNS(was.ClusterDNS); ok {
-		c.warn("cluster %q is now polled as %q; the old name %q is answered with what cluster %q has, and Flux removes there what that one has not", is.ID, is.ClusterDNS, was.ClusterDNS, other.ID)
-		return
-	}
-	c.warn("cluster %q is now polled as %q; the old name %q answers 404 from now on, and what Flux installed under it stays as it is", is.ID, is.ClusterDNS, was.ClusterDNS)
 }
 
 // inUse refuses to delete a definition that something would still refer to.
@@ -299,66 +269,26 @@ func (v *verdict) inUse(tx *Tx, edits []edit) error {
 		if len(users) == 0 {
 			continue
 		}
-		var clusters, components []string
+		var clusters, others []string
 		for _, u := range users {
 			if u.Kind == KindCluster {
 				clusters = append(clusters, u.ID)
 			} else {
-				components = append(components, u.ID)
+				others = append(others, u.ID)
 			}
 		}
+		noun := tx.base.kinds.noun(e.kind)
 		var by []string
 		if len(clusters) > 0 {
 			by = append(by, fmt.Sprintf("%s: %s", plural(len(clusters), "cluster"), list(clusters)))
 		}
-		if len(components) > 0 {
-			by = append(by, fmt.Sprintf("%s: %s", plural(len(components), "platform component"), list(components)))
+		if len(others) > 0 {
+			by = append(by, fmt.Sprintf("%s: %s", plural(len(others), noun), list(others)))
 		}
-		used = append(used, fmt.Sprintf("the %s %q is used by %s", nouns[e.kind], e.id, strings.Join(by, ", and ")))
+		used = append(used, fmt.Sprintf("the %s %q is used by %s", noun, e.id, strings.Join(by, ", and ")))
 	}
 	if len(used) == 0 {
 		return nil
 	}
 	return errorf(CodeInUse, "%s; unassign it first, or delete it with cascade=true", strings.Join(used, "; "))
-}
-
-// policies guards namespaces against being deleted on a cluster that was told to keep them: Flux goes by the policy it
-// applied last, so the policy has to arrive before the namespace leaves the list.
-func (v *verdict) policies(edits []edit, now time.Time) {
-	for _, e := range edits {
-		if e.kind != KindCluster {
-			continue
-		}
-		before, ok := v.base.Get(KindCluster, e.id)
-		if !ok || e.doc == nil { // forgotten: nothing is deleted there
-			continue
-		}
-		kept := map[string]bool{}
-		if after, ok := v.next.Get(KindCluster, e.id); ok {
-			for _, ref := range after.Cluster().Namespaces {
-				kept[ref.ID] = true
-			}
-		}
-		for _, ref := range before.Cluster().Namespaces {
-			if !kept[ref.ID] {
-				v.removed(e.id, ref.ID, now)
-			}
-		}
-	}
-}
-
-func (v *verdict) removed(cluster, namespace string, now time.Time) {
-	was, ok := v.base.Get(KindNamespace, namespace)
-	if !ok {
-		return
-	}
-	is, ok := v.next.Get(KindNamespace, namespace)
-	switch {
-	case was.namespace().DeletionPolicy == policyDelete && ok && is.namespace().DeletionPolicy == policyOrphan:
-		v.problems = append(v.problems, Problem{Pointer: "", Detail: fmt.Sprintf(
-			"namespace %q would be deleted on cluster %q: set deletion_policy to orphan first, and take it off the cluster once the cluster has polled", namespace, cluster)})
-	case was.namespace().DeletionPolicy == policyOrphan && was.unsettled(now):
-		v.warnings = append(v.warnings, fmt.Sprintf(
-			"namespace %q was changed %s ago: if cluster %q has not polled since its deletion_policy became orphan, the namespace is deleted there", namespace, now.Sub(was.UpdatedAt).Round(time.Second), cluster))
-	}
 }

@@ -118,7 +118,7 @@ func both(edits ...func(*Tx) error) func(*Tx) error {
 }
 
 // poll is the decoded answer of a cluster.
-func poll(t require.TestingT, s *State, dns string, r Resource) string {
+func poll(t require.TestingT, s *State, dns string, r Kind) string {
 	cluster, ok := s.ByDNS(dns)
 	require.True(t, ok, "no cluster %s", dns)
 	answer, err := s.Answer(cluster, r)
@@ -133,14 +133,14 @@ func poll(t require.TestingT, s *State, dns string, r Resource) string {
 func polls(t require.TestingT, s *State) map[string]string {
 	out := map[string]string{}
 	for dns := range s.byDNS {
-		for r := range ResourceCount {
-			out[dns+"/"+r.String()] = poll(t, s, dns, r)
+		for _, list := range s.kinds.lists {
+			out[dns+"/"+list.endpoint] = poll(t, s, dns, list.kind)
 		}
 	}
 	return out
 }
 
-func inputsOf(t require.TestingT, s *State, dns string, r Resource) []map[string]any {
+func inputsOf(t require.TestingT, s *State, dns string, r Kind) []map[string]any {
 	var body struct {
 		Inputs []map[string]any `json:"inputs"`
 	}

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -26,11 +25,9 @@ type storedForgotten struct {
 	Installed []installation `json:"installed"`
 }
 
-// internalKinds are those that are no part of what clusters get.
-var internalKinds = []kindRules{tokenKind, budgetKind, forgottenKind}
-
+// internal tells whether a kind is no part of what clusters get.
 func internal(kind Kind) bool {
-	return slices.ContainsFunc(internalKinds, func(k kindRules) bool { return k.name == kind })
+	return kind == KindToken || kind == KindBudget || kind == KindForgotten
 }
 
 // installation is one thing that Flux has on a cluster because of us, and would remove if it was no longer told of it.
@@ -50,25 +47,6 @@ type deployment struct {
 	URL       string `json:"url,omitempty"`
 }
 
-func newDeployment(kind, release, namespace, path, url string) deployment {
-	if kind == typeHelm {
-		url = "" // the same chart from elsewhere
-	}
-	return deployment{kind, release, namespace, path, url}
-}
-
-// deploymentOf is how a component is deployed where the cluster's entry says nothing else.
-func deploymentOf(p *api.PlatformComponent) deployment {
-	return newDeployment(p.Type, p.ReleaseName, p.TargetNamespace, p.ComponentPath, p.OCIURL)
-}
-
-// deploymentOn is how it is deployed on a cluster.
-func deploymentOn(p *api.PlatformComponent, e api.ComponentAssignment) deployment {
-	d := deploymentOf(p)
-	d.Path = first(e.ComponentPath, d.Path)
-	return d
-}
-
 // forgets are the edits that remember what is installed under names that are no longer answered, and that end this for
 // names that are answered again.
 func (r Result) forgets(hit []affected) ([]edit, error) {
@@ -78,7 +56,7 @@ func (r Result) forgets(hit []affected) ([]edit, error) {
 		case a.after != nil && r.base.docs[KindForgotten][a.name] != nil:
 			edits = append(edits, edit{KindForgotten, a.name, nil})
 		case a.after == nil && a.before != nil && !a.before.Deleted():
-			doc, err := recordOf(KindForgotten, a.name, storedForgotten{ID: a.name, Installed: r.base.installed(a.before.Cluster(), r.Commit.At)})
+			doc, err := r.base.kinds.recordOf(KindForgotten, a.name, storedForgotten{ID: a.name, Installed: r.base.installed(a.before, r.Commit.At)})
 			if err != nil {
 				return nil, err
 			}
@@ -94,7 +72,7 @@ func (r Result) installedUnder(a affected) []installation {
 		if a.before.Deleted() {
 			return nil
 		}
-		return r.base.installed(a.before.Cluster(), r.Commit.At)
+		return r.base.installed(a.before, r.Commit.At)
 	}
 	if doc := r.base.docs[KindForgotten][a.name]; doc != nil {
 		return doc.value.(*storedForgotten).Installed

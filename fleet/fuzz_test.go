@@ -276,7 +276,7 @@ func FuzzSeed(f *testing.F) {
 		for _, doc := range res.State.All(KindCluster) {
 			found, ok := res.State.ByDNS(doc.Cluster().ClusterDNS)
 			require.True(t, ok)
-			for _, r := range []Resource{PlatformComponents, Namespaces, RoleBindings} {
+			for _, r := range []Kind{KindComponent, KindNamespace, KindRoleBinding} {
 				answer, err := res.State.Answer(found, r)
 				require.NoError(t, err)
 				text, err := answer.Body()
@@ -289,13 +289,13 @@ func FuzzSeed(f *testing.F) {
 	})
 }
 
-func assignedTo(doc *Document, r Resource) int {
+func assignedTo(doc *Document, r Kind) int {
 	switch r {
-	case PlatformComponents:
+	case KindComponent:
 		return len(doc.Cluster().PlatformComponents)
-	case Namespaces:
+	case KindNamespace:
 		return len(doc.Cluster().Namespaces)
-	case RoleBindings:
+	case KindRoleBinding:
 		return len(doc.Cluster().Rolebindings)
 	default:
 		return -1

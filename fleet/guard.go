@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // Guard is what stands between a change and more removals than anybody meant.
@@ -96,8 +94,8 @@ func (r Result) leaving(a affected) []string {
 		ids[i.ID] = true
 	}
 	if a.after != nil && a.after != a.before {
-		for _, list := range assignments {
-			for _, id := range missing(list.ids(a.before.Cluster()), list.ids(a.after.Cluster())) {
+		for _, list := range r.State.kinds.lists {
+			for _, id := range missing(list.ids(a.before), list.ids(a.after)) {
 				ids[id] = true
 			}
 		}
@@ -117,7 +115,7 @@ func (r Result) removalsOn(a affected) []installation {
 			return nil
 		}
 	}
-	if a.before != nil && !a.redeployed && sameLists(a.before.Cluster(), after.Cluster()) {
+	if a.before != nil && !a.redeployed && r.State.kinds.alike(a.before, after) {
 		return nil
 	}
 	was := r.installedUnder(a)
@@ -127,54 +125,47 @@ func (r Result) removalsOn(a affected) []installation {
 	has := map[installation]bool{}
 	if !after.Deleted() {
 		// A namespace that stays on the list is there, whatever its policy has become.
-		for _, i := range r.State.wanted(after.Cluster()) {
+		for _, i := range r.State.wanted(after) {
 			has[i] = true
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(was), func(i installation) bool { return has[i] })
 }
 
-// sameLists tells whether two clusters are assigned the same things, deployed in the same way as far as they say.
-func sameLists(a, b *api.Cluster) bool {
-	alike := func(a, b api.ComponentAssignment) bool {
-		return a.ID == b.ID && a.Enabled == b.Enabled && a.ComponentPath == b.ComponentPath
-	}
-	return slices.EqualFunc(a.PlatformComponents, b.PlatformComponents, alike) &&
-		slices.Equal(a.Namespaces, b.Namespaces) && slices.Equal(a.Rolebindings, b.Rolebindings)
+// alike tells whether two clusters are assigned the same things, deployed in the same way as far as they say.
+func (ks *kindSet) alike(a, b *Document) bool {
+	return !slices.ContainsFunc(ks.lists, func(list *assigned) bool { return !list.alike(a, b) })
 }
 
 // wanted is what a cluster is told to run.
-func (s *State) wanted(c *api.Cluster) []installation {
-	out := make([]installation, 0, len(c.PlatformComponents)+len(c.Namespaces)+len(c.Rolebindings))
-	for _, e := range c.PlatformComponents {
-		if doc, ok := s.Get(KindComponent, e.ID); ok && e.Enabled {
-			out = append(out, installation{KindComponent, e.ID, deploymentOn(doc.Component(), e)})
-		}
+func (s *State) wanted(cluster *Document) []installation {
+	n := 0
+	for _, a := range s.kinds.lists {
+		n += a.count(cluster)
 	}
-	for _, ref := range c.Namespaces {
-		out = append(out, installation{Kind: KindNamespace, ID: ref.ID})
-	}
-	for _, ref := range c.Rolebindings {
-		out = append(out, installation{Kind: KindRoleBinding, ID: ref.ID})
+	out := make([]installation, 0, n)
+	for _, a := range s.kinds.lists {
+		out = a.wanted(out, s, cluster)
 	}
 	return out
 }
 
+// Installs is how much a cluster is told to have installed: the entries of its lists that are enabled.
+func (s *State) Installs(cluster *Document) int {
+	n := 0
+	for _, a := range s.kinds.lists {
+		n += a.installs(cluster)
+	}
+	return n
+}
+
 // installed is what a cluster runs and Flux would remove if it was no longer told to run it.
-func (s *State) installed(c *api.Cluster, now time.Time) []installation {
-	return slices.DeleteFunc(s.wanted(c), func(i installation) bool { return i.Kind == KindNamespace && s.keeps(i.ID, now) })
-}
-
-// keeps tells whether Flux leaves a namespace in place that is taken off a cluster. It goes by the deletion policy that
-// it applied last, so one that was changed lately does not count yet.
-func (s *State) keeps(namespace string, now time.Time) bool {
-	doc, ok := s.Get(KindNamespace, namespace)
-	return !ok || doc.namespace().DeletionPolicy == policyOrphan && !doc.unsettled(now)
-}
-
-// unsettled tells whether a document was changed so lately that some clusters may not have polled since.
-func (d *Document) unsettled(now time.Time) bool {
-	return now.Sub(d.UpdatedAt) < settleTime && d.UpdatedAt.After(d.CreatedAt)
+func (s *State) installed(cluster *Document, now time.Time) []installation {
+	return slices.DeleteFunc(s.wanted(cluster), func(i installation) bool {
+		a := s.kinds.assigned(i.Kind)
+		doc, ok := s.Get(i.Kind, i.ID)
+		return a.lasting && (!ok || a.keeps(doc, now))
+	})
 }
 
 func missing(before, after []string) []string {

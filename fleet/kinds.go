@@ -1,145 +1,200 @@
 package fleet
 
 import (
-	"encoding/json"
-	"iter"
+	"fmt"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// kindRules is what the fleet knows about one kind of document. A new kind is one of these, in a file of its own.
+// Kind names a kind of document, as it is written in the log and in the API. It never changes.
+type Kind string
+
+// kindRules is what the fleet knows about every kind of document.
 type kindRules struct {
-	name  Kind
-	noun  string     // as messages call it
-	empty func() any // pointer to the model to decode into
-	// normalize fills in defaults and brings values into the one form that is stored. It may meet values of any
-	// type, and leaves those that are wrong for check and the decoder to refuse.
-	normalize func(obj map[string]any)
-	// check reports what is wrong with a document in a State, and advice about it.
-	check func(c *checker, d *Document)
+	name       Kind
+	noun       string     // as messages call it
+	collection string     // in paths and seed files; empty: there are none of these
+	empty      func() any // pointer to the model to decode into
+	normalize  func(obj map[string]any)
+	check      func(c *checker, d *Document)
+	view       func(d *Document) any // as the API shows it; nil: it does not
+	changed    func(c *checker, was, is *Document)
 	// bound is what the document adds at most to the encoded answer of a cluster; see sizes.go.
 	bound func(value any) int
 }
 
-// kinds lists every kind of document that describes the fleet, definitions before the clusters that refer to them.
-var kinds = []kindRules{componentKind, namespaceKind, roleBindingKind, clusterKind}
+// kindSet is the kinds of documents of a fleet. It never changes. A State has one, and whatever it does for each kind it
+// does for those of that set: kinds that come from data can stand in it beside those that are compiled in, and a test has
+// one more than anybody else.
+type kindSet struct {
+	lists  []*assigned // the definitions, in the order of everything that names them all
+	kinds  []*kindRules
+	byName map[Kind]*kindRules // internal ones as well
+	// cluster is the value of a cluster's document as what clusters have in every set; nil when it is another kind's.
+	cluster func(value any) *api.Cluster
+}
 
-func kindOf(name Kind) (kindRules, bool) {
-	for _, list := range [][]kindRules{kinds, internalKinds} {
-		for _, k := range list {
-			if k.name == name {
-				return k, true
-			}
+// compiledIn are the kinds that this program is built with.
+var compiledIn = newKindSet(func(c *api.Cluster) *api.Cluster { return c },
+	componentKind.assigned(),
+	namespaceKind.assigned(),
+	roleBindingKind.assigned(),
+)
+
+// newKindSet is the kinds of a fleet whose clusters have the model M and lists of some definitions.
+func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*assigned) *kindSet {
+	ks := &kindSet{lists: lists, byName: map[Kind]*kindRules{}}
+	ks.cluster = func(value any) *api.Cluster {
+		if model, ok := value.(*M); ok {
+			return cluster(model)
 		}
+		return nil
 	}
-	return kindRules{}, false
+	clusters := kindRules{
+		name: KindCluster, noun: "cluster", collection: "clusters",
+		empty:     func() any { return new(M) },
+		normalize: ks.normalizeCluster,
+		check:     ks.checkCluster,
+		changed:   checkRename,
+		bound:     ks.clusterBound,
+		view: func(d *Document) any {
+			model := *d.value.(*M)
+			c := cluster(&model)
+			c.Revision, c.CreatedAt, c.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
+			return &model
+		},
+	}
+	for _, list := range lists {
+		ks.kinds = append(ks.kinds, &list.rules)
+	}
+	ks.kinds = append(ks.kinds, &clusters)
+	for _, k := range slices.Concat(ks.kinds, []*kindRules{&tokenKind, &budgetKind, &forgottenKind}) {
+		ks.byName[k.name] = k
+	}
+	return ks
 }
 
-var nouns = map[Kind]string{
-	KindCluster: "cluster", KindComponent: "platform component", KindNamespace: "namespace", KindRoleBinding: "role binding",
-	KindToken: "token", KindBudget: "removal budget", KindForgotten: "forgotten cluster",
-}
-
-// Kinds are the names of all kinds of documents that describe the fleet, definitions before the clusters that refer to
-// them. Tokens do not.
-func Kinds() []Kind {
-	names := make([]Kind, len(kinds))
-	for i, k := range kinds {
+// names are those of all kinds that describe the fleet, definitions before the clusters that refer to them.
+func (ks *kindSet) names() []Kind {
+	names := make([]Kind, len(ks.kinds))
+	for i, k := range ks.kinds {
 		names[i] = k.name
 	}
 	return names
 }
 
-// assigned is one kind of definition that clusters are assigned: where its list is in a cluster's document.
-type assigned struct {
-	kind  Kind
-	field string
-	// each yields the ids of a cluster's list, in order.
-	each func(c *api.Cluster) iter.Seq[string]
-	// put replaces the entry at an index by what its text says; one behind the last adds it. The list itself stays
-	// as it is, since other States have it too.
-	put func(c *api.Cluster, at int, text json.RawMessage) error
-	// remove takes the entry at an index away, and leaves the list itself as it is.
-	remove func(c *api.Cluster, at int)
-}
-
-var assignments = []assigned{
-	assignedIn(KindComponent, "platform_components",
-		func(c *api.Cluster) *[]api.ComponentAssignment { return &c.PlatformComponents }, func(e *api.ComponentAssignment) string { return e.ID }),
-	assignedIn(KindNamespace, "namespaces",
-		func(c *api.Cluster) *[]api.NamespaceRef { return &c.Namespaces }, func(e *api.NamespaceRef) string { return e.ID }),
-	assignedIn(KindRoleBinding, "rolebindings",
-		func(c *api.Cluster) *[]api.RoleBindingRef { return &c.Rolebindings }, func(e *api.RoleBindingRef) string { return e.ID }),
-}
-
-func assignedIn[T any](kind Kind, field string, list func(*api.Cluster) *[]T, id func(*T) string) assigned {
-	return assigned{
-		kind: kind, field: field,
-		each: func(c *api.Cluster) iter.Seq[string] { return idsOf(*list(c), id) },
-		put: func(c *api.Cluster, at int, text json.RawMessage) error {
-			var entry T
-			if err := json.Unmarshal(text, &entry); err != nil {
-				return err
-			}
-			entries := *list(c)
-			*list(c) = slices.Concat(entries[:at], []T{entry}, entries[min(at+1, len(entries)):])
-			return nil
-		},
-		remove: func(c *api.Cluster, at int) {
-			*list(c) = slices.Delete(slices.Clone(*list(c)), at, at+1)
-		},
+func (ks *kindSet) noun(kind Kind) string {
+	if k := ks.byName[kind]; k != nil {
+		return k.noun
 	}
+	return string(kind)
 }
 
-// ids is each as a list.
-func (a assigned) ids(c *api.Cluster) []string { return slices.Collect(a.each(c)) }
-
-// has tells whether a cluster is assigned a definition.
-func (a assigned) has(c *api.Cluster, id string) bool { return a.index(c, id) >= 0 }
-
-// index is where a definition stands in a cluster's list, or -1.
-func (a assigned) index(c *api.Cluster, id string) int {
-	i := 0
-	for have := range a.each(c) {
-		if have == id {
+// at is where the list of a kind of definition stands among the lists, or -1.
+func (ks *kindSet) at(kind Kind) int {
+	for i, a := range ks.lists {
+		if a.kind == kind {
 			return i
 		}
-		i++
 	}
 	return -1
 }
 
-// hasAny tells whether a cluster is assigned one of some definitions.
-func (a assigned) hasAny(c *api.Cluster, ids map[string]bool) bool {
-	if len(ids) == 0 {
-		return false
+// assigned is a kind of definition; nil when it is none.
+func (ks *kindSet) assigned(kind Kind) *assigned {
+	if i := ks.at(kind); i >= 0 {
+		return ks.lists[i]
 	}
-	for have := range a.each(c) {
-		if ids[have] {
-			return true
-		}
-	}
-	return false
+	return nil
 }
 
-func assignmentOf(kind Kind) (assigned, bool) {
-	for _, a := range assignments {
-		if a.kind == kind {
-			return a, true
-		}
+// document reads a document as a store keeps it.
+func (ks *kindSet) document(rec Record) (*Document, error) {
+	kind := ks.byName[rec.Kind]
+	if kind == nil {
+		return nil, fmt.Errorf("the store holds a document of kind %q, which this version does not know", rec.Kind)
 	}
-	return assigned{}, false
+	value, err := decodeModel(kind, rec)
+	if err != nil {
+		return nil, err
+	}
+	doc := &Document{Record: rec, value: value, cluster: ks.cluster(value), rules: kind}
+	if doc.cluster != nil {
+		if err := ks.completeLists(doc); err != nil {
+			return nil, err
+		}
+		doc.answers, doc.block = newAnswers(len(ks.lists)), encodedSize(fluxCluster(doc.cluster))
+	}
+	doc.bound = kind.bound(value)
+	return doc, nil
 }
 
-func idsOf[T any](entries []T, id func(*T) string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for i := range entries {
-			if !yield(id(&entries[i])) {
-				return
-			}
+// completeLists makes the lists of a cluster empty that were no lists yet when it was stored.
+func (ks *kindSet) completeLists(cluster *Document) error {
+	for _, a := range ks.lists {
+		if !a.absent(cluster) {
+			continue
+		}
+		if !a.late {
+			return fmt.Errorf("cluster %q cannot be read: one of its lists is missing", cluster.ID)
+		}
+		a.clear(cluster)
+	}
+	return nil
+}
+
+// compose makes a document of its content.
+func (ks *kindSet) compose(kind Kind, id string, obj map[string]any) (*Document, error) {
+	ks.byName[kind].normalize(obj)
+	body, err := canonical(obj)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := ks.document(Record{Kind: kind, ID: id, Body: body})
+	if err != nil {
+		return nil, Invalid([]Problem{decodeProblem(err)})
+	}
+	return doc, nil
+}
+
+// Kinds are the names of all kinds of documents that describe the fleet, definitions before the clusters that refer to
+// them. Tokens do not.
+func Kinds() []Kind { return compiledIn.names() }
+
+// Definitions are the kinds of definitions that clusters are assigned, and whose lists they poll.
+func Definitions() []Kind {
+	names := make([]Kind, len(compiledIn.lists))
+	for i, a := range compiledIn.lists {
+		names[i] = a.kind
+	}
+	return names
+}
+
+// Collection is what the API and seed files call all documents of a kind; empty when they have no such thing.
+func (k Kind) Collection() string {
+	if rules := compiledIn.byName[k]; rules != nil {
+		return rules.collection
+	}
+	return ""
+}
+
+// Endpoint is the last part of the path at which clusters poll their list of a kind of definition; empty when it is none.
+func (k Kind) Endpoint() string {
+	if a := compiledIn.assigned(k); a != nil {
+		return a.endpoint
+	}
+	return ""
+}
+
+// PolledAt is the kind of definition that clusters poll at an endpoint.
+func PolledAt(endpoint string) (Kind, bool) {
+	for _, a := range compiledIn.lists {
+		if a.endpoint == endpoint {
+			return a.kind, true
 		}
 	}
+	return "", false
 }
 
 // readOnly are the fields the server fills in. In a request they are ignored, so that what a GET answered can be

@@ -26,14 +26,14 @@ func TestMergeExample(t *testing.T) {
 		 "source":{"oci_url":"oci://registry/repo","oci_tag":"v1.0.0-1"},"depends_on":["cert-manager"],"dependencies":[{"id":"cert-manager","type":"kustomize"}],
 		 "type":"kustomize","patches":{"GRAFANA_REPLICAS":"3"},"values":{"GRAFANA_REPLICAS":"3"},
 		 "release_name":"grafana","target_namespace":"grafana","secret_ref":"","values_from":[],"cluster":`+cluster+`}]}`,
-		poll(t, w.state, "us-east-prod-01.k8s.example.com", PlatformComponents))
-	require.Equal(t, `{"inputs":[]}`+"\n", poll(t, w.state, "us-east-prod-01.k8s.example.com", Namespaces), "the cluster's own list is empty")
+		poll(t, w.state, "us-east-prod-01.k8s.example.com", KindComponent))
+	require.Equal(t, `{"inputs":[]}`+"\n", poll(t, w.state, "us-east-prod-01.k8s.example.com", KindNamespace), "the cluster's own list is empty")
 }
 
 func TestMergeRules(t *testing.T) {
 	t.Parallel()
 	component := func(t *testing.T, w *world, id string) map[string]any {
-		for _, in := range inputsOf(t, w.state, demoDNS, PlatformComponents) {
+		for _, in := range inputsOf(t, w.state, demoDNS, KindComponent) {
 			if in["id"] == id {
 				return in
 			}
@@ -89,17 +89,17 @@ func TestMergeRules(t *testing.T) {
 	t.Run("order is the order of assignment", func(t *testing.T) {
 		t.Parallel()
 		w := demo(t)
-		require.Equal(t, []string{"cert-manager", "traefik", "podinfo"}, ids(inputsOf(t, w.state, demoDNS, PlatformComponents)))
+		require.Equal(t, []string{"cert-manager", "traefik", "podinfo"}, ids(inputsOf(t, w.state, demoDNS, KindComponent)))
 		w.must(create(KindNamespace, `{"id":"aaa"}`))
 		w.must(assign("demo-cluster-01", KindNamespace, "aaa", ""))
-		require.Equal(t, []string{"cert-manager", "traefik", "podinfo", "aaa"}, ids(inputsOf(t, w.state, demoDNS, Namespaces)))
+		require.Equal(t, []string{"cert-manager", "traefik", "podinfo", "aaa"}, ids(inputsOf(t, w.state, demoDNS, KindNamespace)))
 	})
 	t.Run("every field is there for a subject of any kind", func(t *testing.T) {
 		t.Parallel()
 		w := demo(t)
 		w.must(create(KindRoleBinding, `{"id":"ci","role":"edit","subjects":[{"kind":"ServiceAccount","name":"ci","namespace":"build"},{"kind":"User","name":"jo"}]}`))
 		w.must(assign("demo-cluster-01", KindRoleBinding, "ci", ""))
-		subjects, err := json.Marshal(inputsOf(t, w.state, demoDNS, RoleBindings)[2]["subjects"])
+		subjects, err := json.Marshal(inputsOf(t, w.state, demoDNS, KindRoleBinding)[2]["subjects"])
 		require.NoError(t, err)
 		require.JSONEq(t, `[{"kind":"ServiceAccount","name":"ci","namespace":"build","apiGroup":""},
 			{"kind":"User","name":"jo","namespace":"","apiGroup":"rbac.authorization.k8s.io"}]`, string(subjects))
@@ -111,7 +111,7 @@ func TestAnswerIsMadeOncePerVersion(t *testing.T) {
 	w := demo(t)
 	answer := func() *Answer {
 		cluster, _ := w.state.ByDNS(demoDNS)
-		a, err := w.state.Answer(cluster, PlatformComponents)
+		a, err := w.state.Answer(cluster, KindComponent)
 		require.NoError(t, err)
 		return a
 	}
@@ -130,10 +130,10 @@ func TestDanglingReferenceIsAnErrorNotAShorterList(t *testing.T) {
 	broken, err := w.state.Apply(Commit{Revision: w.state.Revision() + 1, Changes: []Change{{Kind: KindNamespace, ID: "podinfo", Before: []byte(`{}`)}}})
 	require.NoError(t, err)
 	cluster, _ := broken.ByDNS(demoDNS)
-	_, err = broken.Answer(cluster, Namespaces)
+	_, err = broken.Answer(cluster, KindNamespace)
 	var e *Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, CodeUnresolved, e.Code)
-	_, err = broken.Answer(cluster, PlatformComponents)
+	_, err = broken.Answer(cluster, KindComponent)
 	require.NoError(t, err, "the other endpoints are not touched")
 }

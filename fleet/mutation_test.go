@@ -86,10 +86,10 @@ func TestBoundCountsTheClustersBlock(t *testing.T) {
 	w.must(create(KindCluster, fmt.Sprintf(`{"id":"c","cluster_name":%q,"cluster_dns":%q,"environment":"prod","namespaces":[%s]}`,
 		strings.Repeat("ä", 60), dns, strings.Join(refs, ","))))
 	doc, _ := w.state.Get(KindCluster, "c")
-	answer, err := w.state.Answer(doc, Namespaces)
+	answer, err := w.state.Answer(doc, KindNamespace)
 	require.NoError(t, err)
 	require.Greater(t, answer.Size, n*250, "the block is most of it")
-	require.GreaterOrEqual(t, w.state.bound(doc, Namespaces), answer.Size)
+	require.GreaterOrEqual(t, w.state.bound(doc, w.state.kinds.assigned(KindNamespace)), answer.Size)
 }
 
 // TestByteOrderMarkIsRefused wherever text comes in: YAML takes it for the start of a stream, wherever it stands.

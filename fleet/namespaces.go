@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -12,40 +14,113 @@ const (
 	policyOrphan = "orphan"
 )
 
-var namespaceKind = kindRules{
-	name:  KindNamespace,
-	noun:  "namespace",
-	empty: func() any { return new(api.Namespace) },
+// settleTime is how long a changed deletion policy may take to reach every cluster: Flux decides about a namespace by
+// the policy it last applied.
+const settleTime = 15 * time.Minute
+
+// KindNamespace is the kind of namespace definitions.
+const KindNamespace Kind = "namespace"
+
+var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespace]{
+	kind: KindNamespace, noun: "namespace", field: "namespaces", endpoint: "namespaces", operand: "namespace_id",
+	operandOf: func(op *api.Operation) string { return op.NamespaceID },
+	list:      func(c *Document) *[]api.NamespaceRef { return &c.Cluster().Namespaces },
+	entryID:   func(e *api.NamespaceRef) string { return e.ID },
+	stamp: func(n *api.Namespace, revision int64, created, updated time.Time) {
+		n.Revision, n.CreatedAt, n.UpdatedAt = revision, created, updated
+	},
 	normalize: func(obj map[string]any) {
 		setDefault(obj, "labels", map[string]any{})
 		setDefault(obj, "annotations", map[string]any{})
 		setDefault(obj, "deletion_policy", policyDelete)
 	},
-	check: func(c *checker, d *Document) {
-		n := d.namespace()
-		c.dnsLabel("/id", n.ID)
-		c.labels("/labels", n.Labels)
-		c.annotations("/annotations", n.Annotations)
-		for at, keys := range map[string]map[string]string{"/labels": n.Labels, "/annotations": n.Annotations} {
-			for _, k := range sortedKeys(keys) {
-				// They tell Flux Operator what to do with the object: one of them makes it delete the namespace.
-				if strings.HasPrefix(strings.ToLower(k), "fluxcd.controlplane.io/") {
-					c.problem(at+pointer(k), "keys of fluxcd.controlplane.io are instructions to Flux Operator and are set by the templates")
-				}
+	check: checkNamespace,
+	input: func(_ *site, n *api.Namespace, _ *api.NamespaceRef) (api.FluxNamespace, error) {
+		return api.FluxNamespace{ID: n.ID, Labels: n.Labels, Annotations: n.Annotations, DeletionPolicy: n.DeletionPolicy}, nil
+	},
+	cluster: func(in *api.FluxNamespace) *api.FluxCluster { return &in.Cluster },
+	checkOn: adviseNamespaces,
+	keeps: func(d *Document, now time.Time) bool {
+		return d.namespace().DeletionPolicy == policyOrphan && !d.unsettled(now)
+	},
+}
+
+func (d *Document) namespace() *api.Namespace { return d.value.(*api.Namespace) }
+
+func checkNamespace(c *checker, n *api.Namespace) {
+	c.dnsLabel("/id", n.ID)
+	c.labels("/labels", n.Labels)
+	c.annotations("/annotations", n.Annotations)
+	for at, keys := range map[string]map[string]string{"/labels": n.Labels, "/annotations": n.Annotations} {
+		for _, k := range sortedKeys(keys) {
+			// They tell Flux Operator what to do with the object: one of them makes it delete the namespace.
+			if strings.HasPrefix(strings.ToLower(k), "fluxcd.controlplane.io/") {
+				c.problem(at+pointer(k), "keys of fluxcd.controlplane.io are instructions to Flux Operator and are set by the templates")
 			}
 		}
-		c.oneOf("/deletion_policy", n.DeletionPolicy, policyDelete, policyOrphan)
-		if systemNamespace(n.ID) && n.DeletionPolicy == policyDelete {
-			c.problem("/deletion_policy", `the system namespace %q can only be adopted with deletion_policy "orphan": taking it off a cluster would delete it`, n.ID)
-		}
-	},
-	bound: func(v any) int { return encodedSize(namespaceInput(v.(*api.Namespace), api.FluxCluster{})) },
+	}
+	c.oneOf("/deletion_policy", n.DeletionPolicy, policyDelete, policyOrphan)
+	if systemNamespace(n.ID) && n.DeletionPolicy == policyDelete {
+		c.problem("/deletion_policy", `the system namespace %q can only be adopted with deletion_policy "orphan": taking it off a cluster would delete it`, n.ID)
+	}
 }
 
 func systemNamespace(id string) bool {
 	return id == "default" || id == "flux-system" || strings.HasPrefix(id, "kube-")
 }
 
-func namespaceInput(n *api.Namespace, cluster api.FluxCluster) api.FluxNamespace {
-	return api.FluxNamespace{ID: n.ID, Labels: n.Labels, Annotations: n.Annotations, DeletionPolicy: n.DeletionPolicy, Cluster: cluster}
+// adviseNamespaces warns of namespaces that a cluster is likely to have already.
+func adviseNamespaces(c *checker, cl *api.Cluster) {
+	for _, ref := range cl.Namespaces {
+		// Whoever keeps a namespace that is taken off, or names one of Kubernetes' own, means one that is there already.
+		if doc, ok := c.next.Get(KindNamespace, ref.ID); ok && doc.namespace().DeletionPolicy == policyOrphan {
+			c.warn("namespace %q is adopted where it exists: Flux removes labels and annotations that kubectl, helm or kustomize set on it and its definition does not list, those of pod security and istio too; list what must stay", ref.ID)
+		}
+	}
+}
+
+// policies guards namespaces against being deleted on a cluster that was told to keep them: Flux goes by the policy it
+// applied last, so the policy has to arrive before the namespace leaves the list.
+func (v *verdict) policies(edits []edit, now time.Time) {
+	for _, e := range edits {
+		if e.kind != KindCluster {
+			continue
+		}
+		before, ok := v.base.Get(KindCluster, e.id)
+		if !ok || e.doc == nil { // forgotten: nothing is deleted there
+			continue
+		}
+		kept := map[string]bool{}
+		if after, ok := v.next.Get(KindCluster, e.id); ok {
+			for _, ref := range after.Cluster().Namespaces {
+				kept[ref.ID] = true
+			}
+		}
+		for _, ref := range before.Cluster().Namespaces {
+			if !kept[ref.ID] {
+				v.removed(e.id, ref.ID, now)
+			}
+		}
+	}
+}
+
+func (v *verdict) removed(cluster, namespace string, now time.Time) {
+	was, ok := v.base.Get(KindNamespace, namespace)
+	if !ok {
+		return
+	}
+	is, ok := v.next.Get(KindNamespace, namespace)
+	switch {
+	case was.namespace().DeletionPolicy == policyDelete && ok && is.namespace().DeletionPolicy == policyOrphan:
+		v.problems = append(v.problems, Problem{Pointer: "", Detail: fmt.Sprintf(
+			"namespace %q would be deleted on cluster %q: set deletion_policy to orphan first, and take it off the cluster once the cluster has polled", namespace, cluster)})
+	case was.namespace().DeletionPolicy == policyOrphan && was.unsettled(now):
+		v.warnings = append(v.warnings, fmt.Sprintf(
+			"namespace %q was changed %s ago: if cluster %q has not polled since its deletion_policy became orphan, the namespace is deleted there", namespace, now.Sub(was.UpdatedAt).Round(time.Second), cluster))
+	}
+}
+
+// unsettled tells whether a document was changed so lately that some clusters may not have polled since.
+func (d *Document) unsettled(now time.Time) bool {
+	return now.Sub(d.UpdatedAt) < settleTime && d.UpdatedAt.After(d.CreatedAt)
 }

@@ -2,19 +2,21 @@ package fleet
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // clusterOperation is what an operation does to one cluster.
 func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
-	definition, verb := definitionOf(op)
-	if definition.kind != "" {
-		if definition.id == "" {
-			return nil, Invalid([]Problem{{Detail: definition.field + ": is required"}})
+	verb, definition := b.tx.base.kinds.verb(op.Op)
+	id := ""
+	if definition != nil {
+		if id = definition.operandOf(&op); id == "" {
+			return nil, Invalid([]Problem{{Detail: definition.operand + ": is required"}})
 		}
 		if verb == "assign" || verb == "set" {
-			if _, err := b.tx.Get(definition.kind, definition.id); err != nil {
+			if _, err := b.tx.Get(definition.kind, id); err != nil {
 				return nil, err
 			}
 		}
@@ -25,9 +27,9 @@ func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 	}
 	switch verb {
 	case "assign":
-		return b.tx.assign(definition.kind, definition.id, settings), nil
+		return b.tx.assign(definition.kind, id, settings), nil
 	case "unassign":
-		return unassign(definition.kind, definition.id), nil
+		return b.tx.unassign(definition.kind, id), nil
 	case "set":
 		return ifAssigned(op.ComponentID, b.tx.assign(KindComponent, op.ComponentID, settings)), nil
 	case "values":
@@ -66,45 +68,31 @@ func valuesOperation(op api.Operation) (clusterEdit, error) {
 
 // ifAssigned runs an edit only on clusters that have the component.
 func ifAssigned(component string, edit clusterEdit) clusterEdit {
-	return func(before *api.Cluster, obj map[string]any) (bool, error) {
-		if !assignments[PlatformComponents].has(before, component) {
+	return func(before *Document, obj map[string]any) (bool, error) {
+		if !hasComponent(before, component) {
 			return false, errNotAssigned
 		}
 		return edit(before, obj)
 	}
 }
 
-type definitionRef struct {
-	kind  Kind
-	id    string
-	field string
-}
-
-func definitionOf(op api.Operation) (definitionRef, string) {
-	component := definitionRef{KindComponent, op.ComponentID, "component_id"}
-	namespace := definitionRef{KindNamespace, op.NamespaceID, "namespace_id"}
-	binding := definitionRef{KindRoleBinding, op.RolebindingID, "rolebinding_id"}
-	switch op.Op {
-	case "assign_component":
-		return component, "assign"
+// verb takes the name of an operation on clusters apart: what it does, and to which kind of definition.
+func (ks *kindSet) verb(op string) (verb string, definition *assigned) {
+	switch op {
 	case "set_component":
-		return component, "set"
-	case "unassign_component":
-		return component, "unassign"
+		return "set", ks.assigned(KindComponent)
 	case "patch_values", "apply_values", "relinquish_values":
-		return component, "values"
-	case "assign_namespace":
-		return namespace, "assign"
-	case "unassign_namespace":
-		return namespace, "unassign"
-	case "assign_rolebinding":
-		return binding, "assign"
-	case "unassign_rolebinding":
-		return binding, "unassign"
+		return "values", ks.assigned(KindComponent)
 	case "set_labels":
-		return definitionRef{}, "labels"
+		return "labels", nil
 	}
-	return definitionRef{}, ""
+	verb, stem, _ := strings.Cut(op, "_")
+	for _, a := range ks.lists {
+		if (verb == "assign" || verb == "unassign") && stem == a.stem() {
+			return verb, a
+		}
+	}
+	return "", nil
 }
 
 // settingsOf is the settings of an assignment as PUT takes them: absent ones stay, null clears.

@@ -215,14 +215,14 @@ func fieldConflict(conflicts []Problem) error {
 // editPatches changes the patches of a component on a cluster that has it.
 func editPatches(component string, body []byte, opt PatchOptions, change func(*owned, map[string]json.RawMessage) []Problem) clusterEdit {
 	values, wrong := patchRequest(body, opt)
-	return func(before *api.Cluster, obj map[string]any) (bool, error) {
-		if !assignments[PlatformComponents].has(before, component) {
+	return func(before *Document, obj map[string]any) (bool, error) {
+		if !hasComponent(before, component) {
 			return false, errorf(CodeNotFound, "component %q is not assigned to cluster %q", component, before.ID)
 		}
 		if wrong != nil {
 			return false, wrong
 		}
-		o := ownedPatches(before, component)
+		o := ownedPatches(before.Cluster(), component)
 		if err := fieldConflict(change(o, values)); err != nil {
 			return false, err
 		}

@@ -258,7 +258,7 @@ func TestPatchRFC(t *testing.T) {
 				}
 				require.Equal(t, test.values, o.values())
 				require.Equal(t, test.managers, o.managers())
-				for _, in := range inputsOf(t, o.w.state, demoDNS, PlatformComponents) {
+				for _, in := range inputsOf(t, o.w.state, demoDNS, KindComponent) {
 					for field, want := range test.served {
 						if in["id"] == "podinfo" {
 							require.Equal(t, want, in["values"].(map[string]any)[field])

@@ -85,11 +85,11 @@ func TestBatchOverClusters(t *testing.T) {
 		`{"op":"assign_namespace","selector":"ring=1","namespace_id":"late"}`,
 	))
 	require.Equal(t, Revision(3), w.state.Revision(), "one commit")
-	version := func(dns string) any { return inputsOf(t, w.state, dns, PlatformComponents)[0]["component_version"] }
+	version := func(dns string) any { return inputsOf(t, w.state, dns, KindComponent)[0]["component_version"] }
 	require.Equal(t, "17.1.0", version("c000.example.com"))
 	require.Equal(t, "17.0.0", version("c001.example.com"))
-	require.Equal(t, []string{"team", "kept", "new", "late"}, ids(inputsOf(t, w.state, "c002.example.com", Namespaces)), "operations see those before them")
-	require.Empty(t, inputsOf(t, w.state, "c005.example.com", RoleBindings))
+	require.Equal(t, []string{"team", "kept", "new", "late"}, ids(inputsOf(t, w.state, "c002.example.com", KindNamespace)), "operations see those before them")
+	require.Empty(t, inputsOf(t, w.state, "c005.example.com", KindRoleBinding))
 	doc, _ := w.state.Get(KindCluster, "c001")
 	require.Equal(t, map[string][]string{"ci": {"a.b"}}, doc.OwnedPatches("loki").Managers)
 }
@@ -203,8 +203,8 @@ func requirePlanned(t require.TestingT, before, after *State, plan api.Plan, wha
 	}
 	for id, doc := range after.docs[KindCluster] {
 		was, _ := before.ByDNS(doc.Cluster().ClusterDNS) // clusters poll by name
-		for r := range ResourceCount {
-			e := effects[id][r.String()]
+		for _, r := range Definitions() {
+			e := effects[id][r.Endpoint()]
 			var expected []string
 			for _, in := range decodeInputs(t, before, was, r) {
 				expected = append(expected, in["id"].(string))
@@ -247,7 +247,7 @@ func requireFields(t require.TestingT, before, after []map[string]any, e api.End
 	}
 }
 
-func decodeInputs(t require.TestingT, s *State, d *Document, r Resource) []map[string]any {
+func decodeInputs(t require.TestingT, s *State, d *Document, r Kind) []map[string]any {
 	if d == nil {
 		return nil
 	}

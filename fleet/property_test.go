@@ -43,10 +43,10 @@ func TestAnyAcceptedChangeLeavesAFleetThatAnswers(t *testing.T) {
 			}
 			w.state = res.State
 			for _, doc := range w.state.docs[KindCluster] {
-				for r := range ResourceCount {
+				for _, r := range Definitions() {
 					a, err := w.state.Answer(doc, r)
 					require.NoError(rt, err, what)
-					require.GreaterOrEqual(rt, w.state.bound(doc, r), a.Size, "%s: %s of %s", what, r, doc.ID)
+					require.GreaterOrEqual(rt, w.state.bound(doc, w.state.kinds.assigned(r)), a.Size, "%s: %s of %s", what, r, doc.ID)
 				}
 			}
 		}
@@ -90,9 +90,9 @@ func TestBoundHoldsForAnyPatches(t *testing.T) {
 			return // the two sets contradict each other
 		}
 		doc, _ := res.State.Get(KindCluster, "k")
-		a, err := res.State.Answer(doc, PlatformComponents)
+		a, err := res.State.Answer(doc, KindComponent)
 		require.NoError(rt, err)
-		require.GreaterOrEqual(rt, res.State.bound(doc, PlatformComponents), a.Size)
+		require.GreaterOrEqual(rt, res.State.bound(doc, res.State.kinds.assigned(KindComponent)), a.Size)
 	})
 }
 

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 )
 
@@ -27,11 +26,11 @@ func (v *verdict) referers(edits []edit) {
 	if len(changed) == 0 {
 		return
 	}
-	regrammared := v.regrammared(changed[KindComponent])
+	unfit := v.unfit(changed)
 	var suspects []*Document
 	largest := v.next.largestBounds()
 	for id, doc := range v.next.docs[KindCluster] {
-		if !edited[id] && !doc.Deleted() && suspect(doc, changed, regrammared, largest) {
+		if !edited[id] && !doc.Deleted() && v.suspect(doc, changed, unfit, largest) {
 			suspects = append(suspects, doc)
 		}
 	}
@@ -40,54 +39,63 @@ func (v *verdict) referers(edits []edit) {
 		if v.stop.now() != nil {
 			return
 		}
-		now, was := &checker{next: v.next}, &checker{next: v.base}
-		for r, a := range assignments {
-			if a.hasAny(doc.Cluster(), changed[a.kind]) {
-				checkSizes(now, doc, Resource(r))
-				if old, ok := v.base.Get(KindCluster, doc.ID); ok && len(now.limits) > 0 {
-					checkSizes(was, old, Resource(r))
-				}
-			}
-		}
-		for id := range regrammared {
-			if len(doc.Cluster().Patches[id]) > 0 {
-				checkClusterPatches(now, doc.Cluster(), id)
-				if len(now.problems)+len(now.warnings) > 0 {
-					checkClusterPatches(was, doc.Cluster(), id)
-				}
-			}
-		}
-		v.add(inCluster(now, doc.ID), inCluster(was, doc.ID))
+		v.referer(doc, changed, unfit)
 	}
 }
 
-// regrammared are the changed components whose change can make a cluster's patches unfit: those that became another type,
-// or whose own patches, which a cluster's are laid over, are others now.
-func (v *verdict) regrammared(components map[string]bool) map[string]bool {
-	out := map[string]bool{}
-	for id := range components {
-		was, had := v.base.Get(KindComponent, id)
-		is, has := v.next.Get(KindComponent, id)
-		if !had || !has || was.Component().Type != is.Component().Type || !maps.EqualFunc(was.Component().Patches, is.Component().Patches, sameBytes) {
-			out[id] = true
+// referer checks a cluster that does not change itself.
+func (v *verdict) referer(doc *Document, changed, unfit map[Kind]map[string]bool) {
+	now, was := &checker{next: v.next}, &checker{next: v.base}
+	for _, a := range v.next.kinds.lists {
+		if a.hasAny(doc, changed[a.kind]) {
+			checkSizes(now, doc, a)
+			if old, ok := v.base.Get(KindCluster, doc.ID); ok && len(now.limits) > 0 {
+				checkSizes(was, old, a)
+			}
+		}
+	}
+	for _, a := range v.next.kinds.lists {
+		for id := range unfit[a.kind] {
+			if a.on(doc.Cluster(), id) {
+				a.recheck(now, doc.Cluster(), id)
+				if len(now.problems)+len(now.warnings) > 0 {
+					a.recheck(was, doc.Cluster(), id)
+				}
+			}
+		}
+	}
+	v.add(inCluster(now, doc.ID), inCluster(was, doc.ID))
+}
+
+// unfit are the changed definitions whose change can make what clusters say about them wrong.
+func (v *verdict) unfit(changed map[Kind]map[string]bool) map[Kind]map[string]bool {
+	out := map[Kind]map[string]bool{}
+	for _, a := range v.next.kinds.lists {
+		for id := range changed[a.kind] {
+			was, had := v.base.Get(a.kind, id)
+			is, has := v.next.Get(a.kind, id)
+			if a.own && (!had || !has || a.unfit(was, is)) {
+				if out[a.kind] == nil {
+					out[a.kind] = map[string]bool{}
+				}
+				out[a.kind][id] = true
+			}
 		}
 	}
 	return out
 }
 
 // suspect tells whether a changed definition can break anything on a cluster. Nearly always it cannot, and that must be
-// quick to see: there is no need to look for the definition on a cluster that has no patches for it and whose answers
+// quick to see: there is no need to look for the definition on a cluster that says nothing about it and whose answers
 // would be small with the largest definitions there are.
-func suspect(d *Document, changed map[Kind]map[string]bool, regrammared map[string]bool, largest map[Kind]int) bool {
-	c := d.Cluster()
-	for id := range regrammared {
-		if len(c.Patches[id]) > 0 {
-			return true
+func (v *verdict) suspect(d *Document, changed, unfit map[Kind]map[string]bool, largest map[Kind]int) bool {
+	for _, a := range v.next.kinds.lists {
+		for id := range unfit[a.kind] {
+			if a.on(d.Cluster(), id) {
+				return true
+			}
 		}
-	}
-	for r, n := range []int{len(c.PlatformComponents), len(c.Namespaces), len(c.Rolebindings)} {
-		kind := assignments[r].kind
-		if len(changed[kind]) > 0 && envelopeBytes+d.bound+n*(largest[kind]+d.block) >= adviseAnswerBytes {
+		if len(changed[a.kind]) > 0 && envelopeBytes+d.bound+a.count(d)*(largest[a.kind]+d.block) >= adviseAnswerBytes {
 			return true
 		}
 	}
@@ -97,7 +105,7 @@ func suspect(d *Document, changed map[Kind]map[string]bool, regrammared map[stri
 // largestBounds is the bound of the largest definition of each kind.
 func (s *State) largestBounds() map[Kind]int {
 	largest := map[Kind]int{}
-	for _, a := range assignments {
+	for _, a := range s.kinds.lists {
 		for _, doc := range s.docs[a.kind] {
 			largest[a.kind] = max(largest[a.kind], doc.bound)
 		}

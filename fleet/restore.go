@@ -20,7 +20,7 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 		return nil, Invalid([]Problem{{Detail: "restore takes kind and id, or everything; not cluster_ids, selector or all"}})
 	case rev > base:
 		return nil, errorf(CodeNotFound, "there is no revision %d", rev)
-	case op.Kind != "" && !slices.Contains(Kinds(), Kind(op.Kind)):
+	case op.Kind != "" && !slices.Contains(b.tx.base.kinds.names(), Kind(op.Kind)):
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("kind: %q is nothing that can be restored", op.Kind)}})
 	case (op.Kind == "") != (op.ID == ""):
 		return nil, Invalid([]Problem{{Detail: "kind and id name one document together; leave out both to restore everything"}})
@@ -32,11 +32,11 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 	if op.ID != "" {
 		_, changed := past[Kind(op.Kind)][op.ID]
 		if _, exists := b.tx.base.docs[Kind(op.Kind)][op.ID]; !changed && !exists {
-			return nil, errorf(CodeNotFound, "there was no %s %q at revision %d, and there is none now", nouns[Kind(op.Kind)], op.ID, rev)
+			return nil, errorf(CodeNotFound, "there was no %s %q at revision %d, and there is none now", b.tx.base.kinds.noun(Kind(op.Kind)), op.ID, rev)
 		}
 	}
 	var docs []*Document
-	for _, kind := range Kinds() {
+	for _, kind := range b.tx.base.kinds.names() {
 		for _, id := range slices.Sorted(maps.Keys(past[kind])) {
 			doc, err := b.tx.restore(kind, id, past[kind][id])
 			if err != nil {
@@ -63,9 +63,9 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 		}
 		return tx.Delete(kind, id, DeleteOptions{})
 	}
-	was, err := newDocument(Record{Kind: kind, ID: id, Body: body})
+	was, err := tx.base.kinds.document(Record{Kind: kind, ID: id, Body: body})
 	if err != nil {
-		return nil, fmt.Errorf("%s %q as it was: %w", nouns[kind], id, err)
+		return nil, fmt.Errorf("%s %q as it was: %w", tx.base.kinds.noun(kind), id, err)
 	}
 	if was.Deleted() && now != nil && !now.Deleted() {
 		return tx.Delete(kind, id, DeleteOptions{}) // under the rules of Delete: it may be protected

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
@@ -10,42 +11,59 @@ import (
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-var roleBindingKind = kindRules{
-	name:  KindRoleBinding,
-	noun:  "role binding",
-	empty: func() any { return new(api.RoleBinding) },
-	normalize: func(obj map[string]any) {
-		setDefault(obj, "subjects", []any{}) // cleared by a merge patch
-		subjects, _ := obj["subjects"].([]any)
-		for _, s := range subjects {
-			subject, ok := s.(map[string]any)
-			if !ok {
-				continue
-			}
-			dropEmpty(subject, "namespace", "apiGroup")
-			setDefault(subject, "namespace", "")
-			group := rbacGroup
-			if subject["kind"] == "ServiceAccount" {
-				group = ""
-			}
-			setDefault(subject, "apiGroup", group)
-		}
+// KindRoleBinding is the kind of role binding definitions.
+const KindRoleBinding Kind = "rolebinding"
+
+var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRoleBinding]{
+	kind: KindRoleBinding, noun: "role binding", field: "rolebindings", endpoint: "rolebindings", operand: "rolebinding_id",
+	operandOf: func(op *api.Operation) string { return op.RolebindingID },
+	list:      func(c *Document) *[]api.RoleBindingRef { return &c.Cluster().Rolebindings },
+	entryID:   func(e *api.RoleBindingRef) string { return e.ID },
+	stamp: func(b *api.RoleBinding, revision int64, created, updated time.Time) {
+		b.Revision, b.CreatedAt, b.UpdatedAt = revision, created, updated
 	},
-	check: func(c *checker, d *Document) {
-		b := d.roleBinding()
-		c.rbacName("/id", b.ID)
-		if reservedBinding(b.ID) {
-			c.problem("/id", "the name %q belongs to Kubernetes or Flux; choose another", b.ID)
-		}
-		if strings.Contains(b.ID, "__") {
-			c.problem("/id", "must not contain two underscores in a row: Flux's inventory reads them as a colon")
-		}
-		c.rbacName("/role", b.Role)
+	normalize: normalizeRoleBinding,
+	check:     checkRoleBinding,
+	input: func(_ *site, b *api.RoleBinding, _ *api.RoleBindingRef) (api.FluxRoleBinding, error) {
+		subjects := make([]api.FluxSubject, len(b.Subjects))
 		for i, s := range b.Subjects {
-			checkSubject(c, pointer("subjects", i), s)
+			subjects[i] = api.FluxSubject(s)
 		}
+		return api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects}, nil
 	},
-	bound: func(v any) int { return encodedSize(roleBindingInput(v.(*api.RoleBinding), api.FluxCluster{})) },
+	cluster: func(in *api.FluxRoleBinding) *api.FluxCluster { return &in.Cluster },
+}
+
+func normalizeRoleBinding(obj map[string]any) {
+	setDefault(obj, "subjects", []any{}) // cleared by a merge patch
+	subjects, _ := obj["subjects"].([]any)
+	for _, s := range subjects {
+		subject, ok := s.(map[string]any)
+		if !ok {
+			continue
+		}
+		dropEmpty(subject, "namespace", "apiGroup")
+		setDefault(subject, "namespace", "")
+		group := rbacGroup
+		if subject["kind"] == "ServiceAccount" {
+			group = ""
+		}
+		setDefault(subject, "apiGroup", group)
+	}
+}
+
+func checkRoleBinding(c *checker, b *api.RoleBinding) {
+	c.rbacName("/id", b.ID)
+	if reservedBinding(b.ID) {
+		c.problem("/id", "the name %q belongs to Kubernetes or Flux; choose another", b.ID)
+	}
+	if strings.Contains(b.ID, "__") {
+		c.problem("/id", "must not contain two underscores in a row: Flux's inventory reads them as a colon")
+	}
+	c.rbacName("/role", b.Role)
+	for i, s := range b.Subjects {
+		checkSubject(c, pointer("subjects", i), s)
+	}
 }
 
 // reservedBinding tells whether Kubernetes itself or Flux owns a ClusterRoleBinding of this name: applying ours over
@@ -98,12 +116,4 @@ func (c *checker) rbacName(at, name string) {
 		c.problem(at, "%s", msg)
 	}
 	c.text(at, name, 253)
-}
-
-func roleBindingInput(b *api.RoleBinding, cluster api.FluxCluster) api.FluxRoleBinding {
-	subjects := make([]api.FluxSubject, len(b.Subjects))
-	for i, s := range b.Subjects {
-		subjects[i] = api.FluxSubject(s)
-	}
-	return api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects, Cluster: cluster}
 }

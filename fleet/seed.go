@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -36,29 +37,36 @@ func (d SeedDocument) Value() (any, error) {
 // Valid tells whether the seed it is part of has passed Check.
 func (d SeedDocument) Valid() bool { return d.under != nil }
 
-// seedLists are the top-level keys of a seed file.
-var seedLists = []struct {
+// seedList is a top-level key of a seed file.
+type seedList struct {
 	key  string
 	kind Kind
-}{
-	{"platform_components", KindComponent},
-	{"components", KindComponent},
-	{"namespaces", KindNamespace},
-	{"rolebindings", KindRoleBinding},
-	{"clusters", KindCluster},
 }
 
-// ParseSeed reads a seed file: one JSON object with lists of documents under `clusters`, `platform_components`,
-// `namespaces` and `rolebindings`. `_id` is accepted as the key of a document, and null as an absent value, as the
+func (ks *kindSet) seedLists() []seedList {
+	var lists []seedList
+	for _, k := range ks.kinds {
+		lists = append(lists, seedList{k.collection, k.name})
+		if a := ks.assigned(k.name); a != nil && a.seedAlias != "" {
+			lists = append(lists, seedList{a.seedAlias, k.name})
+		}
+	}
+	return lists
+}
+
+// ParseSeed reads a seed file: one JSON object with lists of documents under `clusters`, `platform_components` and so on,
+// as their collections are called. `_id` is accepted as the key of a document, and null as an absent value, as the
 // reference's files have them.
-func ParseSeed(body []byte) (Seed, error) {
+func ParseSeed(body []byte) (Seed, error) { return compiledIn.parseSeed(body) }
+
+func (ks *kindSet) parseSeed(body []byte) (Seed, error) {
 	obj, err := ParseObject(body)
 	if err != nil {
 		return nil, err
 	}
 	var seed Seed
 	var problems []Problem
-	for _, list := range seedLists {
+	for _, list := range ks.seedLists() {
 		items, ok := obj[list.key].([]any)
 		if !ok && obj[list.key] != nil {
 			problems = append(problems, Problem{Pointer: pointer(list.key), Detail: "must be a list of documents"})
@@ -74,9 +82,19 @@ func ParseSeed(body []byte) (Seed, error) {
 		}
 	}
 	for _, key := range sortedKeys(obj) {
-		problems = append(problems, Problem{Pointer: pointer(key), Detail: "is not a list that a seed has; it has clusters, platform_components, namespaces and rolebindings"})
+		problems = append(problems, Problem{Pointer: pointer(key), Detail: "is not a list that a seed has; it has clusters, " + ks.collections()})
 	}
 	return seed, Invalid(problems)
+}
+
+// collections names those of the definitions.
+func (ks *kindSet) collections() string {
+	names := make([]string, len(ks.lists))
+	for i, a := range ks.lists {
+		names[i] = a.field
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // NewSeedDocument makes a seed's document of parsed JSON.

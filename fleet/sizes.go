@@ -43,7 +43,7 @@ type counter int
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
 
 func componentBound(p *api.PlatformComponent) int {
-	in, err := componentInput(p, api.ComponentAssignment{}, nil, api.FluxCluster{}, nil)
+	in, err := componentInput(p, api.ComponentAssignment{}, nil, &site{})
 	if err != nil {
 		return 0 // unfit patches: the answer fails as a whole
 	}
@@ -54,8 +54,19 @@ func componentBound(p *api.PlatformComponent) int {
 	return n
 }
 
-// clusterBound is the sum over the overrides and patches of all assigned components.
-func clusterBound(c *api.Cluster) int {
+// clusterBound is the sum over what a cluster says itself in each of its lists.
+func (ks *kindSet) clusterBound(value any) int {
+	n := 0
+	for _, a := range ks.lists {
+		if a.own {
+			n += a.size(ks.cluster(value))
+		}
+	}
+	return n
+}
+
+// overridesBound is the sum over the overrides and patches of all assigned components.
+func overridesBound(c *api.Cluster) int {
 	n := 0
 	for _, e := range c.PlatformComponents {
 		n += entryBytes
@@ -100,14 +111,12 @@ func patchesBound(patches api.PatchValues) int {
 }
 
 // bound is at least the size of a cluster's answer.
-func (s *State) bound(d *Document, r Resource) int {
-	c := d.Cluster()
-	a := assignments[r]
+func (s *State) bound(d *Document, a *assigned) int {
 	n := envelopeBytes
-	if r == PlatformComponents {
+	if a.own {
 		n += d.bound
 	}
-	for id := range a.each(c) {
+	for id := range a.each(d) {
 		if def, ok := s.docs[a.kind][id]; ok {
 			n += def.bound + d.block
 		}
@@ -116,25 +125,25 @@ func (s *State) bound(d *Document, r Resource) int {
 }
 
 // checkSizes holds the answers of a cluster against Flux's limit.
-func checkSizes(c *checker, d *Document, resources ...Resource) {
-	for _, r := range resources {
-		if c.next.bound(d, r) < adviseAnswerBytes {
+func checkSizes(c *checker, d *Document, lists ...*assigned) {
+	for _, a := range lists {
+		if c.next.bound(d, a) < adviseAnswerBytes {
 			continue
 		}
-		inputs, _, err := c.next.inputs(d, r)
+		inputs, _, err := c.next.inputs(d, a, nil)
 		if err != nil {
 			continue // reported as the reference or patch it is
 		}
 		var body bytes.Buffer
-		if err := encodeInputs(&body, inputs); err != nil {
-			c.problem("", "the %s of cluster %q cannot be encoded: %v", r, d.ID, err)
+		if err := encodeInputs(&body, values(inputs)); err != nil {
+			c.problem("", "the %s of cluster %q cannot be encoded: %v", a.endpoint, d.ID, err)
 			continue
 		}
 		switch n := body.Len(); {
 		case n > MaxAnswerBytes:
-			c.limitOf(n, pointer(assignments[r].field), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", r, d.ID, n, MaxAnswerBytes)
+			c.limitOf(n, pointer(a.field), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", a.endpoint, d.ID, n, MaxAnswerBytes)
 		case n > adviseAnswerBytes:
-			c.warn("the %s of cluster %q are %d bytes, above 70 %% of the %d that Flux Operator accepts", r, d.ID, n, MaxAnswerBytes)
+			c.warn("the %s of cluster %q are %d bytes, above 70 %% of the %d that Flux Operator accepts", a.endpoint, d.ID, n, MaxAnswerBytes)
 		}
 	}
 }

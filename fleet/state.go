@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"slices"
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -26,6 +26,7 @@ type Rules struct {
 
 // State is every document of the fleet at one revision. It never changes, so any number of readers may use it.
 type State struct {
+	kinds *kindSet
 	rules Rules
 	head  Head
 	at    time.Time
@@ -51,12 +52,16 @@ type stateToken struct{ _ byte }
 // NewState builds a State from what a store holds. It fails on a record it cannot read: a State that lacks one
 // would answer clusters wrongly.
 func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, error) {
-	s := &State{rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, token: &stateToken{}}
-	for _, kind := range slices.Concat(kinds, internalKinds) {
-		s.docs[kind.name] = map[string]*Document{}
+	return compiledIn.state(rules, head, at, records)
+}
+
+func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record) (*State, error) {
+	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, token: &stateToken{}}
+	for kind := range ks.byName {
+		s.docs[kind] = map[string]*Document{}
 	}
 	docs, errs := make([]*Document, len(records)), make([]error, len(records))
-	inParallel(len(records), func(i int) { docs[i], errs[i] = newDocument(records[i]) })
+	inParallel(len(records), func(i int) { docs[i], errs[i] = ks.document(records[i]) })
 	if err := firstOf(errs); err != nil {
 		return nil, err
 	}
@@ -149,7 +154,7 @@ func (s *State) Get(kind Kind, id string) (*Document, bool) {
 func (s *State) Find(kind Kind, id string) (*Document, error) {
 	doc, ok := s.Get(kind, id)
 	if !ok {
-		return nil, notFound(kind, id)
+		return nil, s.notFound(kind, id)
 	}
 	return doc, nil
 }
@@ -195,7 +200,7 @@ func (s *State) Apply(c Commit) (*State, error) {
 		ch := c.Changes[i]
 		edits[i] = edit{kind: ch.Kind, id: ch.ID}
 		if ch.After != nil {
-			edits[i].doc, errs[i] = newDocument(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After})
+			edits[i].doc, errs[i] = s.kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After})
 		}
 	})
 	if err := firstOf(errs); err != nil {
@@ -219,7 +224,7 @@ type edit struct {
 // copied. When clusters share a DNS name the State comes with an error, and is good for nothing but finding out what
 // else is wrong.
 func (s *State) with(c Commit, edits []edit) (*State, error) {
-	next := &State{rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, token: &stateToken{}, holders: s.holders}
+	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, token: &stateToken{}, holders: s.holders}
 	copied := map[Kind]bool{}
 	reindex := false
 	for _, e := range edits {
@@ -263,39 +268,25 @@ func indexedDiffers(before, after *Document) bool {
 // Document is one document of a State with what is derived from it. It never changes.
 type Document struct {
 	Record
-	value   any // *api.Cluster, *api.PlatformComponent, *api.Namespace, *api.RoleBinding, *storedToken, *storedBudget or *storedForgotten
-	bound   int // see sizes.go
-	block   int // size of a cluster's own block, which every input repeats
-	answers *answers
+	value   any // of its kind's model
+	rules   *kindRules
+	cluster *api.Cluster             // a cluster's value; nil: it is none
+	bound   int                      // see sizes.go
+	block   int                      // size of a cluster's own block, which every input repeats
+	answers []atomic.Pointer[Answer] // a cluster's, by list
 }
 
-func newDocument(rec Record) (*Document, error) {
-	kind, ok := kindOf(rec.Kind)
-	if !ok {
-		return nil, fmt.Errorf("the store holds a document of kind %q, which this version does not know", rec.Kind)
-	}
+// decodeModel reads the value of a document.
+func decodeModel(kind *kindRules, rec Record) (any, error) {
 	value := kind.empty()
 	if err := json.Unmarshal(rec.Body, value); err != nil {
 		return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, typeError(err))
 	}
-	// A list that is not there must not be served as an empty one: that would uninstall what it should name.
-	if c, ok := value.(*api.Cluster); ok && (c.PlatformComponents == nil || c.Namespaces == nil || c.Rolebindings == nil) {
-		return nil, fmt.Errorf("cluster %q cannot be read: one of its lists is missing", rec.ID)
-	}
-	return derive(rec, kind, value), nil
-}
-
-// derive completes a document whose value is what its body says.
-func derive(rec Record, kind kindRules, value any) *Document {
-	doc := &Document{Record: rec, value: value, bound: kind.bound(value)}
-	if c, ok := value.(*api.Cluster); ok {
-		doc.answers, doc.block = &answers{}, encodedSize(fluxCluster(c))
-	}
-	return doc
+	return value, nil
 }
 
 // NewDocument reads a document by itself, as a store keeps it.
-func NewDocument(rec Record) (*Document, error) { return newDocument(rec) }
+func NewDocument(rec Record) (*Document, error) { return compiledIn.document(rec) }
 
 // ETag names this version of the document: `"<revision>-<8 hex digits of the commit id>"`.
 func (d *Document) ETag() string {
@@ -304,43 +295,14 @@ func (d *Document) ETag() string {
 
 // Deleted tells whether this is a decommissioned cluster.
 func (d *Document) Deleted() bool {
-	c, ok := d.value.(*api.Cluster)
-	return ok && (c.DeletedAt != nil || pendingTombstone(d))
+	return d.cluster != nil && (d.cluster.DeletedAt != nil || pendingTombstone(d))
 }
 
 // Cluster is the document as a cluster; it must be one. The result must not be changed.
-func (d *Document) Cluster() *api.Cluster { return d.value.(*api.Cluster) }
-
-// Component is the document as a catalog entry; it must be one. The result must not be changed.
-func (d *Document) Component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
-
-func (d *Document) namespace() *api.Namespace     { return d.value.(*api.Namespace) }
-func (d *Document) roleBinding() *api.RoleBinding { return d.value.(*api.RoleBinding) }
+func (d *Document) Cluster() *api.Cluster { return d.cluster }
 
 // View is the document as the API shows it: a copy of the generated model with revision and times filled in.
-func (d *Document) View() any {
-	switch v := d.value.(type) {
-	case *api.Cluster:
-		c := *v
-		c.Revision, c.CreatedAt, c.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
-		return &c
-	case *api.PlatformComponent:
-		c := *v
-		c.Revision, c.CreatedAt, c.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
-		return &c
-	case *api.Namespace:
-		n := *v
-		n.Revision, n.CreatedAt, n.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
-		return &n
-	case *api.RoleBinding:
-		b := *v
-		b.Revision, b.CreatedAt, b.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
-		return &b
-	case *storedToken:
-		return v.view(d)
-	}
-	panic(fmt.Sprintf("a document holds a %T", d.value)) // newDocument makes no other
-}
+func (d *Document) View() any { return d.rules.view(d) }
 
 // decodeError is a value of the wrong type in a document.
 type decodeError struct{ pointer, detail string }

@@ -41,6 +41,7 @@ var tokenKind = kindRules{
 	normalize: func(map[string]any) {},
 	check:     checkToken,
 	bound:     func(any) int { return 0 },
+	view:      func(d *Document) any { return d.token().view(d) },
 }
 
 // storedToken is a token as the log keeps it. The API shows it without the digests.

@@ -60,7 +60,7 @@ func (tx *Tx) Base() *State { return tx.base }
 func (tx *Tx) Get(kind Kind, id string) (*Document, error) {
 	doc := tx.raw(kind, id)
 	if doc == nil || doc.Deleted() {
-		return nil, notFound(kind, id)
+		return nil, tx.base.notFound(kind, id)
 	}
 	return doc, nil
 }
@@ -79,7 +79,7 @@ func (tx *Tx) Match(kind Kind, id, ifMatch string) error {
 	if ifMatch == "" || !ok || MatchETag(ifMatch, doc.ETag()) {
 		return nil
 	}
-	return &Error{Code: CodeStale, ETag: doc.ETag(), Detail: fmt.Sprintf("the %s %q has changed: its ETag is now %s", nouns[kind], id, doc.ETag())}
+	return &Error{Code: CodeStale, ETag: doc.ETag(), Detail: fmt.Sprintf("the %s %q has changed: its ETag is now %s", tx.base.kinds.noun(kind), id, doc.ETag())}
 }
 
 // MatchETag tells whether a list of ETags, as in If-Match and If-None-Match, names the given one. Weak ETags match,
@@ -112,7 +112,7 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 	}
 	if existing := tx.raw(kind, id); existing != nil {
 		if !existing.Deleted() {
-			return nil, errorf(CodeConflict, "the %s %q exists already", nouns[kind], id)
+			return nil, errorf(CodeConflict, "the %s %q exists already", tx.base.kinds.noun(kind), id)
 		}
 		if dns, _ := obj["cluster_dns"].(string); !strings.EqualFold(dns, existing.Cluster().ClusterDNS) {
 			return nil, errorf(CodeConflict, "the id %q belongs to a decommissioned cluster whose DNS name %q still answers empty lists; end that with DELETE /clusters/%s?mode=orphan, or choose another id",
@@ -182,8 +182,7 @@ func (tx *Tx) Force(force bool) { tx.force = force }
 
 // put stores an object as the document's new content.
 func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*Document, error) {
-	rules, _ := kindOf(kind)
-	rules.normalize(obj)
+	tx.base.kinds.byName[kind].normalize(obj)
 	if kind == KindCluster {
 		var was *api.Cluster
 		if before != nil {
@@ -201,26 +200,11 @@ func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*
 
 // store makes an object the document's content as it is.
 func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error) {
-	doc, err := compose(kind, id, obj)
+	doc, err := tx.base.kinds.compose(kind, id, obj)
 	if err != nil {
 		return nil, err
 	}
 	tx.edits[docKey{kind, id}] = doc
-	return doc, nil
-}
-
-// compose makes a document of its content.
-func compose(kind Kind, id string, obj map[string]any) (*Document, error) {
-	rules, _ := kindOf(kind)
-	rules.normalize(obj)
-	body, err := canonical(obj)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := newDocument(Record{Kind: kind, ID: id, Body: body})
-	if err != nil {
-		return nil, Invalid([]Problem{decodeProblem(err)})
-	}
 	return doc, nil
 }
 
@@ -229,7 +213,7 @@ func compose(kind Kind, id string, obj map[string]any) (*Document, error) {
 func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error) {
 	doc := tx.raw(kind, id)
 	if doc == nil || doc.Deleted() && !opt.Orphan {
-		return nil, notFound(kind, id)
+		return nil, tx.base.notFound(kind, id)
 	}
 	if kind != KindCluster {
 		tx.edits[docKey{kind, id}] = nil
@@ -246,14 +230,14 @@ func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error)
 		tx.edits[docKey{kind, id}] = nil
 		return doc, nil
 	}
-	tx.edits[docKey{kind, id}] = &Document{Record: Record{Kind: kind, ID: id}, value: doc.value} // completed by Finish, which knows the time
+	tx.edits[docKey{kind, id}] = &Document{Record: Record{Kind: kind, ID: id}, value: doc.value, rules: doc.rules, cluster: doc.cluster} // completed by Finish, which knows the time
 	return doc, nil
 }
 
 // pendingTombstone tells whether an edit is a cluster that Finish is to decommission.
 func pendingTombstone(d *Document) bool { return d != nil && d.Body == nil }
 
-// unassignEverywhere takes a definition off every cluster, and out of the dependencies of other components.
+// unassignEverywhere takes a definition off every cluster, and out of the dependencies of others.
 func (tx *Tx) unassignEverywhere(kind Kind, id string) error {
 	for _, user := range tx.users(kind, id) {
 		var err error
@@ -275,12 +259,18 @@ func (tx *Tx) unassignEverywhere(kind Kind, id string) error {
 
 // users are the documents that refer to a definition, as the Tx sees them, sorted by kind and id.
 func (tx *Tx) users(kind Kind, id string) []*Document {
-	a, assignable := assignmentOf(kind)
+	a := tx.base.kinds.assigned(kind)
+	if a == nil {
+		return nil
+	}
 	var out []*Document
-	tx.each(func(d *Document) {
-		switch {
-		case d.Kind == KindCluster && assignable && !d.Deleted() && a.has(d.Cluster(), id),
-			d.Kind == KindComponent && kind == KindComponent && slices.Contains(d.Component().DependsOn, id):
+	tx.each(KindCluster, func(d *Document) {
+		if !d.Deleted() && a.has(d, id) {
+			out = append(out, d)
+		}
+	})
+	tx.each(kind, func(d *Document) {
+		if slices.Contains(a.dependsOn(d), id) {
 			out = append(out, d)
 		}
 	})
@@ -288,17 +278,15 @@ func (tx *Tx) users(kind Kind, id string) []*Document {
 	return out
 }
 
-// each visits clusters and components as the Tx sees them.
-func (tx *Tx) each(visit func(*Document)) {
-	for _, kind := range []Kind{KindCluster, KindComponent} {
-		for id, doc := range tx.base.docs[kind] {
-			if _, edited := tx.edits[docKey{kind, id}]; !edited {
-				visit(doc)
-			}
+// each visits the documents of a kind as the Tx sees them.
+func (tx *Tx) each(kind Kind, visit func(*Document)) {
+	for id, doc := range tx.base.docs[kind] {
+		if _, edited := tx.edits[docKey{kind, id}]; !edited {
+			visit(doc)
 		}
 	}
 	for key, doc := range tx.edits {
-		if doc != nil && !pendingTombstone(doc) && (key.kind == KindCluster || key.kind == KindComponent) {
+		if doc != nil && !pendingTombstone(doc) && key.kind == kind {
 			visit(doc)
 		}
 	}

@@ -93,7 +93,7 @@ func TestDeleteInUse(t *testing.T) {
 
 	res := w.must(remove(KindComponent, "traefik", DeleteOptions{Cascade: true}))
 	require.Len(t, res.Changes(), 3, "the component, the cluster, and podinfo which depended on it")
-	require.Equal(t, []string{"cert-manager", "podinfo"}, ids(inputsOf(t, w.state, demoDNS, PlatformComponents)))
+	require.Equal(t, []string{"cert-manager", "podinfo"}, ids(inputsOf(t, w.state, demoDNS, KindComponent)))
 
 	w.must(both( // the order of edits does not matter: the whole is judged
 		remove(KindNamespace, "podinfo", DeleteOptions{}),
@@ -108,7 +108,7 @@ func TestDecommission(t *testing.T) {
 	require.Empty(t, w.state.All(KindCluster))
 	require.Zero(t, w.state.Clusters())
 	require.Len(t, w.state.Decommissioned(), 1)
-	for r := range ResourceCount {
+	for _, r := range Definitions() {
 		require.Equal(t, "{\"inputs\":[]}\n", poll(t, w.state, demoDNS, r))
 	}
 	w.refused(CodeNotFound, remove(KindCluster, "demo-cluster-01", DeleteOptions{}))
@@ -118,7 +118,7 @@ func TestDecommission(t *testing.T) {
 	t.Run("the same DNS name again ends it", func(t *testing.T) {
 		w := &world{t: t, state: w.state, now: w.now}
 		w.must(create(KindCluster, `{"id":"other","cluster_dns":"`+demoDNS+`","environment":"dev","namespaces":[{"id":"traefik"}]}`))
-		require.Equal(t, []string{"traefik"}, ids(inputsOf(t, w.state, demoDNS, Namespaces)))
+		require.Equal(t, []string{"traefik"}, ids(inputsOf(t, w.state, demoDNS, KindNamespace)))
 		require.Empty(t, w.state.Decommissioned())
 	})
 	t.Run("and so does the same id with it", func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	w := demo(t)
 	big := func(n int) string { return `{"annotations":{"blob":"` + strings.Repeat("x", n) + `"}}` }
-	size := len(poll(t, w.state, demoDNS, Namespaces))
+	size := len(poll(t, w.state, demoDNS, KindNamespace))
 	w.must(create(KindNamespace, `{"id":"n1","annotations":{"blob":""}}`))
 	w.must(create(KindNamespace, `{"id":"n2","annotations":{"blob":""}}`))
 	w.must(create(KindNamespace, `{"id":"n3","annotations":{"blob":""}}`))
@@ -202,14 +202,14 @@ func TestLimits(t *testing.T) {
 	for _, id := range []string{"n1", "n2", "n3", "n4"} {
 		w.must(assign("demo-cluster-01", KindNamespace, id, ""))
 	}
-	room := MaxAnswerBytes - len(poll(t, w.state, demoDNS, Namespaces))
+	room := MaxAnswerBytes - len(poll(t, w.state, demoDNS, KindNamespace))
 	require.Greater(t, room, size)
 	each := room / 4
 	for _, id := range []string{"n1", "n2", "n3"} {
 		w.must(put(KindNamespace, id, big(each)))
 	}
 	res := w.must(put(KindNamespace, "n4", big(room-3*each)))
-	require.Len(t, poll(t, w.state, demoDNS, Namespaces), MaxAnswerBytes)
+	require.Len(t, poll(t, w.state, demoDNS, KindNamespace), MaxAnswerBytes)
 	require.Contains(t, strings.Join(res.Warnings, "\n"), "above 70 %")
 	e := w.refused(CodeLimitExceeded, put(KindNamespace, "n4", big(room-3*each+1)))
 	require.Contains(t, e.Detail, `cluster "demo-cluster-01" would be 921601 bytes`)

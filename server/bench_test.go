@@ -183,7 +183,7 @@ func BenchmarkFleetInMemory(b *testing.B) {
 		b.ReportMetric(heapMiB(), "loaded-MiB")
 		st := replica.State()
 		for _, d := range st.All(fleet.KindCluster) {
-			for _, r := range []fleet.Resource{fleet.PlatformComponents, fleet.Namespaces, fleet.RoleBindings} {
+			for _, r := range []fleet.Kind{fleet.KindComponent, fleet.KindNamespace, fleet.KindRoleBinding} {
 				_, err := st.Answer(d, r)
 				require.NoError(b, err)
 			}

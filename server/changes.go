@@ -131,7 +131,7 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 	var problems []fleet.Problem
 	for i, op := range ops {
-		path, method, field, body := paths[fleet.Kind(op.Kind)], "", "document", op.Document
+		path, method, field, body := "/"+fleet.Kind(op.Kind).Collection(), "", "document", op.Document
 		switch op.Op {
 		case "create":
 			method = http.MethodPost
@@ -209,24 +209,4 @@ func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64
 func (s *Server) history(c echo.Context, kind fleet.Kind, id string, limit *int, cursor *string) error {
 	k := string(kind)
 	return s.ListRevisions(c, api.ListRevisionsParams{Kind: &k, ID: &id, Limit: limit, Cursor: cursor})
-}
-
-// GetClusterHistory implements the operation of that name.
-func (s *Server) GetClusterHistory(c echo.Context, id string, p api.GetClusterHistoryParams) error {
-	return s.history(c, fleet.KindCluster, id, p.Limit, p.Cursor)
-}
-
-// GetPlatformComponentHistory implements the operation of that name.
-func (s *Server) GetPlatformComponentHistory(c echo.Context, id string, p api.GetPlatformComponentHistoryParams) error {
-	return s.history(c, fleet.KindComponent, id, p.Limit, p.Cursor)
-}
-
-// GetNamespaceHistory implements the operation of that name.
-func (s *Server) GetNamespaceHistory(c echo.Context, id string, p api.GetNamespaceHistoryParams) error {
-	return s.history(c, fleet.KindNamespace, id, p.Limit, p.Cursor)
-}
-
-// GetRoleBindingHistory implements the operation of that name.
-func (s *Server) GetRoleBindingHistory(c echo.Context, id string, p api.GetRoleBindingHistoryParams) error {
-	return s.history(c, fleet.KindRoleBinding, id, p.Limit, p.Cursor)
 }

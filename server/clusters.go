@@ -67,3 +67,8 @@ func (s *Server) PatchCluster(c echo.Context, id string, p api.PatchClusterParam
 func (s *Server) DeleteCluster(c echo.Context, id string, p api.DeleteClusterParams) error {
 	return s.deleteDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{Orphan: value(p.Mode) == modeOrphan})
 }
+
+// GetClusterHistory implements the operation of that name.
+func (s *Server) GetClusterHistory(c echo.Context, id string, p api.GetClusterHistoryParams) error {
+	return s.history(c, fleet.KindCluster, id, p.Limit, p.Cursor)
+}

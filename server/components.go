@@ -56,3 +56,13 @@ func (s *Server) AssignPlatformComponent(c echo.Context, id, componentID string,
 func (s *Server) UnassignPlatformComponent(c echo.Context, id, componentID string, p api.UnassignPlatformComponentParams) error {
 	return s.unassign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
+
+// GetPlatformComponentHistory implements the operation of that name.
+func (s *Server) GetPlatformComponentHistory(c echo.Context, id string, p api.GetPlatformComponentHistoryParams) error {
+	return s.history(c, fleet.KindComponent, id, p.Limit, p.Cursor)
+}
+
+// PollPlatformComponents implements the operation of that name.
+func (s *Server) PollPlatformComponents(c echo.Context, dns string, p api.PollPlatformComponentsParams) error {
+	return s.poll(c, fleet.KindComponent, dns, readParams{p.IfNoneMatch, nil})
+}

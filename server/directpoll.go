@@ -48,7 +48,7 @@ type directPoll struct {
 	by       means
 	own      bool // of that cluster's Flux
 	cluster  *fleet.Document
-	resource fleet.Resource
+	resource fleet.Kind
 	revision fleet.Revision
 	age      time.Duration // of the State
 	answer   *fleet.Answer
@@ -100,19 +100,15 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 }
 
 // parsePollPath takes the path of a poll apart.
-func parsePollPath(path string) (dns string, res fleet.Resource, ok bool) {
+func parsePollPath(path string) (dns string, polled fleet.Kind, ok bool) {
 	rest, ok := strings.CutPrefix(path, pollPrefix)
 	if !ok {
-		return "", 0, false
+		return "", "", false
 	}
 	dns, last, ok := strings.Cut(rest, "/")
 	if !ok {
-		return "", 0, false
+		return "", "", false
 	}
-	for res := range fleet.ResourceCount {
-		if res.String() == last {
-			return dns, res, true
-		}
-	}
-	return "", 0, false
+	polled, ok = fleet.PolledAt(last)
+	return dns, polled, ok
 }

@@ -13,12 +13,6 @@ import (
 
 // The operations that every kind of document has in common. The handlers of a kind only say which kind it is.
 
-// paths are the collections of the kinds.
-var paths = map[fleet.Kind]string{
-	fleet.KindCluster: "/clusters", fleet.KindComponent: "/platform_components",
-	fleet.KindNamespace: "/namespaces", fleet.KindRoleBinding: "/rolebindings",
-}
-
 func listDocuments(c echo.Context, docs []*fleet.Document, limit, offset *int) error {
 	docs = page(c, docs, limit, offset)
 	return streamJSON(c, lazyList{len(docs), func(i int) any { return docs[i].View() }})
@@ -140,7 +134,7 @@ func (s *Server) createDocument(c echo.Context, kind fleet.Kind, p writeParams) 
 		return writeJSON(c, http.StatusOK, doc.View())
 	}
 	c.Response().Header().Set(headerETag, doc.ETag())
-	c.Response().Header().Set(echo.HeaderLocation, paths[kind]+"/"+id)
+	c.Response().Header().Set(echo.HeaderLocation, "/"+kind.Collection()+"/"+id)
 	return writeJSON(c, http.StatusCreated, doc.View())
 }
 

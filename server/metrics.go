@@ -29,9 +29,9 @@ type metrics struct {
 	turnedAway   prometheus.Counter
 	authFailures *prometheus.CounterVec
 	identified   [meansCount]prometheus.Counter
-	polls        [fleet.ResourceCount]*series // of polls that were answered
-	series       sync.Map                     // seriesKey -> *series: what the vectors give for it, looked up once
-	lastPoll     sync.Map                     // cluster id -> *atomic.Int64, Unix milliseconds
+	polls        map[fleet.Kind]*series // of polls that were answered
+	series       sync.Map               // seriesKey -> *series: what the vectors give for it, looked up once
+	lastPoll     sync.Map               // cluster id -> *atomic.Int64, Unix milliseconds
 }
 
 type seriesKey struct {
@@ -81,8 +81,9 @@ func newMetrics(s *Server) *metrics {
 		m.identified[by] = identified.WithLabelValues(name)
 	}
 	m.registry.MustRegister(identified)
-	for r := range m.polls {
-		m.polls[r] = m.of(seriesKey{pollTemplate + fleet.Resource(r).String(), http.MethodGet, http.StatusOK})
+	m.polls = map[fleet.Kind]*series{}
+	for _, kind := range fleet.Definitions() {
+		m.polls[kind] = m.of(seriesKey{pollTemplate + kind.Endpoint(), http.MethodGet, http.StatusOK})
 	}
 	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen

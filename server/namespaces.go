@@ -50,3 +50,13 @@ func (s *Server) AssignNamespace(c echo.Context, id, namespaceID string, p api.A
 func (s *Server) UnassignNamespace(c echo.Context, id, namespaceID string, p api.UnassignNamespaceParams) error {
 	return s.unassign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
+
+// GetNamespaceHistory implements the operation of that name.
+func (s *Server) GetNamespaceHistory(c echo.Context, id string, p api.GetNamespaceHistoryParams) error {
+	return s.history(c, fleet.KindNamespace, id, p.Limit, p.Cursor)
+}
+
+// PollNamespaces implements the operation of that name.
+func (s *Server) PollNamespaces(c echo.Context, dns string, p api.PollNamespacesParams) error {
+	return s.poll(c, fleet.KindNamespace, dns, readParams{p.IfNoneMatch, nil})
+}

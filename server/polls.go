@@ -11,22 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// PollPlatformComponents implements the operation of that name.
-func (s *Server) PollPlatformComponents(c echo.Context, dns string, p api.PollPlatformComponentsParams) error {
-	return s.poll(c, fleet.PlatformComponents, dns, readParams{p.IfNoneMatch, nil})
-}
-
-// PollNamespaces implements the operation of that name.
-func (s *Server) PollNamespaces(c echo.Context, dns string, p api.PollNamespacesParams) error {
-	return s.poll(c, fleet.Namespaces, dns, readParams{p.IfNoneMatch, nil})
-}
-
-// PollRoleBindings implements the operation of that name.
-func (s *Server) PollRoleBindings(c echo.Context, dns string, p api.PollRoleBindingsParams) error {
-	return s.poll(c, fleet.RoleBindings, dns, readParams{p.IfNoneMatch, nil})
-}
-
-func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams) error {
+func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams) error {
 	st, err := s.state(c)
 	if err != nil {
 		return err
@@ -35,7 +20,7 @@ func (s *Server) poll(c echo.Context, r fleet.Resource, dns string, p readParams
 	if !ok {
 		return &fleet.Error{Code: fleet.CodeNotFound, Detail: "there is no cluster with the DNS name " + strconv.Quote(dns)}
 	}
-	answer, err := st.Answer(cluster, r)
+	answer, err := st.Answer(cluster, kind)
 	if err != nil {
 		return err
 	}

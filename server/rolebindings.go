@@ -50,3 +50,13 @@ func (s *Server) AssignRoleBinding(c echo.Context, id, rolebindingID string, p a
 func (s *Server) UnassignRoleBinding(c echo.Context, id, rolebindingID string, p api.UnassignRoleBindingParams) error {
 	return s.unassign(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
+
+// GetRoleBindingHistory implements the operation of that name.
+func (s *Server) GetRoleBindingHistory(c echo.Context, id string, p api.GetRoleBindingHistoryParams) error {
+	return s.history(c, fleet.KindRoleBinding, id, p.Limit, p.Cursor)
+}
+
+// PollRoleBindings implements the operation of that name.
+func (s *Server) PollRoleBindings(c echo.Context, dns string, p api.PollRoleBindingsParams) error {
+	return s.poll(c, fleet.KindRoleBinding, dns, readParams{p.IfNoneMatch, nil})
+}

@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
-
-// createSchemas are the contract's schemas of the documents of each kind, as POST takes them.
-var createSchemas = map[fleet.Kind]string{
-	fleet.KindCluster: "ClusterCreate", fleet.KindComponent: "PlatformComponentCreate",
-	fleet.KindNamespace: "NamespaceCreate", fleet.KindRoleBinding: "RoleBindingCreate",
-}
 
 // errNotEmpty: the store has held a commit before.
 var errNotEmpty = errors.New("the store is not empty")
@@ -66,7 +62,7 @@ func checkSchemas(seed fleet.Seed) ([]fleet.Problem, error) {
 		if d.Valid() {
 			continue
 		}
-		schema := doc.Components.Schemas[createSchemas[d.Kind]].Value
+		schema := doc.Paths.Find("/" + d.Kind.Collection()).Post.RequestBody.Value.Content[echo.MIMEApplicationJSON].Schema.Value
 		value, err := d.Value()
 		for _, p := range checkValue(schema, value, err) {
 			p.Pointer = d.At + p.Pointer

@@ -52,18 +52,11 @@ func NewHold(served *fleet.State, at time.Time) Hold {
 	return h
 }
 
-// Installs is how much each live cluster installs: components that are enabled, namespaces and role bindings.
+// Installs is how much each live cluster installs, of whatever kind.
 func Installs(s *fleet.State) map[string]int {
 	all := map[string]int{}
 	for _, doc := range s.All(fleet.KindCluster) {
-		c := doc.Cluster()
-		n := len(c.Namespaces) + len(c.Rolebindings)
-		for _, component := range c.PlatformComponents {
-			if component.Enabled {
-				n++
-			}
-		}
-		all[doc.ID] = n
+		all[doc.ID] = s.Installs(doc)
 	}
 	return all
 }

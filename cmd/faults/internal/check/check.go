@@ -192,7 +192,7 @@ func (j *judge) endpoint(i int) string {
 		return fmt.Sprintf("endpoint %d", i)
 	}
 	e := j.h.Run.Endpoints[i]
-	return e.DNS + "/" + e.Resource.String()
+	return e.DNS + "/" + e.Resource.Endpoint()
 }
 
 func describe(w history.Write) string {

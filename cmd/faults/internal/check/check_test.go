@@ -18,7 +18,7 @@ func small(t *testing.T) *history.History {
 	t.Helper()
 	h := &history.History{Run: history.Run{
 		Drill: "load", Store: "sqlite", Newest: 2,
-		Endpoints: []history.Endpoint{{DNS: "c.example.com", Resource: fleet.Namespaces}},
+		Endpoints: []history.Endpoint{{DNS: "c.example.com", Resource: fleet.KindNamespace}},
 	}}
 	cluster := json.RawMessage(`{"id":"c","cluster_name":"c","cluster_dns":"c.example.com","environment":"dev","platform_components":[],"namespaces":[{"id":"even"},{"id":"odd"}],"rolebindings":[],"patches":{}}`)
 	ns := func(id, pair string) json.RawMessage {
@@ -69,7 +69,7 @@ func canonicalETag(t *testing.T, h *history.History, revision int64) string {
 	}
 	doc, ok := s.ByDNS("c.example.com")
 	require.True(t, ok)
-	a, err := s.Answer(doc, fleet.Namespaces)
+	a, err := s.Answer(doc, fleet.KindNamespace)
 	require.NoError(t, err)
 	return a.ETag
 }

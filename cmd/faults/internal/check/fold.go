@@ -142,7 +142,7 @@ func (j *judge) answers(s *fleet.State, docs map[docKey]json.RawMessage, polls [
 
 // canonical holds the product's own answer against the stored document: it names what the document lists, in that
 // order. Else the product and this package, which share the code that makes answers, could be wrong together.
-func (j *judge) canonical(a *fleet.Answer, r fleet.Resource, cluster json.RawMessage) {
+func (j *judge) canonical(a *fleet.Answer, kind fleet.Kind, cluster json.RawMessage) {
 	body, err := a.Body()
 	var got struct {
 		Inputs []struct{ ID string }
@@ -151,19 +151,18 @@ func (j *judge) canonical(a *fleet.Answer, r fleet.Resource, cluster json.RawMes
 		err = json.Unmarshal(body, &got)
 	}
 	type entry struct{ ID string }
-	var lists struct {
-		Components []entry `json:"platform_components"`
-		Namespaces []entry `json:"namespaces"`
-		Bindings   []entry `json:"rolebindings"`
+	var document map[string]json.RawMessage
+	var want []entry
+	if err == nil {
+		err = json.Unmarshal(cluster, &document)
 	}
 	if err == nil {
-		err = json.Unmarshal(cluster, &lists)
+		err = json.Unmarshal(document[kind.Collection()], &want)
 	}
 	if err != nil {
-		j.wrong(Log, "the answer of %s cannot be compared with the document: %v", r, err)
+		j.wrong(Log, "the answer of %s cannot be compared with the document: %v", kind.Endpoint(), err)
 		return
 	}
-	want := [][]entry{lists.Components, lists.Namespaces, lists.Bindings}[r]
 	if !slices.EqualFunc(got.Inputs, want, func(a struct{ ID string }, b entry) bool { return a.ID == b.ID }) {
 		j.wrong(NoWrongEmpty, "the cluster's document lists %v and its answer %v", want, got.Inputs)
 	}

@@ -72,7 +72,7 @@ func seed() ([]byte, error) {
 func endpoints() []history.Endpoint {
 	var out []history.Endpoint
 	for n := range clusters {
-		for _, r := range []fleet.Resource{fleet.PlatformComponents, fleet.Namespaces, fleet.RoleBindings} {
+		for _, r := range []fleet.Kind{fleet.KindComponent, fleet.KindNamespace, fleet.KindRoleBinding} {
 			out = append(out, history.Endpoint{DNS: clusterDNS(n), Resource: r})
 		}
 	}
@@ -81,7 +81,7 @@ func endpoints() []history.Endpoint {
 
 // look reads an answer as a cluster does: how many inputs it has, -1 when it is none, and how the documents differ that
 // change together.
-func look(r fleet.Resource, body []byte) (inputs int, mixed string) {
+func look(r fleet.Kind, body []byte) (inputs int, mixed string) {
 	var answer struct {
 		Inputs []struct {
 			ID     string
@@ -104,10 +104,10 @@ func look(r fleet.Resource, body []byte) (inputs int, mixed string) {
 		}
 	}
 	one, other := "left", "right"
-	if r == fleet.Namespaces {
+	if r == fleet.KindNamespace {
 		one, other = "even", "odd"
 	}
-	if r != fleet.RoleBindings && pair[one] != pair[other] {
+	if r != fleet.KindRoleBinding && pair[one] != pair[other] {
 		mixed = fmt.Sprintf("%s has %q, %s has %q", one, pair[one], other, pair[other])
 	}
 	return len(answer.Inputs), mixed

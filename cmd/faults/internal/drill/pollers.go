@@ -71,7 +71,7 @@ func (d *Drill) poll(ctx context.Context, c *rig.Client, o pollOf) history.Poll 
 		Process: o.process, Incarnation: o.running.Incarnation, Endpoint: o.endpoint, Known: o.known,
 		From: d.rec.Now(), Last: o.newest > 0,
 	}
-	a := c.Send(ctx, o.running.Base, http.MethodGet, "/api/v2/flux/clusters/"+e.DNS+"/"+e.Resource.String(), nil, headers...)
+	a := c.Send(ctx, o.running.Base, http.MethodGet, "/api/v2/flux/clusters/"+e.DNS+"/"+e.Resource.Endpoint(), nil, headers...)
 	p.To, p.Status, p.Revision, p.ETag = d.rec.Now(), a.Status, a.Revision, a.ETag
 	if a.Status == http.StatusOK {
 		sum := sha256.Sum256(a.Body)

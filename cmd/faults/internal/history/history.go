@@ -47,8 +47,8 @@ type Run struct {
 
 // Endpoint is one list of one cluster.
 type Endpoint struct {
-	DNS      string         `json:"dns"`
-	Resource fleet.Resource `json:"resource"`
+	DNS      string     `json:"dns"`
+	Resource fleet.Kind `json:"resource"` // what is polled
 }
 
 // Start is a process of ours being started. A process that is started again is another one: Incarnation.

@@ -1,0 +1,344 @@
+package fleet
+
+import (
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// definition is a kind of document that clusters are assigned: D is its model, E that of an entry of a cluster's list, I
+// that of the input which a cluster polls for it. One value of this type is all the fleet knows about a kind, and
+// everything that is done for all kinds loops over the values that there are; see kinds.go.
+type definition[D, E, I any] struct {
+	kind     Kind
+	noun     string // as messages call it
+	field    string // the collection: in paths, in seed files, and where a cluster has its list
+	endpoint string // the last part of the path that is polled
+	operand  string // the field of a batch's operation that names one; its verbs end like it: assign_namespace
+
+	// late: there may be clusters that were stored before this was a kind. They have none of it. For every other list, one
+	// that is missing is a document that cannot be read: an empty list in its place would uninstall what it should name.
+	late bool
+
+	operandOf func(op *api.Operation) string
+	list      func(cluster *Document) *[]E
+	entryID   func(entry *E) string
+	// stamp fills in what the API shows of a document beyond its content.
+	stamp func(model *D, revision int64, created, updated time.Time)
+	// normalize fills in defaults and brings values into the one form that is stored. It may meet values of any
+	// type, and leaves those that are wrong for check and the decoder to refuse.
+	normalize func(obj map[string]any)
+	// check reports what is wrong with a document in a State, and advice about it.
+	check func(c *checker, model *D)
+	// input is what a cluster polls, but for the block about the cluster itself, which cluster finds in it. Every field must
+	// always be there, since a template fails on a missing one, and nothing volatile may be in it.
+	input   func(on *site, model *D, entry *E) (I, error)
+	cluster func(in *I) *api.FluxCluster
+
+	// What follows may be left out.
+
+	seedAlias string // another name of the list in seed files
+	// bound is what an input adds at most to an answer where a cluster says nothing of its own: its size, if left out.
+	bound func(model *D) int
+	// checkOn reports what is wrong with what a cluster says about its entries, beyond that they are there once.
+	checkOn        func(c *checker, cluster *api.Cluster)
+	normalizeEntry func(entry map[string]any)
+	overrides      *overrides[D]
+	// dependsOn are the definitions of the same kind that one names in depends_on.
+	dependsOn func(model *D) []string
+	// changed warns of what a change of a definition does.
+	changed func(c *checker, was, is *D)
+
+	// enabled: the cluster is told to have it, rather than to have it removed.
+	enabled func(entry *E) bool
+	// deployment is what an installed one is known by; when it changes, Flux uninstalls what is there.
+	deployment func(model *D, entry *E) deployment
+	redeployed func(was, is *D) bool      // the deployment has changed, on whatever cluster
+	uninstalls func(before, after I) bool // the input stays, and yet Flux removes what it has installed for it
+	// keeps: Flux leaves it in place where it is taken off a cluster.
+	keeps func(d *Document, now time.Time) bool
+}
+
+// overrides are what clusters say about a definition besides having it.
+type overrides[D any] struct {
+	size    func(cluster *api.Cluster) int                    // at most, encoded, in the cluster's answer
+	differ  func(was, is *api.Cluster, id string) bool        // in what they say about one
+	on      func(cluster *api.Cluster, id string) bool        // the cluster says something about it
+	unfit   func(was, is *D) bool                             // a change may make it wrong
+	recheck func(c *checker, cluster *api.Cluster, id string) // then
+}
+
+// assigned is a definition whatever its models are.
+type assigned struct {
+	kind           Kind
+	field          string
+	endpoint       string
+	operand        string
+	seedAlias      string
+	late           bool
+	rules          kindRules
+	operandOf      func(op *api.Operation) string
+	normalizeEntry func(entry map[string]any)
+	checkOn        func(c *checker, cluster *api.Cluster)
+
+	each   func(cluster *Document) iter.Seq[string] // the ids of a cluster's list, in order
+	count  func(cluster *Document) int
+	absent func(cluster *Document) bool // the list is not there
+	clear  func(cluster *Document)      // makes it empty
+
+	// inputs are those of a cluster's list that only names, all when it is nil, made of the list's definitions.
+	inputs func(on *site, definitions []*Document, only map[string]bool) ([]input, error)
+	// apart is what an input is on any cluster, and the cluster.
+	apart func(in any) (any, api.FluxCluster)
+	// reassigned are the ids of entries that differ, and those that came, went, or were switched on or off.
+	reassigned func(was, is *Document) (ids, toggled map[string]bool)
+	// installs is how many entries a cluster is told to have.
+	installs func(cluster *Document) int
+	// wanted adds what a cluster is told to have.
+	wanted func(out []installation, s *State, cluster *Document) []installation
+	// alike: two clusters are told to have the same, deployed in the same way as far as they say.
+	alike func(a, b *Document) bool
+
+	dependsOn  func(d *Document) []string
+	redeployed func(was, is *Document) bool
+	uninstalls func(before, after any) bool
+	lasting    bool // Flux may keep one that is taken off
+	keeps      func(d *Document, now time.Time) bool
+
+	own     bool // clusters add to the size of an input
+	size    func(cluster *api.Cluster) int
+	on      func(cluster *api.Cluster, id string) bool
+	unfit   func(was, is *Document) bool
+	recheck func(c *checker, cluster *api.Cluster, id string)
+}
+
+// input is one input with its id.
+type input struct {
+	id    string
+	value any
+}
+
+// site is the cluster that inputs are made for.
+type site struct {
+	state   *State
+	cluster *Document
+	types   map[string]string // see components
+}
+
+// components are the components that are enabled on the cluster, with their types.
+func (s *site) components() map[string]string {
+	if s.types != nil || s.cluster == nil {
+		return s.types
+	}
+	s.types = map[string]string{}
+	for _, e := range s.cluster.Cluster().PlatformComponents {
+		if doc, ok := s.state.Get(KindComponent, e.ID); ok && e.Enabled {
+			s.types[e.ID] = doc.Component().Type
+		}
+	}
+	return s.types
+}
+
+// assigned makes the definition one of a kindSet's.
+func (d definition[D, E, I]) assigned() *assigned {
+	a := &assigned{
+		kind: d.kind, field: d.field, endpoint: d.endpoint, operand: d.operand, seedAlias: d.seedAlias, late: d.late,
+		rules: d.rules(), operandOf: d.operandOf, normalizeEntry: d.normalizeEntry, checkOn: d.checkOn, lasting: d.keeps != nil, keeps: d.keeps,
+		each:   func(c *Document) iter.Seq[string] { return d.ids(*d.list(c)) },
+		count:  func(c *Document) int { return len(*d.list(c)) },
+		absent: func(c *Document) bool { return *d.list(c) == nil },
+		clear:  func(c *Document) { *d.list(c) = []E{} },
+		inputs: d.inputs,
+		apart: func(in any) (any, api.FluxCluster) {
+			own, ok := in.(I)
+			if !ok {
+				return in, api.FluxCluster{}
+			}
+			block := *d.cluster(&own)
+			*d.cluster(&own) = api.FluxCluster{}
+			return own, block
+		},
+		reassigned: d.reassigned,
+		installs: func(c *Document) int {
+			n := 0
+			for i := range *d.list(c) {
+				if d.isOn(&(*d.list(c))[i]) {
+					n++
+				}
+			}
+			return n
+		},
+		wanted: d.wanted,
+		alike: func(a, b *Document) bool {
+			return slices.EqualFunc(*d.list(a), *d.list(b), func(x, y E) bool { return d.entryID(&x) == d.entryID(&y) && d.sameDeployment(&x, &y) })
+		},
+		dependsOn:  func(*Document) []string { return nil },
+		redeployed: func(_, _ *Document) bool { return false },
+		uninstalls: func(_, _ any) bool { return false },
+		unfit:      func(_, _ *Document) bool { return false },
+		on:         func(*api.Cluster, string) bool { return false },
+	}
+	d.options(a)
+	return a
+}
+
+// options takes over what may be left out.
+func (d definition[D, E, I]) options(a *assigned) {
+	if d.dependsOn != nil {
+		a.dependsOn = func(doc *Document) []string { return d.dependsOn(doc.value.(*D)) }
+	}
+	if d.redeployed != nil {
+		a.redeployed = func(was, is *Document) bool { return d.redeployed(was.value.(*D), is.value.(*D)) }
+	}
+	if d.uninstalls != nil {
+		a.uninstalls = func(before, after any) bool { return d.uninstalls(before.(I), after.(I)) }
+	}
+	if o := d.overrides; o != nil {
+		a.own, a.size, a.on, a.recheck = true, o.size, o.on, o.recheck
+		a.unfit = func(was, is *Document) bool { return o.unfit(was.value.(*D), is.value.(*D)) }
+	}
+}
+
+// rules are those that it has like every kind of document.
+func (d definition[D, E, I]) rules() kindRules {
+	k := kindRules{
+		name: d.kind, noun: d.noun, collection: d.field, normalize: d.normalize,
+		empty: func() any { return new(D) },
+		check: func(c *checker, doc *Document) { d.check(c, doc.value.(*D)) },
+		view: func(doc *Document) any {
+			model := *doc.value.(*D)
+			d.stamp(&model, int64(doc.Revision), doc.CreatedAt, doc.UpdatedAt)
+			return &model
+		},
+		bound: func(value any) int {
+			if d.bound != nil {
+				return d.bound(value.(*D))
+			}
+			in, err := d.input(&site{}, value.(*D), new(E))
+			if err != nil {
+				return 0 // there is no answer then
+			}
+			return encodedSize(in)
+		},
+	}
+	if d.changed != nil {
+		k.changed = func(c *checker, was, is *Document) { d.changed(c, was.value.(*D), is.value.(*D)) }
+	}
+	return k
+}
+
+func (d definition[D, E, I]) ids(entries []E) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range entries {
+			if !yield(d.entryID(&entries[i])) {
+				return
+			}
+		}
+	}
+}
+
+func (d definition[D, E, I]) inputs(on *site, definitions []*Document, only map[string]bool) ([]input, error) {
+	entries := *d.list(on.cluster)
+	block := fluxCluster(on.cluster.Cluster())
+	out := make([]input, 0, len(entries))
+	for i := range entries {
+		id := d.entryID(&entries[i])
+		if only != nil && !only[id] {
+			continue
+		}
+		in, err := d.input(on, definitions[i].value.(*D), &entries[i])
+		if err != nil {
+			return nil, err
+		}
+		*d.cluster(&in) = block
+		out = append(out, input{id, in})
+	}
+	return out, nil
+}
+
+func (d definition[D, E, I]) reassigned(was, is *Document) (ids, toggled map[string]bool) {
+	ids, toggled = map[string]bool{}, map[string]bool{}
+	before := *d.list(was)
+	entries := make(map[string]*E, len(before))
+	for i := range before {
+		entries[d.entryID(&before[i])] = &before[i]
+	}
+	after := *d.list(is)
+	for i := range after {
+		e, id := &after[i], d.entryID(&after[i])
+		old := entries[id]
+		delete(entries, id)
+		if old == nil || !reflect.DeepEqual(*old, *e) || d.overrides != nil && d.overrides.differ(was.Cluster(), is.Cluster(), id) {
+			ids[id] = true
+		}
+		if (old != nil && d.isOn(old)) != d.isOn(e) {
+			toggled[id] = true
+		}
+	}
+	for id, e := range entries {
+		if ids[id] = true; d.isOn(e) {
+			toggled[id] = true
+		}
+	}
+	return ids, toggled
+}
+
+func (d definition[D, E, I]) isOn(entry *E) bool { return d.enabled == nil || d.enabled(entry) }
+
+// sameDeployment: as far as two clusters say.
+func (d definition[D, E, I]) sameDeployment(a, b *E) bool {
+	return d.isOn(a) == d.isOn(b) && (d.deployment == nil || d.deployment(new(D), a) == d.deployment(new(D), b))
+}
+
+func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Document) []installation {
+	entries := *d.list(cluster)
+	for i := range entries {
+		e := &entries[i]
+		if !d.isOn(e) {
+			continue
+		}
+		one := installation{Kind: d.kind, ID: d.entryID(e)}
+		if d.deployment != nil {
+			doc, ok := s.Get(d.kind, one.ID)
+			if !ok {
+				continue
+			}
+			one.deployment = d.deployment(doc.value.(*D), e)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// stem is what its verbs end with.
+func (a *assigned) stem() string { return strings.TrimSuffix(a.operand, "_id") }
+
+// ids is each as a list.
+func (a *assigned) ids(c *Document) []string { return slices.Collect(a.each(c)) }
+
+// has tells whether a cluster is assigned a definition.
+func (a *assigned) has(c *Document, id string) bool {
+	for have := range a.each(c) {
+		if have == id {
+			return true
+		}
+	}
+	return false
+}
+
+// hasAny tells whether a cluster is assigned one of some definitions.
+func (a *assigned) hasAny(c *Document, ids map[string]bool) bool {
+	if len(ids) == 0 {
+		return false
+	}
+	for have := range a.each(c) {
+		if ids[have] {
+			return true
+		}
+	}
+	return false
+}

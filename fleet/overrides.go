@@ -1,0 +1,197 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// What a cluster says about a component otherwise than the catalog: its entry, its patches, and what becomes of both.
+
+func normalizeAssignment(entry map[string]any) {
+	setDefault(entry, "enabled", true)
+	dropEmpty(entry, "oci_tag", "component_path", "component_version")
+	dropEmptyList(entry, "values_from")
+}
+
+func hasComponent(cluster *Document, id string) bool {
+	return slices.ContainsFunc(cluster.Cluster().PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == id })
+}
+
+func checkComponentsOn(c *checker, cl *api.Cluster) {
+	for i, e := range cl.PlatformComponents {
+		if e.OCITag == "" && e.ComponentPath == "" && e.ComponentVersion == "" && len(e.ValuesFrom) == 0 {
+			continue
+		}
+		at := pointer("platform_components", i)
+		c.text(at+"/oci_tag", e.OCITag, 253)
+		c.text(at+"/component_path", e.ComponentPath, 1024)
+		c.text(at+"/component_version", e.ComponentVersion, 253)
+		c.valuesFrom(at+"/values_from", e.ValuesFrom)
+	}
+	for _, id := range sortedKeys(cl.Patches) {
+		checkClusterPatches(c, cl, id)
+	}
+	adviseComponentsOn(c, cl)
+}
+
+// checkClusterPatches checks one component's patches, alone and together with the catalog's.
+func checkClusterPatches(c *checker, cl *api.Cluster, id string) {
+	at := pointer("patches", id)
+	if !slices.ContainsFunc(cl.PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == id }) {
+		c.problem(at, "component %q is not assigned to this cluster", id)
+		return
+	}
+	patches := cl.Patches[id]
+	if patchesBound(patches) > maxPatchesBytes { // or it need not be found out
+		if n := encodedSize(patches); n > maxPatchesBytes {
+			c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
+		}
+	}
+	doc, ok := c.next.Get(KindComponent, id)
+	if !ok {
+		return // reported where it is assigned
+	}
+	p := doc.Component()
+	problems := patchProblems(p.Type, overlayPatches(p.Patches, patches))
+	if len(problems) > 0 && len(p.Patches) > 0 { // what is wrong with the cluster's own comes first
+		if own := patchProblems(p.Type, patches); len(own) > 0 {
+			problems = own
+		}
+	}
+	c.patches(at, patches, problems)
+}
+
+// adviseComponentsOn warns of what is allowed and probably not meant.
+func adviseComponentsOn(c *checker, cl *api.Cluster) {
+	assigned := map[string]bool{}
+	releases := map[string]string{}
+	for _, e := range cl.PlatformComponents {
+		assigned[e.ID] = true
+	}
+	for _, e := range cl.PlatformComponents {
+		doc, ok := c.next.Get(KindComponent, e.ID)
+		if !ok {
+			continue
+		}
+		p := doc.Component()
+		for _, dep := range p.DependsOn {
+			if !assigned[dep] {
+				c.warn("component %q depends on %q, which is not assigned to cluster %q", e.ID, dep, cl.ID)
+			}
+		}
+		if cl.Environment == "prod" && first(e.ComponentVersion, p.ComponentVersion) == latest && first(e.OCITag, p.OCITag) == latest {
+			c.warn("component %q follows \"latest\" on cluster %q, which is prod", e.ID, cl.ID)
+		}
+		if p.Type == typeKustomize && len(e.ValuesFrom) > 0 {
+			c.warn("values_from of component %q on cluster %q does nothing: it is of type kustomize, and has no Helm values", e.ID, cl.ID)
+		}
+		if p.Type == typeHelm {
+			if pinned := first(e.ComponentVersion, p.ComponentVersion); e.OCITag != "" && e.OCITag != pinned && pinned != latest {
+				c.warn("oci_tag %q of component %q on cluster %q does nothing: a helm component installs its component_version, here %s; set component_version on the cluster instead", e.OCITag, e.ID, cl.ID, pinned)
+			}
+			// Flux keeps a release where the HelmRelease is, whatever namespace it installs into.
+			if other, taken := releases[p.ReleaseName]; taken && other != e.ID {
+				c.problem("/platform_components", "components %q and %q are the same Helm release %q: give one of them another release_name", other, e.ID, p.ReleaseName)
+			}
+			releases[p.ReleaseName] = e.ID
+		}
+	}
+}
+
+// patchesUnfit: the component became another type, or its own patches, which a cluster's are laid over, are others now.
+func patchesUnfit(was, is *api.PlatformComponent) bool {
+	return was.Type != is.Type || !maps.EqualFunc(was.Patches, is.Patches, sameBytes)
+}
+
+// warnOfReinstall says what a change of a component does to what is installed.
+func warnOfReinstall(c *checker, was, is *api.PlatformComponent) {
+	if was.Type != is.Type {
+		c.warn("component %q becomes %s: on every cluster that has it, Flux removes what %s installed and installs it anew", is.ID, is.Type, was.Type)
+	}
+	if was.ReleaseName != is.ReleaseName || was.TargetNamespace != is.TargetNamespace {
+		c.warn("component %q gets another release_name or target_namespace: on every cluster that has it, Flux uninstalls the old release and installs a new one", is.ID)
+	}
+}
+
+// componentInput merges a catalog entry with one cluster's assignment and patches, as contract and docs/merge.md have
+// it. on tells which components are assigned and enabled on the cluster, with their type.
+func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches api.PatchValues, on *site) (api.FluxPlatformComponent, error) {
+	in := api.FluxPlatformComponent{
+		ID: e.ID, Enabled: e.Enabled,
+		ComponentPath:     first(e.ComponentPath, p.ComponentPath),
+		ComponentVersion:  first(e.ComponentVersion, p.ComponentVersion),
+		Source:            api.FluxSource{OCIURL: p.OCIURL, OCITag: first(e.OCITag, p.OCITag)},
+		ClusterEnvEnabled: p.ClusterEnvEnabled,
+		DependsOn:         p.DependsOn,
+		Dependencies:      []api.FluxDependency{},
+		Type:              p.Type,
+		Patches:           overlayPatches(p.Patches, patches),
+		ReleaseName:       p.ReleaseName, TargetNamespace: p.TargetNamespace, SecretRef: p.SecretRef,
+		ValuesFrom: make([]api.FluxValuesReference, 0, len(p.ValuesFrom)+len(e.ValuesFrom)),
+	}
+	for _, refs := range [][]api.ValuesReference{p.ValuesFrom, e.ValuesFrom} {
+		for _, ref := range refs {
+			in.ValuesFrom = append(in.ValuesFrom, api.FluxValuesReference(ref))
+		}
+	}
+	for _, id := range p.DependsOn {
+		if kind, ok := on.components()[id]; ok {
+			in.Dependencies = append(in.Dependencies, api.FluxDependency{ID: id, Type: kind})
+		}
+	}
+	var problems []Problem
+	if p.Type == typeKustomize {
+		var vars map[string]string
+		vars, problems = substitutions(in.Patches)
+		in.Values = make(map[string]any, len(vars))
+		for name, s := range vars {
+			in.Values[name] = s
+			raw, err := canonical(s)
+			if err != nil {
+				return in, err
+			}
+			in.Patches[name] = raw
+		}
+	} else {
+		in.Values, problems = expand(in.Patches)
+	}
+	if len(problems) > 0 {
+		return in, fmt.Errorf("component %q: patches%s: %s", e.ID, problems[0].Pointer, problems[0].Detail)
+	}
+	return in, nil
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func newDeployment(kind, release, namespace, path, url string) deployment {
+	if kind == typeHelm {
+		url = "" // the same chart from elsewhere
+	}
+	return deployment{kind, release, namespace, path, url}
+}
+
+// deploymentOf is how a component is deployed where the cluster's entry says nothing else.
+func deploymentOf(p *api.PlatformComponent) deployment {
+	return newDeployment(p.Type, p.ReleaseName, p.TargetNamespace, p.ComponentPath, p.OCIURL)
+}
+
+// deploymentOn is how it is deployed on a cluster.
+func deploymentOn(p *api.PlatformComponent, e *api.ComponentAssignment) deployment {
+	d := deploymentOf(p)
+	d.Path = first(e.ComponentPath, d.Path)
+	return d
+}
+
+func inputDeployment(in api.FluxPlatformComponent) deployment {
+	return newDeployment(in.Type, in.ReleaseName, in.TargetNamespace, in.ComponentPath, in.Source.OCIURL)
+}
