@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -25,7 +26,7 @@ func (s *session) applyCommand() *cli.Command {
 		Usage: "Create or change the documents of files, all in one change",
 		Description: "A file holds lists of documents in the layout of a seed file and of export, or documents with a `kind`.\n" +
 			"Fields that a document does not have stay as they are. Clusters may refer to what the same files create.\n\n" +
-			exampleText("apply -f fleet/ --plan", "apply -f fleet/ --reason CHG-1234", "export | flux-resourceset-cli apply -f -"),
+			argv.ExampleText("apply -f fleet/ --plan", "apply -f fleet/ --reason CHG-1234", "export | flux-resourceset-cli apply -f -"),
 		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			a, err := s.newApplication(c)
@@ -46,7 +47,7 @@ func (s *session) planCommand() *cli.Command {
 		Name:  "plan",
 		Usage: "Show what applying the documents of files would do to which cluster, and change nothing",
 		Description: "The same as apply --plan. Exit code 0: nothing would change, 1: something would, 2: the command line is wrong, 3: an error.\n\n" +
-			exampleText("plan -f fleet/", "plan -f fleet/ -o json > plan.json    # apply -f fleet/ --plan-hash @plan.json does this and nothing else"),
+			argv.ExampleText("plan -f fleet/", "plan -f fleet/ -o json > plan.json    # apply -f fleet/ --plan-hash @plan.json does this and nothing else"),
 		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags()),
 		Action: func(c *cli.Context) error {
 			a, err := s.newApplication(c)
@@ -80,16 +81,16 @@ func (s *session) newApplication(c *cli.Context) (*application, error) {
 	for _, word := range c.StringSlice("prune") {
 		n, ok := nounOf(word)
 		if !ok {
-			return nil, usageErrorf("--prune: there is no kind %q; there are %s", word, listOf(kinds()))
+			return nil, argv.Errorf("--prune: there is no kind %q; there are %s", word, argv.ListOf(kinds()))
 		}
 		a.pruned = append(a.pruned, n)
 	}
 	prunesClusters := slices.ContainsFunc(a.pruned, func(n noun) bool { return n.kind == clusters.kind })
 	switch {
 	case prunesClusters && mode != "uninstall" && mode != "orphan":
-		return nil, usageErrorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps what runs)", clusters.name)
+		return nil, argv.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps what runs)", clusters.name)
 	case !prunesClusters && c.IsSet("mode"):
-		return nil, usageErrorf("--mode is for --prune %s", clusters.name)
+		return nil, argv.Errorf("--mode is for --prune %s", clusters.name)
 	}
 	if _, err := arguments(c); err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (s *session) newApplication(c *cli.Context) (*application, error) {
 	}
 	for _, n := range a.pruned {
 		if !slices.ContainsFunc(a.docs, func(d document) bool { return d.noun.kind == n.kind }) {
-			return nil, usageErrorf("--prune %s would delete every %s: there is none among the documents given", n.name, n.title)
+			return nil, argv.Errorf("--prune %s would delete every %s: there is none among the documents given", n.name, n.title)
 		}
 	}
 	return a, nil
@@ -162,7 +163,7 @@ func (a *application) takesNothing(conn client, ops []operation) error {
 		return nil
 	}
 	return hintedError{
-		usageErrorf("%s: the last line has no end, as in a file that was cut off, and something would be taken away (%s)", listOf(a.maybeCut), count(plan.Totals.Removed, "input")),
+		argv.Errorf("%s: the last line has no end, as in a file that was cut off, and something would be taken away (%s)", argv.ListOf(a.maybeCut), count(plan.Totals.Removed, "input")),
 		"end the file with a newline, or better with a line \"...\"; or see the effect with --plan, and give its --plan-hash.",
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
 )
@@ -27,7 +28,7 @@ func (s *session) createCommand(n noun, settings ...field) *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster create it if need be, and assign it", n.title),
-		ArgsUsage: "NAME", Description: exampleText(n.example),
+		ArgsUsage: "NAME", Description: argv.ExampleText(n.example),
 		Flags: slices.Concat(flagsOf(n.fields), flagsOf(settings), []cli.Flag{
 			clusterFlag("assign it to this `CLUSTER` too, in the same change"), updateFlag(), fileFlag("the document"), dryRunFlag(), yesFlag(),
 		}, plannedFlags()),
@@ -49,10 +50,10 @@ func (s *session) createAndAssign(c *cli.Context, n noun, id string, doc map[str
 	}
 	if cluster == "" {
 		if c.IsSet("cluster") {
-			return usageErrorf("--cluster must not be empty")
+			return argv.Errorf("--cluster must not be empty")
 		}
 		if len(given) > 0 {
-			return usageErrorf("--enabled and the --cluster-… settings are those of an assignment; name its --cluster")
+			return argv.Errorf("--enabled and the --cluster-… settings are those of an assignment; name its --cluster")
 		}
 		return s.put(c, n, id, doc)
 	}

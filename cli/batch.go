@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -37,7 +38,7 @@ func (s *session) planHash(c *cli.Context) (string, error) {
 	name, inFile := strings.CutPrefix(hash, "@")
 	switch {
 	case hash == "" && c.IsSet("plan-hash"), inFile && name == "":
-		return "", usageErrorf("--plan-hash must not be empty")
+		return "", argv.Errorf("--plan-hash must not be empty")
 	case !inFile:
 		return hash, nil
 	}
@@ -47,7 +48,7 @@ func (s *session) planHash(c *cli.Context) (string, error) {
 	}
 	var plan api.Plan
 	if err := json.Unmarshal(data, &plan); err != nil || plan.PlanHash == "" {
-		return "", usageErrorf("%s does not hold a plan in JSON", name)
+		return "", argv.Errorf("%s does not hold a plan in JSON", name)
 	}
 	return plan.PlanHash, nil
 }
@@ -148,7 +149,7 @@ func (s *session) perform(c *cli.Context, ch change) error {
 		return s.showPlan(c, conn, ch)
 	}
 	if c.Int("max-removals") < 0 {
-		return usageErrorf("--max-removals must not be negative")
+		return argv.Errorf("--max-removals must not be negative")
 	}
 	hash, err := s.planHash(c)
 	if err != nil {
@@ -184,7 +185,7 @@ func (s *session) send(c *cli.Context, conn client, ch change, hash string) (ans
 		return answer{}, err
 	}
 	if c.String("if-match") != "" {
-		return answer{}, usageErrorf("--if-match is about one document; for more, use --plan and then --plan-hash")
+		return answer{}, argv.Errorf("--if-match is about one document; for more, use --plan and then --plan-hash")
 	}
 	return s.batch(c, conn, ops, hash)
 }

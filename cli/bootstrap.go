@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
@@ -32,7 +33,7 @@ func (s *session) bootstrapCommand() *cli.Command {
 			"The token is never this program's own: name a Secret that is on the cluster, give the token in a file, or let\n" +
 			"--create-token make one that is good for this cluster's polls only. That one is shown this once: send the output\n" +
 			"where it belongs, and use token rotate when it is lost.\n\n" +
-			exampleText(
+			argv.ExampleText(
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --create-token | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --token-file poll-token | kubectl apply -f -",
@@ -80,11 +81,11 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 		return err
 	}
 	if id.secret == "" && (id.tlsSecret == "" || c.IsSet("token-file") || c.Bool("create-token")) {
-		return usageErrorf("--token-secret '' is for a client certificate: it needs --tls-secret and no token")
+		return argv.Errorf("--token-secret '' is for a client certificate: it needs --tls-secret and no token")
 	}
 	if c.IsSet("interval") {
 		if c.Duration("interval") <= 0 {
-			return usageErrorf("--interval must be more than 0")
+			return argv.Errorf("--interval must be more than 0")
 		}
 		id.interval = trimDuration(c.Duration("interval").String())
 	}
@@ -123,9 +124,9 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 func (s *session) checkCreateToken(c *cli.Context, id identityOf) error {
 	switch {
 	case c.IsSet("token-file"):
-		return usageErrorf("give --create-token or --token-file, not both")
+		return argv.Errorf("give --create-token or --token-file, not both")
 	case c.Bool("values") && id.secret != tokenSecret:
-		return usageErrorf("the chart writes a token to Secret %s only: leave out --token-secret or --create-token", tokenSecret)
+		return argv.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --create-token", tokenSecret)
 	}
 	return s.checkSecretOutput(c)
 }
@@ -136,7 +137,7 @@ func (s *session) pollToken(c *cli.Context, conn client, cluster string) (string
 		"name": "poll-" + cluster, "role": "poll", "cluster_id": cluster, "description": "made by bootstrap --create-token",
 	})
 	if apiclient.ErrorCode(err) == "conflict" {
-		return "", hintedError{err, fmt.Sprintf("give the cluster a new secret of that token: token rotate poll-%s -q | %s bootstrap %s --token-file -", cluster, programName, cluster)}
+		return "", hintedError{err, fmt.Sprintf("give the cluster a new secret of that token: token rotate poll-%s -q | %s bootstrap %s --token-file -", cluster, argv.Program, cluster)}
 	}
 	if err != nil {
 		return "", err
@@ -152,11 +153,11 @@ func (s *session) checkPollURL(id identityOf) error {
 	u, err := url.Parse(id.url)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
-		return usageErrorf("--poll-url must be an https:// or http:// URL")
+		return argv.Errorf("--poll-url must be an https:// or http:// URL")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return usageErrorf("--poll-url must have no user, query or fragment")
+		return argv.Errorf("--poll-url must have no user, query or fragment")
 	case u.Scheme == "http" && id.tlsSecret != "":
-		return usageErrorf("--tls-secret needs an https:// URL")
+		return argv.Errorf("--tls-secret needs an https:// URL")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
 		s.note("The cluster is told to ask %s, which is itself: give --poll-url unless that is meant.", id.url)
@@ -219,7 +220,7 @@ func (s *session) printChartValues(c *cli.Context, id identityOf) error {
 	case id.secret == tokenSecret:
 		reach["token"] = id.token
 	default:
-		return usageErrorf("the chart writes a token to Secret %s only: leave out --token-secret or --token-file", tokenSecret)
+		return argv.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --token-file", tokenSecret)
 	}
 	if id.tlsSecret != "" {
 		reach["tls"] = kubeObject{"existingSecret": id.tlsSecret}

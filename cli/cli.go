@@ -5,10 +5,10 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 )
 
@@ -22,8 +22,6 @@ const (
 	exitDiffers = 1
 	exitTrouble = 3 // what is exitError elsewhere
 )
-
-const programName = "flux-resourceset-cli"
 
 // Env is the world a command runs in.
 type Env struct {
@@ -48,14 +46,14 @@ func Run(ctx context.Context, args []string, env Env) int {
 	}
 	s := &session{env: env, warned: map[string]bool{}}
 	app := s.app()
-	line, err := arrange(app, args[1:])
+	line, err := argv.Arrange(app, args[1:])
 	switch {
 	case err != nil:
-	case line.help:
-		printUsage(env.Stdout, app, line.path)
+	case line.Help:
+		argv.PrintUsage(env.Stdout, app, line.Path)
 		return exitOK
 	default:
-		err = app.RunContext(ctx, append([]string{programName}, line.args...))
+		err = app.RunContext(ctx, append([]string{argv.Program}, line.Args...))
 		s.remember()
 	}
 	switch {
@@ -65,10 +63,10 @@ func Run(ctx context.Context, args []string, env Env) int {
 		return exitDiffers
 	}
 	s.reportError(err)
-	if _, ok := errors.AsType[usageError](err); ok {
+	if _, ok := errors.AsType[argv.Error](err); ok {
 		return exitUsage
 	}
-	if line.compares() {
+	if line.Compares() {
 		return exitTrouble
 	}
 	return exitError
@@ -77,8 +75,8 @@ func Run(ctx context.Context, args []string, env Env) int {
 // app is the whole command tree. It holds no state of its own: s does.
 func (s *session) app() *cli.App {
 	app := &cli.App{
-		Name:     programName,
-		HelpName: programName,
+		Name:     argv.Program,
+		HelpName: argv.Program,
 		Usage:    "Look at and change a fleet of clusters through the flux-resourceset API",
 		Version:  s.env.Version,
 		Flags:    globalFlags(),
@@ -102,7 +100,7 @@ func (s *session) app() *cli.App {
 			if c.Bool("version") {
 				return s.printVersion(c)
 			}
-			printUsage(s.env.Stdout, c.App, nil)
+			argv.PrintUsage(s.env.Stdout, c.App, nil)
 			return nil
 		},
 	}
@@ -132,19 +130,10 @@ func finish(cmd *cli.Command) {
 }
 
 func needsVerb(c *cli.Context) error {
-	return usageErrorf("%s needs a command: %s", c.Command.HelpName, listOf(visible(c.Command.Subcommands)))
+	return argv.Errorf("%s needs a command: %s", c.Command.HelpName, argv.ListOf(argv.Visible(c.Command.Subcommands)))
 }
 
 // badFlag turns what the flag parser says into a usage error, without urfave's help on standard output.
 func badFlag(_ *cli.Context, err error, _ bool) error {
-	return usageError{err}
-}
-
-// usageError is a command line that cannot be understood.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usageErrorf(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...)}
+	return argv.Error{Err: err}
 }

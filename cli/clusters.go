@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -101,7 +102,7 @@ func (s *session) createClusterCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "Create a cluster, or change the fields given when it exists",
-		ArgsUsage: "NAME", Description: exampleText(clusters.example),
+		ArgsUsage: "NAME", Description: argv.ExampleText(clusters.example),
 		Flags: slices.Concat(flagsOf(clusters.fields), []cli.Flag{fileFlag("the document"), dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, doc, err := s.documentFrom(c, clusters)
@@ -119,7 +120,7 @@ func (s *session) labelCommand() *cli.Command {
 		Usage:     "Set and remove labels of clusters; the others stay",
 		ArgsUsage: "[NAME] KEY=VALUE... KEY-...",
 		Description: "Without --cluster, --selector or --all the first argument names the cluster.\n\n" +
-			exampleText("cluster label demo-cluster-01 tier=web old-", "cluster label --selector environment=dev canary=true --plan"),
+			argv.ExampleText("cluster label demo-cluster-01 tier=web old-", "cluster label --selector environment=dev canary=true --plan"),
 		Flags: slices.Concat(targetFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags(),
 			[]cli.Flag{&cli.BoolFlag{Name: "overwrite", Hidden: true, Usage: "accepted because kubectl wants it; labels are always overwritten"}}),
 		Action: func(c *cli.Context) error {
@@ -137,7 +138,7 @@ func (s *session) labelCommand() *cli.Command {
 				on.ids, args = args[:1], args[1:]
 			}
 			if len(args) == 0 {
-				return usageErrorf("%s takes NAME, or --cluster, --selector or --all, and at least one KEY=VALUE or KEY-", c.Command.HelpName)
+				return argv.Errorf("%s takes NAME, or --cluster, --selector or --all, and at least one KEY=VALUE or KEY-", c.Command.HelpName)
 			}
 			labels, err := labelsFrom(args)
 			if err != nil {
@@ -166,7 +167,7 @@ func labelsFrom(args []string) (map[string]any, error) {
 		case isGone && !isSet && gone != "":
 			labels[gone] = nil
 		default:
-			return nil, usageErrorf("%q is neither KEY=VALUE nor KEY-", arg)
+			return nil, argv.Errorf("%q is neither KEY=VALUE nor KEY-", arg)
 		}
 	}
 	return labels, nil
@@ -212,7 +213,7 @@ func (s *session) deleteClusterCommand() *cli.Command {
 			case "orphan":
 				what = fmt.Sprintf("forget the cluster %q; Flux keeps what is running on it", args[0])
 			default:
-				return usageErrorf("--mode is uninstall or orphan, not %q", mode)
+				return argv.Errorf("--mode is uninstall or orphan, not %q", mode)
 			}
 			return s.performOn(c, clusters, change{
 				operations: fixed(operation{"op": "delete", "kind": clusters.kind, "id": args[0], "mode": mode}),

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -143,7 +144,7 @@ func (s *session) setCommand() *cli.Command {
 	return &cli.Command{
 		Name: "set", Usage: "Change settings of a component on clusters that have it; update changes the catalog",
 		ArgsUsage: "NAME " + targetsUsage,
-		Description: exampleText("component set grafana --selector environment=dev --component-version 17.1.0 --plan",
+		Description: argv.ExampleText("component set grafana --selector environment=dev --component-version 17.1.0 --plan",
 			"component set grafana --all --component-version ''"),
 		Flags: slices.Concat(targetFlags(), flagsOf(settings), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -156,7 +157,7 @@ func (s *session) setCommand() *cli.Command {
 				return err
 			}
 			if len(values) == 0 {
-				return usageErrorf("nothing to change: give at least one of --enabled, --oci-tag, --component-path and --component-version")
+				return argv.Errorf("nothing to change: give at least one of --enabled, --oci-tag, --component-path and --component-version")
 			}
 			return s.onTargets(c, on, change{operations: on.planner("set_component", withID(components, id, values))}, func(conn client, cluster, hash string) (answer, error) {
 				return s.setAssigned(c, conn, id, cluster, hash, values)
@@ -188,7 +189,7 @@ func (s *session) patchValuesCommand() *cli.Command {
 		Name:      "patch",
 		Usage:     "Set and remove Helm values of a component on clusters; the others stay",
 		ArgsUsage: "NAME " + targetsUsage,
-		Description: exampleText("component patch podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
+		Description: argv.ExampleText("component patch podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
 			"component patch podinfo --cluster demo-cluster-01 -f values.yaml --unset ui.color --dry-run",
 			"component patch podinfo --selector environment=dev --set image.tag=6.9.0 --field-manager ci --plan"),
 		Flags: slices.Concat(targetFlags(), valueFlags(), ownerFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
@@ -214,7 +215,7 @@ func (s *session) patchValues(c *cli.Context, on targets, component string) erro
 		op = "apply_values"
 		for path, value := range values {
 			if value == nil {
-				return usageErrorf("--apply gives the manager's full set: leave %q out instead of --unset", path)
+				return argv.Errorf("--apply gives the manager's full set: leave %q out instead of --unset", path)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 )
 
@@ -123,7 +124,7 @@ func (f *fileContext) set(c *cli.Context) error {
 		case 1:
 			*source = given[0]
 		default:
-			return usageErrorf("a token comes from one place: give one of --%s, --%s-env, --%s-file and --%s-command", flag, flag, flag, flag)
+			return argv.Errorf("a token comes from one place: give one of --%s, --%s-env, --%s-file and --%s-command", flag, flag, flag, flag)
 		}
 	}
 	return nil

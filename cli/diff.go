@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -165,7 +166,7 @@ func (s *session) diffCommand() *cli.Command {
 		Usage: "Show in which fields the documents of files differ from the fleet",
 		Description: "What is printed is text, also when it is not read on a terminal; -o json and -o yaml give a list.\n" +
 			"Exit code 0: nothing differs, 1: something does, 2: the command line is wrong, 3: an error.\n\n" +
-			exampleText("diff -f fleet/", "export > fleet.yaml && $EDITOR fleet.yaml && flux-resourceset-cli diff -f fleet.yaml"),
+			argv.ExampleText("diff -f fleet/", "export > fleet.yaml && $EDITOR fleet.yaml && flux-resourceset-cli diff -f fleet.yaml"),
 		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags()),
 		Action: func(c *cli.Context) error {
 			a, err := s.newApplication(c)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 )
 
@@ -57,8 +58,8 @@ func docsCommands(b *strings.Builder, commands []*cli.Command) {
 		if strings.Count(cmd.HelpName, " ") == 1 {
 			level = "###"
 		}
-		title := strings.TrimPrefix(cmd.HelpName, programName+" ")
-		_, _ = fmt.Fprintf(b, "\n%s %s\n\n%s.\n\n```\n%s\n```\n", level, title, cmd.Usage, synopsis(cmd))
+		title := strings.TrimPrefix(cmd.HelpName, argv.Program+" ")
+		_, _ = fmt.Fprintf(b, "\n%s %s\n\n%s.\n\n```\n%s\n```\n", level, title, cmd.Usage, argv.Synopsis(cmd))
 		if cmd.Description != "" {
 			_, _ = fmt.Fprintf(b, "\n%s\n", cmd.Description)
 		}
@@ -67,13 +68,13 @@ func docsCommands(b *strings.Builder, commands []*cli.Command) {
 }
 
 func docsFlags(b *strings.Builder, flags []cli.Flag) {
-	flags = visibleFlags(flags)
+	flags = argv.VisibleFlags(flags)
 	if len(flags) == 0 {
 		return
 	}
 	b.WriteString("\n| flag | |\n|---|---|\n")
 	for _, f := range flags {
-		names, usage := describe(f)
+		names, usage := argv.Describe(f)
 		_, _ = fmt.Fprintf(b, "| `%s` | %s |\n", names, strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(usage))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 )
 
@@ -43,7 +44,7 @@ func documentsFlag() cli.Flag {
 func (a *application) documents(c *cli.Context) ([]document, error) {
 	names := c.StringSlice("file")
 	if len(names) == 0 {
-		return nil, usageErrorf("%s needs documents: give them with -f", c.Command.HelpName)
+		return nil, argv.Errorf("%s needs documents: give them with -f", c.Command.HelpName)
 	}
 	var (
 		docs  []document
@@ -53,12 +54,12 @@ func (a *application) documents(c *cli.Context) ([]document, error) {
 	for _, name := range names {
 		files, err := filesOf(name)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, argv.Error{Err: err}
 		}
 		for _, file := range files {
 			data, err := a.s.fileOrStdin(file)
 			if err != nil {
-				return nil, usageError{err}
+				return nil, argv.Error{Err: err}
 			}
 			if _, maybe := unfinished(data); maybe {
 				a.maybeCut = append(a.maybeCut, file)
@@ -77,10 +78,10 @@ func (a *application) documents(c *cli.Context) ([]document, error) {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, usageErrorf("%w", err)
+		return nil, argv.Errorf("%w", err)
 	}
 	if len(docs) == 0 {
-		return nil, usageErrorf("there is no document in %s", listOf(names))
+		return nil, argv.Errorf("there is no document in %s", argv.ListOf(names))
 	}
 	return docs, nil
 }
@@ -168,7 +169,7 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 		}
 		n, ok := nounOf(kind)
 		if !ok {
-			return nil, fmt.Errorf("%s: there is no kind %q; there are %s", source, kind, listOf(kinds()))
+			return nil, fmt.Errorf("%s: there is no kind %q; there are %s", source, kind, argv.ListOf(kinds()))
 		}
 		delete(fields, "kind")
 		d, err := newDocument(n, fields, source)
@@ -200,7 +201,7 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 	}
 	if len(fields) > 0 {
 		errs = append(errs, fmt.Errorf("%s has neither a kind (%s) nor only lists of documents (clusters, platform_components, namespaces, rolebindings): what is %s?",
-			source, listOf(kinds()), listOf(sortedKeys(fields))))
+			source, argv.ListOf(kinds()), argv.ListOf(sortedKeys(fields))))
 	}
 	return docs, errors.Join(errs...)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
@@ -104,7 +105,7 @@ func (s *session) hint(err error) string {
 		op         *net.OpError
 		dns        *net.DNSError
 		authority  x509.UnknownAuthorityError
-		usage      usageError
+		usage      argv.Error
 		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.settings.url)
 	)
 	switch {

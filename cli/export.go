@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 )
 
@@ -17,7 +18,7 @@ func (s *session) exportCommand() *cli.Command {
 		Usage:     "Print the documents of the fleet, or of some kinds, as apply takes them",
 		ArgsUsage: "[KIND|KIND/NAME]...",
 		Description: "Applied again, the output changes nothing; applied later, it puts every field back that it has. It is YAML unless -o says otherwise.\n\n" +
-			exampleText("export > fleet.yaml", "export cluster/demo-cluster-01 namespaces"),
+			argv.ExampleText("export > fleet.yaml", "export cluster/demo-cluster-01 namespaces"),
 		Action: func(c *cli.Context) error {
 			wanted, err := wantedFrom(c.Args().Slice())
 			if err != nil {
@@ -39,7 +40,7 @@ func wantedFrom(args []string) (map[string][]string, error) {
 		word, id, one := strings.Cut(arg, "/")
 		n, ok := nounOf(word)
 		if !ok {
-			return nil, usageErrorf("there is no kind %s; there are %s", strconv.Quote(word), listOf(kinds()))
+			return nil, argv.Errorf("there is no kind %s; there are %s", strconv.Quote(word), argv.ListOf(kinds()))
 		}
 		ids, seen := wanted[n.kind]
 		switch {
@@ -95,7 +96,7 @@ func (s *session) export(c *cli.Context, conn client, wanted map[string][]string
 	case "":
 		return s.printAs(c, "yaml", out)
 	case "table", "wide":
-		return usageErrorf("documents are not exported as a %s; -o is yaml, json or name", format)
+		return argv.Errorf("documents are not exported as a %s; -o is yaml, json or name", format)
 	}
 	return s.print(c, out)
 }

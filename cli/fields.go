@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 )
 
@@ -22,7 +23,7 @@ type field struct {
 func textField(flag, name, usage string) field {
 	return field{
 		name: name, flag: flag,
-		make: func() cli.Flag { return &cli.StringFlag{Name: flag, Usage: usage, Category: settingCategory} },
+		make: func() cli.Flag { return &cli.StringFlag{Name: flag, Usage: usage, Category: argv.SettingCategory} },
 		read: func(c *cli.Context, flag string) (any, error) { return c.String(flag), nil },
 	}
 }
@@ -42,7 +43,7 @@ func clearableField(flag, name, usage string) field {
 func numberField(flag, name, usage string) field {
 	return field{
 		name: name, flag: flag,
-		make: func() cli.Flag { return &cli.IntFlag{Name: flag, Usage: usage, Category: settingCategory} },
+		make: func() cli.Flag { return &cli.IntFlag{Name: flag, Usage: usage, Category: argv.SettingCategory} },
 		read: func(c *cli.Context, flag string) (any, error) { return c.Int(flag), nil },
 	}
 }
@@ -50,7 +51,7 @@ func numberField(flag, name, usage string) field {
 func boolField(flag, name, usage string) field {
 	return field{
 		name: name, flag: flag,
-		make: func() cli.Flag { return &cli.BoolFlag{Name: flag, Usage: usage, Category: settingCategory} },
+		make: func() cli.Flag { return &cli.BoolFlag{Name: flag, Usage: usage, Category: argv.SettingCategory} },
 		read: func(c *cli.Context, flag string) (any, error) { return c.Bool(flag), nil },
 	}
 }
@@ -58,7 +59,7 @@ func boolField(flag, name, usage string) field {
 func listField(flag, name, usage string) field {
 	return field{
 		name: name, flag: flag,
-		make: func() cli.Flag { return &cli.StringSliceFlag{Name: flag, Usage: usage, Category: settingCategory} },
+		make: func() cli.Flag { return &cli.StringSliceFlag{Name: flag, Usage: usage, Category: argv.SettingCategory} },
 		read: func(c *cli.Context, flag string) (any, error) { return texts(c, flag), nil },
 	}
 }
@@ -84,7 +85,7 @@ func mapField(flag, name, usage string) field {
 		for _, pair := range texts(c, flag) {
 			key, value, ok := strings.Cut(pair, "=")
 			if !ok || key == "" {
-				return nil, usageErrorf("--%s %q is not KEY=VALUE", flag, pair)
+				return nil, argv.Errorf("--%s %q is not KEY=VALUE", flag, pair)
 			}
 			pairs[key] = value
 		}
@@ -114,7 +115,7 @@ func valuesFromField(flag, usage string) field {
 			kind, name, ok := strings.Cut(rest, "/")
 			kind = map[string]string{"secret": "Secret", "configmap": "ConfigMap"}[strings.ToLower(kind)]
 			if !ok || kind == "" || name == "" || keyed && key == "" {
-				return nil, usageErrorf("--%s %q is not secret/NAME or configmap/NAME, with :KEY and ? behind it where they are wanted", flag, text)
+				return nil, argv.Errorf("--%s %q is not secret/NAME or configmap/NAME, with :KEY and ? behind it where they are wanted", flag, text)
 			}
 			ref := map[string]any{"kind": kind, "name": name}
 			if keyed {
@@ -206,7 +207,7 @@ func (s *session) documentFrom(c *cli.Context, n noun) (id string, doc map[strin
 			return "", nil, err
 		}
 		if id != "" && id != args[0] {
-			return "", nil, usageErrorf("%s is about %q, not %q", c.String("file"), id, args[0])
+			return "", nil, argv.Errorf("%s is about %q, not %q", c.String("file"), id, args[0])
 		}
 		id = args[0]
 	}
@@ -221,10 +222,10 @@ func (s *session) documentFrom(c *cli.Context, n noun) (id string, doc map[strin
 func objectOf(data []byte, source string) (json.RawMessage, error) {
 	value, err := oneValue(data)
 	if errors.Is(err, errTwice) {
-		return nil, usageErrorf("%s: %w", source, err)
+		return nil, argv.Errorf("%s: %w", source, err)
 	}
 	if err != nil {
-		return nil, usageErrorf("%s is neither JSON nor YAML of one object: %w", source, err)
+		return nil, argv.Errorf("%s is neither JSON nor YAML of one object: %w", source, err)
 	}
 	return object(value, source)
 }
@@ -232,7 +233,7 @@ func objectOf(data []byte, source string) (json.RawMessage, error) {
 func object(data []byte, source string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
-		return nil, usageErrorf("%s must hold one object of fields", source)
+		return nil, argv.Errorf("%s must hold one object of fields", source)
 	}
 	return data, nil
 }
@@ -241,7 +242,7 @@ func object(data []byte, source string) (json.RawMessage, error) {
 func arguments(c *cli.Context, names ...string) ([]string, error) {
 	args := c.Args().Slice()
 	if len(args) != len(names) {
-		return nil, usageErrorf("%s takes %s, not %s", c.Command.HelpName, counted(names), counted(args))
+		return nil, argv.Errorf("%s takes %s, not %s", c.Command.HelpName, counted(names), counted(args))
 	}
 	return args, checkIDs(names, args)
 }
@@ -250,7 +251,7 @@ func arguments(c *cli.Context, names ...string) ([]string, error) {
 func severalArguments(c *cli.Context, name string) ([]string, error) {
 	args := c.Args().Slice()
 	if len(args) == 0 {
-		return nil, usageErrorf("%s takes %s, not nothing", c.Command.HelpName, name)
+		return nil, argv.Errorf("%s takes %s, not nothing", c.Command.HelpName, name)
 	}
 	for _, arg := range args {
 		if err := checkID(name, arg); err != nil {
@@ -279,7 +280,7 @@ func checkIDs(names, args []string) error {
 // checkID refuses what would make the path of the request another one: nothing, or a step up.
 func checkID(name, id string) error {
 	if id == "" || id == "." || id == ".." {
-		return usageErrorf("%q cannot be a %s", id, name)
+		return argv.Errorf("%q cannot be a %s", id, name)
 	}
 	return nil
 }
@@ -288,7 +289,7 @@ func checkID(name, id string) error {
 func required(c *cli.Context, flag string) (string, error) {
 	value := c.String(flag)
 	if value == "" {
-		return "", usageErrorf("%s needs --%s", c.Command.HelpName, flag)
+		return "", argv.Errorf("%s needs --%s", c.Command.HelpName, flag)
 	}
 	return value, checkID("--"+flag, value)
 }

@@ -108,15 +108,3 @@ none: {}
 		}
 	}
 }
-
-func TestDistance(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"custer", "cluster", 1}, {"clutser", "cluster", 2}, {"kitten", "sitting", 3}} {
-		if got := distance(test.a, test.b); got != test.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", test.a, test.b, got, test.want)
-		}
-	}
-}

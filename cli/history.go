@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -149,23 +150,23 @@ func (s *session) restoreCommand() *cli.Command {
 		Name: "restore", Usage: "Put one document, or the whole fleet, back to what it was at a revision, as a new revision",
 		ArgsUsage: "REVISION [KIND NAME]",
 		Description: "What did not exist then is deleted, and Flux told to remove it: see that with --plan.\n\n" +
-			exampleText("restore 41 component grafana --plan", "restore 41 --yes"),
+			argv.ExampleText("restore 41 component grafana --plan", "restore 41 --yes"),
 		Flags: slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			args := c.Args().Slice()
 			if len(args) != 1 && len(args) != 3 {
-				return usageErrorf("%s takes REVISION, or REVISION KIND NAME, not %s", c.Command.HelpName, counted(args))
+				return argv.Errorf("%s takes REVISION, or REVISION KIND NAME, not %s", c.Command.HelpName, counted(args))
 			}
 			revision, err := strconv.ParseInt(args[0], 10, 64)
 			if err != nil || revision < 1 {
-				return usageErrorf("%q is not the number of a revision", args[0])
+				return argv.Errorf("%q is not the number of a revision", args[0])
 			}
 			op := operation{"op": "restore", "revision": revision}
 			what := fmt.Sprintf("put the whole fleet back to revision %d", revision)
 			if len(args) == 3 {
 				n, ok := nounOf(args[1])
 				if !ok {
-					return usageErrorf("there is no kind %q; there are %s", args[1], listOf(kinds()))
+					return argv.Errorf("there is no kind %q; there are %s", args[1], argv.ListOf(kinds()))
 				}
 				if err := checkID("NAME", args[2]); err != nil {
 					return err

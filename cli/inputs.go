@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -83,9 +84,9 @@ func (s *session) inputsCommand() *cli.Command {
 		ArgsUsage: "CLUSTER",
 		Description: "CLUSTER is an id or a DNS name; a name with a dot in it is taken for a DNS name.\n" +
 			"--static prints the list alone, as flux-operator build rset -f RESOURCESET --inputs-from FILE takes it.\n\n" +
-			exampleText("inputs demo-cluster-01 --type namespaces --static > inputs.yaml"),
+			argv.ExampleText("inputs demo-cluster-01 --type namespaces --static > inputs.yaml"),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "type", Value: names[0], Usage: "`TYPE` of the inputs: " + listOf(names)},
+			&cli.StringFlag{Name: "type", Value: names[0], Usage: "`TYPE` of the inputs: " + argv.ListOf(names)},
 			&cli.BoolFlag{Name: "static", Usage: "only the list, as YAML unless -o says otherwise"},
 		},
 		Action: func(c *cli.Context) error {
@@ -98,7 +99,7 @@ func (s *session) inputsCommand() *cli.Command {
 					return s.printInputs(c, args[0], t)
 				}
 			}
-			return usageErrorf("there is no type %q; there are %s", c.String("type"), listOf(names))
+			return argv.Errorf("there is no type %q; there are %s", c.String("type"), argv.ListOf(names))
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 )
 
@@ -98,7 +99,7 @@ func (s *session) assignWith(c *cli.Context, a assignment, on targets) error {
 		}
 		released, err := a.own(before.body)
 		if err == nil && len(released) > 0 {
-			s.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], listOf(released))
+			s.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], argv.ListOf(released))
 		}
 		return after, err
 	})
@@ -120,7 +121,7 @@ func (s *session) noteKept(a assignment, cluster string, document json.RawMessag
 	case len(kept) > 1:
 		what = "release them"
 	}
-	s.note("Kept %s. To %s: %s", listOf(kept), what, command)
+	s.note("Kept %s. To %s: %s", argv.ListOf(kept), what, command)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 )
 
@@ -98,7 +99,7 @@ func seen(t *testing.T, path []*cli.Command, args []string) string {
 	app := testSession().app()
 	leaf, commands := (*cli.Command)(nil), app.Commands
 	for _, cmd := range path {
-		leaf = findCommand(commands, cmd.Name)
+		leaf = argv.FindCommand(commands, cmd.Name)
 		commands = leaf.Subcommands
 	}
 	var got string
@@ -112,12 +113,12 @@ func seen(t *testing.T, path []*cli.Command, args []string) string {
 		}
 		return nil
 	}
-	l, err := arrange(app, args)
+	l, err := argv.Arrange(app, args)
 	if err != nil {
 		t.Fatalf("%v: %v", args, err)
 	}
-	if err := app.RunContext(context.Background(), append([]string{programName}, l.args...)); err != nil {
-		t.Fatalf("%v became %v: %v", args, l.args, err)
+	if err := app.RunContext(context.Background(), append([]string{argv.Program}, l.Args...)); err != nil {
+		t.Fatalf("%v became %v: %v", args, l.Args, err)
 	}
 	return got
 }
@@ -138,12 +139,12 @@ func TestArrange(t *testing.T) {
 		{"cluster create x --node-count -5", "cluster create --node-count=-5 -- x"},
 		{"-v", "--v"},
 	} {
-		l, err := arrange(testSession().app(), strings.Fields(test.line))
+		l, err := argv.Arrange(testSession().app(), strings.Fields(test.line))
 		if err != nil {
 			t.Errorf("%q: %v", test.line, err)
 			continue
 		}
-		if got := strings.Join(l.args, " "); got != test.want {
+		if got := strings.Join(l.Args, " "); got != test.want {
 			t.Errorf("%q became %q, want %q", test.line, got, test.want)
 		}
 	}
@@ -182,8 +183,8 @@ func TestEveryCommandHasAScript(t *testing.T) {
 		scripts.Write(data)
 	}
 	for _, path := range leaves(testSession().app().Commands) {
-		line := programName + " " + strings.Join(words(path), " ")
-		if line != programName+" docs" && !strings.Contains(scripts.String(), line) {
+		line := argv.Program + " " + strings.Join(words(path), " ")
+		if line != argv.Program+" docs" && !strings.Contains(scripts.String(), line) {
 			t.Errorf("no script in testdata/script runs %q", line)
 		}
 	}
@@ -196,13 +197,13 @@ func FuzzArrange(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		app := testSession().app()
-		l, err := arrange(app, strings.Split(text, " "))
+		l, err := argv.Arrange(app, strings.Split(text, " "))
 		if err != nil {
 			return
 		}
-		again, err := arrange(app, l.args)
-		if err != nil || !slices.Equal(again.args, l.args) && !l.help {
-			t.Errorf("%q became %q and then %q: %v", text, l.args, again.args, err)
+		again, err := argv.Arrange(app, l.Args)
+		if err != nil || !slices.Equal(again.Args, l.Args) && !l.Help {
+			t.Errorf("%q became %q and then %q: %v", text, l.Args, again.Args, err)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 	"sigs.k8s.io/yaml"
 )
@@ -46,7 +47,7 @@ func (s *session) format(c *cli.Context) (string, error) {
 	case !c.IsSet("output"):
 		return "json", nil
 	case !slices.Contains(formats, f):
-		return "", usageErrorf("there is no output format %q; there are %s", f, listOf(formats))
+		return "", argv.Errorf("there is no output format %q; there are %s", f, argv.ListOf(formats))
 	}
 	return f, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -38,7 +39,7 @@ func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (jso
 func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
 	for _, flag := range []string{"dry-run", "if-match", "plan-hash"} {
 		if c.IsSet(flag) {
-			return usageErrorf("--plan changes nothing, so it cannot take --%s", flag)
+			return argv.Errorf("--plan changes nothing, so it cannot take --%s", flag)
 		}
 	}
 	document, plan, err := ch.plan(s, c, conn)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 )
 
 func (s *session) renderCommand() *cli.Command {
@@ -23,7 +24,7 @@ func (s *session) renderCommand() *cli.Command {
 		Description: "The cluster's inputs are read from the API and rendered here, with the ResourceSets that are shipped or with\n" +
 			"your own. No cluster is asked. A file may hold several ResourceSets, and the ResourceSetInputProviders whose\n" +
 			"defaultValues they use, so what bootstrap prints can be rendered as it is. CLUSTER is an id or a DNS name.\n\n" +
-			exampleText(
+			argv.ExampleText(
 				"render demo-cluster-01",
 				"render demo-cluster-01 --type namespaces",
 				"render demo-cluster-01 -f my-resourceset.yaml",
@@ -31,7 +32,7 @@ func (s *session) renderCommand() *cli.Command {
 			),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "ResourceSets in a YAML `FILE`; - is standard input (default: the shipped ones)"},
-			&cli.StringFlag{Name: "type", Usage: "only what is rendered from inputs of this `TYPE`: " + listOf(names) + " (default: all)"},
+			&cli.StringFlag{Name: "type", Usage: "only what is rendered from inputs of this `TYPE`: " + argv.ListOf(names) + " (default: all)"},
 		},
 		Action: func(c *cli.Context) error {
 			args, err := arguments(c, "CLUSTER")
@@ -39,7 +40,7 @@ func (s *session) renderCommand() *cli.Command {
 				return err
 			}
 			if t := c.String("type"); t != "" && !slices.Contains(names, t) {
-				return usageErrorf("there is no type %q; there are %s", t, listOf(names))
+				return argv.Errorf("there is no type %q; there are %s", t, argv.ListOf(names))
 			}
 			return s.render(c, args[0])
 		},
@@ -120,7 +121,7 @@ func pollOnce(poll func(inputType) ([]map[string]json.RawMessage, error)) func(n
 				return inputs, err
 			}
 		}
-		return nil, fmt.Errorf("inputsFrom %q: only the inputs of %s are known here", name, listOf(inputTypeNames()))
+		return nil, fmt.Errorf("inputsFrom %q: only the inputs of %s are known here", name, argv.ListOf(inputTypeNames()))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -70,7 +71,7 @@ func (s *session) getRevisionCommand() *cli.Command {
 		}
 		for _, arg := range args {
 			if n, err := strconv.ParseInt(arg, 10, 64); err != nil || n < 1 {
-				return usageErrorf("%q is not the number of a revision", arg)
+				return argv.Errorf("%q is not the number of a revision", arg)
 			}
 		}
 		conn, err := s.ready(c)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -99,7 +100,7 @@ func subjects(c *cli.Context) ([]map[string]string, error) {
 	for _, account := range texts(c, "serviceaccount") {
 		namespace, name, ok := strings.Cut(account, ":")
 		if !ok || namespace == "" || name == "" {
-			return nil, usageErrorf("--serviceaccount %q is not NAMESPACE:NAME", account)
+			return nil, argv.Errorf("--serviceaccount %q is not NAMESPACE:NAME", account)
 		}
 		list = append(list, map[string]string{"kind": "ServiceAccount", "name": name, "namespace": namespace})
 	}

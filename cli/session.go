@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
 )
@@ -60,7 +61,7 @@ func (s *session) client(c *cli.Context) (client, error) {
 	}
 	cfg := apiclient.Config{
 		URL:       set.url,
-		UserAgent: programName + "/" + s.env.Version,
+		UserAgent: argv.Program + "/" + s.env.Version,
 		Timeout:   set.timeout,
 		Author:    set.author,
 		TLS:       tlsConfig,
@@ -72,7 +73,7 @@ func (s *session) client(c *cli.Context) (client, error) {
 	}
 	api, err := apiclient.New(cfg)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, argv.Error{Err: err}
 	}
 	s.settings = set
 	inner, ok := api.ClientInterface.(*apiclient.Client)
@@ -232,7 +233,7 @@ func (s *session) confirm(c *cli.Context, ch change) error {
 		if ch.scriptsMay {
 			return nil
 		}
-		return usageErrorf("%s: nobody is at a terminal to confirm it; add --yes", ch.what)
+		return argv.Errorf("%s: nobody is at a terminal to confirm it; add --yes", ch.what)
 	}
 	return s.ask(ch.what)
 }

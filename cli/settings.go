@@ -14,17 +14,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 )
 
 const defaultURL = "http://127.0.0.1:8080"
 
-// Categories group the flags in help and documentation. A boolean flag of settingCategory describes a document, and
-// takes "true" and "false" as a word of its own.
+// Categories group the flags in help and documentation, besides [argv.SettingCategory].
 const (
-	settingCategory = "Settings"
-	outputCategory  = "Output"
-	serverCategory  = "Server"
+	outputCategory = "Output"
+	serverCategory = "Server"
 )
 
 func globalFlags() []cli.Flag {
@@ -76,7 +75,7 @@ func (s *session) resolve(c *cli.Context) (settings, error) {
 	if name != "" {
 		found := file.find(name)
 		if found == nil {
-			return settings{}, usageErrorf("there is no context %q; config get-contexts lists them", name)
+			return settings{}, argv.Errorf("there is no context %q; config get-contexts lists them", name)
 		}
 		ctx = *found
 	}
@@ -120,7 +119,7 @@ func timeout(c *cli.Context, ctx fileContext) (time.Duration, error) {
 		if d := c.Duration("timeout"); d > 0 {
 			return d, nil
 		}
-		return 0, usageErrorf("--timeout must be positive, such as 30s")
+		return 0, argv.Errorf("--timeout must be positive, such as 30s")
 	}
 	if ctx.Timeout == "" {
 		return 0, nil
@@ -215,7 +214,7 @@ func (set settings) tlsConfig() (*tls.Config, error) {
 	switch {
 	case set.clientCert == "" && set.clientKey == "":
 	case set.clientCert == "" || set.clientKey == "":
-		return nil, usageErrorf("--client-cert and --client-key go together")
+		return nil, argv.Errorf("--client-cert and --client-key go together")
 	default:
 		pair, err := tls.LoadX509KeyPair(set.clientCert, set.clientKey)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -157,6 +158,6 @@ func (s *session) printVersion(c *cli.Context) error {
 				rows:   [][]string{{s.env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}},
 			}}, nil
 		},
-		names: func() ([]string, error) { return []string{fmt.Sprintf("%s/%s", programName, s.env.Version)}, nil },
+		names: func() ([]string, error) { return []string{fmt.Sprintf("%s/%s", argv.Program, s.env.Version)}, nil },
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/urfave/cli/v2"
 )
 
@@ -40,7 +41,7 @@ func targetsOf(c *cli.Context) (targets, error) {
 		}
 	}
 	if c.IsSet("selector") && t.selector == "" {
-		return t, usageErrorf("--selector must not be empty; --all means every cluster")
+		return t, argv.Errorf("--selector must not be empty; --all means every cluster")
 	}
 	ways := 0
 	for _, given := range []bool{len(t.ids) > 0, t.selector != "", t.all} {
@@ -49,7 +50,7 @@ func targetsOf(c *cli.Context) (targets, error) {
 		}
 	}
 	if ways != 1 {
-		return t, usageErrorf("%s needs --cluster, --selector or --all, and only one of them", c.Command.HelpName)
+		return t, argv.Errorf("%s needs --cluster, --selector or --all, and only one of them", c.Command.HelpName)
 	}
 	return t, nil
 }
@@ -95,7 +96,7 @@ func (t targets) String() string {
 		for i, id := range t.ids {
 			quoted[i] = fmt.Sprintf("%q", id)
 		}
-		return listOf(quoted)
+		return argv.ListOf(quoted)
 	case t.all:
 		return "every cluster"
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
@@ -90,16 +91,16 @@ func expiryFlags() []cli.Flag {
 func expiresAt(c *cli.Context) (any, error) {
 	switch {
 	case c.IsSet("expires-at") && c.IsSet("expires-in"):
-		return nil, usageErrorf("give --expires-at or --expires-in, not both")
+		return nil, argv.Errorf("give --expires-at or --expires-in, not both")
 	case c.IsSet("expires-at"):
 		at, err := time.Parse(time.RFC3339, c.String("expires-at"))
 		if err != nil {
-			return nil, usageErrorf("--expires-at %q is not a time such as 2027-01-02T15:04:05Z", c.String("expires-at"))
+			return nil, argv.Errorf("--expires-at %q is not a time such as 2027-01-02T15:04:05Z", c.String("expires-at"))
 		}
 		return at, nil
 	case c.IsSet("expires-in"):
 		if c.Duration("expires-in") <= 0 {
-			return nil, usageErrorf("--expires-in must be more than 0")
+			return nil, argv.Errorf("--expires-in must be more than 0")
 		}
 		return time.Now().Add(c.Duration("expires-in")).UTC().Truncate(time.Second), nil
 	}
@@ -114,12 +115,12 @@ func (s *session) createTokenCommand() *cli.Command {
 		Description: secretOutput + "\n\n" +
 			"Role poll reads what one cluster is to run, and nothing else; read reads and plans everything; write changes the\n" +
 			"fleet; admin manages tokens as well.\n\n" +
-			exampleText(
+			argv.ExampleText(
 				"token create poll-demo-cluster-01 --cluster demo-cluster-01",
 				"token create ci --role write --expires-in 2160h --description 'pipeline of team a' --quiet > ci.token",
 			),
 		Flags: slices.Concat([]cli.Flag{
-			&cli.StringFlag{Name: "role", Usage: "`ROLE`: " + listOf(tokenRoles) + " (default: poll, with --cluster)"},
+			&cli.StringFlag{Name: "role", Usage: "`ROLE`: " + argv.ListOf(tokenRoles) + " (default: poll, with --cluster)"},
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER` that a poll token is for"},
 			&cli.StringFlag{Name: "description", Usage: "where it is used, for whoever has to rotate it"},
 		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
@@ -133,7 +134,7 @@ func (s *session) createTokenCommand() *cli.Command {
 				body["cluster_id"], body["role"] = c.String("cluster"), first(c.String("role"), "poll")
 			}
 			if body["role"] == "" {
-				return usageErrorf("%s needs --role, or --cluster for a poll token", c.Command.HelpName)
+				return argv.Errorf("%s needs --role, or --cluster for a poll token", c.Command.HelpName)
 			}
 			if c.IsSet("description") {
 				body["description"] = c.String("description")
@@ -170,7 +171,7 @@ func (s *session) createToken(c *cli.Context, conn client, body map[string]any) 
 // checkSecretOutput refuses an output that would lose the secret, before there is one.
 func (s *session) checkSecretOutput(c *cli.Context) error {
 	if format, err := s.format(c); err == nil && format == "name" && !c.Bool("dry-run") {
-		return usageErrorf("-o name would not show the secret, and nothing else ever does")
+		return argv.Errorf("-o name would not show the secret, and nothing else ever does")
 	}
 	return nil
 }
@@ -220,7 +221,7 @@ func (s *session) getTokenCommand() *cli.Command {
 // findToken finds a token by its id, or else by its name.
 func findToken(c *cli.Context, conn client, name string) (answer, error) {
 	if strings.HasPrefix(name, "frs_") { // it must not travel in an address
-		return answer{}, usageErrorf("that is the secret of a token, not its name: token list shows the fingerprints, and token get --help how to take one")
+		return answer{}, argv.Errorf("that is the secret of a token, not its name: token list shows the fingerprints, and token get --help how to take one")
 	}
 	a, err := receive(conn.GetToken(c.Context, name, nil))
 	if err == nil || apiclient.ErrorCode(err) != "not_found" {
@@ -257,7 +258,7 @@ func (s *session) rotateTokenCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Description: secretOutput + "\n\n" +
 			"NAME is a name or an id. For a secret that leaked, --overlap 0s ends the ones from before at once.\n\n" +
-			exampleText("token rotate ci --overlap 24h --quiet > ci.token"),
+			argv.ExampleText("token rotate ci --overlap 24h --quiet > ci.token"),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "overlap", Value: "24h", Usage: "how much longer secrets from before work, a `DURATION` up to 720h"},
 		}, expiryFlags(), writeFlags()),
@@ -327,28 +328,4 @@ func (s *session) revokeTokenCommand() *cli.Command {
 			return s.printChange(c, tokens.one(a.body))
 		},
 	}
-}
-
-// tokenNames are candidates for a completion.
-func (s *session) tokenNames(c *cli.Context) []string {
-	s.quiet = true
-	conn, err := s.client(c)
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(c.Context, 2*time.Second)
-	defer cancel()
-	a, err := receive(tokens.api.list(ctx, conn))
-	if err != nil {
-		return nil
-	}
-	var docs []api.Token
-	if a.decode(&docs) != nil {
-		return nil
-	}
-	names := make([]string, len(docs))
-	for i, doc := range docs {
-		names[i] = doc.Name
-	}
-	return names
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
 )
@@ -111,7 +112,7 @@ func limitFlag() cli.Flag {
 func limitOf(c *cli.Context) (int, error) {
 	limit := c.Int("limit")
 	if c.IsSet("limit") && limit < 1 {
-		return 0, usageErrorf("--limit must be at least 1")
+		return 0, argv.Errorf("--limit must be at least 1")
 	}
 	return limit, nil
 }
@@ -138,7 +139,7 @@ func (s *session) getCommand(n noun) *cli.Command {
 			at := url.Values{}
 			if c.IsSet("revision") {
 				if c.Int("revision") < 1 {
-					return usageErrorf("--revision must be at least 1")
+					return argv.Errorf("--revision must be at least 1")
 				}
 				at = atRevision(int64(c.Int("revision")))
 			}
@@ -203,7 +204,7 @@ func (s *session) updateCommand(n noun) *cli.Command {
 				return err
 			}
 			if len(body) == 1 {
-				return usageErrorf("nothing to change: give at least one field")
+				return argv.Errorf("nothing to change: give at least one field")
 			}
 			return s.performOn(c, n, change{
 				operations: fixed(operation{"op": "update", "kind": n.kind, "id": id, "document": body}),
@@ -234,7 +235,7 @@ func (s *session) patchDocumentCommand(n noun) *cli.Command {
 				return err
 			}
 			if c.IsSet("patch") == c.IsSet("file") {
-				return usageErrorf("give the patch with either -p or -f")
+				return argv.Errorf("give the patch with either -p or -f")
 			}
 			source, name := []byte(c.String("patch")), "-p"
 			if c.IsSet("file") {

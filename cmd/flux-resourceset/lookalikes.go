@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"github.com/xrash/smetrics"
 )
 
 // unrelated are variables of other programs that look like ours.
@@ -42,7 +43,7 @@ func lookalikes(c *cli.Context, environ []string) (problems []string) {
 func nearest(name string, ours []string) string {
 	best, least := "", 3
 	for _, our := range ours {
-		d := distance(strings.ToUpper(name), our)
+		d := smetrics.WagnerFischer(strings.ToUpper(name), our, 1, 1, 1)
 		if sameBut(name, our) {
 			d = 1
 		}
@@ -68,24 +69,4 @@ func sameBut(a, b string) bool {
 		}
 	}
 	return false
-}
-
-// distance is how many letters have to be put in, left out or replaced to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -1,34 +1,35 @@
-package cli
+package argv
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"github.com/xrash/smetrics"
 )
 
-// line is a command line in the order urfave/cli understands.
-type line struct {
-	args []string       // without the program's name
-	path []*cli.Command // the commands named, outermost first
-	help bool           // --help was given
+// Line is a command line in the order urfave/cli understands.
+type Line struct {
+	Args []string       // without the program's name
+	Path []*cli.Command // the commands named, outermost first
+	Help bool           // --help was given
 }
 
-// compares is true for the command lines that only tell whether something differs.
-func (l line) compares() bool {
-	if len(l.path) > 0 && (l.path[0].Name == "plan" || l.path[0].Name == "diff") {
+// Compares is true for the command lines that only tell whether something differs.
+func (l Line) Compares() bool {
+	if len(l.Path) > 0 && (l.Path[0].Name == "plan" || l.Path[0].Name == "diff") {
 		return true
 	}
-	flags, _, _ := strings.Cut(strings.Join(l.args, "\x00"), "\x00--\x00")
+	flags, _, _ := strings.Cut(strings.Join(l.Args, "\x00"), "\x00--\x00")
 	words := strings.Split(flags, "\x00")
 	return slices.Contains(words, "--plan") || slices.Contains(words, "--plan=true")
 }
 
-// arrange puts a command line into the order urfave/cli needs: global flags, commands, the last command's flags, "--",
+// Arrange puts a command line into the order urfave/cli needs: global flags, commands, the last command's flags, "--",
 // positional arguments. People type flags anywhere, and urfave/cli silently stops reading them at the first positional
 // argument. `--` ends the flags, as everywhere. A value is joined to its flag ("--set=a=b"), so it may start with a
 // dash; but a known flag is never taken for the value of the one before it.
-func arrange(app *cli.App, args []string) (line, error) {
+func Arrange(app *cli.App, args []string) (Line, error) {
 	a := arranger{app: app, commands: app.Commands, rest: args}
 	for len(a.rest) > 0 {
 		word := a.rest[0]
@@ -43,21 +44,21 @@ func arrange(app *cli.App, args []string) (line, error) {
 			err = a.word(word)
 		}
 		if err != nil {
-			return line{}, err
+			return Line{}, err
 		}
 	}
-	l := line{args: a.globals, path: a.path, help: a.help}
+	l := Line{Args: a.globals, Path: a.path, Help: a.help}
 	for _, cmd := range a.path {
-		l.args = append(l.args, cmd.Name)
+		l.Args = append(l.Args, cmd.Name)
 	}
-	l.args = append(l.args, a.locals...)
+	l.Args = append(l.Args, a.locals...)
 	if len(a.positional) > 0 {
-		l.args = append(append(l.args, "--"), a.positional...)
+		l.Args = append(append(l.Args, "--"), a.positional...)
 	}
 	return l, nil
 }
 
-// arranger is how far arrange has come.
+// arranger is how far Arrange has come.
 type arranger struct {
 	app      *cli.App
 	rest     []string       // words to come
@@ -75,7 +76,7 @@ func (a *arranger) word(word string) error {
 		a.positional = append(a.positional, word)
 		return nil
 	}
-	cmd := findCommand(a.commands, word)
+	cmd := FindCommand(a.commands, word)
 	if cmd == nil {
 		return unknownCommand(a.app, a.path, word)
 	}
@@ -92,7 +93,7 @@ func (a *arranger) flag(word string) error {
 	}
 	flag, global := a.find(name)
 	if flag == nil && word[1] != '-' { // -ojson
-		if short, g := a.find(word[1:2]); short != nil && takesValue(short) {
+		if short, g := a.find(word[1:2]); short != nil && TakesValue(short) {
 			flag, global, name, value, hasValue = short, g, word[1:2], word[2:], true
 		}
 	}
@@ -125,13 +126,13 @@ func (a *arranger) value(flag cli.Flag, name string) (value string, ok bool, err
 	}
 	switch {
 	case takesBool(flag) && (next == "true" || next == "false"): // --enabled false
-	case !takesValue(flag):
+	case !TakesValue(flag):
 		return "", false, nil
 	case len(a.rest) == 0:
-		return "", false, usageErrorf("the flag --%s needs a value", name)
+		return "", false, Errorf("the flag --%s needs a value", name)
 	default:
-		if other, _ := a.find(flagName(next)); other != nil {
-			return "", false, usageErrorf("the flag --%s needs a value, and got the flag %s; write --%s=%s if you mean it", name, next, name, next)
+		if other, _ := a.find(FlagName(next)); other != nil {
+			return "", false, Errorf("the flag --%s needs a value, and got the flag %s; write --%s=%s if you mean it", name, next, name, next)
 		}
 	}
 	a.rest = a.rest[1:]
@@ -141,15 +142,15 @@ func (a *arranger) value(flag cli.Flag, name string) (value string, ok bool, err
 // find looks for a flag where it can be: at the commands named so far, the innermost first, and everywhere.
 func (a *arranger) find(name string) (f cli.Flag, global bool) {
 	for _, cmd := range slices.Backward(a.path) {
-		if f := findFlag(cmd.Flags, name); f != nil {
+		if f := FindFlag(cmd.Flags, name); f != nil {
 			return f, false
 		}
 	}
-	return findFlag(a.app.Flags, name), true
+	return FindFlag(a.app.Flags, name), true
 }
 
-// flagName is the name a token would have as a flag, or empty.
-func flagName(token string) string {
+// FlagName is the name a token would have as a flag, or empty.
+func FlagName(token string) string {
 	if !strings.HasPrefix(token, "-") {
 		return ""
 	}
@@ -157,7 +158,7 @@ func flagName(token string) string {
 	return name
 }
 
-func findFlag(flags []cli.Flag, name string) cli.Flag {
+func FindFlag(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
 		if name != "" && slices.Contains(f.Names(), name) {
 			return f
@@ -166,7 +167,7 @@ func findFlag(flags []cli.Flag, name string) cli.Flag {
 	return nil
 }
 
-func findCommand(commands []*cli.Command, name string) *cli.Command {
+func FindCommand(commands []*cli.Command, name string) *cli.Command {
 	for _, cmd := range commands {
 		if cmd.HasName(name) {
 			return cmd
@@ -175,7 +176,7 @@ func findCommand(commands []*cli.Command, name string) *cli.Command {
 	return nil
 }
 
-func takesValue(f cli.Flag) bool {
+func TakesValue(f cli.Flag) bool {
 	_, isBool := f.(*cli.BoolFlag)
 	return !isBool
 }
@@ -183,23 +184,23 @@ func takesValue(f cli.Flag) bool {
 // takesBool is true for the flags whose value can be false for a reason, and so may follow as a word of its own.
 func takesBool(f cli.Flag) bool {
 	b, isBool := f.(*cli.BoolFlag)
-	return isBool && b.Category == settingCategory
+	return isBool && b.Category == SettingCategory
 }
 
 func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
-	commands, parent := app.Commands, programName
+	commands, parent := app.Commands, Program
 	if len(path) > 0 {
 		last := path[len(path)-1]
 		commands, parent = last.Subcommands, last.HelpName
 	}
-	if similar := closest(arg, visible(commands)); similar != "" {
-		return usageErrorf("%s has no command %q; did you mean %q?", parent, arg, similar)
+	if similar := closest(arg, Visible(commands)); similar != "" {
+		return Errorf("%s has no command %q; did you mean %q?", parent, arg, similar)
 	}
-	return usageErrorf("%s has no command %q; it has %s", parent, arg, listOf(visible(commands)))
+	return Errorf("%s has no command %q; it has %s", parent, arg, ListOf(Visible(commands)))
 }
 
 func unknownFlag(app *cli.App, path []*cli.Command, arg string) error {
-	flags, of := app.Flags, programName
+	flags, of := app.Flags, Program
 	if len(path) > 0 {
 		last := path[len(path)-1]
 		flags, of = append(slices.Clone(last.Flags), app.Flags...), last.HelpName
@@ -208,13 +209,13 @@ func unknownFlag(app *cli.App, path []*cli.Command, arg string) error {
 	for _, f := range flags {
 		names = append(names, f.Names()[0])
 	}
-	if similar := closest(flagName(arg), names); similar != "" {
-		return usageErrorf("%s has no flag %s; did you mean --%s?", of, arg, similar)
+	if similar := closest(FlagName(arg), names); similar != "" {
+		return Errorf("%s has no flag %s; did you mean --%s?", of, arg, similar)
 	}
-	return usageErrorf("%s has no flag %s; see %s --help", of, arg, of)
+	return Errorf("%s has no flag %s; see %s --help", of, arg, of)
 }
 
-func visible(commands []*cli.Command) []string {
+func Visible(commands []*cli.Command) []string {
 	var names []string
 	for _, cmd := range commands {
 		if !cmd.Hidden {
@@ -228,36 +229,15 @@ func visible(commands []*cli.Command) []string {
 func closest(word string, candidates []string) string {
 	best, limit := "", (len(word)+1)/3
 	for _, c := range candidates {
-		if d := distance(word, c); d <= limit {
+		if d := smetrics.WagnerFischer(word, c, 1, 1, 1); d <= limit {
 			best, limit = c, d-1
 		}
 	}
 	return best
 }
 
-// distance is the number of letters to insert, delete or replace to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
-
-// listOf writes names as a sentence does: a, b and c.
-func listOf(names []string) string {
+// ListOf writes names as a sentence does: a, b and c.
+func ListOf(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

@@ -1,6 +1,7 @@
-package cli
+package argv
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -8,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// printUsage writes the help of a command, or of the program when the path is empty.
-func printUsage(w io.Writer, app *cli.App, path []*cli.Command) {
+// PrintUsage writes the help of a command, or of the program when the path is empty.
+func PrintUsage(w io.Writer, app *cli.App, path []*cli.Command) {
 	var b strings.Builder
 	if len(path) == 0 {
 		_, _ = fmt.Fprintf(&b, "%s\n\nUsage: %s COMMAND [flags] [arguments]\n", app.Usage, app.Name)
@@ -24,7 +25,7 @@ func printUsage(w io.Writer, app *cli.App, path []*cli.Command) {
 		return
 	}
 	cmd := path[len(path)-1]
-	_, _ = fmt.Fprintf(&b, "%s\n\nUsage: %s\n", cmd.Usage, synopsis(cmd))
+	_, _ = fmt.Fprintf(&b, "%s\n\nUsage: %s\n", cmd.Usage, Synopsis(cmd))
 	if cmd.Description != "" {
 		_, _ = fmt.Fprintf(&b, "\n%s\n", cmd.Description)
 	}
@@ -34,13 +35,13 @@ func printUsage(w io.Writer, app *cli.App, path []*cli.Command) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// exampleText shows command lines, without the program's name, as the description of a command.
-func exampleText(lines ...string) string {
-	return "Example:\n\n    " + programName + " " + strings.Join(lines, "\n    "+programName+" ")
+// ExampleText shows command lines, without the program's name, as the description of a command.
+func ExampleText(lines ...string) string {
+	return "Example:\n\n    " + Program + " " + strings.Join(lines, "\n    "+Program+" ")
 }
 
-// synopsis is how a command is written.
-func synopsis(cmd *cli.Command) string {
+// Synopsis is how a command is written.
+func Synopsis(cmd *cli.Command) string {
 	words := []string{cmd.HelpName}
 	if len(cmd.Subcommands) > 0 {
 		words = append(words, "COMMAND")
@@ -49,7 +50,7 @@ func synopsis(cmd *cli.Command) string {
 		words = append(words, cmd.ArgsUsage)
 	}
 	for _, f := range cmd.Flags {
-		if name, usage := describe(f); strings.Contains(usage, "(required)") {
+		if name, usage := Describe(f); strings.Contains(usage, "(required)") {
 			words = append(words, name)
 		}
 	}
@@ -73,7 +74,7 @@ func usageCommands(b *strings.Builder, commands []*cli.Command) {
 func usageFlags(b *strings.Builder, flags []cli.Flag) {
 	var order []string
 	rows := map[string][][2]string{}
-	for _, f := range visibleFlags(flags) {
+	for _, f := range VisibleFlags(flags) {
 		category := "Flags"
 		if f, ok := f.(cli.CategorizableFlag); ok && f.GetCategory() != "" {
 			category = f.GetCategory()
@@ -81,7 +82,7 @@ func usageFlags(b *strings.Builder, flags []cli.Flag) {
 		if rows[category] == nil {
 			order = append(order, category)
 		}
-		name, usage := describe(f)
+		name, usage := Describe(f)
 		rows[category] = append(rows[category], [2]string{name, usage})
 	}
 	for _, category := range order {
@@ -103,7 +104,7 @@ func usageRows(b *strings.Builder, title string, rows [][2]string) {
 	}
 }
 
-func visibleFlags(flags []cli.Flag) []cli.Flag {
+func VisibleFlags(flags []cli.Flag) []cli.Flag {
 	var out []cli.Flag
 	for _, f := range flags {
 		if v, ok := f.(cli.VisibleFlag); !ok || v.IsVisible() {
@@ -113,9 +114,9 @@ func visibleFlags(flags []cli.Flag) []cli.Flag {
 	return out
 }
 
-// describe is a flag's names with the placeholder of its value, and what it does. The placeholder is the word in
+// Describe is a flag's names with the placeholder of its value, and what it does. The placeholder is the word in
 // backquotes, as usual; else it says what sort of value is meant.
-func describe(f cli.Flag) (names, usage string) {
+func Describe(f cli.Flag) (names, usage string) {
 	words := make([]string, 0, 2)
 	for _, name := range f.Names() {
 		dashes := "--"
@@ -141,9 +142,9 @@ func describe(f cli.Flag) (names, usage string) {
 			usage += " (default: " + f.Value + ")"
 		}
 	case *cli.IntFlag:
-		placeholder = first(placeholder, "N")
+		placeholder = cmp.Or(placeholder, "N")
 	case *cli.DurationFlag:
-		placeholder = first(placeholder, "DURATION")
+		placeholder = cmp.Or(placeholder, "DURATION")
 	}
-	return strings.Join(words, ", ") + " " + first(placeholder, "VALUE"), usage
+	return strings.Join(words, ", ") + " " + cmp.Or(placeholder, "VALUE"), usage
 }
