@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -139,7 +140,7 @@ func (a *application) apply(conn client, hash string) (answer, error) {
 				return answer{}, err
 			}
 		}
-		data, err := encode(ops)
+		data, err := render.Encode(ops)
 		if err != nil {
 			return answer{}, err
 		}
@@ -221,24 +222,24 @@ func (a *application) show(answer answer) error {
 		summary += fmt.Sprintf("; revision %d", *sum.Revision)
 	}
 	a.s.note("%s.", summary)
-	document, err := encode(sum)
+	document, err := render.Encode(sum)
 	if err != nil {
 		return err
 	}
-	return a.s.printChange(a.c, output{
-		document: document,
-		tables: func() ([]table, error) {
-			t := table{header: []string{"DOCUMENT", "RESULT"}}
+	return a.s.printChange(a.c, render.Output{
+		Document: document,
+		Tables: func() ([]render.Table, error) {
+			t := render.Table{Header: []string{"DOCUMENT", "RESULT"}}
 			for _, part := range []struct {
 				result string
 				names  []string
 			}{{"created", sum.Created}, {"changed", sum.Changed}, {"deleted", sum.Deleted}, {"unchanged", sum.Unchanged}} {
 				for _, name := range part.names {
-					t.rows = append(t.rows, []string{name, part.result})
+					t.Rows = append(t.Rows, []string{name, part.result})
 				}
 			}
-			return []table{t}, nil
+			return []render.Table{t}, nil
 		},
-		names: func() ([]string, error) { return changeNames(result.Changes), nil },
+		Names: func() ([]string, error) { return changeNames(result.Changes), nil },
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
 )
@@ -128,7 +129,7 @@ func (s *session) ensureOperations(c *cli.Context, conn client, n noun, id strin
 
 // differing is the error that a definition has other values than those given, with the values.
 func differing(n noun, id string, doc map[string]any, found answer) error {
-	body, err := encode(doc)
+	body, err := render.Encode(doc)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func differing(n noun, id string, doc map[string]any, found answer) error {
 	if err := json.Unmarshal(body, &given.fields); err != nil {
 		return err
 	}
-	fields, err := given.changes(found.body)
+	fields, err := render.Changes(given.fields, found.body)
 	if err != nil {
 		return err
 	}
@@ -212,17 +213,17 @@ func (s *session) printPair(c *cli.Context, a assignment, cluster string, defini
 	if err := s.noteKept(a, cluster, on); err != nil {
 		return err
 	}
-	return s.printChange(c, output{
-		document: members,
-		tables: func() ([]table, error) {
+	return s.printChange(c, render.Output{
+		Document: members,
+		Tables: func() ([]render.Table, error) {
 			first, err := n.view.table(definition)
 			if err != nil {
 				return nil, err
 			}
 			second, err := clusters.view.table(on)
-			return []table{first, second}, err
+			return []render.Table{first, second}, err
 		},
-		names: func() ([]string, error) {
+		Names: func() ([]string, error) {
 			names, err := n.names(definition)
 			if err != nil {
 				return nil, err
@@ -239,7 +240,7 @@ func settingsOf(c *cli.Context, settings []field) (map[string]any, error) {
 }
 
 func (s *session) assign(c *cli.Context, n noun, api client, cluster, id string, settings map[string]any, more ...edit) (answer, error) {
-	body, err := encode(settings)
+	body, err := render.Encode(settings)
 	if err != nil {
 		return answer{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -64,7 +65,7 @@ func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash s
 	if hash != "" {
 		body["plan_hash"] = hash
 	}
-	data, err := encode(body)
+	data, err := render.Encode(body)
 	if err != nil {
 		return answer{}, err
 	}
@@ -283,16 +284,16 @@ func (s *session) printBatch(c *cli.Context, a answer) error {
 	default:
 		s.note("%s changed, as revision %d.", count(len(result.Changes), "document"), result.Revision)
 	}
-	return s.printChange(c, output{
-		document: a.body,
-		tables: func() ([]table, error) {
-			t := table{header: []string{"KIND", "ID", "ACTION"}}
+	return s.printChange(c, render.Output{
+		Document: a.body,
+		Tables: func() ([]render.Table, error) {
+			t := render.Table{Header: []string{"KIND", "ID", "ACTION"}}
 			for _, ref := range result.Changes {
-				t.rows = append(t.rows, []string{nameOfKind(ref.Kind), ref.ID, ref.Action})
+				t.Rows = append(t.Rows, []string{nameOfKind(ref.Kind), ref.ID, ref.Action})
 			}
-			return []table{t}, nil
+			return []render.Table{t}, nil
 		},
-		names: func() ([]string, error) { return changeNames(result.Changes), nil },
+		Names: func() ([]string, error) { return changeNames(result.Changes), nil },
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
@@ -229,14 +230,14 @@ func (s *session) printChartValues(c *cli.Context, id identityOf) error {
 	if id.interval != "" {
 		values["interval"] = id.interval
 	}
-	document, err := encode(values)
+	document, err := render.Encode(values)
 	if err != nil {
 		return err
 	}
 	if c.IsSet("output") && c.String("output") == "json" {
-		return s.printAs(c, "json", output{document: document})
+		return s.printAs(c, "json", render.Output{Document: document})
 	}
-	return s.printAs(c, "yaml", output{document: document})
+	return s.printAs(c, "yaml", render.Output{Document: document})
 }
 
 // manifests are the shipped ones with the names of this cluster in them.

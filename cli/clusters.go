@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -145,7 +146,7 @@ func (s *session) labelCommand() *cli.Command {
 				return err
 			}
 			return s.onTargets(c, on, change{operations: on.planner("set_labels", map[string]any{"labels": labels})}, func(conn client, cluster, hash string) (answer, error) {
-				patch, err := encode(map[string]any{"labels": labels})
+				patch, err := render.Encode(map[string]any{"labels": labels})
 				if err != nil {
 					return answer{}, err
 				}
@@ -184,7 +185,7 @@ func (s *session) protectCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			patch, err := encode(map[string]any{"deletion_protection": !c.Bool("off")})
+			patch, err := render.Encode(map[string]any{"deletion_protection": !c.Bool("off")})
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -71,7 +72,7 @@ func (s completer) Set(flag cli.Flag, value string) { _ = s.c.Set(flag.Names()[0
 func (s completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	switch flag.Names()[0] {
 	case "output":
-		return formats
+		return render.Formats
 	case "context":
 		return s.contextNames()
 	case "mode":

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -230,7 +231,7 @@ func (s *session) patchValues(c *cli.Context, on targets, component string) erro
 	if !single || c.IsSet("plan-hash") {
 		return s.perform(c, ch)
 	}
-	body, err := encode(values)
+	body, err := render.Encode(values)
 	if err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func (s *session) patchValues(c *cli.Context, on targets, component string) erro
 
 func (s *session) printValues(c *cli.Context, cluster, component string, old, now map[string]json.RawMessage) error {
 	// The first three are what the reference's CLI prints.
-	document, err := encode(struct {
+	document, err := render.Encode(struct {
 		Cluster   string                     `json:"cluster_id"`
 		Component string                     `json:"component_id"`
 		Patches   map[string]json.RawMessage `json:"component_patches"`
@@ -256,29 +257,17 @@ func (s *session) printValues(c *cli.Context, cluster, component string, old, no
 	if err != nil {
 		return err
 	}
-	return s.printChange(c, output{
-		document: document,
-		tables: func() ([]table, error) {
-			t := table{header: []string{"VALUE", "BEFORE", "AFTER"}}
-			for _, path := range sortedKeys(old, now) {
-				t.rows = append(t.rows, []string{path, string(old[path]), string(now[path])})
+	return s.printChange(c, render.Output{
+		Document: document,
+		Tables: func() ([]render.Table, error) {
+			t := render.Table{Header: []string{"VALUE", "BEFORE", "AFTER"}}
+			for _, path := range render.SortedKeys(old, now) {
+				t.Rows = append(t.Rows, []string{path, string(old[path]), string(now[path])})
 			}
-			return []table{t}, nil
+			return []render.Table{t}, nil
 		},
-		names: func() ([]string, error) {
+		Names: func() ([]string, error) {
 			return []string{clusters.name + "/" + cluster, components.name + "/" + component}, nil
 		},
 	})
-}
-
-// sortedKeys are the keys of all the maps, each once.
-func sortedKeys[V any](maps ...map[string]V) []string {
-	var keys []string
-	for _, m := range maps {
-		for k := range m {
-			keys = append(keys, k)
-		}
-	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
 }

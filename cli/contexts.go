@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
 
@@ -206,24 +207,24 @@ func (s *session) getContexts(c *cli.Context) error {
 	for _, f := range file.Contexts {
 		list = append(list, shown{f.Name, f.Name == file.CurrentContext, f.APIURL})
 	}
-	document, err := encode(list)
+	document, err := render.Encode(list)
 	if err != nil {
 		return err
 	}
-	return s.print(c, output{
-		document: document,
-		tables: func() ([]table, error) {
-			t := table{header: []string{"CURRENT", "NAME", "API URL"}}
+	return s.print(c, render.Output{
+		Document: document,
+		Tables: func() ([]render.Table, error) {
+			t := render.Table{Header: []string{"CURRENT", "NAME", "API URL"}}
 			for _, f := range list {
 				mark := " "
 				if f.Current {
 					mark = "*"
 				}
-				t.rows = append(t.rows, []string{mark, f.Name, f.APIURL})
+				t.Rows = append(t.Rows, []string{mark, f.Name, f.APIURL})
 			}
-			return []table{t}, nil
+			return []render.Table{t}, nil
 		},
-		names: func() ([]string, error) {
+		Names: func() ([]string, error) {
 			names := make([]string, len(list))
 			for i, f := range list {
 				names[i] = "context/" + f.Name
@@ -271,7 +272,7 @@ func (s *session) viewConfig(c *cli.Context) error {
 	if view.Contexts == nil {
 		view.Contexts = []fileContext{}
 	}
-	document, err := encode(view)
+	document, err := render.Encode(view)
 	if err != nil {
 		return err
 	}
@@ -282,7 +283,7 @@ func (s *session) viewConfig(c *cli.Context) error {
 	if format == "table" || format == "wide" { // it has no rows
 		format = "yaml"
 	}
-	return s.printAs(c, format, output{document: document, names: func() ([]string, error) { return []string{path}, nil }})
+	return s.printAs(c, format, render.Output{Document: document, Names: func() ([]string, error) { return []string{path}, nil }})
 }
 
 // masked hides the token and keeps where it comes from.

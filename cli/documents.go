@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
 
@@ -129,7 +130,7 @@ func documentsIn(data []byte, source string) ([]document, error) {
 		source = "standard input"
 	}
 	if cut, _ := unfinished(data); cut {
-		return nil, fmt.Errorf("%s was cut off: it starts as an export, and the line %q at the end of one is missing", source, endMarker)
+		return nil, fmt.Errorf("%s was cut off: it starts as an export, and the line %q at the end of one is missing", source, render.EndMarker)
 	}
 	parts, err := valuesIn(data)
 	if errors.Is(err, errTwice) {
@@ -201,7 +202,7 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 	}
 	if len(fields) > 0 {
 		errs = append(errs, fmt.Errorf("%s has neither a kind (%s) nor only lists of documents (clusters, platform_components, namespaces, rolebindings): what is %s?",
-			source, argv.ListOf(kinds()), argv.ListOf(sortedKeys(fields))))
+			source, argv.ListOf(kinds()), argv.ListOf(render.SortedKeys(fields))))
 	}
 	return docs, errors.Join(errs...)
 }

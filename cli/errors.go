@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
@@ -51,7 +52,7 @@ const olderTimeout = 5 * time.Second
 func (s *session) reportError(err error) {
 	err = s.older(err)
 	var b strings.Builder
-	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(red, "Error:"), printable(errorText(err)))
+	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(render.Red, "Error:"), render.Printable(errorText(err)))
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
 		for _, field := range problem.Problem.Errors {
 			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) {
@@ -61,7 +62,7 @@ func (s *session) reportError(err error) {
 			if where == "" {
 				where = "(the whole document)"
 			}
-			_, _ = fmt.Fprintf(&b, "  %s: %s\n", printable(where), printable(field.Detail))
+			_, _ = fmt.Fprintf(&b, "  %s: %s\n", render.Printable(where), render.Printable(field.Detail))
 		}
 		if problem.Lost {
 			b.WriteString("  An earlier attempt was sent and its answer was lost: it may have been carried out.\n")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
 
@@ -87,10 +88,10 @@ func (s *session) export(c *cli.Context, conn client, wanted map[string][]string
 		}
 		members = append(members, strconv.Quote(n.list)+":["+strings.Join(list, ",")+"]")
 	}
-	out := output{
-		document: json.RawMessage("{" + strings.Join(members, ",") + "}"),
-		names:    func() ([]string, error) { return names, nil },
-		ends:     true,
+	out := render.Output{
+		Document: json.RawMessage("{" + strings.Join(members, ",") + "}"),
+		Names:    func() ([]string, error) { return names, nil },
+		Ends:     true,
 	}
 	switch format := c.String("output"); format {
 	case "":
@@ -160,7 +161,7 @@ func withNulls(entries json.RawMessage) (json.RawMessage, error) {
 		}
 		list[i] = json.RawMessage(strings.Join(members, ",") + "}")
 	}
-	return encode(list)
+	return render.Encode(list)
 }
 
 // ordered reads an object with the order of its keys.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -89,7 +90,7 @@ none: {}
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := encode(values)
+	got, err := render.Encode(values)
 	if err != nil {
 		t.Fatal(err)
 	}

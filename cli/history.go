@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -40,7 +41,7 @@ func (s *session) historyCommand(n noun) *cli.Command {
 			if err != nil {
 				return err
 			}
-			document, err := encode(docs)
+			document, err := render.Encode(docs)
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -130,7 +131,7 @@ func (s *session) printInputs(c *cli.Context, cluster string, t inputType) error
 	if body.Inputs == nil {
 		body.Inputs = []json.RawMessage{}
 	}
-	if out.document, err = encode(body.Inputs); err != nil {
+	if out.Document, err = render.Encode(body.Inputs); err != nil {
 		return err
 	}
 	if !c.IsSet("output") {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
 
@@ -60,7 +61,7 @@ func (a assignment) own(cluster json.RawMessage) ([]string, error) {
 				continue
 			}
 			if text := string(value); text != fmt.Sprint(f.initial) {
-				own = append(own, f.name+"="+printable(plain(value)))
+				own = append(own, f.name+"="+render.Printable(plain(value)))
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
 // noun is a kind of document: how it is called, its fields, its table, and the calls of the API for it.
@@ -75,27 +77,27 @@ func nameOfKind(kind string) string {
 	return kind
 }
 
-func (v view) table(docs ...json.RawMessage) (table, error) {
-	t := table{header: slices.Clone(v.header), narrow: v.narrow}
+func (v view) table(docs ...json.RawMessage) (render.Table, error) {
+	t := render.Table{Header: slices.Clone(v.header), Narrow: v.narrow}
 	for _, doc := range docs {
 		row, err := v.row(doc)
 		if err != nil {
-			return table{}, err
+			return render.Table{}, err
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
 	return t, nil
 }
 
 // shown is one or more documents of a kind as output.
-func (n noun) shown(document json.RawMessage, docs ...json.RawMessage) output {
-	return output{
-		document: document,
-		tables: func() ([]table, error) {
+func (n noun) shown(document json.RawMessage, docs ...json.RawMessage) render.Output {
+	return render.Output{
+		Document: document,
+		Tables: func() ([]render.Table, error) {
 			t, err := n.view.table(docs...)
-			return []table{t}, err
+			return []render.Table{t}, err
 		},
-		names: func() ([]string, error) { return n.names(docs...) },
+		Names: func() ([]string, error) { return n.names(docs...) },
 	}
 }
 
@@ -124,4 +126,4 @@ func idOf(doc json.RawMessage) (string, error) {
 }
 
 // one is a single document as output.
-func (n noun) one(doc json.RawMessage) output { return n.shown(doc, doc) }
+func (n noun) one(doc json.RawMessage) render.Output { return n.shown(doc, doc) }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -141,7 +142,7 @@ func (a *application) given() ([]givenOperation, error) {
 			}
 			g := givenOperation{operation: operation{"op": "create", "kind": n.kind, "id": d.id, "document": d.fields}, doc: d}
 			if now, exists := a.found[n.kind][d.id]; exists {
-				changes, err := d.changes(now)
+				changes, err := render.Changes(d.fields, now)
 				if err != nil {
 					return nil, err
 				}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -32,7 +33,7 @@ func (s *session) writeValues(c *cli.Context, conn client, cluster, component st
 		if shared {
 			return s.writeShared(c, conn, cluster, component, body, edits)
 		}
-		patch, err := encode(map[string]any{"patches": map[string]any{component: body}})
+		patch, err := render.Encode(map[string]any{"patches": map[string]any{component: body}})
 		if err != nil {
 			return answer{}, err
 		}
@@ -146,10 +147,10 @@ func (s *session) relinquish(c *cli.Context, conn client, cluster, component str
 }
 
 // ownership shows values with those who own them.
-func ownership(a answer, cluster, component string) (output, error) {
+func ownership(a answer, cluster, component string) (render.Output, error) {
 	var owned api.OwnedPatches
 	if err := a.decode(&owned); err != nil {
-		return output{}, err
+		return render.Output{}, err
 	}
 	owners := map[string][]string{}
 	for manager, paths := range owned.Managers {
@@ -157,17 +158,17 @@ func ownership(a answer, cluster, component string) (output, error) {
 			owners[path] = append(owners[path], first(manager, "(anonymous)"))
 		}
 	}
-	return output{
-		document: a.body,
-		tables: func() ([]table, error) {
-			t := table{header: []string{"VALUE", "IS", "OWNERS"}}
-			for _, path := range sortedKeys(owned.Values) {
+	return render.Output{
+		Document: a.body,
+		Tables: func() ([]render.Table, error) {
+			t := render.Table{Header: []string{"VALUE", "IS", "OWNERS"}}
+			for _, path := range render.SortedKeys(owned.Values) {
 				slices.Sort(owners[path])
-				t.rows = append(t.rows, []string{path, string(owned.Values[path]), strings.Join(owners[path], ",")})
+				t.Rows = append(t.Rows, []string{path, string(owned.Values[path]), strings.Join(owners[path], ",")})
 			}
-			return []table{t}, nil
+			return []render.Table{t}, nil
 		},
-		names: func() ([]string, error) {
+		Names: func() ([]string, error) {
 			return []string{clusters.name + "/" + cluster, components.name + "/" + component}, nil
 		},
 	}, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -23,7 +24,7 @@ func (s *session) plan(c *cli.Context, conn client, ops []operation) (json.RawMe
 }
 
 func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (json.RawMessage, api.Plan, error) {
-	data, err := encode(map[string]any{"operations": ops})
+	data, err := render.Encode(map[string]any{"operations": ops})
 	if err != nil {
 		return nil, api.Plan{}, err
 	}
@@ -46,10 +47,10 @@ func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
 	if err != nil {
 		return err
 	}
-	err = s.print(c, output{
-		document: document,
-		text:     func(wide bool) string { return s.planText(plan, wide, s.env.StdoutTerminal) },
-		names:    func() ([]string, error) { return affectedClusters(plan), nil },
+	err = s.print(c, render.Output{
+		Document: document,
+		Text:     func(wide bool) string { return s.planText(plan, wide, s.env.StdoutTerminal) },
+		Names:    func() ([]string, error) { return affectedClusters(plan), nil },
 	})
 	if err == nil && len(plan.Changes) > 0 {
 		err = errDiffers
@@ -83,13 +84,13 @@ func (s *session) planText(plan api.Plan, wide, terminal bool) string {
 	}
 	w.ownership(plan.Ownership)
 	for _, warning := range plan.Warnings {
-		w.linef("\n%s %s", w.paint(yellow, "Warning:"), printable(warning))
+		w.linef("\n%s %s", w.paint(render.Yellow, "Warning:"), render.Printable(warning))
 	}
 	w.linef("")
 	if plan.ConfirmationRequired {
-		w.linef("%s", w.paint(red, "The server wants this confirmed: at a terminal, with --max-removals, or with the plan's hash."))
+		w.linef("%s", w.paint(render.Red, "The server wants this confirmed: at a terminal, with --max-removals, or with the plan's hash."))
 		if plan.ConfirmationReason != "" {
-			w.linef("%s", printable("Because "+plan.ConfirmationReason+"."))
+			w.linef("%s", render.Printable("Because "+plan.ConfirmationReason+"."))
 		}
 	}
 	w.linef("Plan hash %s, made at revision %d.", plan.PlanHash, plan.BaseRevision)
@@ -109,7 +110,7 @@ func (w *planWriter) linef(format string, args ...any) {
 func (w *planWriter) counts(plan api.Plan) {
 	t := plan.Totals
 	if t.Removals > 0 {
-		w.linef("%s", w.paint(red, "Flux would uninstall "+count(t.Removals, "thing")+"."))
+		w.linef("%s", w.paint(render.Red, "Flux would uninstall "+count(t.Removals, "thing")+"."))
 	}
 	w.linef("%s would change; inputs of %s: %d added, %d changed, %d removed.",
 		count(len(plan.Changes), "document"), count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
@@ -123,16 +124,16 @@ func (w *planWriter) counts(plan api.Plan) {
 // names lists names; too many are counted.
 func (w *planWriter) names(names []string) string {
 	if more := len(names) - shownNames; more > 1 && !w.wide {
-		return printable(strings.Join(names[:shownNames], ", ")) + fmt.Sprintf(" and %d more", more)
+		return render.Printable(strings.Join(names[:shownNames], ", ")) + fmt.Sprintf(" and %d more", more)
 	}
-	return printable(strings.Join(names, ", "))
+	return render.Printable(strings.Join(names, ", "))
 }
 
 // group writes what happens to clusters that it happens to alike.
 func (w *planWriter) group(group api.EffectGroup) {
 	w.linef("\n%s: %s", count(len(group.Clusters), "cluster"), w.names(group.Clusters))
 	if group.Forgotten {
-		w.linef("  %s", w.paint(yellow, "forgotten: polls are answered with 404, and Flux keeps what is running"))
+		w.linef("  %s", w.paint(render.Yellow, "forgotten: polls are answered with 404, and Flux keeps what is running"))
 	}
 	for _, t := range inputTypes {
 		effect, ok := group.Effect[t.name]
@@ -141,13 +142,13 @@ func (w *planWriter) group(group api.EffectGroup) {
 		}
 		w.linef("  %s", t.name)
 		for _, id := range effect.Removed {
-			w.linef("    %s", w.paint(red, "- "+printable(id)+"   REMOVED: "+removal[t.name]))
+			w.linef("    %s", w.paint(render.Red, "- "+render.Printable(id)+"   REMOVED: "+removal[t.name]))
 		}
 		for _, change := range effect.Changed {
 			w.changed(change)
 		}
 		for _, input := range effect.Added {
-			w.linef("    %s", w.paint(green, "+ "+printable(describeInput(input))))
+			w.linef("    %s", w.paint(render.Green, "+ "+render.Printable(describeInput(input))))
 		}
 		if effect.Reordered {
 			w.linef("    ~ (the order of the inputs)")
@@ -160,9 +161,9 @@ func (w *planWriter) ownership(changes []api.OwnershipChange) {
 	if len(changes) > 0 {
 		w.linef("\nManagers")
 	}
-	owners := func(names []string) string { return printable(first(strings.Join(names, ","), "nobody")) }
+	owners := func(names []string) string { return render.Printable(first(strings.Join(names, ","), "nobody")) }
 	for _, ch := range changes {
-		w.linef("  ~ %s of %s on %s: %s → %s", printable(ch.Path), printable(ch.ComponentID), w.names(ch.Clusters), owners(ch.Before), owners(ch.After))
+		w.linef("  ~ %s of %s on %s: %s → %s", render.Printable(ch.Path), render.Printable(ch.ComponentID), w.names(ch.Clusters), owners(ch.Before), owners(ch.After))
 	}
 }
 
@@ -174,13 +175,13 @@ var removal = map[string]string{
 }
 
 func (w *planWriter) changed(change api.InputChange) {
-	line := "~ " + printable(change.ID)
+	line := "~ " + render.Printable(change.ID)
 	if change.Removal {
-		line = w.paint(red, line+"   REMOVED: "+uninstalled(change.Fields))
+		line = w.paint(render.Red, line+"   REMOVED: "+uninstalled(change.Fields))
 	}
 	w.linef("    %s", line)
 	for _, field := range telling(change.Fields) {
-		w.linef("        %s: %s → %s", printable(fieldName(field.Pointer)), shortJSON(field.Before.Get()), shortJSON(field.After.Get()))
+		w.linef("        %s: %s → %s", render.Printable(fieldName(field.Pointer)), shortJSON(field.Before.Get()), shortJSON(field.After.Get()))
 	}
 }
 
@@ -227,7 +228,7 @@ func shortJSON(value json.RawMessage, err error) string {
 		return "(none)"
 	}
 	const longest = 120
-	text := []rune(printable(strings.ReplaceAll(string(value), "\n", " ")))
+	text := []rune(render.Printable(strings.ReplaceAll(string(value), "\n", " ")))
 	if len(text) > longest {
 		return string(text[:longest]) + "…"
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
 func (s *session) renderCommand() *cli.Command {
@@ -168,20 +169,20 @@ func (s *session) printObjects(c *cli.Context, objects []kubeObject) error {
 		_, err = io.WriteString(s.env.Stdout, text)
 		return err
 	}
-	document, err := encode(kubeObject{"apiVersion": "v1", "kind": "List", "items": append([]kubeObject{}, objects...)})
+	document, err := render.Encode(kubeObject{"apiVersion": "v1", "kind": "List", "items": append([]kubeObject{}, objects...)})
 	if err != nil {
 		return err
 	}
-	return s.printAs(c, format, output{
-		document: document,
-		tables: func() ([]table, error) {
-			t := table{header: []string{"KIND", "NAMESPACE", "NAME"}}
+	return s.printAs(c, format, render.Output{
+		Document: document,
+		Tables: func() ([]render.Table, error) {
+			t := render.Table{Header: []string{"KIND", "NAMESPACE", "NAME"}}
 			for _, obj := range objects {
-				t.rows = append(t.rows, []string{textAt(obj, "kind"), textAt(obj, "metadata", "namespace"), textAt(obj, "metadata", "name")})
+				t.Rows = append(t.Rows, []string{textAt(obj, "kind"), textAt(obj, "metadata", "namespace"), textAt(obj, "metadata", "name")})
 			}
-			return []table{t}, nil
+			return []render.Table{t}, nil
 		},
-		names: func() ([]string, error) {
+		Names: func() ([]string, error) {
 			names := make([]string, len(objects))
 			for i, obj := range objects {
 				names[i] = strings.ToLower(textAt(obj, "kind")) + "/" + textAt(obj, "metadata", "name")
@@ -199,7 +200,7 @@ func documents(objects []kubeObject) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text, err := yaml.JSONToYAML(escapeForYAML(raw))
+		text, err := yaml.JSONToYAML(render.EscapeForYAML(raw))
 		if err != nil {
 			return "", err
 		}
@@ -207,19 +208,4 @@ func documents(objects []kubeObject) (string, error) {
 		b.Write(text)
 	}
 	return b.String(), nil
-}
-
-// escapeForYAML escapes, in JSON, the characters that JSON may hold as they are and YAML refuses or takes for a line's
-// end. In JSON they can only stand inside strings.
-func escapeForYAML(raw []byte) []byte {
-	var b strings.Builder
-	for _, r := range string(raw) {
-		switch {
-		case (r >= 0x7f && r <= 0x9f) || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff:
-			_, _ = fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return []byte(b.String())
 }

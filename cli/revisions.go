@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -119,6 +120,6 @@ func wholeRevision(page func(e ...edit) (*http.Response, error)) (answer, error)
 		}
 		doc.Changes, next = append(doc.Changes, more.Changes...), a.next
 	}
-	whole.body, err = encode(doc)
+	whole.body, err = render.Encode(doc)
 	return whole, err
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
 )
@@ -93,7 +94,7 @@ func (s *session) warn(text string) {
 		return
 	}
 	s.warned[text] = true
-	_, _ = fmt.Fprintf(s.env.Stderr, "%s %s\n", s.colour(yellow, "Warning:"), printable(text))
+	_, _ = fmt.Fprintf(s.env.Stderr, "%s %s\n", s.colour(render.Yellow, "Warning:"), render.Printable(text))
 }
 
 // note tells the user something about the output. Unlike a warning it is not the server's.
@@ -255,13 +256,6 @@ func (s *session) ask(what string) error {
 	return errors.New("not confirmed; nothing was changed")
 }
 
-const (
-	red    = "31"
-	green  = "32"
-	bold   = "1"
-	yellow = "33"
-)
-
 // colour marks text for standard error. NO_COLOR (no-color.org) switches it off.
 func (s *session) colour(code, text string) string {
 	return s.paint(s.env.StderrTerminal, code, text)
@@ -272,5 +266,5 @@ func (s *session) paint(terminal bool, code, text string) string {
 	if !terminal || s.env.Getenv("NO_COLOR") != "" {
 		return text
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return render.Paint(code, text)
 }

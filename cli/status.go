@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -99,29 +100,29 @@ func readiness(a answer, err error) (api.Readiness, error) {
 }
 
 func (s *session) printStatus(c *cli.Context, st status) error {
-	document, err := encode(st)
+	document, err := render.Encode(st)
 	if err != nil {
 		return err
 	}
-	return s.print(c, output{
-		document: document,
-		tables: func() ([]table, error) {
+	return s.print(c, render.Output{
+		Document: document,
+		Tables: func() ([]render.Table, error) {
 			revision := "unknown"
 			if st.Revision != nil {
 				revision = strconv.FormatInt(*st.Revision, 10)
 			}
-			t := table{header: []string{"URL", "VERSION", "MODE", "STORE", "READY", "REVISION", "CONTEXT", "CHECKS"}, narrow: 6}
+			t := render.Table{Header: []string{"URL", "VERSION", "MODE", "STORE", "READY", "REVISION", "CONTEXT", "CHECKS"}, Narrow: 6}
 			var checks []string
 			for name, result := range st.Checks {
 				checks = append(checks, name+": "+result)
 			}
 			slices.Sort(checks)
-			t.rows = [][]string{{
+			t.Rows = [][]string{{
 				st.URL, st.Version, st.Mode, st.Store, strconv.FormatBool(st.Ready), revision, st.Context, strings.Join(checks, ", "),
 			}}
-			return []table{t}, nil
+			return []render.Table{t}, nil
 		},
-		names: func() ([]string, error) { return []string{"server/" + st.URL}, nil },
+		Names: func() ([]string, error) { return []string{"server/" + st.URL}, nil },
 	})
 }
 
@@ -142,7 +143,7 @@ func (s *session) printVersion(c *cli.Context) error {
 	if err := s.checkOutput(c); err != nil {
 		return err
 	}
-	document, err := encode(struct {
+	document, err := render.Encode(struct {
 		Version   string `json:"version"`
 		GoVersion string `json:"go_version"`
 		Platform  string `json:"platform"`
@@ -150,14 +151,14 @@ func (s *session) printVersion(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.print(c, output{
-		document: document,
-		tables: func() ([]table, error) {
-			return []table{{
-				header: []string{"VERSION", "GO", "PLATFORM"},
-				rows:   [][]string{{s.env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}},
+	return s.print(c, render.Output{
+		Document: document,
+		Tables: func() ([]render.Table, error) {
+			return []render.Table{{
+				Header: []string{"VERSION", "GO", "PLATFORM"},
+				Rows:   [][]string{{s.env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}},
 			}}, nil
 		},
-		names: func() ([]string, error) { return []string{fmt.Sprintf("%s/%s", argv.Program, s.env.Version)}, nil },
+		Names: func() ([]string, error) { return []string{fmt.Sprintf("%s/%s", argv.Program, s.env.Version)}, nil },
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	goyaml "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
@@ -57,7 +58,7 @@ func uniqueKeys(dec *json.Decoder, at string) error {
 				return err
 			}
 			key, _ := token.(string)
-			if place = strings.TrimPrefix(at+step(key), "."); seen[key] {
+			if place = strings.TrimPrefix(at+render.Step(key), "."); seen[key] {
 				return fmt.Errorf("the key %s %w", place, errTwice)
 			}
 			seen[key] = true
@@ -131,7 +132,7 @@ func yamlDocuments(data []byte) []string {
 			parts = append(parts, part.String())
 			part.Reset()
 			line = rest
-		} else if rest, ok := marker(line, endMarker); ok {
+		} else if rest, ok := marker(line, render.EndMarker); ok {
 			parts = append(parts, part.String())
 			part.Reset()
 			line = rest
@@ -146,13 +147,6 @@ func marker(line, mark string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
 }
 
-// An export in YAML starts with a line that says what it is, and ends with YAML's own mark for the end of a document: a
-// file that was cut off in the middle is often still YAML, but says that there is less than there was.
-const (
-	exportHeader = "# Exported by flux-resourceset-cli. The line \"...\" at the end shows that nothing is missing."
-	endMarker    = "..."
-)
-
 // unfinished tells what speaks for it that a stream of YAML was cut off: an export without its end is certainly, and one
 // whose last line has no end may have been.
 func unfinished(data []byte) (certainly, maybe bool) {
@@ -162,10 +156,10 @@ func unfinished(data []byte) (certainly, maybe bool) {
 	open, ended := false, false
 	for line := range strings.Lines(string(data)) {
 		text := strings.TrimRight(line, " \t\r\n")
-		switch _, end := marker(line, endMarker); {
-		case text == exportHeader && open:
+		switch _, end := marker(line, render.EndMarker); {
+		case text == render.ExportHeader && open:
 			return true, false
-		case text == exportHeader:
+		case text == render.ExportHeader:
 			open = true
 		case end:
 			open, ended = false, true

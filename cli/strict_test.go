@@ -4,17 +4,19 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
 // TestAnExportThatIsCutIsRefused: wherever a file ends, it is either the whole of what was exported or none of it.
 func TestAnExportThatIsCutIsRefused(t *testing.T) {
 	t.Parallel()
-	export := exportHeader + "\nnamespaces:\n- id: team\n  labels:\n    a: b\nclusters:\n- id: c1\n  platform_components:\n  - id: p\n    enabled: true\n  - id: q\n    enabled: true\n...\n"
+	export := render.ExportHeader + "\nnamespaces:\n- id: team\n  labels:\n    a: b\nclusters:\n- id: c1\n  platform_components:\n  - id: p\n    enabled: true\n  - id: q\n    enabled: true\n...\n"
 	whole, err := documentsIn([]byte(export), "fleet.yaml")
 	if err != nil || len(whole) != 2 {
 		t.Fatalf("%d documents, %v", len(whole), err)
 	}
-	for end := len(exportHeader) + 1; end < len(export); end++ {
+	for end := len(render.ExportHeader) + 1; end < len(export); end++ {
 		docs, err := documentsIn([]byte(export[:end]), "fleet.yaml")
 		if err == nil && (len(docs) != 2 || string(docs[1].fields["platform_components"]) != string(whole[1].fields["platform_components"])) {
 			t.Errorf("cut after %d of %d bytes: %d documents, %q", end, len(export), len(docs), export[:end])

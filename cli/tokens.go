@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
@@ -161,7 +162,7 @@ func (s *session) createTokenCommand() *cli.Command {
 }
 
 func (s *session) createToken(c *cli.Context, conn client, body map[string]any) (answer, error) {
-	data, err := encode(body)
+	data, err := render.Encode(body)
 	if err != nil {
 		return answer{}, err
 	}
@@ -284,7 +285,7 @@ func (s *session) rotateTokenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			data, err := encode(body)
+			data, err := render.Encode(body)
 			if err != nil {
 				return err
 			}

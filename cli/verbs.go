@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
 )
@@ -79,7 +80,7 @@ func (s *session) listCommand(n noun, filters ...filter) *cli.Command {
 		if err != nil {
 			return err
 		}
-		document, err := encode(docs)
+		document, err := render.Encode(docs)
 		if err != nil {
 			return err
 		}
@@ -175,7 +176,7 @@ func (s *session) getSeveral(c *cli.Context, n noun, ids []string, get func(id s
 		return s.print(c, n.one(docs[0]))
 	}
 	if len(docs) > 0 {
-		document, err := encode(docs)
+		document, err := render.Encode(docs)
 		if err != nil {
 			return err
 		}
@@ -209,7 +210,7 @@ func (s *session) updateCommand(n noun) *cli.Command {
 			return s.performOn(c, n, change{
 				operations: fixed(operation{"op": "update", "kind": n.kind, "id": id, "document": body}),
 				request: func(conn client, hash string) (answer, error) {
-					data, err := encode(body)
+					data, err := render.Encode(body)
 					if err != nil {
 						return answer{}, err
 					}
@@ -310,7 +311,7 @@ const maxRaces = 5
 // found, so that a document deleted and created anew in between is not mistaken for it. A validation error may only
 // mean that the fields given are too few for a new document, so that, too, asks whether there is one.
 func (s *session) upsert(c *cli.Context, n noun, api client, id string, doc map[string]any, more ...edit) (a answer, err error) {
-	body, err := encode(doc)
+	body, err := render.Encode(doc)
 	if err != nil {
 		return answer{}, err
 	}
