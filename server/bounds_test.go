@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -99,16 +100,45 @@ func TestPlansOfAll(t *testing.T) {
 
 // A plan that is larger than anybody reads is refused while it is made, and so is a batch that grows the fleet by as much.
 func TestPlansAreBounded(t *testing.T) {
-	t.Parallel()
-	w := setupWith(t, options{records: patchedFleet(400)})
-	value := strings.Repeat("x", 200<<10)
-	w.unchanged(func() {
-		grown := w.do("POST", "/plan", fmt.Sprintf(`{"operations":[{"op":"patch_values","all":true,"component_id":"app","values":{"b":%q}}]}`, value))
-		require.Contains(t, grown.problem(422, "limit_exceeded").json()["detail"], "in parts")
-		// Small in the documents, and the difference on each cluster is another one.
-		large := w.do("POST", "/plan", fmt.Sprintf(`{"operations":[{"op":"patch","kind":"platform_component","id":"app","patch":{"patches":{"b":%q}}}]}`, value))
-		require.Contains(t, large.problem(422, "limit_exceeded").json()["detail"], "at a time")
+	inBubble(t, func(t *testing.T) {
+		w := setupWith(t, options{records: patchedFleet(400), serve: serveInMemory})
+		value := strings.Repeat("x", 200<<10)
+		w.unchanged(func() {
+			grown := w.do("POST", "/plan", fmt.Sprintf(`{"operations":[{"op":"patch_values","all":true,"component_id":"app","values":{"b":%q}}]}`, value))
+			require.Contains(t, grown.problem(422, "limit_exceeded").json()["detail"], "add more than 64 MiB")
+			// Small in the documents, and the difference on each cluster is another one.
+			large := w.do("POST", "/plan", fmt.Sprintf(`{"operations":[{"op":"patch","kind":"platform_component","id":"app","patch":{"patches":{"b":%q}}}]}`, value))
+			require.Contains(t, large.problem(422, "limit_exceeded").json()["detail"], "the effect is larger than 64 MiB")
+		})
 	})
+}
+
+// Of plans one is worked on at a time, and of batches, whatever room there is for those that wait.
+func TestOneAtATime(t *testing.T) {
+	for _, path := range []string{"/plan", "/batch?dry_run=true"} { // a batch that is none waits for other writers too
+		t.Run(path, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				w := setupWith(t, options{serve: serveInMemory})
+				working, proceed := make(chan struct{}, 3), make(chan struct{})
+				w.faults.set(func(f *faultyStore) { f.past = func() { working <- struct{}{}; <-proceed } })
+				statuses := make(chan int, cap(working))
+				for range cap(working) {
+					go func() {
+						statuses <- w.do("POST", path, `{"operations":[{"op":"restore","revision":1}]}`).status
+					}()
+				}
+				for range cap(working) {
+					synctest.Wait() // until nothing happens any more
+					require.Len(t, working, 1)
+					<-working
+					proceed <- struct{}{}
+				}
+				for range cap(working) {
+					require.Equal(t, http.StatusOK, <-statuses)
+				}
+			})
+		})
+	}
 }
 
 // patchedFleet are clusters that have one component, with a value of their own.
@@ -250,10 +280,11 @@ func anonymousStatus(w *world, path string) int {
 type stalled struct {
 	header http.Header
 	full   <-chan struct{}
+	status int
 }
 
 func (s *stalled) Header() http.Header { return s.header }
 
-func (s *stalled) WriteHeader(int) {}
+func (s *stalled) WriteHeader(status int) { s.status = status }
 
 func (s *stalled) Write(p []byte) (int, error) { <-s.full; return len(p), nil }

@@ -32,14 +32,23 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	if err != nil {
 		return err
 	}
-	jobOf(c).done()
 	plan.Results = results
 	warn(c, plan.Warnings)
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
 		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect is no longer the one that plan_hash names"}
 	}
+	job := jobOf(c)
+	answer, err := pack(plan, job.stopped)
+	if err != nil {
+		return err
+	}
+	leave := s.room.take(actor(c), answer.Len())
+	if leave == nil {
+		return job.queue.busy("too many answers to plans are under way: take those that you asked for, or try again later")
+	}
+	defer leave()
 	c.Response().Header().Set(headerRevision, formatRevision(fleet.Revision(plan.BaseRevision)))
-	return streamJSON(c, plan)
+	return job.deliver(c, answer)
 }
 
 // ApplyBatch implements the operation of that name.
@@ -86,10 +95,13 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 	c.Response().Header().Set(headerRevision, formatRevision(revision))
 	s.metrics.stored.Add(float64(res.Stored))
 	warn(c, res.Warnings)
-	jobOf(c).done()
-	return streamJSON(c, api.BatchResult{
+	answer, err := pack(api.BatchResult{
 		Revision: int64(revision), Changes: res.Changes(), Results: results, PlanHash: planHash, Warnings: append([]string{}, res.Warnings...),
-	})
+	}, c.Request().Context().Err) // the change is made, however long that took
+	if err != nil {
+		return err
+	}
+	return jobOf(c).deliver(c, answer)
 }
 
 // runBatch runs operations in one transaction.

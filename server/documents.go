@@ -15,7 +15,7 @@ import (
 
 func listDocuments(c echo.Context, docs []*fleet.Document, limit, offset *int) error {
 	docs = page(c, docs, limit, offset)
-	return streamJSON(c, lazyList{len(docs), func(i int) any { return docs[i].View() }})
+	return streamList(c, lazyList{len(docs), func(i int) any { return docs[i].View() }})
 }
 
 func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readParams) error {

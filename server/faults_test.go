@@ -12,10 +12,11 @@ import (
 type faultyStore struct {
 	store.Store
 	mu     sync.Mutex
-	fail   error // of every call
-	commit error // of Commit alone
-	panics bool  // reading the history panics
-	slow   *slow // what Commit waits for
+	fail   error  // of every call
+	commit error  // of Commit alone
+	panics bool   // reading the history panics
+	slow   *slow  // what Commit waits for
+	past   func() // is called before Past answers
 }
 
 // slow holds a commit up: it says that it has begun, and waits to be let go.
@@ -93,6 +94,12 @@ func (f *faultyStore) Changes(ctx context.Context, rev fleet.Revision, offset, l
 func (f *faultyStore) Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error) {
 	if err := f.reading(); err != nil {
 		return nil, err
+	}
+	f.mu.Lock()
+	past := f.past
+	f.mu.Unlock()
+	if past != nil {
+		past()
 	}
 	return f.Store.Past(ctx, q)
 }

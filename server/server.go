@@ -69,6 +69,7 @@ type Server struct {
 	plain       plainBodies
 	echo        *echo.Echo
 	queues      map[string]*queue // of operations that take long
+	room        room              // for answers to plans
 	anonymous   chan struct{}     // a token for each request of nobody known
 	// The document served at /openapi.yaml in other forms, made when first asked for.
 	specJSON, docsSpec func() ([]byte, error)
@@ -89,6 +90,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("the embedded contract: %w", err)
 	}
 	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New(), anonymous: make(chan struct{}, maxAnonymous)}
+	s.room.each = map[string]int{}
 	s.queues = map[string]*queue{queuePlans: newQueue(queuePlans), queueBatches: newQueue(queueBatches)}
 	s.metrics = newMetrics(s)
 	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })
@@ -164,6 +166,9 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 				return err
 			}
 			defer j.leave()
+			if op.queue != "" {
+				r.state = nil // it may be replaced many times before it is this request's turn, and would be kept
+			}
 			if err := op.validate(r, j.begin); err != nil {
 				return err
 			}

@@ -12,14 +12,23 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// streamJSON answers with an object or a list, the items of lists one by one: as a whole it may be hundreds of megabytes,
+// streamList answers with a list whose items are made when they are written: as a whole it may be hundreds of megabytes,
 // which many would ask for at once. It ends when the client is gone.
-func streamJSON(c echo.Context, v any) error {
-	h := c.Response().Header()
-	h.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+func streamList(c echo.Context, list lazyList) error {
+	c.Response().Header()[headerContentType] = contentJSON
 	c.Response().WriteHeader(http.StatusOK)
-	out := bufio.NewWriterSize(c.Response(), 32<<10)
-	s := streamer{out: out, stop: c.Request().Context().Err}
+	return writeItems(c.Response(), list, c.Request().Context().Err)
+}
+
+// lazyList is a list whose items are made when they are written.
+type lazyList struct {
+	n    int
+	item func(i int) any
+}
+
+// writeItems writes an object or a lazyList as JSON, the items of lists one by one, until stop says otherwise.
+func writeItems(w io.Writer, v any, stop func() error) error {
+	s := streamer{out: bufio.NewWriterSize(w, 32<<10), stop: stop}
 	s.enc = json.NewEncoder(&s.one)
 	s.enc.SetEscapeHTML(false)
 	var err error
@@ -31,16 +40,10 @@ func streamJSON(c echo.Context, v any) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(out, "\n"); err != nil {
+	if err := s.out.WriteByte('\n'); err != nil {
 		return err
 	}
-	return out.Flush()
-}
-
-// lazyList is a list whose items are made when they are written.
-type lazyList struct {
-	n    int
-	item func(i int) any
+	return s.out.Flush()
 }
 
 type streamer struct {

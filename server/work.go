@@ -120,19 +120,15 @@ func (j *job) begin() error {
 // stopped tells that the job is in vain: its client is gone, or it took too long.
 func (j *job) stopped() error { return context.Cause(j.ctx) }
 
-// done lets the next one begin. What is left is to send the answer, and a client may take its time with that.
-func (j *job) done() {
+// leave ends the job, unless it has ended: the next one may begin.
+func (j *job) leave() {
+	j.stop()
+	if j.queue == nil {
+		return
+	}
 	if j.turn {
-		j.turn = false
 		<-j.queue.turn
 	}
-}
-
-// leave ends the job.
-func (j *job) leave() {
-	j.done()
-	j.stop()
-	if j.queue != nil {
-		j.queue.leave(j.who)
-	}
+	j.queue.leave(j.who)
+	j.queue, j.turn = nil, false
 }

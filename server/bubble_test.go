@@ -1,0 +1,72 @@
+package server_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+)
+
+// inBubble runs a test where time stands still while anybody works and passes at once when all wait, so that it does not
+// matter how fast the machine is: see testing/synctest. Connections are in memory.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	setup(t).get("/revisions/1?limit=1").want(200) // makes what the process has one of, which is not to belong to the bubble
+	synctest.Test(t, test)
+}
+
+// memory is a listener whose connections are in memory.
+type memory struct {
+	conns  chan net.Conn
+	ctx    context.Context //nolint:containedctx // it is how long it listens
+	closed context.CancelFunc
+}
+
+func newMemory() *memory {
+	m := &memory{conns: make(chan net.Conn)}
+	m.ctx, m.closed = context.WithCancel(context.Background())
+	return m
+}
+
+// Accept implements net.Listener.
+func (m *memory) Accept() (net.Conn, error) {
+	select {
+	case conn := <-m.conns:
+		return conn, nil
+	case <-m.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (m *memory) Close() error { m.closed(); return nil }
+
+// Addr implements net.Listener.
+func (*memory) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+
+// dial connects to it.
+func (m *memory) dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case m.conns <- theirs:
+		return ours, nil
+	case <-m.ctx.Done():
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// serveInMemory is for worlds in a bubble.
+func serveInMemory(h http.Handler) *httptest.Server {
+	m := newMemory()
+	srv := httptest.NewUnstartedServer(h)
+	_ = srv.Listener.Close() // nobody has it
+	srv.Listener = m
+	srv.Start()
+	srv.Client().Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return m.dial(ctx) }
+	return srv
+}

@@ -1,0 +1,95 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// Room for the answers of plans that their clients have not taken yet. A plan of 5,000 clusters takes 90 MiB while it is
+// made, is answered by 24 MiB, and those are 0.3 MiB when they are packed.
+const (
+	roomEach  = 16 << 20 // packed bytes of one principal, who may always have one answer that is larger
+	roomTotal = 64 << 20 // of all together, and the largest answer there is
+)
+
+// room is what answers take that are on their way.
+type room struct {
+	mu    sync.Mutex
+	each  map[string]int // by principal
+	total int
+}
+
+// take takes room for an answer of so many bytes, and returns how to give it back; nil when there is none.
+func (r *room) take(who string, size int) (leave func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.total+size > roomTotal || r.each[who] > 0 && r.each[who]+size > roomEach {
+		return nil
+	}
+	r.total += size
+	r.each[who] += size
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.total -= size
+		if r.each[who] -= size; r.each[who] == 0 {
+			delete(r.each, who)
+		}
+	}
+}
+
+// packed is an answer as it waits for its client, compressed with gzip.
+type packed struct{ bytes.Buffer }
+
+// Write implements io.Writer. It does not let the answer become larger than there is room for.
+func (p *packed) Write(b []byte) (int, error) {
+	if p.Len()+len(b) > roomTotal {
+		return 0, &fleet.Error{Code: fleet.CodeLimitExceeded, Detail: fmt.Sprintf(
+			"the answer is larger than %d MiB, compressed: change fewer clusters, or less on each, at a time", roomTotal>>20)}
+	}
+	return p.Buffer.Write(b)
+}
+
+// pack makes an answer as a whole, or ends when stop says so.
+func pack(v any, stop func() error) (*packed, error) {
+	p := &packed{}
+	zw, err := gzip.NewWriterLevel(p, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeItems(zw, v, stop); err != nil {
+		return nil, err
+	}
+	return p, zw.Close()
+}
+
+// deliver ends the job and sends its answer. From here on the request holds nothing but that, so a client that takes its time
+// keeps nobody waiting.
+func (j *job) deliver(c echo.Context, answer *packed) error {
+	r := requestOf(c)
+	r.state, r.body = nil, nil
+	j.leave()
+	h := c.Response().Header()
+	h[headerContentType], h[headerVary] = contentJSON, varyEncoding
+	if acceptsGzip(c.Request()) {
+		h[headerContentEncoding], h[headerContentLength] = contentGzip, []string{strconv.Itoa(answer.Len())}
+		c.Response().WriteHeader(http.StatusOK)
+		_, err := answer.WriteTo(c.Response())
+		return err
+	}
+	plain, err := gzip.NewReader(answer)
+	if err != nil {
+		return err
+	}
+	c.Response().WriteHeader(http.StatusOK)
+	_, err = plain.WriteTo(c.Response())
+	return err
+}
