@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // clusterEdit changes what a cluster's document says, given as it is, and as the object that is stored next. Not changed:
@@ -49,7 +51,7 @@ func (tx *Tx) edited(before *Document, edit clusterEdit) (*Document, error) {
 // decodeStrict is decodeOwn for a document whose typed value is looked at too. One that names a field twice or in another
 // case, as none that was written here does, is refused: its value was not made of what we would change.
 func decodeStrict(body []byte) (map[string]any, error) {
-	obj, twice, err := decodeStored(body)
+	obj, twice, err := jsontext.Decode(body)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func setLabels(patch []byte) clusterEdit {
 			delete(obj, "labels")
 			return true, nil
 		}
-		obj["labels"] = mergePatch(obj["labels"], request)
+		obj["labels"] = jsontext.MergePatch(obj["labels"], request)
 		return true, nil
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // Documents are bodies of documents by kind and id; nil is one that did not exist.
@@ -108,7 +110,7 @@ func (f *failures) err() error {
 
 // place moves an operation's problems to where the operation stands in the request.
 func (b *Batch) place(i int, op api.Operation, e *Error) []Problem {
-	at := pointer("operations", i)
+	at := jsontext.Pointer("operations", i)
 	if len(e.Problems) == 0 {
 		return []Problem{{Pointer: at, Detail: e.Detail}}
 	}

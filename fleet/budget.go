@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // KindBudget is the kind of one document that remembers which removals of late nobody has confirmed. It is a document of
@@ -89,7 +91,7 @@ func (ks *kindSet) recordOf(kind Kind, id string, value any) (*Document, error) 
 	if err != nil {
 		return nil, err
 	}
-	body, err := canonical(obj)
+	body, err := jsontext.Canonical(obj)
 	if err != nil {
 		return nil, err
 	}

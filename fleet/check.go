@@ -2,11 +2,14 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 const (
@@ -82,10 +85,10 @@ func (c *checker) labels(at string, labels map[string]string) {
 	}
 	for _, k := range sortedKeys(labels) {
 		for _, msg := range validation.IsQualifiedName(k) {
-			c.problem(at+pointer(k), "label key: %s", msg)
+			c.problem(at+jsontext.Pointer(k), "label key: %s", msg)
 		}
 		for _, msg := range validation.IsValidLabelValue(labels[k]) {
-			c.problem(at+pointer(k), "label value: %s", msg)
+			c.problem(at+jsontext.Pointer(k), "label value: %s", msg)
 		}
 	}
 }
@@ -95,7 +98,7 @@ func (c *checker) annotations(at string, annotations map[string]string) {
 	for _, k := range sortedKeys(annotations) {
 		// Kubernetes compares the key's prefix in lower case only.
 		for _, msg := range validation.IsQualifiedName(strings.ToLower(k)) {
-			c.problem(at+pointer(k), "annotation key: %s", msg)
+			c.problem(at+jsontext.Pointer(k), "annotation key: %s", msg)
 		}
 		size += len(k) + len(annotations[k])
 	}
@@ -112,3 +115,5 @@ func check(s *State, d *Document) *checker {
 	}
 	return c
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -7,6 +7,8 @@ import (
 	"github.com/gosimple/slug"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // MaxInputs is how many inputs one answer may have: every provider we ship sets filter.limit to this, and what is
@@ -83,7 +85,7 @@ func (ks *kindSet) checkCluster(c *checker, d *Document) {
 func checkAssignments(c *checker, cl *Document, a *assigned) {
 	ids := a.ids(cl)
 	if len(ids) > MaxInputs {
-		c.limitOf(len(ids), pointer(a.field), "cluster %q would have %d %s; at most %d are served", cl.ID, len(ids), a.field, MaxInputs)
+		c.limitOf(len(ids), jsontext.Pointer(a.field), "cluster %q would have %d %s; at most %d are served", cl.ID, len(ids), a.field, MaxInputs)
 	}
 	if len(ids) > adviseInputs {
 		c.warn("cluster %q has more than %d %s: its provider needs filter.limit, or Flux cuts the list there and removes the rest", cl.ID, adviseInputs, a.field)
@@ -91,11 +93,11 @@ func checkAssignments(c *checker, cl *Document, a *assigned) {
 	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
 		if seen[id] {
-			c.problem(pointer(a.field, i, "id"), "%q is listed twice", id)
+			c.problem(jsontext.Pointer(a.field, i, "id"), "%q is listed twice", id)
 		}
 		seen[id] = true
 		if _, ok := c.next.Get(a.kind, id); !ok {
-			c.problem(pointer(a.field, i, "id"), "there is no %s %q", a.rules.noun, id)
+			c.problem(jsontext.Pointer(a.field, i, "id"), "there is no %s %q", a.rules.noun, id)
 		}
 	}
 }
@@ -136,11 +138,11 @@ func dropOrphanedPatches(before *api.Cluster, obj map[string]any) error {
 		if on[id] || !had {
 			continue
 		}
-		now, err := canonical(p)
+		now, err := jsontext.Canonical(p)
 		if err != nil {
 			return err
 		}
-		was, err := canonical(old)
+		was, err := jsontext.Canonical(old)
 		if err != nil {
 			return err
 		}

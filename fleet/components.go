@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // How a cluster deploys a component.
@@ -159,7 +162,7 @@ var sourceScheme = regexp.MustCompile(`^(oci|https?)://`)
 func checkDependencies(c *checker, p *api.PlatformComponent) {
 	seen := map[string]bool{}
 	for i, id := range p.DependsOn {
-		at := pointer("depends_on", i)
+		at := jsontext.Pointer("depends_on", i)
 		_, ok := c.next.Get(KindComponent, id)
 		switch {
 		case seen[id]:
@@ -210,11 +213,10 @@ func collapse(id string) string {
 // patchProblems is what is wrong with flat patches by the grammar of the component's type.
 func patchProblems(kind string, patches api.PatchValues) []Problem {
 	if kind == typeKustomize {
-		_, problems := substitutions(patches)
-		return problems
+		_, problems := helmvalues.Substitutions(patches)
+		return problemsOf(problems)
 	}
-	_, problems := plant(patches)
-	return problems
+	return problemsOf(helmvalues.Check(patches))
 }
 
 // patches reports the problems of patches, and those that look like secrets.
@@ -250,7 +252,7 @@ func secretLike(path string) bool {
 // the service to know.
 func (c *checker) valuesFrom(at string, refs []api.ValuesReference) {
 	for i, ref := range refs {
-		at := at + pointer(i)
+		at := at + jsontext.Pointer(i)
 		c.oneOf(at+"/kind", ref.Kind, "Secret", "ConfigMap")
 		c.dnsSubdomain(at+"/name", ref.Name)
 		if ref.ValuesKey == "" {

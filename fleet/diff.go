@@ -7,15 +7,17 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // fieldChanges compares two inputs field by field. Objects are compared by key, lists as a whole.
 func fieldChanges(before, after any) ([]api.FieldChange, error) {
-	was, err := canonical(before)
+	was, err := jsontext.Canonical(before)
 	if err != nil {
 		return nil, err
 	}
-	is, err := canonical(after)
+	is, err := jsontext.Canonical(after)
 	if err != nil || bytes.Equal(was, is) {
 		return nil, err
 	}
@@ -48,7 +50,7 @@ func (d *differ) objects(at string, before, after map[string]any) {
 	for _, k := range sortedKeys(keys) {
 		was, had := before[k]
 		is, has := after[k]
-		here := at + pointer(k)
+		here := at + jsontext.Pointer(k)
 		x, wasObject := was.(map[string]any)
 		y, isObject := is.(map[string]any)
 		if wasObject && isObject {
@@ -71,7 +73,7 @@ func (d *differ) objects(at string, before, after map[string]any) {
 }
 
 func (d *differ) raw(v any) json.RawMessage {
-	body, err := canonical(v)
+	body, err := jsontext.Canonical(v)
 	if err != nil {
 		d.err = err
 	}
@@ -86,7 +88,7 @@ func nullableRaw(raw json.RawMessage) nullable.Nullable[json.RawMessage] {
 }
 
 func asObject(value any) (map[string]any, error) {
-	body, err := canonical(value)
+	body, err := jsontext.Canonical(value)
 	if err != nil {
 		return nil, err
 	}

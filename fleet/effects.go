@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // effects works out what a commit does to the polls of clusters. One change usually does the same on thousands of
@@ -154,7 +156,7 @@ func compare(list *assigned, id string, before, after any) (*difference, error) 
 			return nil, err
 		}
 		delete(obj, "cluster")
-		d.added, err = canonical(obj)
+		d.added, err = jsontext.Canonical(obj)
 		d.text = "+" + string(d.added)
 		return d, err
 	}
@@ -163,7 +165,7 @@ func compare(list *assigned, id string, before, after any) (*difference, error) 
 		return d, err
 	}
 	d.change = api.InputChange{ID: id, Fields: fields, Removal: list.uninstalls(before, after)}
-	text, err := canonical(d.change)
+	text, err := jsontext.Canonical(d.change)
 	d.text = string(text)
 	return d, err
 }

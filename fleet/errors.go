@@ -2,8 +2,9 @@ package fleet
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // Code is a stable machine-readable error code of the API.
@@ -56,6 +57,15 @@ func Invalid(problems []Problem) error {
 	return &Error{Code: CodeInvalid, Detail: summary(problems), Problems: problems}
 }
 
+// problemsOf are those that a package below found.
+func problemsOf(found []jsontext.Problem) []Problem {
+	var out []Problem
+	for _, p := range found {
+		out = append(out, Problem{Pointer: p.Pointer, Detail: p.Detail})
+	}
+	return out
+}
+
 func summary(problems []Problem) string {
 	first := problems[0].Detail
 	if p := problems[0].Pointer; p != "" {
@@ -77,27 +87,8 @@ func Pointer(keys ...string) string {
 	for i, k := range keys {
 		parts[i] = k
 	}
-	return pointer(parts...)
+	return jsontext.Pointer(parts...)
 }
-
-// pointer is Pointer for keys that are strings or integers.
-func pointer(parts ...any) string {
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteByte('/')
-		switch p := p.(type) {
-		case int:
-			b.WriteString(strconv.Itoa(p))
-		case string:
-			b.WriteString(pointerEscape.Replace(p))
-		default:
-			panic(fmt.Sprintf("a JSON pointer is made of strings and integers, not of %T", p))
-		}
-	}
-	return b.String()
-}
-
-var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
 // list writes ids for a message: all of a few, the first of many.
 func list(ids []string) string {

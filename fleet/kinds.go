@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // Kind names a kind of document, as it is written in the log and in the API. It never changes.
@@ -147,7 +149,7 @@ func (ks *kindSet) completeLists(cluster *Document) error {
 // compose makes a document of its content.
 func (ks *kindSet) compose(kind Kind, id string, obj map[string]any) (*Document, error) {
 	ks.byName[kind].normalize(obj)
-	body, err := canonical(obj)
+	body, err := jsontext.Canonical(obj)
 	if err != nil {
 		return nil, err
 	}

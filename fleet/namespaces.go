@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // Deletion policies of a namespace.
@@ -55,7 +57,7 @@ func checkNamespace(c *checker, n *api.Namespace) {
 		for _, k := range sortedKeys(keys) {
 			// They tell Flux Operator what to do with the object: one of them makes it delete the namespace.
 			if strings.HasPrefix(strings.ToLower(k), "fluxcd.controlplane.io/") {
-				c.problem(at+pointer(k), "keys of fluxcd.controlplane.io are instructions to Flux Operator and are set by the templates")
+				c.problem(at+jsontext.Pointer(k), "keys of fluxcd.controlplane.io are instructions to Flux Operator and are set by the templates")
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // clusterOperation is what an operation does to one cluster.
@@ -127,5 +129,5 @@ func settingsOf(op api.Operation) ([]byte, error) {
 	if len(settings) == 0 {
 		return nil, nil
 	}
-	return canonical(settings)
+	return jsontext.Canonical(settings)
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // What a cluster says about a component otherwise than the catalog: its entry, its patches, and what becomes of both.
@@ -25,7 +28,7 @@ func checkComponentsOn(c *checker, cl *api.Cluster) {
 		if e.OCITag == "" && e.ComponentPath == "" && e.ComponentVersion == "" && len(e.ValuesFrom) == 0 {
 			continue
 		}
-		at := pointer("platform_components", i)
+		at := jsontext.Pointer("platform_components", i)
 		c.text(at+"/oci_tag", e.OCITag, 253)
 		c.text(at+"/component_path", e.ComponentPath, 1024)
 		c.text(at+"/component_version", e.ComponentVersion, 253)
@@ -39,13 +42,13 @@ func checkComponentsOn(c *checker, cl *api.Cluster) {
 
 // checkClusterPatches checks one component's patches, alone and together with the catalog's.
 func checkClusterPatches(c *checker, cl *api.Cluster, id string) {
-	at := pointer("patches", id)
+	at := jsontext.Pointer("patches", id)
 	if !slices.ContainsFunc(cl.PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == id }) {
 		c.problem(at, "component %q is not assigned to this cluster", id)
 		return
 	}
 	patches := cl.Patches[id]
-	if patchesBound(patches) > maxPatchesBytes { // or it need not be found out
+	if helmvalues.Bound(patches) > maxPatchesBytes { // or it need not be found out
 		if n := encodedSize(patches); n > maxPatchesBytes {
 			c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
 		}
@@ -142,21 +145,21 @@ func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches
 			in.Dependencies = append(in.Dependencies, api.FluxDependency{ID: id, Type: kind})
 		}
 	}
-	var problems []Problem
+	var problems []jsontext.Problem
 	if p.Type == typeKustomize {
 		var vars map[string]string
-		vars, problems = substitutions(in.Patches)
+		vars, problems = helmvalues.Substitutions(in.Patches)
 		in.Values = make(map[string]any, len(vars))
 		for name, s := range vars {
 			in.Values[name] = s
-			raw, err := canonical(s)
+			raw, err := jsontext.Canonical(s)
 			if err != nil {
 				return in, err
 			}
 			in.Patches[name] = raw
 		}
 	} else {
-		in.Values, problems = expand(in.Patches)
+		in.Values, problems = helmvalues.Expand(in.Patches)
 	}
 	if len(problems) > 0 {
 		return in, fmt.Errorf("component %q: patches%s: %s", e.ID, problems[0].Pointer, problems[0].Detail)
@@ -194,4 +197,12 @@ func deploymentOn(p *api.PlatformComponent, e *api.ComponentAssignment) deployme
 
 func inputDeployment(in api.FluxPlatformComponent) deployment {
 	return newDeployment(in.Type, in.ReleaseName, in.TargetNamespace, in.ComponentPath, in.Source.OCIURL)
+}
+
+// overlayPatches is the cluster's patches of a component over those of the catalog: per path, the cluster's win.
+func overlayPatches(catalog, cluster api.PatchValues) api.PatchValues {
+	merged := make(api.PatchValues, len(catalog)+len(cluster))
+	maps.Copy(merged, catalog)
+	maps.Copy(merged, cluster)
+	return merged
 }

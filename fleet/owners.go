@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // anonymous is the manager of whoever does not name one. It conflicts with nobody, and nobody conflicts with it.
@@ -85,7 +87,7 @@ func (o *owned) set(path string, value json.RawMessage, opt PatchOptions) *Probl
 }
 
 func (o *owned) conflict(path string, managers []string) *Problem {
-	return &Problem{Pointer: pointer(path), Detail: fmt.Sprintf("%q is owned by %s with the value %s", path, quoted(managers), o.values[path])}
+	return &Problem{Pointer: jsontext.Pointer(path), Detail: fmt.Sprintf("%q is owned by %s with the value %s", path, quoted(managers), o.values[path])}
 }
 
 func quoted(names []string) string {
@@ -246,7 +248,7 @@ func patchRequest(body []byte, opt PatchOptions) (map[string]json.RawMessage, er
 			values[path] = nil
 			continue
 		}
-		if values[path], err = canonical(v); err != nil {
+		if values[path], err = jsontext.Canonical(v); err != nil {
 			return nil, err
 		}
 	}
@@ -261,7 +263,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, force bool) error 
 		delete(obj, "patch_owners")
 		return nil
 	}
-	after, err := canonical(obj["patches"])
+	after, err := jsontext.Canonical(obj["patches"])
 	if err != nil {
 		return err
 	}
@@ -284,7 +286,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, force bool) error 
 		}
 		o := ownedPatches(before, component)
 		for _, p := range o.overwrite(patches[component], force) {
-			p.Pointer = pointer("patches", component) + p.Pointer
+			p.Pointer = jsontext.Pointer("patches", component) + p.Pointer
 			conflicts = append(conflicts, p)
 		}
 		if record := o.record(); len(record) > 0 {
@@ -315,7 +317,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	if errX != nil || errY != nil {
 		return bytes.Equal(a, b)
 	}
-	cx, errX := canonical(x)
-	cy, errY := canonical(y)
+	cx, errX := jsontext.Canonical(x)
+	cy, errY := jsontext.Canonical(y)
 	return errX == nil && errY == nil && bytes.Equal(cx, cy)
 }

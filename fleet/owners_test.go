@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // on is a write of patches of podinfo on the demo cluster.
@@ -152,7 +154,7 @@ func TestOwnershipAndWritesOfTheWholeDocument(t *testing.T) {
 		o := setup(t)
 		doc, err := o.w.state.Find(KindCluster, "demo-cluster-01")
 		require.NoError(t, err)
-		body, err := canonical(doc.View())
+		body, err := jsontext.Canonical(doc.View())
 		require.NoError(t, err)
 		res, err := o.w.try(put(KindCluster, "demo-cluster-01", string(body)))
 		require.NoError(t, err)

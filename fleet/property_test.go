@@ -1,16 +1,14 @@
 package fleet
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // TestAnyAcceptedChangeLeavesAFleetThatAnswers drives a fleet with random edits, valid and not. Whatever is accepted
@@ -67,7 +65,7 @@ func sameDocuments(rt *rapid.T, res Result, followed *State, what string) {
 		require.Equal(rt, []int{read.bound, read.block}, []int{made.bound, made.block}, what)
 		stored, err := decodeOwn(made.Body)
 		require.NoError(rt, err, what)
-		text, err := canonical(stored)
+		text, err := jsontext.Canonical(stored)
 		require.NoError(rt, err, what)
 		require.Equal(rt, string(text), string(made.Body), what)
 	}
@@ -106,7 +104,7 @@ func randomPatches(t *rapid.T, kustomize bool) string {
 	for range rapid.IntRange(0, 5).Draw(t, "patches") {
 		set[rapid.SampledFrom(shapes).Draw(t, "path")] = rapid.SampledFrom(values).Draw(t, "value")
 	}
-	body, err := canonical(set)
+	body, err := jsontext.Canonical(set)
 	require.NoError(t, err)
 	return string(body)
 }
@@ -171,28 +169,4 @@ func randomOwnership(t *rapid.T, cluster, component string) (func(*Tx) error, st
 		}
 		return err
 	}, fmt.Sprintf("%s %s on %s: %s %+v", how, component, cluster, values, opt)
-}
-
-// TestBoundOfOddPatches: those whose nested form is much larger than what was patched.
-func TestBoundOfOddPatches(t *testing.T) {
-	t.Parallel()
-	deep, texts, quoted, lists := api.PatchValues{}, api.PatchValues{}, api.PatchValues{}, api.PatchValues{}
-	for i := range 300 {
-		deep[fmt.Sprintf("n%d%s", i, strings.Repeat(".a", maxPathDepth-1))] = json.RawMessage(`1`)
-		texts[fmt.Sprintf("t%d", i)] = json.RawMessage(`"` + strings.Repeat("\u2028", 50) + `"`)
-		quoted[fmt.Sprintf("%s%d", strings.Repeat(`\.`, 30), i)] = json.RawMessage(`"\"7\""`)
-		lists[fmt.Sprintf("l%d[100]", i)] = json.RawMessage(`true`)
-	}
-	for name, patches := range map[string]api.PatchValues{"none": {}, "deep": deep, "texts": texts, "quoted": quoted, "lists": lists} {
-		values, problems := expand(patches)
-		require.Empty(t, problems, name)
-		require.GreaterOrEqual(t, patchesBound(patches), encodedSize(patches)+encodedSize(values), name)
-	}
-	vars := api.PatchValues{}
-	for i := range 300 {
-		vars[fmt.Sprintf("V%d", i)] = json.RawMessage(`1`)
-	}
-	substituted, problems := substitutions(vars)
-	require.Empty(t, problems)
-	require.GreaterOrEqual(t, patchesBound(vars), encodedSize(vars)+encodedSize(substituted))
 }

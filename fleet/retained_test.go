@@ -29,10 +29,7 @@ func TestDocumentsLetGoOfWhatTheyReplace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := demo(t)
-			doc, ok := w.state.Get(KindCluster, "demo-cluster-01")
-			require.True(t, ok)
-			replaced := weak.Make(doc)
-			doc = nil
+			replaced := weak.Make(w.state.docs[KindCluster]["demo-cluster-01"])
 			w.must(change)
 			require.Eventually(t, func() bool { runtime.GC(); return replaced.Value() == nil }, time.Minute, time.Millisecond)
 			runtime.KeepAlive(w)

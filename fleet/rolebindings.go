@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 const rbacGroup = "rbac.authorization.k8s.io"
@@ -62,7 +64,7 @@ func checkRoleBinding(c *checker, b *api.RoleBinding) {
 	}
 	c.rbacName("/role", b.Role)
 	for i, s := range b.Subjects {
-		checkSubject(c, pointer("subjects", i), s)
+		checkSubject(c, jsontext.Pointer("subjects", i), s)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // Seed is a set of documents to start a fleet from, as a seed file or another program's database holds them.
@@ -69,20 +71,20 @@ func (ks *kindSet) parseSeed(body []byte) (Seed, error) {
 	for _, list := range ks.seedLists() {
 		items, ok := obj[list.key].([]any)
 		if !ok && obj[list.key] != nil {
-			problems = append(problems, Problem{Pointer: pointer(list.key), Detail: "must be a list of documents"})
+			problems = append(problems, Problem{Pointer: jsontext.Pointer(list.key), Detail: "must be a list of documents"})
 		}
 		delete(obj, list.key)
 		for i, item := range items {
-			doc, err := NewSeedDocument(list.kind, pointer(list.key, i), item)
+			doc, err := NewSeedDocument(list.kind, jsontext.Pointer(list.key, i), item)
 			if err != nil {
-				problems = append(problems, Problem{Pointer: pointer(list.key, i), Detail: err.Error()})
+				problems = append(problems, Problem{Pointer: jsontext.Pointer(list.key, i), Detail: err.Error()})
 				continue
 			}
 			seed = append(seed, doc)
 		}
 	}
 	for _, key := range sortedKeys(obj) {
-		problems = append(problems, Problem{Pointer: pointer(key), Detail: "is not a list that a seed has; it has clusters, " + ks.collections()})
+		problems = append(problems, Problem{Pointer: jsontext.Pointer(key), Detail: "is not a list that a seed has; it has clusters, " + ks.collections()})
 	}
 	return seed, Invalid(problems)
 }
@@ -115,7 +117,7 @@ func NewSeedDocument(kind Kind, at string, item any) (SeedDocument, error) {
 	}
 	dropNulls(obj)
 	id, _ := obj["id"].(string)
-	body, err := canonical(obj)
+	body, err := jsontext.Canonical(obj)
 	return SeedDocument{Kind: kind, ID: id, At: at, Body: body, obj: obj}, err
 }
 

@@ -3,10 +3,11 @@ package fleet
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // MaxAnswerBytes is the largest body Flux Operator reads from an ExternalService (900 KiB after decompression).
@@ -71,7 +72,7 @@ func overridesBound(c *api.Cluster) int {
 	for _, e := range c.PlatformComponents {
 		n += entryBytes
 		for _, s := range []string{e.ID, e.OCITag, e.ComponentPath, e.ComponentVersion} {
-			if n += len(s); !plain(s) {
+			if n += len(s); !jsontext.Plain(s) {
 				n += encodedSize(s)
 			}
 		}
@@ -82,30 +83,7 @@ func overridesBound(c *api.Cluster) int {
 		}
 	}
 	for _, patches := range c.Patches {
-		n += patchesBound(patches)
-	}
-	return n
-}
-
-// patchesBound is at least what patches add to an answer: as they are, as substitutions, where numbers gain quotes, and as
-// nested values, where each step of a path may have an object of its own, an index may stand for a list of nulls, and
-// encoding may double what a string takes. It is worked out for every cluster of a batch, so nothing is put together.
-func patchesBound(patches api.PatchValues) int {
-	n := 3 * len(`{}`)
-	for path, raw := range patches {
-		name := len(path) + len(`"":`)
-		if !plain(path) {
-			name = encodedSize(path) + len(`:`)
-		}
-		n += 2*(name+len(raw)+len(`,""`)) + len(`{}`)
-		steps := strings.Count(path, ".") + strings.Count(path, "[") + 1
-		n += name + 2*len(raw) + len(`,`) + steps*len(`"":{},`)
-		for _, rest, more := strings.Cut(path, "["); more; _, rest, more = strings.Cut(rest, "[") {
-			index, _, _ := strings.Cut(rest, "]")
-			if i, err := strconv.Atoi(index); err == nil {
-				n += (min(i, maxListIndex) + 1) * len(`null,`)
-			}
-		}
+		n += helmvalues.Bound(patches)
 	}
 	return n
 }
@@ -141,7 +119,7 @@ func checkSizes(c *checker, d *Document, lists ...*assigned) {
 		}
 		switch n := body.Len(); {
 		case n > MaxAnswerBytes:
-			c.limitOf(n, pointer(a.field), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", a.endpoint, d.ID, n, MaxAnswerBytes)
+			c.limitOf(n, jsontext.Pointer(a.field), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", a.endpoint, d.ID, n, MaxAnswerBytes)
 		case n > adviseAnswerBytes:
 			c.warn("the %s of cluster %q are %d bytes, above 70 %% of the %d that Flux Operator accepts", a.endpoint, d.ID, n, MaxAnswerBytes)
 		}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // Roles of tokens. Each may do what those before it may, but for RolePoll everywhere and not on one cluster only.
@@ -247,7 +249,7 @@ func inFuture(t *time.Time, now time.Time) error {
 }
 
 func (tx *Tx) storeToken(id string, t storedToken) (*Document, error) {
-	body, err := canonical(t)
+	body, err := jsontext.Canonical(t)
 	if err != nil {
 		return nil, err
 	}
@@ -321,5 +323,5 @@ func withoutSecrets(body json.RawMessage) (json.RawMessage, error) {
 		return nil, err
 	}
 	delete(obj, "secrets")
-	return canonical(obj)
+	return jsontext.Canonical(obj)
 }

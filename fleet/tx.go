@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // Tx collects edits to a State. It sees its own edits. Nothing outside it changes; Finish says what would.
@@ -145,7 +147,7 @@ func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
 // Patch applies an RFC 7396 merge patch.
 func (tx *Tx) Patch(kind Kind, id string, body []byte) (*Document, error) {
 	return tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
-		return mergePatch(stored, request).(map[string]any)
+		return jsontext.MergePatch(stored, request).(map[string]any)
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 func TestNoOpMakesNoCommit(t *testing.T) {
@@ -30,7 +32,7 @@ func TestDocumentSentBackChangesNothing(t *testing.T) {
 	w := demo(t)
 	for _, kind := range Kinds() {
 		for _, doc := range w.state.All(kind) {
-			body, err := canonical(doc.View())
+			body, err := jsontext.Canonical(doc.View())
 			require.NoError(t, err)
 			res, err := w.try(put(kind, doc.ID, string(body)))
 			require.NoError(t, err)

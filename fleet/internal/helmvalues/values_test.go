@@ -1,4 +1,4 @@
-package fleet
+package helmvalues
 
 import (
 	"encoding/json"
@@ -9,12 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v4/pkg/strvals"
 	"pgregory.net/rapid"
-
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-func patchesOf(t require.TestingT, doc string) api.PatchValues {
-	var p api.PatchValues
+func patchesOf(t require.TestingT, doc string) map[string]json.RawMessage {
+	var p map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal([]byte(doc), &p))
 	return p
 }
@@ -34,7 +32,7 @@ func TestExpand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			values, problems := expand(patchesOf(t, tc.patches))
+			values, problems := Expand(patchesOf(t, tc.patches))
 			require.Empty(t, problems)
 			got, err := json.Marshal(values)
 			require.NoError(t, err)
@@ -72,7 +70,7 @@ func TestExpandRefuses(t *testing.T) {
 		`{"a":{"b":1},"a.c":"y"}`:   "contradicts",
 		`{"` + strings.Repeat("a.", 30) + `a":"x"}`: "at most 30 names",
 	} {
-		_, problems := expand(patchesOf(t, patches))
+		_, problems := Expand(patchesOf(t, patches))
 		require.Len(t, problems, 1, patches)
 		require.Contains(t, problems[0].Detail, want, patches)
 	}
@@ -103,7 +101,7 @@ func TestExpandAgreesWithHelm(t *testing.T) {
 		require.NoError(t, strvals.ParseInto(path.String()+"="+value, helm))
 		raw, err := json.Marshal(value)
 		require.NoError(t, err)
-		ours, problems := expand(api.PatchValues{path.String(): raw})
+		ours, problems := Expand(map[string]json.RawMessage{path.String(): raw})
 		require.Empty(t, problems)
 		want, err := json.Marshal(helm)
 		require.NoError(t, err)
@@ -115,10 +113,10 @@ func TestExpandAgreesWithHelm(t *testing.T) {
 
 func TestSubstitutions(t *testing.T) {
 	t.Parallel()
-	vars, problems := substitutions(patchesOf(t, `{"A":"x","b_1":3,"_c":true,"d":"-1","e":"a:b","f":"a-b #c"}`))
+	vars, problems := Substitutions(patchesOf(t, `{"A":"x","b_1":3,"_c":true,"d":"-1","e":"a:b","f":"a-b #c"}`))
 	require.Len(t, problems, 1, "a space before # starts a comment")
 	require.Nil(t, vars)
-	vars, problems = substitutions(patchesOf(t, `{"A":"x","b_1":3,"_c":true,"d":"-1","e":"a:b","f":"","g":"https://x/y?z=1"}`))
+	vars, problems = Substitutions(patchesOf(t, `{"A":"x","b_1":3,"_c":true,"d":"-1","e":"a:b","f":"","g":"https://x/y?z=1"}`))
 	require.Empty(t, problems)
 	require.Equal(t, map[string]string{"A": "x", "b_1": "3", "_c": "true", "d": "-1", "e": "a:b", "f": "", "g": "https://x/y?z=1"}, vars)
 
@@ -137,8 +135,35 @@ func TestSubstitutions(t *testing.T) {
 		`{"a":" x"}`:   "space",
 		`{"a":"---"}`:  "mean something in YAML",
 	} {
-		_, problems := substitutions(patchesOf(t, patches))
+		_, problems := Substitutions(patchesOf(t, patches))
 		require.Len(t, problems, 1, patches)
 		require.Contains(t, problems[0].Detail, want, patches)
 	}
 }
+
+// TestBoundOfOddPatches: those whose nested form is much larger than what was patched.
+func TestBoundOfOddPatches(t *testing.T) {
+	t.Parallel()
+	type patches = map[string]json.RawMessage
+	deep, texts, quoted, lists := patches{}, patches{}, patches{}, patches{}
+	for i := range 300 {
+		deep[fmt.Sprintf("n%d%s", i, strings.Repeat(".a", maxPathDepth-1))] = json.RawMessage(`1`)
+		texts[fmt.Sprintf("t%d", i)] = json.RawMessage(`"` + strings.Repeat("\u2028", 50) + `"`)
+		quoted[fmt.Sprintf("%s%d", strings.Repeat(`\.`, 30), i)] = json.RawMessage(`"\"7\""`)
+		lists[fmt.Sprintf("l%d[100]", i)] = json.RawMessage(`true`)
+	}
+	for name, set := range map[string]patches{"none": {}, "deep": deep, "texts": texts, "quoted": quoted, "lists": lists} {
+		values, problems := Expand(set)
+		require.Empty(t, problems, name)
+		require.GreaterOrEqual(t, Bound(set), encodedSize(t, set)+encodedSize(t, values), name)
+	}
+	vars := patches{}
+	for i := range 300 {
+		vars[fmt.Sprintf("V%d", i)] = json.RawMessage(`1`)
+	}
+	substituted, problems := Substitutions(vars)
+	require.Empty(t, problems)
+	require.GreaterOrEqual(t, Bound(vars), encodedSize(t, vars)+encodedSize(t, substituted))
+}
+
+func encodedSize(t *testing.T, v any) int { return len(encoded(t, v)) }

@@ -1,0 +1,85 @@
+package helmvalues
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+var substitutionName = regexp.MustCompile(`^[_A-Za-z][_A-Za-z0-9]*$`)
+
+// Substitutions are the patches of a kustomize component, as Flux's postBuild.substitute takes them: variable names
+// and strings. Substitution is textual and drops the author's quotes, so a value must be one line that YAML reads as
+// the same scalar with or without quotes around it.
+func Substitutions(patches map[string]json.RawMessage) (map[string]string, []jsontext.Problem) {
+	var problems []jsontext.Problem
+	out := make(map[string]string, len(patches))
+	for _, name := range slices.Sorted(maps.Keys(patches)) {
+		if !substitutionName.MatchString(name) {
+			problems = append(problems, jsontext.Problem{Pointer: jsontext.Pointer(name), Detail: "a kustomize component's patches are substitution variables: letters, digits and underscores, not starting with a digit"})
+			continue
+		}
+		s, err := scalar(patches[name])
+		if err == nil {
+			err = plainScalar(s)
+		}
+		if err != nil {
+			problems = append(problems, jsontext.Problem{Pointer: jsontext.Pointer(name), Detail: err.Error()})
+			continue
+		}
+		out[name] = s
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return out, nil
+}
+
+// scalar is a JSON string, number or boolean as the text it is.
+func scalar(raw json.RawMessage) (string, error) {
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return "", fmt.Errorf("null is not a value; remove the variable instead")
+	case raw[0] == '"':
+		var s string
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return "", fmt.Errorf("not a JSON string")
+		}
+		return s, nil
+	case raw[0] == '{' || raw[0] == '[':
+		return "", fmt.Errorf("a kustomize component's values are strings, numbers or booleans")
+	}
+	return string(raw), nil
+}
+
+func plainScalar(s string) error {
+	for _, r := range s {
+		if r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 {
+			return fmt.Errorf("a substitution must be one line without control characters")
+		}
+	}
+	switch {
+	case s == "":
+		return nil
+	case strings.ContainsAny(s, "\"'\\$`"):
+		return fmt.Errorf("a substitution must not contain quotes, backslashes, backquotes or $")
+	case strings.Contains(s, ": ") || strings.HasSuffix(s, ":"):
+		return fmt.Errorf(`a substitution must not contain ": " or end with ":": YAML would read a mapping`)
+	case strings.Contains(s, " #"):
+		return fmt.Errorf(`a substitution must not contain " #": YAML would read a comment`)
+	case strings.ContainsRune(",[]{}#&*!|>%@", rune(s[0])):
+		return fmt.Errorf("a substitution must not start with %q: it means something in YAML", s[0])
+	case (s[0] == '-' || s[0] == '?' || s[0] == ':') && (len(s) == 1 || s[1] == ' '):
+		return fmt.Errorf("a substitution must not start with %q and a space: it means something in YAML", s[0])
+	case strings.HasPrefix(s, "---") || strings.HasPrefix(s, "..."):
+		return fmt.Errorf("a substitution must not start with --- or ...: they mean something in YAML")
+	case strings.TrimSpace(s) != s:
+		return fmt.Errorf("a substitution must not start or end with a space")
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package helmvalues
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// Expand turns patches of a helm component into the nested values they mean. The problems' pointers are relative to
+// the patches object. Paths are taken in sorted order, so the result is the same for the same patches.
+func Expand(patches map[string]json.RawMessage) (map[string]any, []jsontext.Problem) {
+	root, problems := plant(patches)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	values, _ := root.value().(map[string]any)
+	if values == nil {
+		values = map[string]any{}
+	}
+	return values, nil
+}
+
+// Check is what is wrong with patches of a helm component.
+func Check(patches map[string]json.RawMessage) []jsontext.Problem {
+	_, problems := plant(patches)
+	return problems
+}
+
+// plant puts patches into a tree. That is all there is to checking them: the values need not be made.
+func plant(patches map[string]json.RawMessage) (root *node, problems []jsontext.Problem) {
+	root = &node{}
+	for _, path := range slices.Sorted(maps.Keys(patches)) {
+		steps, err := parsePath(path)
+		if err != nil {
+			problems = append(problems, jsontext.Problem{Pointer: jsontext.Pointer(path), Detail: err.Error()})
+			continue
+		}
+		value, err := typed(patches[path])
+		if err != nil {
+			problems = append(problems, jsontext.Problem{Pointer: jsontext.Pointer(path), Detail: err.Error()})
+			continue
+		}
+		if other, clash := root.insert(steps, path, value); clash {
+			problems = append(problems, jsontext.Problem{Pointer: jsontext.Pointer(path), Detail: fmt.Sprintf("contradicts the path %q: one of them would overwrite the other", other)})
+		}
+	}
+	if n := root.slots(); n > maxListIndex+1 {
+		problems = append(problems, jsontext.Problem{Detail: fmt.Sprintf("the list indices call for lists of %d entries in all; at most %d are possible", n, maxListIndex+1)})
+	}
+	return root, problems
+}
+
+// node is a values tree while it is built: a leaf when path is set, else a map or a list by its first child.
+type node struct {
+	path  string // of the patch that set this leaf, or the first one below
+	leaf  bool
+	val   any
+	names map[string]*node
+	items map[int]*node
+}
+
+// insert adds a leaf. When it cannot stand beside a path that is there already, that path is returned.
+func (n *node) insert(steps []step, path string, value any) (other string, clash bool) {
+	if n.leaf {
+		return n.path, true
+	}
+	if len(steps) == 0 {
+		if n.names != nil || n.items != nil {
+			return n.path, true
+		}
+		n.leaf, n.path, n.val = true, path, value
+		return "", false
+	}
+	if n.path == "" {
+		n.path = path
+	}
+	s := steps[0]
+	if s.isIndex() {
+		if n.names != nil {
+			return n.path, true
+		}
+		if n.items == nil {
+			n.items = map[int]*node{}
+		}
+		child := n.items[s.index]
+		if child == nil {
+			child = &node{}
+			n.items[s.index] = child
+		}
+		return child.insert(steps[1:], path, value)
+	}
+	if n.items != nil {
+		return n.path, true
+	}
+	if n.names == nil {
+		n.names = map[string]*node{}
+	}
+	child := n.names[s.name]
+	if child == nil {
+		child = &node{}
+		n.names[s.name] = child
+	}
+	return child.insert(steps[1:], path, value)
+}
+
+// slots is how many entries the lists of the tree have in all, gaps included.
+func (n *node) slots() int {
+	total, last := 0, -1
+	for i, child := range n.items {
+		last = max(last, i)
+		total += child.slots()
+	}
+	for _, child := range n.names {
+		total += child.slots()
+	}
+	return total + last + 1
+}
+
+func (n *node) value() any {
+	switch {
+	case n.leaf:
+		return n.val
+	case n.items != nil:
+		last := 0
+		for i := range n.items {
+			last = max(last, i)
+		}
+		items := make([]any, last+1) // a gap is null, as Helm has it
+		for i, child := range n.items {
+			items[i] = child.value()
+		}
+		return items
+	case n.names != nil:
+		m := make(map[string]any, len(n.names))
+		for name, child := range n.names {
+			m[name] = child.value()
+		}
+		return m
+	}
+	return nil
+}
+
+// typed gives a patch's value the type it has in the chart. A string is typed as `helm --set` types it; one that is
+// wrapped in quotes is the string between them, as in Flux's targetPath. Everything else passes through.
+func typed(raw json.RawMessage) (any, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, fmt.Errorf("null is not a value; remove the path instead")
+	}
+	if raw[0] != '"' {
+		return raw, nil
+	}
+	s := string(raw[1:max(1, len(raw)-1)]) // what is between the quotes, nearly always as it stands
+	if !jsontext.Plain(s) || len(raw) != len(s)+2 || raw[len(raw)-1] != '"' {
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, fmt.Errorf("not a JSON string")
+		}
+	}
+	if inner, ok := unquote(s); ok {
+		return inner, nil
+	}
+	switch {
+	case strings.EqualFold(s, "true"):
+		return true, nil
+	case strings.EqualFold(s, "false"):
+		return false, nil
+	case strings.EqualFold(s, "null"):
+		return nil, nil
+	case s == "0":
+		return int64(0), nil
+	case s == "" || s[0] == '0':
+		return s, nil
+	}
+	i, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return s, nil //nolint:nilerr // not an integer: it stays the string it is
+	}
+	if i > jsontext.MaxSafeInteger || i < -jsontext.MaxSafeInteger {
+		return nil, fmt.Errorf(`would become an integer above 2^53, which Flux cannot carry; wrap it in quotes ("\"%s\"") to keep it a string`, s)
+	}
+	return i, nil
+}
+
+// unquote strips one pair of single or double quotes around s.
+func unquote(s string) (string, bool) {
+	if len(s) < 2 || s[0] != s[len(s)-1] || (s[0] != '"' && s[0] != '\'') {
+		return s, false
+	}
+	return s[1 : len(s)-1], true
+}

@@ -1,0 +1,94 @@
+package jsontext
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep JSON from outside may be nested.
+const maxDepth = 64
+
+// MaxSafeInteger is 2^53. Flux Operator reads numbers as 64-bit floats, which cannot tell larger integers apart.
+const MaxSafeInteger = 1 << 53
+
+// Problem is something wrong with a text: where (a JSON pointer) and what.
+type Problem struct{ Pointer, Detail string }
+
+// Parse reads JSON from outside into maps, slices, strings, booleans and json.Number. It reports what a typed
+// decoder would silently repair or round: invalid UTF-8, halves of surrogate pairs, duplicate keys, \u0000, integers
+// above 2^53, and nesting deeper than 64.
+func Parse(body []byte) (any, []Problem) {
+	if !utf8.Valid(body) {
+		return nil, []Problem{{Detail: "the body is not valid UTF-8"}}
+	}
+	if !json.Valid(body) {
+		return nil, []Problem{{Detail: "the body is not valid JSON: " + syntaxError(body)}}
+	}
+	p := &parser{body: body}
+	v, err := p.value(1)
+	if errors.Is(err, errManyProblems) {
+		return nil, p.problems
+	}
+	if err != nil {
+		return nil, []Problem{{Detail: "the body is not valid JSON: " + err.Error()}}
+	}
+	if i := loneSurrogate(body); i >= 0 {
+		p.problems = append(p.problems, Problem{Detail: fmt.Sprintf("half of a surrogate pair (at byte %d) stands for no character", i)})
+	}
+	if len(p.problems) > 0 {
+		return nil, p.problems
+	}
+	return v, nil
+}
+
+// loneSurrogate finds the first \u escape in valid JSON that is half of a surrogate pair, or returns -1. The decoder
+// would put U+FFFD in its place.
+func loneSurrogate(body []byte) int {
+	unit := func(i int) rune {
+		if i+6 > len(body) || body[i] != '\\' || body[i+1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(body[i+2:i+6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	for i := 0; i < len(body); i++ {
+		if body[i] != '\\' {
+			continue
+		}
+		r := unit(i)
+		switch {
+		case !utf16.IsSurrogate(r):
+			i++ // whatever is escaped
+		case utf16.DecodeRune(r, unit(i+6)) == utf8.RuneError:
+			return i
+		default:
+			i += 11
+		}
+	}
+	return -1
+}
+
+// syntaxError says what is wrong with a text that is no JSON.
+func syntaxError(body []byte) string {
+	var syntax *json.SyntaxError
+	var value json.RawMessage
+	switch err := json.NewDecoder(bytes.NewReader(body)).Decode(&value); {
+	case err == nil:
+		return "there is something after the JSON document"
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return "it ends too early"
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("%s (at byte %d)", syntax.Error(), syntax.Offset)
+	default:
+		return err.Error()
+	}
+}

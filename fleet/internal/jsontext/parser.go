@@ -1,0 +1,238 @@
+package jsontext
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits on JSON from outside, beyond which nobody means well.
+const (
+	maxJSONProblems = 100
+	maxKeyBytes     = 4096
+)
+
+var errManyProblems = errors.New("it has more problems than are worth listing")
+
+// parser takes a text apart that is known to be valid JSON, so it need not look for anything but where a value ends.
+type parser struct {
+	body     []byte
+	at       int   // in the body
+	path     []any // keys and indices on the way to where we are; a pointer is only written when one is needed
+	problems []Problem
+	ours     bool // written by Canonical: nothing is checked
+	twice    bool // a key is there twice
+}
+
+// problem notes what is wrong at the present place.
+func (p *parser) problem(detail string) error {
+	p.problems = append(p.problems, Problem{Pointer: Pointer(p.path...), Detail: detail})
+	if len(p.problems) >= maxJSONProblems {
+		return errManyProblems
+	}
+	return nil
+}
+
+func (p *parser) value(depth int) (any, error) {
+	if depth > maxDepth && !p.ours {
+		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
+	}
+	switch c := p.next(); c {
+	case '{':
+		return p.object(depth)
+	case '[':
+		return p.array(depth)
+	case '"':
+		t, err := p.string()
+		if err != nil {
+			return nil, err
+		}
+		return t, p.text(t)
+	case 't', 'f':
+		return p.word() == "true", nil
+	case 'n':
+		p.word()
+		return nil, nil
+	default:
+		n := json.Number(p.word())
+		return n, p.number(n)
+	}
+}
+
+// next skips space and answers the character that follows.
+func (p *parser) next() byte {
+	for {
+		switch c := p.body[p.at]; c {
+		case ' ', '\t', '\n', '\r':
+			p.at++
+		default:
+			return c
+		}
+	}
+}
+
+// word reads up to what ends a number or a literal.
+func (p *parser) word() string {
+	end := p.at
+	for end < len(p.body) && p.body[end] > ' ' && p.body[end] != ',' && p.body[end] != ']' && p.body[end] != '}' {
+		end++
+	}
+	word := string(p.body[p.at:end])
+	p.at = end
+	return word
+}
+
+func (p *parser) string() (string, error) {
+	text := p.body[p.at : p.at+stringEnd(p.body[p.at:])]
+	p.at += len(text)
+	if bytes.IndexByte(text, '\\') < 0 {
+		return string(text[1 : len(text)-1]), nil
+	}
+	var s string
+	err := json.Unmarshal(text, &s)
+	return s, err
+}
+
+// stringEnd is where the string that a text begins with ends.
+func stringEnd(text []byte) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// more steps to the next item of an object or list, or behind its end.
+func (p *parser) more(end byte) bool {
+	c := p.next()
+	if c == ',' {
+		p.at++
+		c = p.next()
+	}
+	if c == end {
+		p.at++
+	}
+	return c != end
+}
+
+// text refuses characters that YAML, which everything becomes on the cluster, cannot carry or would change.
+func (p *parser) text(s string) error {
+	if p.ours || Plain(s) {
+		return nil
+	}
+	if strings.ContainsRune(s, 0) {
+		return p.problem(`must not contain \u0000`)
+	}
+	if i := strings.IndexFunc(s, notForYAML); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(s[i:])
+		return p.problem(fmt.Sprintf("must not contain the control character %U", r))
+	}
+	return nil
+}
+
+func notForYAML(r rune) bool {
+	switch {
+	case r == '\t' || r == '\n' || r == '\r':
+		return false
+	case r < ' ' || r >= 0x7f && r <= 0x9f:
+		return true
+	}
+	return r == 0xfffe || r == 0xffff || r == 0xfeff
+}
+
+func (p *parser) object(depth int) (any, error) {
+	obj := map[string]any{}
+	p.at++
+	for p.more('}') {
+		key, err := p.string()
+		if err != nil {
+			return nil, err
+		}
+		p.next()
+		p.at++ // the colon
+		if len(key) > maxKeyBytes && !p.ours {
+			return nil, fmt.Errorf("it has a key of more than %d bytes", maxKeyBytes)
+		}
+		p.path = append(p.path, key)
+		if _, dup := obj[key]; dup {
+			if p.twice = true; !p.ours {
+				err = p.problem("the key appears twice")
+			}
+		}
+		if err == nil {
+			err = p.text(key)
+		}
+		if err != nil {
+			return nil, err
+		}
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		obj[key] = v
+		p.path = p.path[:len(p.path)-1]
+	}
+	return obj, nil
+}
+
+func (p *parser) array(depth int) (any, error) {
+	items := []any{}
+	p.at++
+	for p.more(']') {
+		p.path = append(p.path, len(items))
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, v)
+		p.path = p.path[:len(p.path)-1]
+	}
+	return items, nil
+}
+
+func (p *parser) number(n json.Number) error {
+	if p.ours {
+		return nil
+	}
+	f, err := n.Float64()
+	if err != nil || math.IsInf(f, 0) {
+		return p.problem("the number is too large")
+	}
+	if strings.ContainsAny(string(n), ".eE") {
+		if math.Abs(f) >= MaxSafeInteger {
+			return p.problem("a number of 2^53 or more would arrive rounded; send it as a string")
+		}
+		return nil
+	}
+	if i, err := strconv.ParseInt(string(n), 10, 64); err != nil || i > MaxSafeInteger || i < -MaxSafeInteger {
+		return p.problem("an integer above 2^53 would arrive rounded; send it as a string")
+	}
+	return nil
+}
+
+// Decode reads an object that Canonical wrote: Parse without the checks that only JSON from outside needs. It tells
+// whether somebody else has written it, with a key that is there twice.
+func Decode(body []byte) (obj map[string]any, twice bool, err error) {
+	if !json.Valid(body) {
+		return nil, false, errors.New(syntaxError(body))
+	}
+	p := &parser{body: body, ours: true}
+	v, err := p.value(1)
+	if err != nil || v == nil {
+		return nil, false, err
+	}
+	obj, ok := v.(map[string]any)
+	if !ok {
+		return nil, false, errors.New("it is not an object")
+	}
+	return obj, p.twice, nil
+}
