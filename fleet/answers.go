@@ -21,7 +21,7 @@ type Answer struct {
 	Count int    // of inputs
 
 	deps    []*Document // the definitions it was made of, in order
-	current atomic.Pointer[stateToken]
+	current atomic.Pointer[stateID]
 }
 
 // Body is the answer as it is for those who do not accept gzip.
@@ -45,8 +45,8 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 		return nil, fmt.Errorf("%q is not a kind of definition", kind)
 	}
 	slot, list := &d.answers[at], s.kinds.lists[at]
-	if a := slot.Load(); a != nil && (a.current.Load() == s.token || s.stillMadeOf(list, a)) {
-		a.current.Store(s.token)
+	if a := slot.Load(); a != nil && (a.current.Load() == s.id || s.stillMadeOf(list, a)) {
+		a.current.Store(s.id)
 		return a, nil
 	}
 	inputs, deps, err := s.inputs(d, list, nil)
@@ -58,7 +58,7 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 		return nil, err
 	}
 	a.Count, a.deps = len(deps), deps
-	a.current.Store(s.token)
+	a.current.Store(s.id)
 	slot.Store(a)
 	return a, nil
 }

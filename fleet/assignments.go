@@ -145,14 +145,14 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 		}
 		obj[a.field] = left
 		if kind == KindComponent {
-			setPatches(obj, id, &owned{})
+			setPatches(obj, id, &managedPatches{})
 		}
 		return true, nil
 	}
 }
 
 // setPatches replaces a component's patches on a cluster and who owns them; those that say nothing are left out.
-func setPatches(obj map[string]any, component string, o *owned) {
+func setPatches(obj map[string]any, component string, o *managedPatches) {
 	setIn(obj, "patches", component, o.values, len(o.values))
 	owners := o.record()
 	setIn(obj, "patch_owners", component, owners, len(owners))

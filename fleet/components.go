@@ -59,9 +59,9 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 		differ: func(was, is *api.Cluster, id string) bool {
 			return !maps.EqualFunc(was.Patches[id], is.Patches[id], sameBytes)
 		},
-		on:      func(c *api.Cluster, id string) bool { return len(c.Patches[id]) > 0 },
-		unfit:   patchesUnfit,
-		recheck: checkClusterPatches,
+		on:          func(c *api.Cluster, id string) bool { return len(c.Patches[id]) > 0 },
+		invalidates: patchesInvalidated,
+		recheck:     checkClusterPatches,
 	},
 	dependsOn: func(p *api.PlatformComponent) []string { return p.DependsOn },
 	changed:   warnOfReinstall,

@@ -65,11 +65,11 @@ type definition[D, E, I any] struct {
 
 // overrides are what clusters say about a definition besides having it.
 type overrides[D any] struct {
-	size    func(cluster *api.Cluster) int                    // at most, encoded, in the cluster's answer
-	differ  func(was, is *api.Cluster, id string) bool        // in what they say about one
-	on      func(cluster *api.Cluster, id string) bool        // the cluster says something about it
-	unfit   func(was, is *D) bool                             // a change may make it wrong
-	recheck func(c *checker, cluster *api.Cluster, id string) // then
+	size        func(cluster *api.Cluster) int                    // at most, encoded, in the cluster's answer
+	differ      func(was, is *api.Cluster, id string) bool        // in what they say about one
+	on          func(cluster *api.Cluster, id string) bool        // the cluster says something about it
+	invalidates func(was, is *D) bool                             // a change may make it wrong
+	recheck     func(c *checker, cluster *api.Cluster, id string) // then
 }
 
 // assigned is a definition whatever its models are.
@@ -109,11 +109,11 @@ type assigned struct {
 	lasting    bool // Flux may keep one that is taken off
 	keeps      func(d *Document, now time.Time) bool
 
-	own     bool // clusters add to the size of an input
-	size    func(cluster *api.Cluster) int
-	on      func(cluster *api.Cluster, id string) bool
-	unfit   func(was, is *Document) bool
-	recheck func(c *checker, cluster *api.Cluster, id string)
+	own         bool // clusters add to the size of an input
+	size        func(cluster *api.Cluster) int
+	on          func(cluster *api.Cluster, id string) bool
+	invalidates func(was, is *Document) bool
+	recheck     func(c *checker, cluster *api.Cluster, id string)
 }
 
 // input is one input with its id.
@@ -176,11 +176,11 @@ func (d definition[D, E, I]) assigned() *assigned {
 		alike: func(a, b *Document) bool {
 			return slices.EqualFunc(*d.list(a), *d.list(b), func(x, y E) bool { return d.entryID(&x) == d.entryID(&y) && d.sameDeployment(&x, &y) })
 		},
-		dependsOn:  func(*Document) []string { return nil },
-		redeployed: func(_, _ *Document) bool { return false },
-		uninstalls: func(_, _ any) bool { return false },
-		unfit:      func(_, _ *Document) bool { return false },
-		on:         func(*api.Cluster, string) bool { return false },
+		dependsOn:   func(*Document) []string { return nil },
+		redeployed:  func(_, _ *Document) bool { return false },
+		uninstalls:  func(_, _ any) bool { return false },
+		invalidates: func(_, _ *Document) bool { return false },
+		on:          func(*api.Cluster, string) bool { return false },
 	}
 	d.options(a)
 	return a
@@ -199,7 +199,7 @@ func (d definition[D, E, I]) options(a *assigned) {
 	}
 	if o := d.overrides; o != nil {
 		a.own, a.size, a.on, a.recheck = true, o.size, o.on, o.recheck
-		a.unfit = func(was, is *Document) bool { return o.unfit(was.value.(*D), is.value.(*D)) }
+		a.invalidates = func(was, is *Document) bool { return o.invalidates(was.value.(*D), is.value.(*D)) }
 	}
 }
 

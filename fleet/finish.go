@@ -33,7 +33,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 			return Result{}, err
 		}
 		v.documents(edits)
-		v.referers(edits)
+		v.dependents(edits)
 		if err := tx.stop.now(); err != nil {
 			return Result{}, err // it was not looked at as a whole
 		}

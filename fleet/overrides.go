@@ -104,8 +104,8 @@ func adviseComponentsOn(c *checker, cl *api.Cluster) {
 	}
 }
 
-// patchesUnfit: the component became another type, or its own patches, which a cluster's are laid over, are others now.
-func patchesUnfit(was, is *api.PlatformComponent) bool {
+// patchesInvalidated: the component became another type, or its own patches, which a cluster's are laid over, are others now.
+func patchesInvalidated(was, is *api.PlatformComponent) bool {
 	return was.Type != is.Type || !maps.EqualFunc(was.Patches, is.Patches, sameBytes)
 }
 

@@ -46,7 +46,7 @@ func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return l
 func componentBound(p *api.PlatformComponent) int {
 	in, err := componentInput(p, api.ComponentAssignment{}, nil, &site{})
 	if err != nil {
-		return 0 // unfit patches: the answer fails as a whole
+		return 0 // patches that do not fit: the answer fails as a whole
 	}
 	n := encodedSize(in) + len(p.ID)
 	for _, id := range p.DependsOn {

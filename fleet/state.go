@@ -35,7 +35,7 @@ type State struct {
 	docs   map[Kind]map[string]*Document
 	byDNS  map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
 	live   int               // clusters that are not decommissioned
-	token  *stateToken
+	id     *stateID
 
 	holders map[Digest]*Holder // of the secrets of managed tokens
 
@@ -46,8 +46,8 @@ type State struct {
 	}
 }
 
-// stateToken identifies a State for as long as something remembers it, without keeping the State itself alive.
-type stateToken struct{ _ byte }
+// stateID identifies a State for as long as something remembers it, without keeping the State itself alive.
+type stateID struct{ _ byte }
 
 // NewState builds a State from what a store holds. It fails on a record it cannot read: a State that lacks one
 // would answer clusters wrongly.
@@ -56,7 +56,7 @@ func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, e
 }
 
 func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record) (*State, error) {
-	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, token: &stateToken{}}
+	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, id: &stateID{}}
 	for kind := range ks.byName {
 		s.docs[kind] = map[string]*Document{}
 	}
@@ -224,7 +224,7 @@ type edit struct {
 // copied. When clusters share a DNS name the State comes with an error, and is good for nothing but finding out what
 // else is wrong.
 func (s *State) with(c Commit, edits []edit) (*State, error) {
-	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, token: &stateToken{}, holders: s.holders}
+	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, id: &stateID{}, holders: s.holders}
 	copied := map[Kind]bool{}
 	reindex := false
 	for _, e := range edits {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// referers checks, in documents that do not change themselves, only what a changed definition can break: a catalog
+// dependents checks, in documents that do not change themselves, only what a changed definition can break: a catalog
 // entry used by 10,000 clusters must stay cheap to change.
-func (v *verdict) referers(edits []edit) {
+func (v *verdict) dependents(edits []edit) {
 	changed := map[Kind]map[string]bool{}
 	edited := map[string]bool{}
 	for _, e := range edits {
@@ -26,25 +26,25 @@ func (v *verdict) referers(edits []edit) {
 	if len(changed) == 0 {
 		return
 	}
-	unfit := v.unfit(changed)
-	var suspects []*Document
+	redefined := v.redefined(changed)
+	var candidates []*Document
 	largest := v.next.largestBounds()
 	for id, doc := range v.next.docs[KindCluster] {
-		if !edited[id] && !doc.Deleted() && v.suspect(doc, changed, unfit, largest) {
-			suspects = append(suspects, doc)
+		if !edited[id] && !doc.Deleted() && v.candidate(doc, changed, redefined, largest) {
+			candidates = append(candidates, doc)
 		}
 	}
-	sortDocuments(suspects)
-	for _, doc := range suspects {
+	sortDocuments(candidates)
+	for _, doc := range candidates {
 		if v.stop.now() != nil {
 			return
 		}
-		v.referer(doc, changed, unfit)
+		v.dependent(doc, changed, redefined)
 	}
 }
 
-// referer checks a cluster that does not change itself.
-func (v *verdict) referer(doc *Document, changed, unfit map[Kind]map[string]bool) {
+// dependent checks a cluster that does not change itself.
+func (v *verdict) dependent(doc *Document, changed, redefined map[Kind]map[string]bool) {
 	now, was := &checker{next: v.next}, &checker{next: v.base}
 	for _, a := range v.next.kinds.lists {
 		if a.hasAny(doc, changed[a.kind]) {
@@ -55,7 +55,7 @@ func (v *verdict) referer(doc *Document, changed, unfit map[Kind]map[string]bool
 		}
 	}
 	for _, a := range v.next.kinds.lists {
-		for id := range unfit[a.kind] {
+		for id := range redefined[a.kind] {
 			if a.on(doc.Cluster(), id) {
 				a.recheck(now, doc.Cluster(), id)
 				if len(now.problems)+len(now.warnings) > 0 {
@@ -67,14 +67,14 @@ func (v *verdict) referer(doc *Document, changed, unfit map[Kind]map[string]bool
 	v.add(inCluster(now, doc.ID), inCluster(was, doc.ID))
 }
 
-// unfit are the changed definitions whose change can make what clusters say about them wrong.
-func (v *verdict) unfit(changed map[Kind]map[string]bool) map[Kind]map[string]bool {
+// redefined are the changed definitions whose change can make what clusters say about them wrong.
+func (v *verdict) redefined(changed map[Kind]map[string]bool) map[Kind]map[string]bool {
 	out := map[Kind]map[string]bool{}
 	for _, a := range v.next.kinds.lists {
 		for id := range changed[a.kind] {
 			was, had := v.base.Get(a.kind, id)
 			is, has := v.next.Get(a.kind, id)
-			if a.own && (!had || !has || a.unfit(was, is)) {
+			if a.own && (!had || !has || a.invalidates(was, is)) {
 				if out[a.kind] == nil {
 					out[a.kind] = map[string]bool{}
 				}
@@ -85,12 +85,12 @@ func (v *verdict) unfit(changed map[Kind]map[string]bool) map[Kind]map[string]bo
 	return out
 }
 
-// suspect tells whether a changed definition can break anything on a cluster. Nearly always it cannot, and that must be
+// candidate tells whether a changed definition can break anything on a cluster. Nearly always it cannot, and that must be
 // quick to see: there is no need to look for the definition on a cluster that says nothing about it and whose answers
 // would be small with the largest definitions there are.
-func (v *verdict) suspect(d *Document, changed, unfit map[Kind]map[string]bool, largest map[Kind]int) bool {
+func (v *verdict) candidate(d *Document, changed, redefined map[Kind]map[string]bool, largest map[Kind]int) bool {
 	for _, a := range v.next.kinds.lists {
-		for id := range unfit[a.kind] {
+		for id := range redefined[a.kind] {
 			if a.on(d.Cluster(), id) {
 				return true
 			}

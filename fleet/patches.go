@@ -23,17 +23,17 @@ type PatchOptions struct {
 	Retain  bool // relinquish: leave the values in place
 }
 
-// owned is one component's patches on one cluster with who owns them, while they are edited. Every path has at least
+// managedPatches is one component's patches on one cluster with who owns them, while they are edited. Every path has at least
 // one owner: what no named manager owns is the anonymous one's.
-type owned struct {
+type managedPatches struct {
 	values api.PatchValues
 	owners map[string][]string // path -> managers, sorted
 }
 
-// ownedPatches reads them from a cluster. Stored are only the named owners, and the anonymous one where it owns a path
+// patchesOn reads them from a cluster. Stored are only the named owners, and the anonymous one where it owns a path
 // together with a named one.
-func ownedPatches(c *api.Cluster, component string) *owned {
-	o := &owned{values: api.PatchValues{}, owners: map[string][]string{}}
+func patchesOn(c *api.Cluster, component string) *managedPatches {
+	o := &managedPatches{values: api.PatchValues{}, owners: map[string][]string{}}
 	maps.Copy(o.values, c.Patches[component])
 	for manager, paths := range c.PatchOwners[component] {
 		for _, path := range paths {
@@ -50,7 +50,7 @@ func ownedPatches(c *api.Cluster, component string) *owned {
 	return o
 }
 
-func (o *owned) own(path, manager string) {
+func (o *managedPatches) own(path, manager string) {
 	if !slices.Contains(o.owners[path], manager) {
 		o.owners[path] = append(o.owners[path], manager)
 		slices.Sort(o.owners[path])
@@ -58,7 +58,7 @@ func (o *owned) own(path, manager string) {
 }
 
 // others are the named managers of a path but one.
-func (o *owned) others(path, manager string) []string {
+func (o *managedPatches) others(path, manager string) []string {
 	var out []string
 	for _, m := range o.owners[path] {
 		if m != manager && m != anonymous {
@@ -69,7 +69,7 @@ func (o *owned) others(path, manager string) []string {
 }
 
 // set gives a path a value (nil removes it) and returns the conflict when another named manager wants a different one.
-func (o *owned) set(path string, value json.RawMessage, opt PatchOptions) *Problem {
+func (o *managedPatches) set(path string, value json.RawMessage, opt PatchOptions) *Problem {
 	current, exists := o.values[path]
 	if exists && value != nil && bytes.Equal(current, value) {
 		o.own(path, opt.Manager)
@@ -86,7 +86,7 @@ func (o *owned) set(path string, value json.RawMessage, opt PatchOptions) *Probl
 	return nil
 }
 
-func (o *owned) conflict(path string, managers []string) *Problem {
+func (o *managedPatches) conflict(path string, managers []string) *Problem {
 	return &Problem{Pointer: jsontext.Pointer(path), Detail: fmt.Sprintf("%q is owned by %s with the value %s", path, quoted(managers), o.values[path])}
 }
 
@@ -98,14 +98,14 @@ func quoted(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-func (o *owned) remove(path string) {
+func (o *managedPatches) remove(path string) {
 	delete(o.values, path)
 	delete(o.owners, path)
 }
 
 // giveUp ends a manager's ownership of a path. A value that nobody owns any more is removed, or left to the anonymous
 // manager.
-func (o *owned) giveUp(path, manager string, retain bool) {
+func (o *managedPatches) giveUp(path, manager string, retain bool) {
 	left := slices.DeleteFunc(o.owners[path], func(m string) bool { return m == manager })
 	switch {
 	case len(left) > 0:
@@ -118,7 +118,7 @@ func (o *owned) giveUp(path, manager string, retain bool) {
 }
 
 // managers is who owns what, as the API shows it.
-func (o *owned) managers() map[string][]string {
+func (o *managedPatches) managers() map[string][]string {
 	out := map[string][]string{}
 	for _, path := range sortedKeys(o.owners) {
 		for _, m := range o.owners[path] {
@@ -129,7 +129,7 @@ func (o *owned) managers() map[string][]string {
 }
 
 // record is who owns what, as it is stored.
-func (o *owned) record() map[string][]string {
+func (o *managedPatches) record() map[string][]string {
 	out := map[string][]string{}
 	for manager, paths := range o.managers() {
 		var keep []string
@@ -147,7 +147,7 @@ func (o *owned) record() map[string][]string {
 
 // OwnedPatches is a component's patches on a cluster with their managers.
 func (d *Document) OwnedPatches(component string) api.OwnedPatches {
-	o := ownedPatches(d.Cluster(), component)
+	o := patchesOn(d.Cluster(), component)
 	return api.OwnedPatches{Values: o.values, Managers: o.managers()}
 }
 
@@ -158,7 +158,7 @@ func (tx *Tx) PatchValues(cluster, component string, body []byte, opt PatchOptio
 }
 
 func patchValues(component string, body []byte, opt PatchOptions) clusterEdit {
-	return editPatches(component, body, opt, func(o *owned, values map[string]json.RawMessage) []Problem {
+	return editPatches(component, body, opt, func(o *managedPatches, values map[string]json.RawMessage) []Problem {
 		return o.setAll(values, opt)
 	})
 }
@@ -169,7 +169,7 @@ func (tx *Tx) ApplyValues(cluster, component string, body []byte, opt PatchOptio
 }
 
 func applyValues(component string, body []byte, opt PatchOptions) clusterEdit {
-	return editPatches(component, body, opt, func(o *owned, values map[string]json.RawMessage) []Problem {
+	return editPatches(component, body, opt, func(o *managedPatches, values map[string]json.RawMessage) []Problem {
 		for _, path := range sortedKeys(o.owners) {
 			if _, listed := values[path]; !listed && slices.Contains(o.owners[path], opt.Manager) {
 				o.giveUp(path, opt.Manager, false)
@@ -185,7 +185,7 @@ func (tx *Tx) Relinquish(cluster, component string, opt PatchOptions) (*Document
 }
 
 func relinquish(component string, opt PatchOptions) clusterEdit {
-	return editPatches(component, []byte(`{}`), opt, func(o *owned, _ map[string]json.RawMessage) []Problem {
+	return editPatches(component, []byte(`{}`), opt, func(o *managedPatches, _ map[string]json.RawMessage) []Problem {
 		for _, path := range sortedKeys(o.owners) {
 			if slices.Contains(o.owners[path], opt.Manager) {
 				o.giveUp(path, opt.Manager, opt.Retain)
@@ -195,7 +195,7 @@ func relinquish(component string, opt PatchOptions) clusterEdit {
 	})
 }
 
-func (o *owned) setAll(values map[string]json.RawMessage, opt PatchOptions) (conflicts []Problem) {
+func (o *managedPatches) setAll(values map[string]json.RawMessage, opt PatchOptions) (conflicts []Problem) {
 	for _, path := range sortedKeys(values) {
 		if p := o.set(path, values[path], opt); p != nil {
 			conflicts = append(conflicts, *p)
@@ -215,7 +215,7 @@ func fieldConflict(conflicts []Problem) error {
 }
 
 // editPatches changes the patches of a component on a cluster that has it.
-func editPatches(component string, body []byte, opt PatchOptions, change func(*owned, map[string]json.RawMessage) []Problem) clusterEdit {
+func editPatches(component string, body []byte, opt PatchOptions, change func(*managedPatches, map[string]json.RawMessage) []Problem) clusterEdit {
 	values, wrong := patchRequest(body, opt)
 	return func(before *Document, obj map[string]any) (bool, error) {
 		if !hasComponent(before, component) {
@@ -224,7 +224,7 @@ func editPatches(component string, body []byte, opt PatchOptions, change func(*o
 		if wrong != nil {
 			return false, wrong
 		}
-		o := ownedPatches(before.Cluster(), component)
+		o := patchesOn(before.Cluster(), component)
 		if err := fieldConflict(change(o, values)); err != nil {
 			return false, err
 		}
@@ -284,7 +284,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, force bool) error 
 		if !on[component] {
 			continue
 		}
-		o := ownedPatches(before, component)
+		o := patchesOn(before, component)
 		for _, p := range o.overwrite(patches[component], force) {
 			p.Pointer = jsontext.Pointer("patches", component) + p.Pointer
 			conflicts = append(conflicts, p)
@@ -297,7 +297,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, force bool) error 
 }
 
 // overwrite makes values all there is.
-func (o *owned) overwrite(values api.PatchValues, force bool) (conflicts []Problem) {
+func (o *managedPatches) overwrite(values api.PatchValues, force bool) (conflicts []Problem) {
 	opt := PatchOptions{Manager: anonymous, Force: force}
 	for _, path := range sortedKeys(o.values) {
 		if v, ok := values[path]; ok && sameJSON(v, o.values[path]) {
