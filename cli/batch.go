@@ -43,7 +43,7 @@ func (s *session) planHash(c *cli.Context) (string, error) {
 	case !inFile:
 		return hash, nil
 	}
-	data, err := s.fileOrStdin(name)
+	data, err := s.world().Input(name)
 	if err != nil {
 		return "", err
 	}

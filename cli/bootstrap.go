@@ -75,7 +75,7 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 	}
 	id := identityOf{url: c.String("poll-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret")}
 	if id.url == "" {
-		id.url = s.settings.url
+		id.url = s.settings.URL
 	}
 	id.url = strings.TrimRight(id.url, "/")
 	if err := s.checkPollURL(id); err != nil {

@@ -136,7 +136,7 @@ func (s completer) Argument(path []*cli.Command, index int) []string {
 }
 
 func (s completer) contextNames() []string {
-	file, err := s.loadConfig(s.c)
+	file, err := s.world().Load(s.c)
 	if err != nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -61,22 +62,22 @@ func (s *session) setContextCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			file, err := s.loadConfig(c)
+			file, err := s.world().Load(c)
 			if err != nil {
 				return err
 			}
-			ctx := file.find(args[0])
+			ctx := file.Find(args[0])
 			if ctx == nil {
-				file.Contexts = append(file.Contexts, fileContext{Name: args[0]})
-				ctx = file.find(args[0])
+				file.Contexts = append(file.Contexts, config.Context{Name: args[0]})
+				ctx = file.Find(args[0])
 			}
-			if err := ctx.set(c); err != nil {
+			if err := setContext(ctx, c); err != nil {
 				return err
 			}
 			if file.CurrentContext == "" {
 				file.CurrentContext = args[0]
 			}
-			if err := s.saveConfig(c, file); err != nil {
+			if err := s.world().Save(c, file); err != nil {
 				return err
 			}
 			s.note("Context %q is stored.", args[0])
@@ -85,8 +86,8 @@ func (s *session) setContextCommand() *cli.Command {
 	}
 }
 
-// set takes over the flags that are on the command line.
-func (f *fileContext) set(c *cli.Context) error {
+// setContext takes over the flags that are on the command line.
+func setContext(f *config.Context, c *cli.Context) error {
 	for flag, field := range map[string]*string{"api-url": &f.APIURL, "timeout": &f.Timeout, "author": &f.Author} {
 		if c.IsSet(flag) {
 			*field = fmt.Sprint(c.Value(flag))
@@ -102,23 +103,23 @@ func (f *fileContext) set(c *cli.Context) error {
 		}
 		*field = path
 	}
-	for flag, source := range map[string]*tokenSource{"api-token": &f.Token, "write-token": &f.WriteToken} {
-		var given []tokenSource
+	for flag, source := range map[string]*config.TokenSource{"api-token": &f.Token, "write-token": &f.WriteToken} {
+		var given []config.TokenSource
 		if c.IsSet(flag) {
-			given = append(given, tokenSource{Value: c.String(flag)})
+			given = append(given, config.TokenSource{Value: c.String(flag)})
 		}
 		if c.IsSet(flag + "-env") {
-			given = append(given, tokenSource{Env: c.String(flag + "-env")})
+			given = append(given, config.TokenSource{Env: c.String(flag + "-env")})
 		}
 		if c.IsSet(flag + "-file") {
 			path, err := absolute(c.String(flag + "-file"))
 			if err != nil {
 				return err
 			}
-			given = append(given, tokenSource{File: path})
+			given = append(given, config.TokenSource{File: path})
 		}
 		if c.IsSet(flag + "-command") {
-			given = append(given, tokenSource{Command: c.String(flag + "-command")})
+			given = append(given, config.TokenSource{Command: c.String(flag + "-command")})
 		}
 		switch len(given) {
 		case 0:
@@ -144,15 +145,15 @@ func (s *session) useContext(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	file, err := s.loadConfig(c)
+	file, err := s.world().Load(c)
 	if err != nil {
 		return err
 	}
-	if file.find(args[0]) == nil {
+	if file.Find(args[0]) == nil {
 		return unknownContext(args[0])
 	}
 	file.CurrentContext = args[0]
-	if err := s.saveConfig(c, file); err != nil {
+	if err := s.world().Save(c, file); err != nil {
 		return err
 	}
 	s.note("Context %q is the current one.", args[0])
@@ -168,19 +169,19 @@ func (s *session) deleteContext(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	file, err := s.loadConfig(c)
+	file, err := s.world().Load(c)
 	if err != nil {
 		return err
 	}
-	if file.find(args[0]) == nil {
+	if file.Find(args[0]) == nil {
 		return unknownContext(args[0])
 	}
-	file.Contexts = slices.DeleteFunc(file.Contexts, func(f fileContext) bool { return f.Name == args[0] })
+	file.Contexts = slices.DeleteFunc(file.Contexts, func(f config.Context) bool { return f.Name == args[0] })
 	if file.CurrentContext == args[0] {
 		file.CurrentContext = ""
 		s.note("There is no current context any more; choose one with: config use-context NAME")
 	}
-	if err := s.saveConfig(c, file); err != nil {
+	if err := s.world().Save(c, file); err != nil {
 		return err
 	}
 	s.note("Context %q is deleted.", args[0])
@@ -194,7 +195,7 @@ func (s *session) getContexts(c *cli.Context) error {
 	if err := s.checkOutput(c); err != nil {
 		return err
 	}
-	file, err := s.loadConfig(c)
+	file, err := s.world().Load(c)
 	if err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (s *session) getContexts(c *cli.Context) error {
 	})
 }
 
-// viewConfig prints the file's contexts and the settings this command line would use. For a person it is
+// viewConfig prints the file's contexts and the Settings this command line would use. For a person it is
 // YAML, as the file is.
 func (s *session) viewConfig(c *cli.Context) error {
 	if _, err := arguments(c); err != nil {
@@ -243,34 +244,34 @@ func (s *session) viewConfig(c *cli.Context) error {
 	if err := s.checkOutput(c); err != nil {
 		return err
 	}
-	file, err := s.loadConfig(c)
+	file, err := s.world().Load(c)
 	if err != nil {
 		return err
 	}
-	path, err := s.configPath(c)
+	path, err := s.world().Path(c)
 	if err != nil {
 		return err
 	}
-	set, err := s.resolve(c)
+	set, err := s.world().Resolve(c)
 	if err != nil {
 		return err
 	}
 	for i := range file.Contexts {
-		file.Contexts[i].Token, file.Contexts[i].WriteToken = file.Contexts[i].Token.masked(), file.Contexts[i].WriteToken.masked()
+		file.Contexts[i].Token, file.Contexts[i].WriteToken = file.Contexts[i].Token.Masked(), file.Contexts[i].WriteToken.Masked()
 	}
 	view := struct {
-		File string `json:"file"`
-		configFile
-		InUse fileContext `json:"in-use"`
-	}{path, *file, fileContext{
-		Name: set.context, APIURL: set.url, Token: set.token.masked(), WriteToken: set.writeToken.masked(),
-		CAFile: set.caFile, ClientCert: set.clientCert, ClientKey: set.clientKey, Author: set.author,
+		Path string `json:"file"`
+		config.File
+		InUse config.Context `json:"in-use"`
+	}{path, *file, config.Context{
+		Name: set.Context, APIURL: set.URL, Token: set.Token.Masked(), WriteToken: set.WriteToken.Masked(),
+		CAFile: set.CAFile, ClientCert: set.ClientCert, ClientKey: set.ClientKey, Author: set.Author,
 	}}
-	if set.timeout > 0 {
-		view.InUse.Timeout = set.timeout.String()
+	if set.Timeout > 0 {
+		view.InUse.Timeout = set.Timeout.String()
 	}
 	if view.Contexts == nil {
-		view.Contexts = []fileContext{}
+		view.Contexts = []config.Context{}
 	}
 	document, err := render.Encode(view)
 	if err != nil {
@@ -284,12 +285,4 @@ func (s *session) viewConfig(c *cli.Context) error {
 		format = "yaml"
 	}
 	return s.printAs(c, format, render.Output{Document: document, Names: func() ([]string, error) { return []string{path}, nil }})
-}
-
-// masked hides the token and keeps where it comes from.
-func (t tokenSource) masked() tokenSource {
-	if t.Value != "" {
-		t.Value = "***"
-	}
-	return t
 }

@@ -58,7 +58,7 @@ func (a *application) documents(c *cli.Context) ([]document, error) {
 			return nil, argv.Error{Err: err}
 		}
 		for _, file := range files {
-			data, err := a.s.fileOrStdin(file)
+			data, err := a.s.world().Input(file)
 			if err != nil {
 				return nil, argv.Error{Err: err}
 			}

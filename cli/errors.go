@@ -36,7 +36,7 @@ func (s *session) older(err error) error {
 		return err
 	}
 	route := problem.Path
-	if base, err := url.Parse(s.settings.url); err == nil {
+	if base, err := url.Parse(s.settings.URL); err == nil {
 		route = strings.TrimPrefix(route, strings.TrimSuffix(base.Path, "/"))
 	}
 	return hintedError{
@@ -107,7 +107,7 @@ func (s *session) hint(err error) string {
 		dns        *net.DNSError
 		authority  x509.UnknownAuthorityError
 		usage      argv.Error
-		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.settings.url)
+		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.settings.URL)
 	)
 	switch {
 	case errors.As(err, &usage):

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
@@ -35,12 +36,12 @@ type session struct {
 	env  Env
 	root *cli.App
 
-	settings          settings
+	settings          config.Settings
 	conn              client // nil until it is needed
 	token, writeToken string
 	quiet, verbose    bool
 	seen              *apiclient.Seen // the newest revision of the server; nil until there is a client
-	sighting          sighting        // what earlier runs saw of it
+	memory            *config.Memory  // what earlier runs saw of it; nil until there is a client
 	replies           *bufio.Reader   // of the person at the terminal
 
 	mu     sync.Mutex // guards what the client's callbacks use
@@ -52,19 +53,19 @@ func (s *session) client(c *cli.Context) (client, error) {
 	if s.conn != nil {
 		return s.conn, nil
 	}
-	set, err := s.resolve(c)
+	set, err := s.world().Resolve(c)
 	if err != nil {
 		return nil, err
 	}
-	tlsConfig, err := set.tlsConfig()
+	tlsConfig, err := set.TLS()
 	if err != nil {
 		return nil, err
 	}
 	cfg := apiclient.Config{
-		URL:       set.url,
+		URL:       set.URL,
 		UserAgent: argv.Program + "/" + s.env.Version,
-		Timeout:   set.timeout,
-		Author:    set.author,
+		Timeout:   set.Timeout,
+		Author:    set.Author,
 		TLS:       tlsConfig,
 		Seen:      s.recall(set),
 		Warn:      s.warn,
@@ -84,6 +85,11 @@ func (s *session) client(c *cli.Context) (client, error) {
 	inner.RequestEditors = append(inner.RequestEditors, s.authorize)
 	s.conn = inner
 	return inner, nil
+}
+
+// world is where configuration comes from.
+func (s *session) world() config.World {
+	return config.World{Getenv: s.env.Getenv, Stdin: s.env.Stdin, Stderr: s.env.Stderr, Now: s.env.Now, Warn: s.warn}
 }
 
 // warn prints the server's advice, each piece once.

@@ -55,7 +55,7 @@ func (s *session) statusCommand() *cli.Command {
 
 // status asks the server. An error beside a status that has a version says what is not well.
 func (s *session) status(c *cli.Context, conn client) (status, error) {
-	st := status{URL: s.settings.url, Context: s.settings.context, Checks: map[string]string{}}
+	st := status{URL: s.settings.URL, Context: s.settings.Context, Checks: map[string]string{}}
 	a, err := receive(conn.GetVersion(c.Context))
 	if err != nil {
 		return st, err

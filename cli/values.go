@@ -28,7 +28,7 @@ func valueFlags() []cli.Flag {
 func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
 	values := map[string]any{}
 	for _, name := range c.StringSlice("values") {
-		data, err := s.fileOrStdin(name)
+		data, err := s.world().Input(name)
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +44,7 @@ func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
 		{"set", func(v string) (any, error) { return v, nil }},
 		{"set-string", func(v string) (any, error) { return literal(v), nil }},
 		{"set-file", func(v string) (any, error) {
-			data, err := s.fileOrStdin(v)
+			data, err := s.world().Input(v)
 			return literal(string(data)), err
 		}},
 	} {

@@ -241,7 +241,7 @@ func (s *session) patchDocumentCommand(n noun) *cli.Command {
 			source, name := []byte(c.String("patch")), "-p"
 			if c.IsSet("file") {
 				name = c.String("file")
-				if source, err = s.fileOrStdin(name); err != nil {
+				if source, err = s.world().Input(name); err != nil {
 					return err
 				}
 			}

@@ -1,6 +1,7 @@
-package cli
+package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,18 +13,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// configFile holds the contexts: servers by name, with how to authenticate.
-type configFile struct {
-	CurrentContext string        `json:"current-context,omitempty"`
-	Contexts       []fileContext `json:"contexts"`
+// File holds the contexts: servers by name, with how to authenticate.
+type File struct {
+	CurrentContext string    `json:"current-context,omitempty"`
+	Contexts       []Context `json:"contexts"`
 }
 
-// fileContext is one context.
-type fileContext struct {
+// Context is one context.
+type Context struct {
 	Name       string      `json:"name"`
 	APIURL     string      `json:"api-url,omitempty"`
-	Token      tokenSource `json:"api-token,omitzero"`
-	WriteToken tokenSource `json:"write-token,omitzero"`
+	Token      TokenSource `json:"api-token,omitzero"`
+	WriteToken TokenSource `json:"write-token,omitzero"`
 	CAFile     string      `json:"ca-file,omitempty"`
 	ClientCert string      `json:"client-cert,omitempty"`
 	ClientKey  string      `json:"client-key,omitempty"`
@@ -31,7 +32,8 @@ type fileContext struct {
 	Author     string      `json:"author,omitempty"`
 }
 
-func (f *configFile) find(name string) *fileContext {
+// Find is the context of a name; nil when there is none.
+func (f *File) Find(name string) *Context {
 	for i := range f.Contexts {
 		if f.Contexts[i].Name == name {
 			return &f.Contexts[i]
@@ -40,12 +42,12 @@ func (f *configFile) find(name string) *fileContext {
 	return nil
 }
 
-// configPath is where the configuration is, or would be.
-func (s *session) configPath(c *cli.Context) (string, error) {
-	if path := first(c.String("config"), s.env.Getenv("FLUX_RESOURCESET_CONFIG")); path != "" {
+// Path is where the configuration is, or would be.
+func (w World) Path(c *cli.Context) (string, error) {
+	if path := cmp.Or(c.String("config"), w.Getenv("FLUX_RESOURCESET_CONFIG")); path != "" {
 		return path, nil
 	}
-	dir := s.env.Getenv("XDG_CONFIG_HOME")
+	dir := w.Getenv("XDG_CONFIG_HOME")
 	if dir == "" {
 		var err error
 		if dir, err = os.UserConfigDir(); err != nil {
@@ -55,36 +57,36 @@ func (s *session) configPath(c *cli.Context) (string, error) {
 	return filepath.Join(dir, "flux-resourceset", "config.yaml"), nil
 }
 
-// loadConfig reads the configuration; one that does not exist is empty.
-func (s *session) loadConfig(c *cli.Context) (*configFile, error) {
-	path, err := s.configPath(c)
+// Load reads the configuration; one that does not exist is empty.
+func (w World) Load(c *cli.Context) (*File, error) {
+	path, err := w.Path(c)
 	if err != nil {
-		return &configFile{}, nil //nolint:nilerr // no home directory: there can be no file, and nobody asked for one
+		return &File{}, nil //nolint:nilerr // no home directory: there can be no file, and nobody asked for one
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &configFile{}, nil
+		return &File{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		s.warn(fmt.Sprintf("others on this machine can read %s, which may hold tokens: chmod 600 it", path))
+		w.Warn(fmt.Sprintf("others on this machine can read %s, which may hold tokens: chmod 600 it", path))
 	}
-	data, err := readFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var file configFile
+	var file File
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &file, nil
 }
 
-// saveConfig replaces the configuration file at once, so that an interruption leaves the old or the new one.
-func (s *session) saveConfig(c *cli.Context, file *configFile) error {
-	path, err := s.configPath(c)
+// Save replaces the configuration file at once, so that an interruption leaves the old or the new one.
+func (w World) Save(c *cli.Context, file *File) error {
+	path, err := w.Path(c)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,165 @@
+package config
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A run builds on what the runs before it saw, whichever process a balancer sends it to: it asks for the newest revision
+// that any of them was answered with. That is kept in a file of its own, a line of JSON for each newer revision, because
+// lines can be added by several runs at once without anybody waiting.
+
+// SeenFor is for how long a revision is asked for: longer than any process may be behind. After that a server that was
+// given another history, and will never have it, is not held against what it had before.
+const SeenFor = 10 * time.Minute
+
+// seenSize is from which size on the file is written anew.
+const seenSize = 64 << 10
+
+// sighting is a revision that a server had.
+type sighting struct {
+	Server   string    `json:"server"`
+	Context  string    `json:"context,omitempty"`
+	Revision int64     `json:"revision"`
+	At       time.Time `json:"at"`
+}
+
+// of tells whether two sightings are of the same server.
+func (s sighting) of(other sighting) bool {
+	return s.Server == other.Server && s.Context == other.Context
+}
+
+// Memory is what earlier runs saw of one server.
+type Memory struct {
+	world    World
+	sighting sighting
+}
+
+// Recall looks up what earlier runs saw of the server that the settings lead to.
+func (w World) Recall(set Settings) *Memory {
+	m := &Memory{world: w, sighting: sighting{Server: set.URL, Context: set.Context}}
+	for _, known := range w.sightings() {
+		if known.of(m.sighting) {
+			m.sighting.Revision = max(m.sighting.Revision, known.Revision)
+		}
+	}
+	return m
+}
+
+// Revision is the newest that was seen; 0: none.
+func (m *Memory) Revision() int64 { return m.sighting.Revision }
+
+// Path is the file that it is kept in; empty when there is no place for one.
+func (m *Memory) Path() string { return m.world.seenPath() }
+
+// Remember keeps a newer revision for the next runs.
+func (m *Memory) Remember(revision int64) error {
+	path := m.Path()
+	if path == "" || revision <= m.sighting.Revision {
+		return nil
+	}
+	now := m.sighting
+	now.Revision, now.At = revision, m.world.Now().UTC()
+	return addSighting(path, now, m.world.sightings)
+}
+
+// seenPath is where the revisions are kept; empty when there is no place for them.
+func (w World) seenPath() string {
+	dir := w.Getenv("XDG_STATE_HOME")
+	if dir == "" {
+		home := w.Getenv("HOME")
+		if home == "" {
+			return ""
+		}
+		dir = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(dir, "flux-resourceset", "revisions.jsonl")
+}
+
+// sightings are what the file holds and is not too old. A file that cannot be read is as good as none: nothing depends on
+// it but being told when a server is behind.
+func (w World) sightings() []sighting {
+	path := w.seenPath()
+	if path == "" {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		w.Warn(fmt.Sprintf("the revisions that earlier runs saw are not known: %v", err))
+		return nil
+	}
+	var known []sighting
+	damaged := false
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, seenSize)
+	for lines.Scan() {
+		var one sighting
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			damaged = true
+			continue
+		}
+		if age := w.Now().Sub(one.At); age >= 0 && age < SeenFor {
+			known = append(known, one)
+		}
+	}
+	if damaged || lines.Err() != nil {
+		w.Warn(path + " is damaged; what cannot be read of it is ignored, and it may be deleted")
+	}
+	return known
+}
+
+// addSighting adds a line to the file, which is written anew when it has become large.
+func addSighting(path string, one sighting, known func() []sighting) error {
+	line, err := json.Marshal(one)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() > seenSize {
+		return rewriteSightings(path, append(known(), one))
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+// rewriteSightings keeps the newest revision of each server.
+func rewriteSightings(path string, known []sighting) error {
+	var newest []sighting
+	for _, one := range known {
+		found := false
+		for i := range newest {
+			if newest[i].of(one) {
+				found = true
+				if one.Revision > newest[i].Revision {
+					newest[i] = one
+				}
+			}
+		}
+		if !found {
+			newest = append(newest, one)
+		}
+	}
+	var text bytes.Buffer
+	for _, one := range newest {
+		if err := json.NewEncoder(&text).Encode(one); err != nil {
+			return err
+		}
+	}
+	return replaceFile(path, text.Bytes())
+}
