@@ -24,27 +24,27 @@ func updateFlag() cli.Flag {
 }
 
 // createCommand creates a definition or changes it when it exists. With --cluster it also assigns it, and then does not
-// change one that exists. settings are the fields of the assignment.
-func (s *session) createCommand(n noun, settings ...field) *cli.Command {
+// change one that exists.
+func (v verbs) createCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
-		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster create it if need be, and assign it", n.title),
-		ArgsUsage: "NAME", Description: argv.ExampleText(n.example),
-		Flags: slices.Concat(flagsOf(n.fields), flagsOf(settings), []cli.Flag{
+		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster create it if need be, and assign it", v.title),
+		ArgsUsage: "NAME", Description: argv.ExampleText(v.example),
+		Flags: slices.Concat(flagsOf(v.fields), flagsOf(v.overrides), []cli.Flag{
 			clusterFlag("assign it to this `CLUSTER` too, in the same change"), updateFlag(), fileFlag("the document"), dryRunFlag(), yesFlag(),
 		}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, doc, err := s.documentFrom(c, n)
+			id, doc, err := v.documentFrom(c, v.noun)
 			if err != nil {
 				return err
 			}
-			return s.createAndAssign(c, n, id, doc, settings, c.String("cluster"))
+			return v.createAndAssign(c, id, doc, v.overrides, c.String("cluster"))
 		},
 	}
 }
 
 // createAndAssign answers the definition, or one document with both when there is a cluster.
-func (s *session) createAndAssign(c *cli.Context, n noun, id string, doc map[string]any, settings []field, cluster string) error {
+func (v verbs) createAndAssign(c *cli.Context, id string, doc map[string]any, settings []field, cluster string) error {
 	given, err := settingsOf(c, settings)
 	if err != nil {
 		return err
@@ -56,50 +56,50 @@ func (s *session) createAndAssign(c *cli.Context, n noun, id string, doc map[str
 		if len(given) > 0 {
 			return argv.Errorf("--enabled and the --cluster-… settings are those of an assignment; name its --cluster")
 		}
-		return s.put(c, n, id, doc)
+		return v.put(c, id, doc)
 	}
 	if err := checkID("--cluster", cluster); err != nil {
 		return err
 	}
 	operations := func(conn client) ([]operation, error) {
-		ops, err := s.ensureOperations(c, conn, n, id, doc)
+		ops, err := v.ensureOperations(c, conn, id, doc)
 		on := targets{ids: []string{cluster}}
-		return append(ops, on.operation("assign_"+n.name, withID(n, id, given))), err
+		return append(ops, on.operation("assign_"+v.name, withID(v.noun, id, given))), err
 	}
-	return s.perform(c, change{
+	return v.perform(c, change{
 		operations: operations,
 		request: func(conn client, hash string) (answer, error) {
-			return s.untilSettled(func() (answer, error) {
+			return v.untilSettled(func() (answer, error) {
 				ops, err := operations(conn)
 				if err != nil {
 					return answer{}, err
 				}
-				return s.batch(c, conn, ops, hash)
+				return v.batch(c, conn, ops, hash)
 			})
 		},
 		show: func(conn client, _ answer) error {
-			return s.showPair(c, assignment{noun: n, id: id, settings: settings, given: given}, conn, doc, cluster)
+			return v.showPair(c, assignment{id: id, settings: settings, given: given}, conn, doc, cluster)
 		},
 	})
 }
 
 // put creates or changes one document.
-func (s *session) put(c *cli.Context, n noun, id string, doc map[string]any) error {
-	return s.performOn(c, n, change{
+func (v verbs) put(c *cli.Context, id string, doc map[string]any) error {
+	return v.performOn(c, change{
 		operations: func(conn client) ([]operation, error) {
-			op, _, err := s.putOperation(c, conn, n, id, doc)
+			op, _, err := v.putOperation(c, conn, id, doc)
 			return []operation{op}, err
 		},
 		request: func(conn client, hash string) (answer, error) {
-			return s.upsert(c, n, conn, id, doc, planned(hash))
+			return v.upsert(c, conn, id, doc, planned(hash))
 		},
 	})
 }
 
 // putOperation creates a document, or changes it if there is one, which it answers too.
-func (s *session) putOperation(c *cli.Context, conn client, n noun, id string, doc map[string]any) (operation, answer, error) {
-	op := operation{"op": "update", "kind": n.kind, "id": id, "document": doc}
-	found, err := receive(n.api.get(c.Context, conn, id))
+func (v verbs) putOperation(c *cli.Context, conn client, id string, doc map[string]any) (operation, answer, error) {
+	op := operation{"op": "update", "kind": v.kind, "id": id, "document": doc}
+	found, err := receive(v.api.get(c.Context, conn, id))
 	if apiclient.ErrorCode(err) == "not_found" {
 		op["op"], err = "create", nil
 	}
@@ -108,8 +108,8 @@ func (s *session) putOperation(c *cli.Context, conn client, n noun, id string, d
 
 // ensureOperations create a definition. One that exists is left alone: other clusters use it, and this command is about
 // one. Having other values is an error, unless --update says that they are to change for all.
-func (s *session) ensureOperations(c *cli.Context, conn client, n noun, id string, doc map[string]any) ([]operation, error) {
-	op, found, err := s.putOperation(c, conn, n, id, doc)
+func (v verbs) ensureOperations(c *cli.Context, conn client, id string, doc map[string]any) ([]operation, error) {
+	op, found, err := v.putOperation(c, conn, id, doc)
 	if err != nil || op["op"] == "create" || c.Bool("update") {
 		return []operation{op}, err
 	}
@@ -117,14 +117,14 @@ func (s *session) ensureOperations(c *cli.Context, conn client, n noun, id strin
 		return nil, nil
 	}
 	// What differs is the server's to say: it fills in defaults and writes some things in one way only.
-	_, plan, err := s.requestPlan(c, conn, []operation{op})
+	_, plan, err := v.requestPlan(c, conn, []operation{op})
 	if err != nil {
 		return nil, located([]operation{op}, err, describeOperation)
 	}
 	if len(plan.Changes) == 0 {
 		return nil, nil
 	}
-	return nil, differing(n, id, doc, found)
+	return nil, differing(v.noun, id, doc, found)
 }
 
 // differing is the error that a definition has other values than those given, with the values.
@@ -177,9 +177,9 @@ func withID(n noun, id string, settings map[string]any) map[string]any {
 
 // showPair prints a definition and the cluster it was assigned to. What a dry run would make of them each has to be
 // asked for.
-func (s *session) showPair(c *cli.Context, a assignment, conn client, doc map[string]any, cluster string) error {
+func (v verbs) showPair(c *cli.Context, a assignment, conn client, doc map[string]any, cluster string) error {
 	if !c.Bool("dry-run") {
-		definition, err := receive(a.noun.api.get(c.Context, conn, a.id))
+		definition, err := receive(v.api.get(c.Context, conn, a.id))
 		if err != nil {
 			return err
 		}
@@ -187,36 +187,35 @@ func (s *session) showPair(c *cli.Context, a assignment, conn client, doc map[st
 		if err != nil {
 			return err
 		}
-		return s.printPair(c, a, cluster, definition.body, on.body)
+		return v.printPair(c, a, cluster, definition.body, on.body)
 	}
-	definition, err := s.upsert(c, a.noun, conn, a.id, doc)
+	definition, err := v.upsert(c, conn, a.id, doc)
 	if err != nil {
 		return err
 	}
-	on, err := s.assign(c, a.noun, conn, cluster, a.id, a.given)
+	on, err := v.assign(c, conn, cluster, a.id, a.given)
 	if err != nil { // it has been checked, so this can only be because the definition is not there yet
-		s.note("The cluster is shown without the assignment: the %s does not exist yet.", a.noun.title)
+		v.note("The cluster is shown without the assignment: the %s does not exist yet.", v.title)
 		if on, err = receive(conn.GetCluster(c.Context, cluster, nil)); err != nil {
 			return err
 		}
 	}
-	return s.printPair(c, a, cluster, definition.body, on.body)
+	return v.printPair(c, a, cluster, definition.body, on.body)
 }
 
 // printPair prints a definition and the cluster it was assigned to, as one document.
-func (s *session) printPair(c *cli.Context, a assignment, cluster string, definition, on json.RawMessage) error {
-	n := a.noun
-	members := []byte(fmt.Sprintf(`{%q:`, n.name))
+func (v verbs) printPair(c *cli.Context, a assignment, cluster string, definition, on json.RawMessage) error {
+	members := []byte(fmt.Sprintf(`{%q:`, v.name))
 	members = append(members, definition...)
 	members = append(members, `,"cluster":`...)
 	members = append(append(members, on...), '}')
-	if err := s.noteKept(a, cluster, on); err != nil {
+	if err := v.noteKept(a, cluster, on); err != nil {
 		return err
 	}
-	return s.printChange(c, render.Output{
+	return v.printChange(c, render.Output{
 		Document: members,
 		Tables: func() ([]render.Table, error) {
-			first, err := n.view.table(definition)
+			first, err := v.view.table(definition)
 			if err != nil {
 				return nil, err
 			}
@@ -224,7 +223,7 @@ func (s *session) printPair(c *cli.Context, a assignment, cluster string, defini
 			return []render.Table{first, second}, err
 		},
 		Names: func() ([]string, error) {
-			names, err := n.names(definition)
+			names, err := v.names(definition)
 			if err != nil {
 				return nil, err
 			}
@@ -239,17 +238,17 @@ func settingsOf(c *cli.Context, settings []field) (map[string]any, error) {
 	return values, collect(c, settings, values)
 }
 
-func (s *session) assign(c *cli.Context, n noun, api client, cluster, id string, settings map[string]any, more ...edit) (answer, error) {
+func (v verbs) assign(c *cli.Context, api client, cluster, id string, settings map[string]any, more ...edit) (answer, error) {
 	body, err := render.Encode(settings)
 	if err != nil {
 		return answer{}, err
 	}
-	return receive(n.api.assign(c.Context, api, cluster, id, body, append(writeEdits(c), more...)...))
+	return receive(v.api.assign(c.Context, api, cluster, id, body, append(writeEdits(c), more...)...))
 }
 
-func (s *session) assignCommand(n noun, settings ...field) *cli.Command {
-	usage, flags := fmt.Sprintf("Assign a %s to clusters", n.title), flagsOf(settings)
-	if len(settings) > 0 {
+func (v verbs) assignCommand() *cli.Command {
+	usage, flags := fmt.Sprintf("Assign a %s to clusters", v.title), flagsOf(v.overrides)
+	if len(v.overrides) > 0 {
 		usage += ", or change the settings given of its assignment; the others stay"
 		flags = append(flags, resetFlag())
 	}
@@ -263,24 +262,24 @@ func (s *session) assignCommand(n noun, settings ...field) *cli.Command {
 			if err != nil {
 				return err
 			}
-			given, err := settingsOf(c, settings)
+			given, err := settingsOf(c, v.overrides)
 			if err != nil {
 				return err
 			}
-			if len(settings) == 0 {
-				return s.onTargets(c, on, change{operations: on.planner("assign_"+n.name, withID(n, id, nil))}, func(conn client, cluster, hash string) (answer, error) {
-					return s.assign(c, n, conn, cluster, id, given, planned(hash))
+			if len(v.overrides) == 0 {
+				return v.onTargets(c, on, change{operations: on.planner("assign_"+v.name, withID(v.noun, id, nil))}, func(conn client, cluster, hash string) (answer, error) {
+					return v.assign(c, conn, cluster, id, given, planned(hash))
 				})
 			}
-			return s.assignWith(c, assignment{noun: n, id: id, settings: settings, given: given}, on)
+			return v.assignWith(c, assignment{id: id, settings: v.overrides, given: given}, on)
 		},
 	}
 }
 
-func (s *session) unassignCommand(n noun, consequence string, scriptsMay bool) *cli.Command {
+func (v verbs) unassignCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "unassign",
-		Usage:     fmt.Sprintf("Take a %s off clusters, where Flux then removes %s", n.title, consequence),
+		Usage:     fmt.Sprintf("Take a %s off clusters, where Flux then removes %s", v.title, v.gone),
 		ArgsUsage: "NAME " + targetsUsage,
 		Flags:     slices.Concat(targetFlags(), []cli.Flag{yesFlag()}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -289,12 +288,12 @@ func (s *session) unassignCommand(n noun, consequence string, scriptsMay bool) *
 				return err
 			}
 			_, single := on.one()
-			return s.onTargets(c, on, change{
-				operations: on.planner("unassign_"+n.name, withID(n, id, nil)),
-				what:       fmt.Sprintf("take the %s %q off %s, where Flux then removes %s", n.title, id, on, consequence),
-				scriptsMay: single && scriptsMay,
+			return v.onTargets(c, on, change{
+				operations: on.planner("unassign_"+v.name, withID(v.noun, id, nil)),
+				what:       fmt.Sprintf("take the %s %q off %s, where Flux then removes %s", v.title, id, on, v.gone),
+				scriptsMay: single && v.scriptsMay,
 			}, func(conn client, cluster, hash string) (answer, error) {
-				return receive(n.api.unassign(c.Context, conn, cluster, id, append(writeEdits(c), planned(hash))...))
+				return receive(v.api.unassign(c.Context, conn, cluster, id, append(writeEdits(c), planned(hash))...))
 			})
 		},
 	}
@@ -308,13 +307,13 @@ func (s *session) onTargets(c *cli.Context, on targets, ch change, request func(
 		return s.perform(c, ch)
 	}
 	ch.request = func(conn client, hash string) (answer, error) { return request(conn, cluster, hash) }
-	return s.performOn(c, clusters, ch)
+	return verbs{s, clusters}.performOn(c, ch)
 }
 
 // performOn makes a change that answers with a document of the kind.
-func (s *session) performOn(c *cli.Context, n noun, ch change) error {
-	ch.show = func(_ client, a answer) error { return s.printChange(c, n.one(a.body)) }
-	return s.perform(c, ch)
+func (v verbs) performOn(c *cli.Context, ch change) error {
+	ch.show = func(_ client, a answer) error { return v.printChange(c, v.one(a.body)) }
+	return v.perform(c, ch)
 }
 
 // assignmentOf are the argument and the targets of a command about assignments.

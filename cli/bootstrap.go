@@ -24,7 +24,10 @@ const tokenSecret = "internal-api-token"
 
 const reconcileEvery = "fluxcd.controlplane.io/reconcileEvery"
 
-func (s *session) bootstrapCommand() *cli.Command {
+// bootstrapper makes what a cluster needs to join the fleet.
+type bootstrapper struct{ *session }
+
+func (s bootstrapper) bootstrapCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "bootstrap",
 		Usage:     "Print what a cluster must apply to run what the API says",
@@ -68,7 +71,7 @@ type identityOf struct {
 	tlsSecret, interval string
 }
 
-func (s *session) bootstrap(c *cli.Context, cluster string) error {
+func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 	conn, err := s.ready(c)
 	if err != nil {
 		return err
@@ -122,19 +125,19 @@ func (s *session) bootstrap(c *cli.Context, cluster string) error {
 }
 
 // checkCreateToken refuses what would lose the token, or could not print it, before there is one.
-func (s *session) checkCreateToken(c *cli.Context, id identityOf) error {
+func (s bootstrapper) checkCreateToken(c *cli.Context, id identityOf) error {
 	switch {
 	case c.IsSet("token-file"):
 		return argv.Errorf("give --create-token or --token-file, not both")
 	case c.Bool("values") && id.secret != tokenSecret:
 		return argv.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --create-token", tokenSecret)
 	}
-	return s.checkSecretOutput(c)
+	return tokenCommands{s.session}.checkSecretOutput(c)
 }
 
 // pollToken creates the token of a cluster.
-func (s *session) pollToken(c *cli.Context, conn client, cluster string) (string, error) {
-	a, err := s.createToken(c, conn, map[string]any{
+func (s bootstrapper) pollToken(c *cli.Context, conn client, cluster string) (string, error) {
+	a, err := tokenCommands{s.session}.createToken(c, conn, map[string]any{
 		"name": "poll-" + cluster, "role": "poll", "cluster_id": cluster, "description": "made by bootstrap --create-token",
 	})
 	if apiclient.ErrorCode(err) == "conflict" {
@@ -150,7 +153,7 @@ func (s *session) pollToken(c *cli.Context, conn client, cluster string) (string
 	return issued.Token, nil
 }
 
-func (s *session) checkPollURL(id identityOf) error {
+func (s bootstrapper) checkPollURL(id identityOf) error {
 	u, err := url.Parse(id.url)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
@@ -166,7 +169,7 @@ func (s *session) checkPollURL(id identityOf) error {
 	return nil
 }
 
-func (s *session) readToken(file string) (string, error) {
+func (s bootstrapper) readToken(file string) (string, error) {
 	var raw []byte
 	var err error
 	if file == "-" {
@@ -185,7 +188,7 @@ func (s *session) readToken(file string) (string, error) {
 }
 
 // clusterOf is a cluster by its id, or by its DNS name when there is a dot in it.
-func (s *session) clusterOf(c *cli.Context, conn client, cluster string) (api.Cluster, error) {
+func (s bootstrapper) clusterOf(c *cli.Context, conn client, cluster string) (api.Cluster, error) {
 	var doc api.Cluster
 	if !strings.Contains(cluster, ".") {
 		a, err := receive(conn.GetCluster(c.Context, cluster, nil))
@@ -209,7 +212,7 @@ func (s *session) clusterOf(c *cli.Context, conn client, cluster string) (api.Cl
 }
 
 // printChartValues prints values of chart flux-resourceset-cluster; what is not in them has the chart's default.
-func (s *session) printChartValues(c *cli.Context, id identityOf) error {
+func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 	values := kubeObject{
 		"cluster": kubeObject{"name": id.cluster.ClusterName, "dns": id.cluster.ClusterDNS, "environment": id.cluster.Environment},
 	}

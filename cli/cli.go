@@ -81,12 +81,13 @@ func (s *session) app() *cli.App {
 		Version:  s.env.Version,
 		Flags:    globalFlags(),
 		Commands: []*cli.Command{
-			s.clusterCommand(), s.namespaceCommand(), s.componentCommand(), s.roleBindingCommand(),
-			s.tokenCommand(), s.revisionCommand(), s.ownershipCommand(),
-			s.applyCommand(), s.planCommand(), s.diffCommand(), s.exportCommand(), s.restoreCommand(),
-			s.inputsCommand(), s.statusCommand(), s.demoCommand(),
-			s.bootstrapCommand(), s.renderCommand(),
-			s.configCommand(), s.completionCommand(), s.versionCommand(), s.completeCommand(), s.docsCommand(),
+			clusterCommands{s}.clusterCommand(), verbs{s, namespaces}.definitionCommand(), verbs{s, components}.definitionCommand(componentCommands{s}.commands()...),
+			verbs{s, roleBindings}.definitionCommand(),
+			tokenCommands{s}.tokenCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
+			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(),
+			inputCommands{s}.inputsCommand(), statusCommands{s}.statusCommand(), s.demoCommand(),
+			bootstrapper{s}.bootstrapCommand(), renderer{s}.renderCommand(),
+			contexts{s}.configCommand(), s.completionCommand(), statusCommands{s}.versionCommand(), s.completeCommand(), s.docsCommand(),
 		},
 		Reader: s.env.Stdin, Writer: s.env.Stdout, ErrWriter: s.env.Stderr,
 		// A comma is data in `--set key=a,b`.
@@ -98,7 +99,7 @@ func (s *session) app() *cli.App {
 		},
 		Action: func(c *cli.Context) error {
 			if c.Bool("version") {
-				return s.printVersion(c)
+				return statusCommands{s}.printVersion(c)
 			}
 			argv.PrintUsage(s.env.Stdout, c.App, nil)
 			return nil

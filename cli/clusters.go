@@ -21,31 +21,21 @@ import (
 
 var clusters = noun{
 	kind: "cluster", name: "cluster", plural: "clusters", title: "cluster", list: "clusters",
+	aliases: []string{"clusters"}, usage: "Clusters: what runs on each",
 	example: "cluster create edge-01 --dns edge-01.example.com --environment dev --label region=eu --component podinfo",
-	fields: []field{
+	fields: slices.Concat([]field{
 		textField("dns", "cluster_dns", "DNS `NAME` under which the cluster polls"),
 		textField("environment", "environment", "`TIER`: dev, qa, uat, prod, or what the server is configured with"),
 		textField("name", "cluster_name", "display `NAME` (default: the id)"),
 		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; the labels given replace all"),
-		referencesField("component", "platform_components", "assign this component, by `ID`; repeat for more; replaces all"),
-		referencesField("namespace", "namespaces", "assign this namespace, by `ID`; repeat for more; replaces all"),
-		referencesField("rolebinding", "rolebindings", "assign this role binding, by `ID`; repeat for more; replaces all"),
+	}, assignedFields(), []field{
 		boolField("deletion-protection", "deletion_protection", "refuse to delete the cluster or change its DNS name"),
 		numberField("node-count", "node_count", "number of nodes, for your information"),
 		textField("vm-image", "vm_image", "`IMAGE` of the nodes, for your information"),
 		textField("k0s-version", "k0s_version", "`VERSION` of k0s, for your information"),
-	},
-	view: view{
-		header: []string{"ID", "ENVIRONMENT", "DNS", "COMPONENTS", "NAMESPACES", "ROLEBINDINGS", "REVISION", "NAME", "PROTECTED", "LABELS", "UPDATED"},
-		narrow: 7,
-		row: rowOf(func(d api.Cluster) []string {
-			return []string{
-				d.ID, d.Environment, d.ClusterDNS, strconv.Itoa(len(d.PlatformComponents)), strconv.Itoa(len(d.Namespaces)),
-				strconv.Itoa(len(d.Rolebindings)), strconv.FormatInt(d.Revision, 10), d.ClusterName,
-				strconv.FormatBool(d.DeletionProtection), pairs(d.Labels), when(d.UpdatedAt),
-			}
-		}),
-	},
+	}),
+	filters: clusterFilters,
+	view:    clusterView(),
 	api: calls{
 		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
 			return c.ListClusters(ctx, nil, e...)
@@ -71,6 +61,47 @@ var clusters = noun{
 	},
 }
 
+// assignedFields are a cluster's lists of what it is assigned.
+func assignedFields() []field {
+	var fields []field
+	for _, n := range definitions() {
+		fields = append(fields, referencesField(n.name, n.list, "assign this "+n.word+", by `ID`; repeat for more; replaces all"))
+	}
+	return fields
+}
+
+// clusterView counts what a cluster is assigned of each kind.
+func clusterView() view {
+	columns := func(of func(n noun) string) []string {
+		var cells []string
+		for _, n := range definitions() {
+			cells = append(cells, of(n))
+		}
+		return cells
+	}
+	header := columns(func(n noun) string { return strings.ToUpper(n.name) + "S" })
+	return view{
+		header: slices.Concat([]string{"ID", "ENVIRONMENT", "DNS"}, header, []string{"REVISION", "NAME", "PROTECTED", "LABELS", "UPDATED"}),
+		narrow: 4 + len(header),
+		row: func(raw json.RawMessage) ([]string, error) {
+			var lists map[string]json.RawMessage
+			if err := json.Unmarshal(raw, &lists); err != nil {
+				return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
+			}
+			counts := columns(func(n noun) string {
+				var list []json.RawMessage
+				_ = json.Unmarshal(lists[n.list], &list) // what is no list, rowOf reports
+				return strconv.Itoa(len(list))
+			})
+			return rowOf(func(d api.Cluster) []string {
+				return slices.Concat([]string{d.ID, d.Environment, d.ClusterDNS}, counts, []string{
+					strconv.FormatInt(d.Revision, 10), d.ClusterName, strconv.FormatBool(d.DeletionProtection), pairs(d.Labels), when(d.UpdatedAt),
+				})
+			})(raw)
+		},
+	}
+}
+
 // clusterFilters are those of lists of clusters.
 func clusterFilters() []filter {
 	return []filter{
@@ -81,17 +112,20 @@ func clusterFilters() []filter {
 	}
 }
 
-func (s *session) clusterCommand() *cli.Command {
+// clusterCommands are the commands about clusters.
+type clusterCommands struct{ *session }
+
+func (s clusterCommands) clusterCommand() *cli.Command {
 	return &cli.Command{
-		Name: "cluster", Aliases: []string{"clusters"}, Usage: "Clusters: what runs on each",
+		Name: clusters.name, Aliases: clusters.aliases, Usage: clusters.usage,
 		Subcommands: []*cli.Command{
-			s.listCommand(clusters, clusterFilters()...),
-			s.getCommand(clusters),
-			s.historyCommand(clusters),
-			s.rollbackCommand(clusters),
+			verbs{s.session, clusters}.listCommand(),
+			verbs{s.session, clusters}.getCommand(),
+			verbs{s.session, clusters}.historyCommand(),
+			verbs{s.session, clusters}.rollbackCommand(),
 			s.createClusterCommand(),
-			s.updateCommand(clusters),
-			s.patchDocumentCommand(clusters),
+			verbs{s.session, clusters}.updateCommand(),
+			verbs{s.session, clusters}.patchDocumentCommand(),
 			s.labelCommand(),
 			s.protectCommand(),
 			s.deleteClusterCommand(),
@@ -99,7 +133,7 @@ func (s *session) clusterCommand() *cli.Command {
 	}
 }
 
-func (s *session) createClusterCommand() *cli.Command {
+func (s clusterCommands) createClusterCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "Create a cluster, or change the fields given when it exists",
@@ -110,12 +144,12 @@ func (s *session) createClusterCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.put(c, clusters, id, doc)
+			return verbs{s.session, clusters}.put(c, id, doc)
 		},
 	}
 }
 
-func (s *session) labelCommand() *cli.Command {
+func (s clusterCommands) labelCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "label",
 		Usage:     "Set and remove labels of clusters; the others stay",
@@ -174,7 +208,7 @@ func labelsFrom(args []string) (map[string]any, error) {
 	return labels, nil
 }
 
-func (s *session) protectCommand() *cli.Command {
+func (s clusterCommands) protectCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "protect",
 		Usage:     "Protect a cluster from being deleted or given another DNS name",
@@ -189,12 +223,12 @@ func (s *session) protectCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.mergePatch(c, clusters, args[0], patch)
+			return verbs{s.session, clusters}.mergePatch(c, args[0], patch)
 		},
 	}
 }
 
-func (s *session) deleteClusterCommand() *cli.Command {
+func (s clusterCommands) deleteClusterCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "delete",
 		Usage:     "Delete a cluster: Flux on it removes everything that came from here",
@@ -216,7 +250,7 @@ func (s *session) deleteClusterCommand() *cli.Command {
 			default:
 				return argv.Errorf("--mode is uninstall or orphan, not %q", mode)
 			}
-			return s.performOn(c, clusters, change{
+			return verbs{s.session, clusters}.performOn(c, change{
 				operations: fixed(operation{"op": "delete", "kind": clusters.kind, "id": args[0], "mode": mode}),
 				what:       what,
 				request: func(conn client, hash string) (answer, error) {

@@ -80,7 +80,7 @@ func (s completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	case "deletion-policy":
 		return []string{"delete", "orphan"}
 	case "kind":
-		return []string{"cluster", "platform_component", "namespace", "rolebinding", "token"}
+		return kindNames()
 	case "role":
 		if len(path) > 0 && path[0].Name == "token" {
 			return tokenRoles
@@ -88,23 +88,13 @@ func (s completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		return nil
 	case "type":
 		if len(path) > 0 && path[0].Name == "inputs" {
-			names := make([]string, len(inputTypes))
-			for i, t := range inputTypes {
-				names[i] = t.name
-			}
-			return names
+			return inputTypeNames()
 		}
 		return []string{"helm", "kustomize"}
-	case "cluster":
-		return s.idsOf(clusters)
-	case "namespace":
-		return s.idsOf(namespaces)
-	case "component", "depends-on":
+	case "depends-on":
 		return s.idsOf(components)
-	case "rolebinding":
-		return s.idsOf(roleBindings)
 	}
-	return nil
+	return s.idsOfNamed(flag.Names()[0])
 }
 
 // Argument answers what the positional argument with this index can be.
@@ -127,12 +117,10 @@ func (s completer) Argument(path []*cli.Command, index int) []string {
 	case path[0].Name == tokens.name && leaf.Name != "create":
 		return s.tokenNames()
 	}
-	for _, n := range []noun{clusters, namespaces, components, roleBindings} {
-		if n.name == path[0].Name && leaf.Name != "create" {
-			return s.idsOf(n)
-		}
+	if leaf.Name == "create" {
+		return nil
 	}
-	return nil
+	return s.idsOfNamed(path[0].Name)
 }
 
 func (s completer) contextNames() []string {
@@ -145,6 +133,16 @@ func (s completer) contextNames() []string {
 		names[i] = f.Name
 	}
 	return names
+}
+
+// idsOfNamed are the ids of a kind's documents, by its name.
+func (s completer) idsOfNamed(name string) []string {
+	for _, n := range nouns() {
+		if n.name == name {
+			return s.idsOf(n)
+		}
+	}
+	return nil
 }
 
 // idsOf asks the server, for no longer than somebody waits for a completion. No answer: no candidates.

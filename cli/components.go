@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -18,6 +19,7 @@ import (
 
 var components = noun{
 	kind: "platform_component", name: "component", plural: "platform components", title: "platform component", list: "platform_components",
+	aliases: []string{"components", "platform-component"}, usage: "Platform components: the catalog, and what clusters run of it",
 	example: "component create redis --component-path redis --oci-url https://charts.example.com --component-version 20.1.0",
 	fields: []field{
 		textField("component-path", "component_path", "`PATH` of the chart, or of the manifests in the artifact"),
@@ -41,6 +43,34 @@ var components = noun{
 				strings.Join(d.DependsOn, ","), when(d.UpdatedAt),
 			}
 		}),
+	},
+	filters: func() []filter {
+		return []filter{{&cli.StringFlag{Name: "component-version", Usage: "only entries with this `VERSION`"}, "component_version"}}
+	},
+	assignable: &assignable{
+		word: "component", gone: "it; its patches go too", scriptsMay: true,
+		overrides: assignmentSettings,
+		inputs: inputType{
+			name: "platform-components", gone: "Flux uninstalls it",
+			template: charts.PlatformComponents,
+			poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
+				return c.PollPlatformComponents(ctx, dns, nil)
+			},
+			view: view{
+				header: []string{"ID", "ENABLED", "TYPE", "VERSION", "TAG", "PATH", "PATCHES", "SOURCE", "DEPENDENCIES"},
+				narrow: 7,
+				row: rowOf(func(d api.FluxPlatformComponent) []string {
+					dependencies := make([]string, len(d.Dependencies))
+					for i, dep := range d.Dependencies {
+						dependencies[i] = dep.ID
+					}
+					return []string{
+						d.ID, strconv.FormatBool(d.Enabled), d.Type, d.ComponentVersion, d.Source.OCITag, d.ComponentPath,
+						strconv.Itoa(len(d.Patches)), d.Source.OCIURL, strings.Join(dependencies, ","),
+					}
+				}),
+			},
+		},
 	},
 	api: calls{
 		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
@@ -82,34 +112,19 @@ var assignmentSettings = []field{
 	valuesFromField("cluster-values-from", "Helm values from a Secret or ConfigMap on this cluster, over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none"),
 }
 
-func (s *session) componentCommand() *cli.Command {
-	return &cli.Command{
-		Name: "component", Aliases: []string{"components", "platform-component"},
-		Usage: "Platform components: the catalog, and what clusters run of it",
-		Subcommands: []*cli.Command{
-			s.listCommand(components, filter{
-				&cli.StringFlag{Name: "component-version", Usage: "only entries with this `VERSION`"}, "component_version",
-			}),
-			s.getCommand(components),
-			s.historyCommand(components),
-			s.rollbackCommand(components),
-			s.createCommand(components, assignmentSettings...),
-			s.updateCommand(components),
-			s.assignCommand(components, assignmentSettings...),
-			s.unassignCommand(components, "it; its patches go too", true),
-			s.setCommand(),
-			s.switchCommand("enable", true),
-			s.switchCommand("disable", false),
-			s.patchValuesCommand(),
-			s.relinquishCommand(),
-			s.deleteCommand(components, true),
-		},
+// componentCommands are those that only components have.
+type componentCommands struct{ *session }
+
+// commands are all of them, in the order of the help.
+func (s componentCommands) commands() []*cli.Command {
+	return []*cli.Command{
+		s.setCommand(), s.switchCommand("enable", true), s.switchCommand("disable", false), s.patchValuesCommand(), ownershipCommands{s.session}.relinquishCommand(),
 	}
 }
 
 // switchCommand is enable or disable. Unlike assign it does not create an assignment: a typing error must not put a
 // component on a cluster.
-func (s *session) switchCommand(verb string, enabled bool) *cli.Command {
+func (s componentCommands) switchCommand(verb string, enabled bool) *cli.Command {
 	usage := "Let Flux run a component on clusters that it is assigned to"
 	if !enabled {
 		usage = "Let Flux remove a component from clusters; its assignment and patches stay"
@@ -134,7 +149,7 @@ func (s *session) switchCommand(verb string, enabled bool) *cli.Command {
 }
 
 // setCommand changes settings of assignments, which, as with enable and disable, must be there.
-func (s *session) setCommand() *cli.Command {
+func (s componentCommands) setCommand() *cli.Command {
 	settings := []field{
 		boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays"),
 		clearableField("oci-tag", "oci_tag", "`TAG` there instead of the catalog's; empty: the catalog's"),
@@ -168,7 +183,7 @@ func (s *session) setCommand() *cli.Command {
 }
 
 // setAssigned changes settings of a component on one cluster, if it is assigned.
-func (s *session) setAssigned(c *cli.Context, conn client, id, cluster, hash string, settings map[string]any) (answer, error) {
+func (s componentCommands) setAssigned(c *cli.Context, conn client, id, cluster, hash string, settings map[string]any) (answer, error) {
 	_, after, err := s.onVersion(c, conn, cluster, func(now answer, unchanged edit) (answer, error) {
 		var doc api.Cluster
 		if err := now.decode(&doc); err != nil {
@@ -180,12 +195,12 @@ func (s *session) setAssigned(c *cli.Context, conn client, id, cluster, hash str
 				fmt.Sprintf("assign it with: component assign %s --cluster %s", id, cluster),
 			}
 		}
-		return s.assign(c, components, conn, cluster, id, settings, unchanged, planned(hash))
+		return verbs{s.session, components}.assign(c, conn, cluster, id, settings, unchanged, planned(hash))
 	})
 	return after, err
 }
 
-func (s *session) patchValuesCommand() *cli.Command {
+func (s componentCommands) patchValuesCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "patch",
 		Usage:     "Set and remove Helm values of a component on clusters; the others stay",
@@ -205,7 +220,7 @@ func (s *session) patchValuesCommand() *cli.Command {
 }
 
 // patchValues changes a component's patches. Of one cluster it prints them as they were and as they are.
-func (s *session) patchValues(c *cli.Context, on targets, component string) error {
+func (s componentCommands) patchValues(c *cli.Context, on targets, component string) error {
 	values, err := s.valuesFrom(c)
 	if err != nil {
 		return err
@@ -238,14 +253,14 @@ func (s *session) patchValues(c *cli.Context, on targets, component string) erro
 	var before, after map[string]json.RawMessage
 	ch.request = func(conn client, _ string) (answer, error) {
 		var a answer
-		before, after, a, err = s.writeValues(c, conn, cluster, component, body)
+		before, after, a, err = ownershipCommands{s.session}.writeValues(c, conn, cluster, component, body)
 		return a, err
 	}
 	ch.show = func(client, answer) error { return s.printValues(c, cluster, component, before, after) }
 	return s.perform(c, ch)
 }
 
-func (s *session) printValues(c *cli.Context, cluster, component string, old, now map[string]json.RawMessage) error {
+func (s componentCommands) printValues(c *cli.Context, cluster, component string, old, now map[string]json.RawMessage) error {
 	// The first three are what the reference's CLI prints.
 	document, err := render.Encode(struct {
 		Cluster   string                     `json:"cluster_id"`

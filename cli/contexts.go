@@ -11,7 +11,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (s *session) configCommand() *cli.Command {
+// contexts are the commands about the file with the contexts.
+type contexts struct{ *session }
+
+func (s contexts) configCommand() *cli.Command {
 	return &cli.Command{
 		Name: "config", Usage: "Contexts: the servers you work with, by name",
 		Subcommands: []*cli.Command{
@@ -49,7 +52,7 @@ func tokenFlags() []cli.Flag {
 	return flags
 }
 
-func (s *session) setContextCommand() *cli.Command {
+func (s contexts) setContextCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "set-context",
 		Usage:     "Create a context, or change what is given of it; the first one becomes the current one",
@@ -140,7 +143,7 @@ func absolute(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-func (s *session) useContext(c *cli.Context) error {
+func (s contexts) useContext(c *cli.Context) error {
 	args, err := arguments(c, "NAME")
 	if err != nil {
 		return err
@@ -164,7 +167,7 @@ func unknownContext(name string) error {
 	return hintedError{fmt.Errorf("there is no context %q", name), "config get-contexts lists them."}
 }
 
-func (s *session) deleteContext(c *cli.Context) error {
+func (s contexts) deleteContext(c *cli.Context) error {
 	args, err := arguments(c, "NAME")
 	if err != nil {
 		return err
@@ -188,7 +191,7 @@ func (s *session) deleteContext(c *cli.Context) error {
 	return nil
 }
 
-func (s *session) getContexts(c *cli.Context) error {
+func (s contexts) getContexts(c *cli.Context) error {
 	if _, err := arguments(c); err != nil {
 		return err
 	}
@@ -237,7 +240,7 @@ func (s *session) getContexts(c *cli.Context) error {
 
 // viewConfig prints the file's contexts and the Settings this command line would use. For a person it is
 // YAML, as the file is.
-func (s *session) viewConfig(c *cli.Context) error {
+func (s contexts) viewConfig(c *cli.Context) error {
 	if _, err := arguments(c); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (s *session) demoCommand() *cli.Command {
 					if err := collect(c, namespaces.fields, doc); err != nil {
 						return err
 					}
-					return s.createAndAssign(c, namespaces, args[1], doc, nil, args[0])
+					return verbs{s, namespaces}.createAndAssign(c, args[1], doc, nil, args[0])
 				},
 			},
 			{
@@ -38,7 +38,7 @@ func (s *session) demoCommand() *cli.Command {
 					if err != nil {
 						return err
 					}
-					return s.patchValues(c, targets{ids: args[:1]}, args[1])
+					return componentCommands{s}.patchValues(c, targets{ids: args[:1]}, args[1])
 				},
 			},
 			{
@@ -50,7 +50,7 @@ func (s *session) demoCommand() *cli.Command {
 					if err != nil {
 						return err
 					}
-					return s.printInputs(c, args[0], inputTypes[1])
+					return inputCommands{s}.printInputs(c, args[0], namespaces.inputs)
 				},
 			},
 		},

@@ -201,8 +201,8 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 		}
 	}
 	if len(fields) > 0 {
-		errs = append(errs, fmt.Errorf("%s has neither a kind (%s) nor only lists of documents (clusters, platform_components, namespaces, rolebindings): what is %s?",
-			source, argv.ListOf(kinds()), argv.ListOf(render.SortedKeys(fields))))
+		errs = append(errs, fmt.Errorf("%s has neither a kind (%s) nor only lists of documents (%s): what is %s?",
+			source, argv.ListOf(kinds()), strings.Join(listNames(), ", "), argv.ListOf(render.SortedKeys(fields))))
 	}
 	return docs, errors.Join(errs...)
 }
@@ -242,11 +242,19 @@ func kinds() []string {
 	return names
 }
 
+// listNames are the members of a file in the layout of a seed file, the clusters first.
+func listNames() []string {
+	names := []string{clusters.list}
+	for _, n := range definitions() {
+		names = append(names, n.list)
+	}
+	return names
+}
+
 // nounOf is the kind that a word stands for: as the API calls it, as the command is called, its short form, and plurals.
 func nounOf(word string) (noun, bool) {
-	short := map[string]string{"ns": "namespace", "rb": "rolebinding"}
 	for _, n := range nouns() {
-		if word == n.kind || word == n.name || word == n.list || word == n.name+"s" || short[word] == n.kind {
+		if word == n.kind || word == n.name || word == n.list || slices.Contains(n.aliases, word) {
 			return n, true
 		}
 	}

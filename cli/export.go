@@ -12,8 +12,11 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// exporter writes documents as files.
+type exporter struct{ *session }
+
 // exportCommand prints documents as apply takes them.
-func (s *session) exportCommand() *cli.Command {
+func (s exporter) exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "Print the documents of the fleet, or of some kinds, as apply takes them",
@@ -61,7 +64,7 @@ func wantedFrom(args []string) (map[string][]string, error) {
 	return wanted, nil
 }
 
-func (s *session) export(c *cli.Context, conn client, wanted map[string][]string) error {
+func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string) error {
 	var members []string
 	var names []string
 	for _, n := range nouns() {
@@ -103,7 +106,7 @@ func (s *session) export(c *cli.Context, conn client, wanted map[string][]string
 }
 
 // exported reads documents, sorted by id: all, or those named, each once.
-func (s *session) exported(c *cli.Context, conn client, n noun, ids []string) ([]json.RawMessage, error) {
+func (s exporter) exported(c *cli.Context, conn client, n noun, ids []string) ([]json.RawMessage, error) {
 	if ids == nil {
 		return s.listAll(c, conn, n)
 	}

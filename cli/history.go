@@ -16,9 +16,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (s *session) historyCommand(n noun) *cli.Command {
+func (v verbs) historyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "history", Usage: "List the revisions that changed a " + n.title + ", newest first; also of one that is deleted",
+		Name: "history", Usage: "List the revisions that changed a " + v.title + ", newest first; also of one that is deleted",
 		ArgsUsage: "NAME",
 		Flags:     []cli.Flag{limitFlag()},
 		Action: func(c *cli.Context) error {
@@ -30,13 +30,13 @@ func (s *session) historyCommand(n noun) *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := v.ready(c)
 			if err != nil {
 				return err
 			}
 			const page = 1000
-			docs, err := s.all(limit, page, func(e ...edit) (*http.Response, error) {
-				return n.api.history(c.Context, conn, args[0], e...)
+			docs, err := v.all(limit, page, func(e ...edit) (*http.Response, error) {
+				return v.api.history(c.Context, conn, args[0], e...)
 			})
 			if err != nil {
 				return err
@@ -45,14 +45,14 @@ func (s *session) historyCommand(n noun) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.print(c, noun{name: "revision", view: revisionView}.shown(document, docs...))
+			return v.print(c, noun{name: "revision", view: revisionView}.shown(document, docs...))
 		},
 	}
 }
 
-func (s *session) rollbackCommand(n noun) *cli.Command {
+func (v verbs) rollbackCommand() *cli.Command {
 	return &cli.Command{
-		Name: "rollback", Usage: "Put a " + n.title + " back to what it was before its last change, as a new revision; a second time undoes the first",
+		Name: "rollback", Usage: "Put a " + v.title + " back to what it was before its last change, as a new revision; a second time undoes the first",
 		ArgsUsage: "NAME",
 		Flags:     slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -60,11 +60,11 @@ func (s *session) rollbackCommand(n noun) *cli.Command {
 			if err != nil {
 				return err
 			}
-			operations := func(conn client) ([]operation, error) { return s.rollback(c, conn, n, args[0]) }
-			return s.perform(c, change{
+			operations := func(conn client) ([]operation, error) { return v.rollback(c, conn, args[0]) }
+			return v.perform(c, change{
 				operations: operations,
 				request: func(conn client, hash string) (answer, error) {
-					return s.unlessChanged(c, conn, operations, hash)
+					return v.unlessChanged(c, conn, operations, hash)
 				},
 			})
 		},
@@ -73,21 +73,21 @@ func (s *session) rollbackCommand(n noun) *cli.Command {
 
 // unlessChanged sends operations that were decided by looking, and looks again if somebody changes the document before
 // they are carried out: they would take back that change, too.
-func (s *session) unlessChanged(c *cli.Context, conn client, operations planner, hash string) (answer, error) {
+func (v verbs) unlessChanged(c *cli.Context, conn client, operations planner, hash string) (answer, error) {
 	for range maxRaces {
 		ops, err := operations(conn)
 		if err != nil {
 			return answer{}, err
 		}
 		if hash != "" {
-			return s.batch(c, conn, ops, hash)
+			return v.batch(c, conn, ops, hash)
 		}
-		_, plan, err := s.plan(c, conn, ops)
+		_, plan, err := v.plan(c, conn, ops)
 		if err != nil {
 			return answer{}, err
 		}
 		if plan.ConfirmationRequired { // the hash would count as a confirmation
-			return s.batch(c, conn, ops, "")
+			return v.batch(c, conn, ops, "")
 		}
 		again, err := operations(conn)
 		if err != nil {
@@ -96,7 +96,7 @@ func (s *session) unlessChanged(c *cli.Context, conn client, operations planner,
 		if !reflect.DeepEqual(ops, again) {
 			continue
 		}
-		a, err := s.batch(c, conn, ops, plan.PlanHash)
+		a, err := v.batch(c, conn, ops, plan.PlanHash)
 		if apiclient.ErrorCode(err) != "stale" {
 			return a, err
 		}
@@ -106,8 +106,8 @@ func (s *session) unlessChanged(c *cli.Context, conn client, operations planner,
 
 // rollback restores the revision before the last one that changed the document. A document that was only created is
 // not deleted: that is another thing to want.
-func (s *session) rollback(c *cli.Context, conn client, n noun, id string) ([]operation, error) {
-	a, err := receive(n.api.history(c.Context, conn, id, query(url.Values{"limit": {"1"}})))
+func (v verbs) rollback(c *cli.Context, conn client, id string) ([]operation, error) {
+	a, err := receive(v.api.history(c.Context, conn, id, query(url.Values{"limit": {"1"}})))
 	if err != nil {
 		return nil, err
 	}
@@ -116,27 +116,27 @@ func (s *session) rollback(c *cli.Context, conn client, n noun, id string) ([]op
 		return nil, err
 	}
 	if len(history) == 0 {
-		return nil, fmt.Errorf("there is no history of a %s %q", n.title, id)
+		return nil, fmt.Errorf("there is no history of a %s %q", v.title, id)
 	}
 	before := history[0].Revision - 1
 	if before > 0 {
-		_, err = receive(n.api.get(c.Context, conn, id, query(atRevision(before))))
+		_, err = receive(v.api.get(c.Context, conn, id, query(atRevision(before))))
 	}
-	if before == 0 || apiclient.ErrorCode(err) == "not_found" && !existed(history[0], n.kind, id) {
+	if before == 0 || apiclient.ErrorCode(err) == "not_found" && !existed(history[0], v.kind, id) {
 		return nil, hintedError{
-			fmt.Errorf("the last change of the %s %q, revision %d, created it: there is nothing to go back to", n.title, id, history[0].Revision),
-			fmt.Sprintf("delete it with: %s delete %s", n.name, id),
+			fmt.Errorf("the last change of the %s %q, revision %d, created it: there is nothing to go back to", v.title, id, history[0].Revision),
+			fmt.Sprintf("delete it with: %s delete %s", v.name, id),
 		}
 	}
 	if err != nil { // it may be older than the history that the server keeps
 		return nil, err
 	}
 	if c.String("reason") == "" {
-		if err := c.Set("reason", fmt.Sprintf("rolled back revision %d of %s/%s", history[0].Revision, n.name, id)); err != nil {
+		if err := c.Set("reason", fmt.Sprintf("rolled back revision %d of %s/%s", history[0].Revision, v.name, id)); err != nil {
 			return nil, err
 		}
 	}
-	return []operation{{"op": "restore", "revision": before, "kind": n.kind, "id": id}}, nil
+	return []operation{{"op": "restore", "revision": before, "kind": v.kind, "id": id}}, nil
 }
 
 // existed tells whether a document that a revision changed was there before.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
@@ -17,68 +16,35 @@ import (
 // inputType is one of the lists that a cluster's Flux polls.
 type inputType struct {
 	name string
-	poll func(ctx context.Context, c client, dns string) (*http.Response, error)
-	view view
+	gone string // what Flux does about one that is no longer there
+	// template is the ResourceSet that the clusters have for them.
+	template string
+	poll     func(ctx context.Context, c client, dns string) (*http.Response, error)
+	view     view
 }
 
-var inputTypes = []inputType{
-	{
-		"platform-components",
-		func(ctx context.Context, c client, dns string) (*http.Response, error) {
-			return c.PollPlatformComponents(ctx, dns, nil)
-		},
-		view{
-			[]string{"ID", "ENABLED", "TYPE", "VERSION", "TAG", "PATH", "PATCHES", "SOURCE", "DEPENDENCIES"},
-			7,
-			rowOf(func(d api.FluxPlatformComponent) []string {
-				dependencies := make([]string, len(d.Dependencies))
-				for i, dep := range d.Dependencies {
-					dependencies[i] = dep.ID
-				}
-				return []string{
-					d.ID, strconv.FormatBool(d.Enabled), d.Type, d.ComponentVersion, d.Source.OCITag, d.ComponentPath,
-					strconv.Itoa(len(d.Patches)), d.Source.OCIURL, strings.Join(dependencies, ","),
-				}
-			}),
-		},
-	},
-	{
-		"namespaces",
-		func(ctx context.Context, c client, dns string) (*http.Response, error) {
-			return c.PollNamespaces(ctx, dns, nil)
-		},
-		view{
-			[]string{"ID", "DELETION", "LABELS", "ANNOTATIONS"},
-			3,
-			rowOf(func(d api.FluxNamespace) []string {
-				return []string{d.ID, d.DeletionPolicy, pairs(d.Labels), pairs(d.Annotations)}
-			}),
-		},
-	},
-	{
-		"rolebindings",
-		func(ctx context.Context, c client, dns string) (*http.Response, error) {
-			return c.PollRoleBindings(ctx, dns, nil)
-		},
-		view{
-			[]string{"ID", "ROLE", "SUBJECTS"},
-			3,
-			rowOf(func(d api.FluxRoleBinding) []string {
-				subjects := make([]string, len(d.Subjects))
-				for i, subject := range d.Subjects {
-					subjects[i] = subject.Kind + ":" + strings.TrimPrefix(subject.Namespace+":"+subject.Name, ":")
-				}
-				return []string{d.ID, d.Role, strings.Join(subjects, ",")}
-			}),
-		},
-	},
-}
-
-func (s *session) inputsCommand() *cli.Command {
-	names := make([]string, len(inputTypes))
-	for i, t := range inputTypes {
-		names[i] = t.name
+// inputTypes are all of them, in the order of the kinds.
+func inputTypes() []inputType {
+	var types []inputType
+	for _, n := range definitions() {
+		types = append(types, n.inputs)
 	}
+	return types
+}
+
+func inputTypeNames() []string {
+	var names []string
+	for _, t := range inputTypes() {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// inputCommands show what polls answer.
+type inputCommands struct{ *session }
+
+func (s inputCommands) inputsCommand() *cli.Command {
+	names := inputTypeNames()
 	return &cli.Command{
 		Name:      "inputs",
 		Usage:     "Show what the Flux of a cluster receives",
@@ -95,7 +61,7 @@ func (s *session) inputsCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			for _, t := range inputTypes {
+			for _, t := range inputTypes() {
 				if t.name == c.String("type") {
 					return s.printInputs(c, args[0], t)
 				}
@@ -105,7 +71,7 @@ func (s *session) inputsCommand() *cli.Command {
 	}
 }
 
-func (s *session) printInputs(c *cli.Context, cluster string, t inputType) error {
+func (s inputCommands) printInputs(c *cli.Context, cluster string, t inputType) error {
 	conn, err := s.ready(c)
 	if err != nil {
 		return err

@@ -21,7 +21,6 @@ func resetFlag() cli.Flag {
 
 // assignment is a definition to assign, with the settings that the command line gives.
 type assignment struct {
-	noun     noun
 	id       string
 	settings []field // that there are
 	given    map[string]any
@@ -38,14 +37,14 @@ func (a assignment) reset() map[string]any {
 }
 
 // own are the settings in which an assignment differs from a new one, and which were not given, as NAME=VALUE.
-func (a assignment) own(cluster json.RawMessage) ([]string, error) {
+func (a assignment) own(list string, cluster json.RawMessage) ([]string, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(cluster, &doc); err != nil {
 		return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
 	}
 	var entries []map[string]json.RawMessage
-	if list := doc[a.noun.list]; list != nil {
-		if err := json.Unmarshal(list, &entries); err != nil {
+	if entriesOf := doc[list]; entriesOf != nil {
+		if err := json.Unmarshal(entriesOf, &entries); err != nil {
 			return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
 		}
 	}
@@ -69,50 +68,50 @@ func (a assignment) own(cluster json.RawMessage) ([]string, error) {
 }
 
 // assignWith assigns a definition that has settings on each cluster, and says what it left of them, or took back.
-func (s *session) assignWith(c *cli.Context, a assignment, on targets) error {
+func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
 	values := a.given
 	if c.Bool("reset") {
 		values = a.reset()
 	}
-	ch := change{operations: on.planner("assign_"+a.noun.name, withID(a.noun, a.id, values))}
+	ch := change{operations: on.planner("assign_"+v.name, withID(v.noun, a.id, values))}
 	if !c.Bool("reset") {
 		ch.show = func(conn client, result answer) error {
-			if err := s.printBatch(c, result); err != nil {
+			if err := v.printBatch(c, result); err != nil {
 				return err
 			}
-			s.noteKeptOn(c, conn, a, on)
+			v.noteKeptOn(c, conn, a, on)
 			return nil
 		}
 	}
-	return s.onTargets(c, on, ch, func(conn client, cluster, hash string) (answer, error) {
+	return v.onTargets(c, on, ch, func(conn client, cluster, hash string) (answer, error) {
 		if !c.Bool("reset") {
-			after, err := s.assign(c, a.noun, conn, cluster, a.id, values, planned(hash))
+			after, err := v.assign(c, conn, cluster, a.id, values, planned(hash))
 			if err != nil {
 				return after, err
 			}
-			return after, s.noteKept(a, cluster, after.body)
+			return after, v.noteKept(a, cluster, after.body)
 		}
-		before, after, err := s.onVersion(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
-			return s.assign(c, a.noun, conn, cluster, a.id, values, unchanged, planned(hash))
+		before, after, err := v.onVersion(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
+			return v.assign(c, conn, cluster, a.id, values, unchanged, planned(hash))
 		})
 		if err != nil {
 			return after, err
 		}
-		released, err := a.own(before.body)
+		released, err := a.own(v.list, before.body)
 		if err == nil && len(released) > 0 {
-			s.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], argv.ListOf(released))
+			v.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], argv.ListOf(released))
 		}
 		return after, err
 	})
 }
 
 // noteKept says what one cluster's assignment keeps.
-func (s *session) noteKept(a assignment, cluster string, document json.RawMessage) error {
-	kept, err := a.own(document)
+func (v verbs) noteKept(a assignment, cluster string, document json.RawMessage) error {
+	kept, err := a.own(v.list, document)
 	if err != nil || len(kept) == 0 {
 		return err
 	}
-	command := fmt.Sprintf("%s assign %s --cluster %s --reset", a.noun.name, a.id, cluster)
+	command := fmt.Sprintf("%s assign %s --cluster %s --reset", v.name, a.id, cluster)
 	what := "release it"
 	switch {
 	case len(kept) == 1 && kept[0] == "enabled=false":
@@ -122,19 +121,19 @@ func (s *session) noteKept(a assignment, cluster string, document json.RawMessag
 	case len(kept) > 1:
 		what = "release them"
 	}
-	s.note("Kept %s. To %s: %s", argv.ListOf(kept), what, command)
+	v.note("Kept %s. To %s: %s", argv.ListOf(kept), what, command)
 	return nil
 }
 
 // noteKeptOn says which of several clusters keep something: those that --reset would change.
-func (s *session) noteKeptOn(c *cli.Context, conn client, a assignment, on targets) {
-	if c.Bool("dry-run") || s.quiet { // what is not assigned yet would look as if it were kept
+func (v verbs) noteKeptOn(c *cli.Context, conn client, a assignment, on targets) {
+	if c.Bool("dry-run") || v.quiet { // what is not assigned yet would look as if it were kept
 		return
 	}
-	ops := []operation{on.operation("assign_"+a.noun.name, withID(a.noun, a.id, a.reset()))}
-	_, plan, err := s.plan(c, conn, ops)
+	ops := []operation{on.operation("assign_"+v.name, withID(v.noun, a.id, a.reset()))}
+	_, plan, err := v.plan(c, conn, ops)
 	if err != nil {
-		s.note("What the assignments keep could not be asked: %v", err)
+		v.note("What the assignments keep could not be asked: %v", err)
 		return
 	}
 	var names []string
@@ -143,7 +142,7 @@ func (s *session) noteKeptOn(c *cli.Context, conn client, a assignment, on targe
 	}
 	if len(names) > 0 {
 		w := planWriter{}
-		s.note("Kept pins, or disabled: %s; with --reset --plan you see what they are.", w.names(names))
+		v.note("Kept pins, or disabled: %s; with --reset --plan you see what they are.", w.names(names))
 	}
 }
 

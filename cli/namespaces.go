@@ -6,12 +6,13 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/urfave/cli/v2"
 )
 
 var namespaces = noun{
 	kind: "namespace", name: "namespace", plural: "namespaces", title: "namespace", list: "namespaces",
+	aliases: []string{"namespaces", "ns"}, usage: "Namespaces that clusters are given",
 	example: "namespace create team-sandbox --label team=sandbox --annotation owner=platform --cluster demo-cluster-01",
 	fields: []field{
 		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; the labels given replace all"),
@@ -24,6 +25,23 @@ var namespaces = noun{
 		row: rowOf(func(d api.Namespace) []string {
 			return []string{d.ID, d.DeletionPolicy, pairs(d.Labels), strconv.FormatInt(d.Revision, 10), pairs(d.Annotations), when(d.UpdatedAt)}
 		}),
+	},
+	assignable: &assignable{
+		word: "namespace", gone: "the namespace with everything in it, unless its deletion policy is orphan", scriptsMay: true,
+		inputs: inputType{
+			name: "namespaces", gone: "Flux deletes it with everything in it, unless its deletion policy is orphan",
+			template: charts.Namespaces,
+			poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
+				return c.PollNamespaces(ctx, dns, nil)
+			},
+			view: view{
+				header: []string{"ID", "DELETION", "LABELS", "ANNOTATIONS"},
+				narrow: 3,
+				row: rowOf(func(d api.FluxNamespace) []string {
+					return []string{d.ID, d.DeletionPolicy, pairs(d.Labels), pairs(d.Annotations)}
+				}),
+			},
+		},
 	},
 	api: calls{
 		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
@@ -54,22 +72,4 @@ var namespaces = noun{
 			return c.UnassignNamespace(ctx, cluster, id, nil, e...)
 		},
 	},
-}
-
-func (s *session) namespaceCommand() *cli.Command {
-	return &cli.Command{
-		Name: "namespace", Aliases: []string{"namespaces", "ns"}, Usage: "Namespaces that clusters are given",
-		Subcommands: []*cli.Command{
-			s.listCommand(namespaces),
-			s.getCommand(namespaces),
-			s.historyCommand(namespaces),
-			s.rollbackCommand(namespaces),
-			s.createCommand(namespaces),
-			s.updateCommand(namespaces),
-			s.patchDocumentCommand(namespaces),
-			s.assignCommand(namespaces),
-			s.unassignCommand(namespaces, "the namespace with everything in it, unless its deletion policy is orphan", true),
-			s.deleteCommand(namespaces, true),
-		},
-	}
 }

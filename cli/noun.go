@@ -13,16 +13,30 @@ import (
 
 // noun is a kind of document: how it is called, its fields, its table, and the calls of the API for it.
 type noun struct {
-	kind         string // as the API calls it; empty for what is no document
-	name, plural string // as in messages and in -o name: "component", "components"
-	title        string // for people: "platform component"
-	list         string // the list of them in a file, and of those assigned in a cluster
-	example      string // a command line that creates one
+	kind         string   // as the API calls it; empty for what is no document
+	name, plural string   // as in messages and in -o name: "component", "components"
+	title        string   // for people: "platform component"
+	list         string   // the list of them in a file, and of those assigned in a cluster
+	aliases      []string // of the command, and of the kind where one is named
+	usage        string   // of the command
+	example      string   // a command line that creates one
 	fields       []field
 	view         view
 	api          calls
+	filters      func() []filter // of lists of them
+	// Of kinds that clusters are assigned.
+	*assignable
 	// page is how many entries the server lists at most in one answer; 0: all of them.
 	page int
+}
+
+// assignable is what a kind has that clusters are assigned.
+type assignable struct {
+	word       string  // for one of them in a cluster: "role binding"
+	overrides  []field // settings of an assignment
+	gone       string  // what Flux removes from a cluster that it is taken off
+	scriptsMay bool    // without a terminal, taking it off one cluster and deleting it need no --yes
+	inputs     inputType
 }
 
 // calls are a kind's operations. Optional parameters travel as edits, so all kinds look the same. A kind that is not
@@ -64,8 +78,21 @@ func rowOf[T any](cells func(T) []string) func(json.RawMessage) ([]string, error
 	}
 }
 
+// definitions are the kinds that clusters are assigned, in the order of a cluster's lists and of its Flux's polls. Flags,
+// columns, completion, files, plans and help follow from them.
+func definitions() []noun { return []noun{components, namespaces, roleBindings} }
+
 // nouns are the kinds of documents, definitions first: what a cluster refers to is there before it does.
-func nouns() []noun { return []noun{components, namespaces, roleBindings, clusters} }
+func nouns() []noun { return append(definitions(), clusters) }
+
+// kindNames are the API's names of what has a history, the clusters first.
+func kindNames() []string {
+	names := []string{clusters.kind}
+	for _, n := range definitions() {
+		names = append(names, n.kind)
+	}
+	return append(names, tokens.name)
+}
 
 // nameOfKind is how people call what the API calls so.
 func nameOfKind(kind string) string {

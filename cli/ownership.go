@@ -25,8 +25,11 @@ func fieldManagerFlag(usage string) cli.Flag {
 	return &cli.StringFlag{Name: "field-manager", Usage: usage}
 }
 
+// ownershipCommands are about values that several managers set.
+type ownershipCommands struct{ *session }
+
 // writeValues changes values of a component on one cluster and answers them as they were and as they are.
-func (s *session) writeValues(c *cli.Context, conn client, cluster, component string, body json.RawMessage) (before, after map[string]json.RawMessage, a answer, err error) {
+func (s ownershipCommands) writeValues(c *cli.Context, conn client, cluster, component string, body json.RawMessage) (before, after map[string]json.RawMessage, a answer, err error) {
 	shared := c.IsSet("field-manager") || c.Bool("force") || c.Bool("apply")
 	was, a, err := s.onVersion(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
 		edits := append(writeEdits(c), unchanged)
@@ -56,7 +59,7 @@ func (s *session) writeValues(c *cli.Context, conn client, cluster, component st
 	return before, owned.Values, a, nil
 }
 
-func (s *session) writeShared(c *cli.Context, conn client, cluster, component string, body json.RawMessage, edits []edit) (answer, error) {
+func (s ownershipCommands) writeShared(c *cli.Context, conn client, cluster, component string, body json.RawMessage, edits []edit) (answer, error) {
 	edits = append(edits, managerEdit(c))
 	if c.Bool("force") {
 		edits = append(edits, query(url.Values{"force": {"true"}}))
@@ -74,7 +77,7 @@ func managerEdit(c *cli.Context) edit {
 	return query(nil)
 }
 
-func (s *session) ownershipCommand() *cli.Command {
+func (s ownershipCommands) ownershipCommand() *cli.Command {
 	return &cli.Command{
 		Name: "ownership", Usage: "Show which manager owns which values of a component on a cluster",
 		ArgsUsage: "CLUSTER COMPONENT",
@@ -100,7 +103,7 @@ func (s *session) ownershipCommand() *cli.Command {
 	}
 }
 
-func (s *session) relinquishCommand() *cli.Command {
+func (s ownershipCommands) relinquishCommand() *cli.Command {
 	return &cli.Command{
 		Name: "relinquish", Usage: "Give up every value that a manager owns of a component on clusters; what nobody else owns is removed",
 		ArgsUsage: "NAME " + targetsUsage,
@@ -138,7 +141,7 @@ func (s *session) relinquishCommand() *cli.Command {
 }
 
 // relinquish gives up a manager's values on one cluster.
-func (s *session) relinquish(c *cli.Context, conn client, cluster, component string) (answer, error) {
+func (s ownershipCommands) relinquish(c *cli.Context, conn client, cluster, component string) (answer, error) {
 	edits := append(writeEdits(c), managerEdit(c))
 	if c.Bool("retain") {
 		edits = append(edits, query(url.Values{"retain": {"true"}}))

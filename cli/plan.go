@@ -135,14 +135,14 @@ func (w *planWriter) group(group api.EffectGroup) {
 	if group.Forgotten {
 		w.linef("  %s", w.paint(render.Yellow, "forgotten: polls are answered with 404, and Flux keeps what is running"))
 	}
-	for _, t := range inputTypes {
+	for _, t := range inputTypes() {
 		effect, ok := group.Effect[t.name]
 		if !ok {
 			continue
 		}
 		w.linef("  %s", t.name)
 		for _, id := range effect.Removed {
-			w.linef("    %s", w.paint(render.Red, "- "+render.Printable(id)+"   REMOVED: "+removal[t.name]))
+			w.linef("    %s", w.paint(render.Red, "- "+render.Printable(id)+"   REMOVED: "+t.gone))
 		}
 		for _, change := range effect.Changed {
 			w.changed(change)
@@ -165,13 +165,6 @@ func (w *planWriter) ownership(changes []api.OwnershipChange) {
 	for _, ch := range changes {
 		w.linef("  ~ %s of %s on %s: %s → %s", render.Printable(ch.Path), render.Printable(ch.ComponentID), w.names(ch.Clusters), owners(ch.Before), owners(ch.After))
 	}
-}
-
-// removal is what Flux does about an input that is gone.
-var removal = map[string]string{
-	"platform-components": "Flux uninstalls it",
-	"namespaces":          "Flux deletes it with everything in it, unless its deletion policy is orphan",
-	"rolebindings":        "Flux takes the rights away",
 }
 
 func (w *planWriter) changed(change api.InputChange) {

@@ -11,12 +11,14 @@ import (
 	"github.com/urfave/cli/v2"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
-func (s *session) renderCommand() *cli.Command {
+// renderer makes what Flux Operator would, without a cluster.
+type renderer struct{ *session }
+
+func (s renderer) renderCommand() *cli.Command {
 	names := inputTypeNames()
 	return &cli.Command{
 		Name:      "render",
@@ -48,15 +50,7 @@ func (s *session) renderCommand() *cli.Command {
 	}
 }
 
-func inputTypeNames() []string {
-	names := make([]string, len(inputTypes))
-	for i, t := range inputTypes {
-		names[i] = t.name
-	}
-	return names
-}
-
-func (s *session) render(c *cli.Context, cluster string) error {
+func (s renderer) render(c *cli.Context, cluster string) error {
 	sets, providers, err := s.resourceSets(c)
 	if err != nil {
 		return err
@@ -115,7 +109,7 @@ func pollOnce(poll func(inputType) ([]map[string]json.RawMessage, error)) func(n
 		if inputs, ok := known[name]; ok {
 			return inputs, nil
 		}
-		for _, t := range inputTypes {
+		for _, t := range inputTypes() {
 			if t.name == name {
 				inputs, err := poll(t)
 				known[name] = inputs
@@ -127,9 +121,13 @@ func pollOnce(poll func(inputType) ([]map[string]json.RawMessage, error)) func(n
 }
 
 // resourceSets are those of --file, or the shipped ones.
-func (s *session) resourceSets(c *cli.Context) ([]resourceSet, map[string]provider, error) {
+func (s renderer) resourceSets(c *cli.Context) ([]resourceSet, map[string]provider, error) {
 	file := c.String("file")
-	text := []byte(strings.Join([]string{charts.PlatformComponents, charts.Namespaces, charts.RoleBindings}, "\n---\n"))
+	var shipped []string
+	for _, t := range inputTypes() {
+		shipped = append(shipped, t.template)
+	}
+	text := []byte(strings.Join(shipped, "\n---\n"))
 	var err error
 	switch {
 	case file == "-":

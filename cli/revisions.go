@@ -40,30 +40,36 @@ func who(d api.RevisionSummary) string {
 	return d.Actor + " (" + d.Author + ")"
 }
 
-func (s *session) revisionCommand() *cli.Command {
+// revisionCommands are the commands about revisions.
+type revisionCommands struct{ *session }
+
+func (s revisionCommands) revisionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "revision", Aliases: []string{"revisions"}, Usage: "History: who changed what, when and why",
 		Subcommands: []*cli.Command{s.listRevisionsCommand(), s.getRevisionCommand()},
 	}
 }
 
-func (s *session) listRevisionsCommand() *cli.Command {
+func (s revisionCommands) listRevisionsCommand() *cli.Command {
+	names := kindNames()
+	last := len(names) - 1
 	filters := []filter{
-		{&cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: cluster, platform_component, namespace, rolebinding or token"}, "kind"},
+		{&cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: " + strings.Join(names[:last], ", ") + " or " + names[last]}, "kind"},
 		{&cli.StringFlag{Name: "id", Usage: "only changes of the document with this `ID`; needs --kind"}, "id"},
 		{&cli.StringFlag{Name: "actor", Usage: "only changes by this `ACTOR`"}, "actor"},
 		{&cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z"}, "since"},
 		{&cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`"}, "until"},
 	}
-	return s.listCommand(noun{
+	return verbs{s.session, noun{
 		name: "revision", plural: "revisions, newest first", view: revisionView,
 		api: calls{list: listRevisions}, page: 1000,
-	}, filters...)
+		filters: func() []filter { return filters },
+	}}.listCommand()
 }
 
-func (s *session) getRevisionCommand() *cli.Command {
+func (s revisionCommands) getRevisionCommand() *cli.Command {
 	revisions := noun{name: "revision", plural: "revisions", title: "revision with its changes, before and after", view: revisionView}
-	cmd := s.getCommand(revisions)
+	cmd := verbs{s.session, revisions}.getCommand()
 	cmd.ArgsUsage, cmd.Flags = "REVISION...", nil
 	cmd.Action = func(c *cli.Context) error {
 		args, err := severalArguments(c, "REVISION")
@@ -79,7 +85,7 @@ func (s *session) getRevisionCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		return s.getSeveral(c, revisions, args, func(arg string) (answer, error) {
+		return verbs{s.session, revisions}.getSeveral(c, args, func(arg string) (answer, error) {
 			n, err := strconv.ParseInt(arg, 10, 64)
 			if err != nil {
 				return answer{}, err

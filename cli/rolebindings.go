@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -14,6 +15,7 @@ import (
 
 var roleBindings = noun{
 	kind: "rolebinding", name: "rolebinding", plural: "role bindings", title: "role binding", list: "rolebindings",
+	aliases: []string{"rolebindings", "rb"}, usage: "Role bindings that clusters are given",
 	example: "rolebinding create web-editors --role edit --group web --serviceaccount flux-system:deployer",
 	fields: []field{
 		textField("role", "role", "`NAME` of the ClusterRole"),
@@ -31,6 +33,27 @@ var roleBindings = noun{
 			}
 			return []string{d.ID, d.Role, strings.Join(subjects, ","), strconv.FormatInt(d.Revision, 10), when(d.UpdatedAt)}
 		}),
+	},
+	assignable: &assignable{
+		word: "role binding", gone: "the rights it gives",
+		inputs: inputType{
+			name: "rolebindings", gone: "Flux takes the rights away",
+			template: charts.RoleBindings,
+			poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
+				return c.PollRoleBindings(ctx, dns, nil)
+			},
+			view: view{
+				header: []string{"ID", "ROLE", "SUBJECTS"},
+				narrow: 3,
+				row: rowOf(func(d api.FluxRoleBinding) []string {
+					subjects := make([]string, len(d.Subjects))
+					for i, subject := range d.Subjects {
+						subjects[i] = subject.Kind + ":" + strings.TrimPrefix(subject.Namespace+":"+subject.Name, ":")
+					}
+					return []string{d.ID, d.Role, strings.Join(subjects, ",")}
+				}),
+			},
+		},
 	},
 	api: calls{
 		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
@@ -61,24 +84,6 @@ var roleBindings = noun{
 			return c.UnassignRoleBinding(ctx, cluster, id, nil, e...)
 		},
 	},
-}
-
-func (s *session) roleBindingCommand() *cli.Command {
-	return &cli.Command{
-		Name: "rolebinding", Aliases: []string{"rolebindings", "rb"}, Usage: "Role bindings that clusters are given",
-		Subcommands: []*cli.Command{
-			s.listCommand(roleBindings),
-			s.getCommand(roleBindings),
-			s.historyCommand(roleBindings),
-			s.rollbackCommand(roleBindings),
-			s.createCommand(roleBindings),
-			s.updateCommand(roleBindings),
-			s.patchDocumentCommand(roleBindings),
-			s.assignCommand(roleBindings),
-			s.unassignCommand(roleBindings, "the rights it gives", false),
-			s.deleteCommand(roleBindings, false),
-		},
-	}
 }
 
 // subjectField is one of the flags that name subjects, as in `kubectl create clusterrolebinding`. Together they are

@@ -29,7 +29,10 @@ type status struct {
 	Revision *int64            `json:"revision"` // null: not known, because the server is not ready or the token is not accepted
 }
 
-func (s *session) statusCommand() *cli.Command {
+// statusCommands tell of the server and of this program.
+type statusCommands struct{ *session }
+
+func (s statusCommands) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
 		Usage: "Show the server's version, readiness and revision; fails when it is not ready",
@@ -54,7 +57,7 @@ func (s *session) statusCommand() *cli.Command {
 }
 
 // status asks the server. An error beside a status that has a version says what is not well.
-func (s *session) status(c *cli.Context, conn client) (status, error) {
+func (s statusCommands) status(c *cli.Context, conn client) (status, error) {
 	st := status{URL: s.settings.URL, Context: s.settings.Context, Checks: map[string]string{}}
 	a, err := receive(conn.GetVersion(c.Context))
 	if err != nil {
@@ -99,7 +102,7 @@ func readiness(a answer, err error) (api.Readiness, error) {
 	return r, a.decode(&r)
 }
 
-func (s *session) printStatus(c *cli.Context, st status) error {
+func (s statusCommands) printStatus(c *cli.Context, st status) error {
 	document, err := render.Encode(st)
 	if err != nil {
 		return err
@@ -126,7 +129,7 @@ func (s *session) printStatus(c *cli.Context, st status) error {
 	})
 }
 
-func (s *session) versionCommand() *cli.Command {
+func (s statusCommands) versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "Show the version of this program; status shows the server's",
@@ -139,7 +142,7 @@ func (s *session) versionCommand() *cli.Command {
 	}
 }
 
-func (s *session) printVersion(c *cli.Context) error {
+func (s statusCommands) printVersion(c *cli.Context) error {
 	if err := s.checkOutput(c); err != nil {
 		return err
 	}

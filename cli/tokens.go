@@ -23,6 +23,12 @@ var tokenRoles = []string{"poll", "read", "write", "admin"}
 
 var tokens = noun{
 	kind: "token", name: "token", plural: "tokens", title: "token",
+	filters: func() []filter {
+		return []filter{
+			{&cli.StringFlag{Name: "cluster", Usage: "only tokens of this `CLUSTER`"}, "cluster_id"},
+			{&cli.StringFlag{Name: "name", Usage: "only the token with this `NAME`"}, "name"},
+		}
+	},
 	view: view{
 		header: []string{"ID", "NAME", "ROLE", "CLUSTER", "EXPIRES", "SECRETS", "REVISION", "DESCRIPTION", "CREATED", "UPDATED"},
 		narrow: 6,
@@ -63,14 +69,15 @@ func adminPath(base string, requested *url.URL) bool {
 	return false
 }
 
-func (s *session) tokenCommand() *cli.Command {
+// tokenCommands are the commands about tokens of the service.
+type tokenCommands struct{ *session }
+
+func (s tokenCommands) tokenCommand() *cli.Command {
 	return &cli.Command{
 		Name: "token", Aliases: []string{"tokens"}, Usage: "Tokens of single clusters, people and pipelines",
 		Subcommands: []*cli.Command{
 			s.createTokenCommand(),
-			s.listCommand(tokens,
-				filter{&cli.StringFlag{Name: "cluster", Usage: "only tokens of this `CLUSTER`"}, "cluster_id"},
-				filter{&cli.StringFlag{Name: "name", Usage: "only the token with this `NAME`"}, "name"}),
+			verbs{s.session, tokens}.listCommand(),
 			s.getTokenCommand(),
 			s.rotateTokenCommand(),
 			s.revokeTokenCommand(),
@@ -108,7 +115,7 @@ func expiresAt(c *cli.Context) (any, error) {
 	return nil, nil
 }
 
-func (s *session) createTokenCommand() *cli.Command {
+func (s tokenCommands) createTokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "Create a token and print its secret",
@@ -161,7 +168,7 @@ func (s *session) createTokenCommand() *cli.Command {
 	}
 }
 
-func (s *session) createToken(c *cli.Context, conn client, body map[string]any) (answer, error) {
+func (s tokenCommands) createToken(c *cli.Context, conn client, body map[string]any) (answer, error) {
 	data, err := render.Encode(body)
 	if err != nil {
 		return answer{}, err
@@ -170,7 +177,7 @@ func (s *session) createToken(c *cli.Context, conn client, body map[string]any) 
 }
 
 // checkSecretOutput refuses an output that would lose the secret, before there is one.
-func (s *session) checkSecretOutput(c *cli.Context) error {
+func (s tokenCommands) checkSecretOutput(c *cli.Context) error {
 	if format, err := s.format(c); err == nil && format == "name" && !c.Bool("dry-run") {
 		return argv.Errorf("-o name would not show the secret, and nothing else ever does")
 	}
@@ -178,7 +185,7 @@ func (s *session) checkSecretOutput(c *cli.Context) error {
 }
 
 // printIssued prints a token that has just got a secret.
-func (s *session) printIssued(c *cli.Context, a answer) error {
+func (s tokenCommands) printIssued(c *cli.Context, a answer) error {
 	var issued api.IssuedToken
 	if err := a.decode(&issued); err != nil {
 		return err
@@ -198,7 +205,7 @@ func (s *session) printIssued(c *cli.Context, a answer) error {
 	return s.print(c, tokens.one(a.body))
 }
 
-func (s *session) getTokenCommand() *cli.Command {
+func (s tokenCommands) getTokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "get",
 		Usage:     "Show one token, or several as a list, without secrets",
@@ -214,7 +221,7 @@ func (s *session) getTokenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.getSeveral(c, tokens, names, func(name string) (answer, error) { return findToken(c, conn, name) })
+			return verbs{s.session, tokens}.getSeveral(c, names, func(name string) (answer, error) { return findToken(c, conn, name) })
 		},
 	}
 }
@@ -252,7 +259,7 @@ func tokenID(c *cli.Context, conn client, name string) (string, error) {
 	return idOf(a.body)
 }
 
-func (s *session) rotateTokenCommand() *cli.Command {
+func (s tokenCommands) rotateTokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "rotate",
 		Usage:     "Give a token a new secret and print it; those from before go on working for a while",
@@ -298,7 +305,7 @@ func (s *session) rotateTokenCommand() *cli.Command {
 	}
 }
 
-func (s *session) revokeTokenCommand() *cli.Command {
+func (s tokenCommands) revokeTokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "revoke",
 		Usage:     "Revoke a token: every server refuses it within a second",

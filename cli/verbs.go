@@ -53,11 +53,34 @@ func (s *session) all(limit, size int, page func(e ...edit) (*http.Response, err
 // maxPage is the largest page of documents the server gives.
 const maxPage = 10000
 
-func (s *session) listCommand(n noun, filters ...filter) *cli.Command {
+// verbs are the commands that every kind has.
+type verbs struct {
+	*session
+	noun
+}
+
+// definitionCommand is the command of a kind that clusters are assigned, with those that only this kind has.
+func (v verbs) definitionCommand(own ...*cli.Command) *cli.Command {
+	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createCommand(), v.updateCommand()}
+	if len(own) == 0 {
+		commands = append(commands, v.patchDocumentCommand())
+	}
+	commands = append(append(commands, v.assignCommand(), v.unassignCommand()), own...)
+	return &cli.Command{
+		Name: v.name, Aliases: v.aliases, Usage: v.usage,
+		Subcommands: append(commands, v.deleteCommand()),
+	}
+}
+
+func (v verbs) listCommand() *cli.Command {
 	cmd := &cli.Command{
 		Name:  "list",
-		Usage: "List " + n.plural + ", all of them",
+		Usage: "List " + v.plural + ", all of them",
 		Flags: []cli.Flag{limitFlag()},
+	}
+	var filters []filter
+	if v.filters != nil {
+		filters = v.filters()
 	}
 	for _, f := range filters {
 		cmd.Flags = append(cmd.Flags, f.flag)
@@ -70,12 +93,12 @@ func (s *session) listCommand(n noun, filters ...filter) *cli.Command {
 		if err != nil {
 			return err
 		}
-		api, err := s.ready(c)
+		api, err := v.ready(c)
 		if err != nil {
 			return err
 		}
-		docs, err := s.all(limit, n.page, func(e ...edit) (*http.Response, error) {
-			return n.api.list(c.Context, api, append([]edit{filterEdit(c, filters)}, e...)...)
+		docs, err := v.all(limit, v.page, func(e ...edit) (*http.Response, error) {
+			return v.api.list(c.Context, api, append([]edit{filterEdit(c, filters)}, e...)...)
 		})
 		if err != nil {
 			return err
@@ -84,7 +107,7 @@ func (s *session) listCommand(n noun, filters ...filter) *cli.Command {
 		if err != nil {
 			return err
 		}
-		return s.print(c, n.shown(document, docs...))
+		return v.print(c, v.shown(document, docs...))
 	}
 	return cmd
 }
@@ -126,10 +149,10 @@ func (s *session) ready(c *cli.Context) (client, error) {
 	return s.client(c)
 }
 
-func (s *session) getCommand(n noun) *cli.Command {
+func (v verbs) getCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "get",
-		Usage:     "Show one " + n.title + ", or several as a list",
+		Usage:     "Show one " + v.title + ", or several as a list",
 		ArgsUsage: "NAME...",
 		Flags:     []cli.Flag{&cli.IntFlag{Name: "revision", Usage: "as it was at revision `N`"}},
 		Action: func(c *cli.Context) error {
@@ -144,19 +167,19 @@ func (s *session) getCommand(n noun) *cli.Command {
 				}
 				at = atRevision(int64(c.Int("revision")))
 			}
-			api, err := s.ready(c)
+			api, err := v.ready(c)
 			if err != nil {
 				return err
 			}
-			return s.getSeveral(c, n, ids, func(id string) (answer, error) {
-				return receive(n.api.get(c.Context, api, id, query(at)))
+			return v.getSeveral(c, ids, func(id string) (answer, error) {
+				return receive(v.api.get(c.Context, api, id, query(at)))
 			})
 		},
 	}
 }
 
 // getSeveral shows what it finds, as kubectl does, and fails if anything is missing. Nothing found prints nothing.
-func (s *session) getSeveral(c *cli.Context, n noun, ids []string, get func(id string) (answer, error)) error {
+func (v verbs) getSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
 	var (
 		docs []json.RawMessage
 		errs []error
@@ -173,19 +196,19 @@ func (s *session) getSeveral(c *cli.Context, n noun, ids []string, get func(id s
 		errs = append(errs, err)
 	}
 	if len(ids) == 1 && len(docs) == 1 {
-		return s.print(c, n.one(docs[0]))
+		return v.print(c, v.one(docs[0]))
 	}
 	if len(docs) > 0 {
 		document, err := render.Encode(docs)
 		if err != nil {
 			return err
 		}
-		if err := s.print(c, n.shown(document, docs...)); err != nil {
+		if err := v.print(c, v.shown(document, docs...)); err != nil {
 			return err
 		}
 	}
 	for _, err := range errs[:max(0, len(errs)-1)] {
-		s.reportError(err)
+		v.reportError(err)
 	}
 	if len(errs) > 0 {
 		return errs[len(errs)-1]
@@ -193,38 +216,38 @@ func (s *session) getSeveral(c *cli.Context, n noun, ids []string, get func(id s
 	return nil
 }
 
-func (s *session) updateCommand(n noun) *cli.Command {
+func (v verbs) updateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "update",
-		Usage:     "Change the fields given of a " + n.title + " that exists; the others stay",
+		Usage:     "Change the fields given of a " + v.title + " that exists; the others stay",
 		ArgsUsage: "NAME",
-		Flags:     slices.Concat(flagsOf(n.fields), []cli.Flag{fileFlag("fields of the document"), yesFlag()}, writeFlags(), plannedFlags()),
+		Flags:     slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("fields of the document"), yesFlag()}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, body, err := s.documentFrom(c, n)
+			id, body, err := v.documentFrom(c, v.noun)
 			if err != nil {
 				return err
 			}
 			if len(body) == 1 {
 				return argv.Errorf("nothing to change: give at least one field")
 			}
-			return s.performOn(c, n, change{
-				operations: fixed(operation{"op": "update", "kind": n.kind, "id": id, "document": body}),
+			return v.performOn(c, change{
+				operations: fixed(operation{"op": "update", "kind": v.kind, "id": id, "document": body}),
 				request: func(conn client, hash string) (answer, error) {
 					data, err := render.Encode(body)
 					if err != nil {
 						return answer{}, err
 					}
-					return receive(n.api.update(c.Context, conn, id, data, append(writeEdits(c), planned(hash))...))
+					return receive(v.api.update(c.Context, conn, id, data, append(writeEdits(c), planned(hash))...))
 				},
 			})
 		},
 	}
 }
 
-func (s *session) patchDocumentCommand(n noun) *cli.Command {
+func (v verbs) patchDocumentCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "patch",
-		Usage:     "Merge a patch into a " + n.title + ": null removes, objects merge, lists replace (RFC 7396)",
+		Usage:     "Merge a patch into a " + v.title + ": null removes, objects merge, lists replace (RFC 7396)",
 		ArgsUsage: "NAME",
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "patch", Aliases: []string{"p"}, Usage: "the patch, as `JSON` or YAML"},
@@ -241,7 +264,7 @@ func (s *session) patchDocumentCommand(n noun) *cli.Command {
 			source, name := []byte(c.String("patch")), "-p"
 			if c.IsSet("file") {
 				name = c.String("file")
-				if source, err = s.world().Input(name); err != nil {
+				if source, err = v.world().Input(name); err != nil {
 					return err
 				}
 			}
@@ -249,17 +272,17 @@ func (s *session) patchDocumentCommand(n noun) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.mergePatch(c, n, ids[0], body)
+			return v.mergePatch(c, ids[0], body)
 		},
 	}
 }
 
 // mergePatch merges a patch into a document.
-func (s *session) mergePatch(c *cli.Context, n noun, id string, patch json.RawMessage) error {
-	return s.performOn(c, n, change{
-		operations: fixed(operation{"op": "patch", "kind": n.kind, "id": id, "patch": patch}),
+func (v verbs) mergePatch(c *cli.Context, id string, patch json.RawMessage) error {
+	return v.performOn(c, change{
+		operations: fixed(operation{"op": "patch", "kind": v.kind, "id": id, "patch": patch}),
 		request: func(conn client, hash string) (answer, error) {
-			return receive(n.api.patch(c.Context, conn, id, patch, append(writeEdits(c), planned(hash))...))
+			return receive(v.api.patch(c.Context, conn, id, patch, append(writeEdits(c), planned(hash))...))
 		},
 	})
 }
@@ -269,12 +292,12 @@ func fixed(ops ...operation) planner {
 	return func(client) ([]operation, error) { return ops, nil }
 }
 
-// deleteCommand deletes a definition, which the server refuses as long as clusters use it. scriptsMay: without a
-// terminal it needs no --yes, unless it cascades.
-func (s *session) deleteCommand(n noun, scriptsMay bool) *cli.Command {
+// deleteCommand deletes a definition, which the server refuses as long as clusters use it. Without a
+// terminal it needs no --yes for some kinds, unless it cascades.
+func (v verbs) deleteCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "delete",
-		Usage:     "Delete a " + n.title + " that no cluster uses",
+		Usage:     "Delete a " + v.title + " that no cluster uses",
 		ArgsUsage: "NAME",
 		Flags: slices.Concat([]cli.Flag{
 			&cli.BoolFlag{Name: "cascade", Usage: "take it off every cluster that uses it, in the same change"},
@@ -285,19 +308,19 @@ func (s *session) deleteCommand(n noun, scriptsMay bool) *cli.Command {
 			if err != nil {
 				return err
 			}
-			what := fmt.Sprintf("delete the %s %q", n.title, ids[0])
+			what := fmt.Sprintf("delete the %s %q", v.title, ids[0])
 			if c.Bool("cascade") {
 				what += ", also from every cluster that uses it"
 			}
-			return s.performOn(c, n, change{
-				operations: fixed(operation{"op": "delete", "kind": n.kind, "id": ids[0], "cascade": c.Bool("cascade")}),
-				what:       what, scriptsMay: scriptsMay && !c.Bool("cascade"),
+			return v.performOn(c, change{
+				operations: fixed(operation{"op": "delete", "kind": v.kind, "id": ids[0], "cascade": c.Bool("cascade")}),
+				what:       what, scriptsMay: v.scriptsMay && !c.Bool("cascade"),
 				request: func(conn client, hash string) (answer, error) {
 					edits := append(writeEdits(c), planned(hash))
 					if c.Bool("cascade") {
 						edits = append(edits, query(url.Values{"cascade": {"true"}}))
 					}
-					return receive(n.api.delete(c.Context, conn, ids[0], edits...))
+					return receive(v.api.delete(c.Context, conn, ids[0], edits...))
 				},
 			})
 		},
@@ -310,26 +333,26 @@ const maxRaces = 5
 // upsert creates a document or, when it exists, changes the fields given. The change is tied to the version that was
 // found, so that a document deleted and created anew in between is not mistaken for it. A validation error may only
 // mean that the fields given are too few for a new document, so that, too, asks whether there is one.
-func (s *session) upsert(c *cli.Context, n noun, api client, id string, doc map[string]any, more ...edit) (a answer, err error) {
+func (v verbs) upsert(c *cli.Context, api client, id string, doc map[string]any, more ...edit) (a answer, err error) {
 	body, err := render.Encode(doc)
 	if err != nil {
 		return answer{}, err
 	}
 	edits := append(writeEdits(c), more...)
 	for range maxRaces {
-		a, err = receive(n.api.create(c.Context, api, body, edits...))
+		a, err = receive(v.api.create(c.Context, api, body, edits...))
 		if code := apiclient.ErrorCode(err); code != "conflict" && code != "validation_error" {
 			return a, err
 		}
 		refusal := err
-		found, err := receive(n.api.get(c.Context, api, id))
+		found, err := receive(v.api.get(c.Context, api, id))
 		if apiclient.ErrorCode(err) == "not_found" {
 			return answer{}, refusal // of something else, such as a DNS name that is taken
 		}
 		if err != nil {
 			return answer{}, err
 		}
-		a, err = receive(n.api.update(c.Context, api, id, body, append(slices.Clone(edits), header("If-Match", found.etag))...))
+		a, err = receive(v.api.update(c.Context, api, id, body, append(slices.Clone(edits), header("If-Match", found.etag))...))
 		if code := apiclient.ErrorCode(err); code != "stale" && code != "not_found" {
 			return a, err
 		}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+)
+
+// A kind that is in the list and lacks something would be refused, or shown as nothing, by a command that nobody tried.
+func TestKindsAreWhole(t *testing.T) {
+	t.Parallel()
+	flags := map[string]bool{}
+	for _, f := range clusters.fields {
+		flags[f.flag] = true
+	}
+	for _, n := range definitions() {
+		for what, text := range map[string]string{
+			"kind": n.kind, "name": n.name, "plural": n.plural, "title": n.title, "list": n.list, "usage": n.usage, "example": n.example, "word": n.word,
+			"gone": n.gone, "inputs' name": n.inputs.name, "inputs' gone": n.inputs.gone, "template": n.inputs.template,
+		} {
+			if text == "" {
+				t.Errorf("%s has no %s", n.name, what)
+			}
+		}
+		calls := reflect.ValueOf(n.api)
+		for i := range calls.NumField() {
+			if calls.Field(i).IsNil() {
+				t.Errorf("%s: there is no call for %s", n.name, calls.Type().Field(i).Name)
+			}
+		}
+		if n.inputs.poll == nil || n.inputs.view.row == nil || n.view.row == nil {
+			t.Errorf("%s cannot be shown", n.name)
+		}
+		if !flags[n.name] || !slices.Contains(clusters.view.header, strings.ToUpper(n.name)+"S") {
+			t.Errorf("clusters have no flag or column for %s", n.plural)
+		}
+		for _, word := range append([]string{n.kind, n.name, n.list}, n.aliases...) {
+			if found, ok := nounOf(word); !ok || found.kind != n.kind {
+				t.Errorf("%q stands for %q", word, found.kind)
+			}
+		}
+		if argv.FindCommand(testSession().app().Commands, n.name) == nil {
+			t.Errorf("there is no command %s", n.name)
+		}
+	}
+}
