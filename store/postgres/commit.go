@@ -3,10 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"iter"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -122,99 +119,50 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	if err != nil {
 		return err
 	}
-	b := &pgx.Batch{}
-	b.Queue(s.durability)
-	b.Queue(insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID)
-	if len(c.Changes) <= few && store.CommitPatience(c) == 0 {
-		b.Queue(insertChanges, columns(c)...)
-		return applyChanges(ctx, ses.tx, b, base, c, held{ses.head.hold, hold})
+	out := &outbox{tx: ses.tx}
+	out.add(s.durability)
+	if len(c.Changes) > few {
+		out.add(byIndex)
 	}
-	if err := ses.tx.SendBatch(ctx, b).Close(); err != nil {
+	out.add(insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID)
+	changes := changesOf(c)
+	if err := addChanges(ctx, out, changes); err != nil {
 		return err
 	}
-	if err := copyChanges(ctx, ses.tx, []fleet.Commit{c}); err != nil {
+	var done counts
+	if err := applyChanges(ctx, out, c, changes, &done); err != nil {
 		return err
 	}
-	return applyChanges(ctx, ses.tx, &pgx.Batch{}, base, c, held{ses.head.hold, hold})
+	if patience := store.CommitPatience(c); patience > 0 { // COMMIT works on all of it at once
+		out.add(fmt.Sprintf(`SET LOCAL statement_timeout = %d`, (writeTimeout + patience).Milliseconds()))
+	}
+	moved := int64(0)
+	want := countsOf(c)
+	out.add(moveHead, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
+		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.hold, hold).Exec(count(&moved))
+	if err := out.send(ctx); err != nil {
+		return err
+	}
+	if moved != 1 {
+		return fmt.Errorf("%w while this commit was written", store.ErrStale)
+	}
+	return done.check(want)
 }
 
-// atOnce is how many bytes one COPY sends: each has the server's writeTimeout for itself.
-const atOnce = 2 << 20
+// byIndex keeps the server from reading all documents once for every message of a commit that changes more than a few.
+const (
+	few     = 100
+	byIndex = `SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+)
 
 const (
-	insertCommit  = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`
-	insertChanges = `INSERT INTO changes (revision, seq, kind, id, action, before, after, packed_before, packed_after, sum, bytes)
-		SELECT $1, * FROM unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::bytea[], $10::bigint[], $11::bigint[])`
+	insertCommit = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
 	// The version is looked at again, because a migration may have come between: it locks this table first, and this
 	// statement sees what was committed before it got the lock.
 	moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4, hold = $9
 		WHERE revision = $5 AND commit_id = $6 AND hold = $8 AND EXISTS (SELECT FROM ` + versionTable + ` WHERE version = $7 AND NOT dirty)`
 )
-
-// columns are the arguments of insertChanges.
-func columns(c fleet.Commit) []any {
-	n := len(c.Changes)
-	seqs, before, after := make([]int32, n), make([]*string, n), make([]*string, n)
-	kinds, ids, actions := make([]string, n), make([]string, n), make([]string, n)
-	packedBefore, packedAfter, sums, sizes := make([][]byte, n), make([][]byte, n), make([]int64, n), make([]int64, n)
-	for i, ch := range c.Changes {
-		p := backend.Pack(c.ID, i, ch)
-		seqs[i], kinds[i], ids[i], actions[i] = int32(i), string(ch.Kind), ch.ID, ch.Action()
-		before[i], after[i] = backend.Marker(ch.Before), backend.Marker(ch.After)
-		packedBefore[i], packedAfter[i], sums[i], sizes[i] = p.Before, p.After, p.Sum, p.Bytes
-	}
-	return []any{int64(c.Revision), seqs, kinds, ids, actions, before, after, packedBefore, packedAfter, sums, sizes}
-}
-
-// copyChanges sends the changes of some commits with COPY.
-func copyChanges(ctx context.Context, tx pgx.Tx, commits []fleet.Commit) error {
-	names := []string{"revision", "seq", "kind", "id", "action", "before", "after", "packed_before", "packed_after", "sum", "bytes"}
-	return copyRows(ctx, tx, "changes", names, func(yield func([]any) bool) {
-		for _, c := range commits {
-			for seq, ch := range c.Changes {
-				p := backend.Pack(c.ID, seq, ch)
-				if !yield([]any{
-					int64(c.Revision), int32(seq), string(ch.Kind), ch.ID, ch.Action(),
-					backend.Marker(ch.Before), backend.Marker(ch.After), p.Before, p.After, p.Sum, p.Bytes,
-				}) {
-					return
-				}
-			}
-		}
-	})
-}
-
-func copyRows(ctx context.Context, tx pgx.Tx, table string, columns []string, rows iter.Seq[[]any]) error {
-	next, stop := iter.Pull(rows)
-	defer stop()
-	for more := true; more; {
-		size := 0
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromFunc(func() (row []any, err error) {
-			if size < atOnce {
-				row, more = next()
-				size += sizeOf(row)
-			}
-			return row, nil // nil ends the copy
-		})); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sizeOf is about how large a row is.
-func sizeOf(row []any) (size int) {
-	for _, value := range row {
-		switch v := value.(type) {
-		case string:
-			size += len(v)
-		case []byte:
-			size += len(v)
-		}
-	}
-	return size
-}
 
 // pause waits a moment before another attempt, or until ctx ends.
 func pause(ctx context.Context) {

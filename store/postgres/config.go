@@ -46,7 +46,8 @@ const (
 	// lockTimeout is how long a commit waits for the commit of another process.
 	lockTimeout = 5 * time.Second
 	// idleTimeout ends a transaction whose client says nothing more, because its process was stopped or its network
-	// was cut: until then it may hold up the commits of all others.
+	// was cut: until then it may hold up the commits of all others. A message that is not whole by then is nothing: over
+	// 4 Mbit/s one of atOnce takes half of that.
 	idleTimeout = 5 * time.Second
 	// outcomeTimeout is for COMMIT and its answer.
 	outcomeTimeout = 5 * time.Second
@@ -99,10 +100,13 @@ func (cfg Config) pool() (*pgxpool.Config, error) {
 		c.RuntimeParams["application_name"] = "flux-resourceset"
 	}
 	// No prepared statements and no descriptions kept from an earlier question: behind pgbouncer the next transaction
-	// may run on another server connection, and after a migration the same tables may look different. It also takes
-	// one round trip instead of two on a new connection. Time-outs are set in each transaction and not as parameters of
-	// the connection, because pgbouncer refuses to open one that has any it does not know.
-	c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	// may run on another server connection, and after a migration the same tables may look different. Each question is
+	// one message with its values in it, because the server loses patience with us (idleTimeout) only between two
+	// questions: one that comes in several messages, or is followed by data as COPY is, would let a process that stops in
+	// the middle keep its locks for ever. Time-outs are set in each transaction and not as parameters of the
+	// connection, because pgbouncer refuses to open one that has any it does not know; it knows these two.
+	c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	c.RuntimeParams["client_encoding"], c.RuntimeParams["standard_conforming_strings"] = "UTF8", "on"
 	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0
 	return p, nil
 }

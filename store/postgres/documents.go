@@ -1,11 +1,12 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
-
-	"github.com/jackc/pgx/v5"
+	"iter"
+	"slices"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -29,126 +30,119 @@ func sort(ch fleet.Change) int {
 	return updated
 }
 
-// The documents that a commit changes come as arrays, or with COPY through a table of the transaction's own when they are
-// many or large: that is several times faster then, for two round trips more.
-const (
-	fromArrays   = `unnest($4::integer[], $5::text[], $6::text[], $7::text[], $8::boolean[]) AS c(what, kind, id, body, fresh)`
-	fromIncoming = `incoming AS c`
+// counts are how many documents are created, updated and deleted.
+type counts [3]int64
 
-	// Nothing is compressed on the way through it.
-	createIncoming = `CREATE TEMP TABLE incoming (what integer, kind text COLLATE "C", id text COLLATE "C", body text COLLATE "C", fresh boolean) ON COMMIT DROP;
-		ALTER TABLE incoming ALTER body SET STORAGE EXTERNAL`
-)
-
-// documentStatements change documents: $1, $2 and $3 are revision, commit and time.
-func documentStatements(from string) [3]string {
-	return [3]string{
-		created: `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
-			SELECT c.kind, c.id, $1::bigint, $2::uuid, $3::bigint, $3::bigint, c.body FROM ` + from + ` WHERE what = 0 ON CONFLICT DO NOTHING`,
-		updated: `UPDATE documents d SET revision = $1::bigint, commit_id = $2::uuid, updated_at = $3::bigint, body = c.body,
-			created_at = CASE WHEN c.fresh THEN $3::bigint ELSE d.created_at END
-			FROM ` + from + ` WHERE what = 1 AND d.kind = c.kind AND d.id = c.id`,
-		deleted: `DELETE FROM documents d USING ` + from + ` WHERE what = 2 AND d.kind = c.kind AND d.id = c.id
-			AND ($1::bigint, $2::uuid, $3::bigint) IS NOT NULL`,
+func countsOf(c fleet.Commit) (n counts) {
+	for _, ch := range c.Changes {
+		n[sort(ch)]++
 	}
+	return n
 }
 
-// few and small are how many documents, and how many bytes of them, go into arrays.
-const few, small = 100, 256 << 10
-
-// asArrays tells whether a commit's documents go into arrays.
-func asArrays(c fleet.Commit) bool {
-	size := 0
-	for _, ch := range c.Changes {
-		size += len(ch.After)
-	}
-	return len(c.Changes) <= few && size <= small
-}
-
-// applyChanges ends batch b with the documents and the head, and sends it. The base is checked, so a document that is
-// not as its change says is not a race: either the store or the State it was computed from is wrong, and nothing may
-// be built on that.
-func applyChanges(ctx context.Context, tx pgx.Tx, b *pgx.Batch, base fleet.Head, c fleet.Commit, hold held) error {
-	args := []any{int64(c.Revision), c.ID.String(), c.At.UnixMicro()}
-	statements := documentStatements(fromIncoming)
-	if asArrays(c) {
-		statements, args = documentStatements(fromArrays), append(args, arrays(c)...)
-	} else if err := copyIncoming(ctx, tx, b, c); err != nil {
-		return err
-	} else {
-		b = &pgx.Batch{}
-		b.Queue(fmt.Sprintf(`SET LOCAL statement_timeout = %d`, (writeTimeout + store.CommitPatience(c)).Milliseconds()))
-	}
-	var want, got [3]int64
-	for _, ch := range c.Changes {
-		want[sort(ch)]++
-	}
-	before := b.Len()
-	var queued []int
-	for what, statement := range statements {
-		if want[what] > 0 {
-			b.Queue(statement, args...)
-			queued = append(queued, what)
-		}
-	}
-	b.Queue(moveHead, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
-		int64(base.Revision), base.ID.String(), newestVersion(), hold.before, hold.after)
-	affected, err := send(ctx, tx, b)
-	if err != nil {
-		return err
-	}
-	for i, what := range queued {
-		got[what] = affected[before+i]
-	}
-	if affected[len(affected)-1] != 1 {
-		return fmt.Errorf("%w while this commit was written", store.ErrStale)
-	}
+// check compares what was done with what was to be done. The base is checked, so a document that is not as its change says
+// is not a race: either the store or the State it was computed from is wrong, and nothing may be built on that.
+func (n counts) check(want counts) error {
 	for what, name := range []string{created: "created", updated: "changed", deleted: "removed"} {
-		if got[what] != want[what] {
+		if n[what] != want[what] {
 			return fmt.Errorf("%w: %d of the %d documents to be %s are not there as the commit expects",
-				store.ErrCorrupt, want[what]-got[what], want[what], name)
+				store.ErrCorrupt, want[what]-n[what], want[what], name)
 		}
 	}
 	return nil
 }
 
-func arrays(c fleet.Commit) []any {
-	n := len(c.Changes)
-	what, fresh := make([]int32, n), make([]bool, n)
-	kinds, ids, bodies := make([]string, n), make([]string, n), make([]string, n)
-	for i, ch := range c.Changes {
-		what[i], kinds[i], ids[i], bodies[i], fresh[i] = int32(sort(ch)), string(ch.Kind), ch.ID, string(ch.After), ch.Action() == "create"
-	}
-	return []any{what, kinds, ids, bodies, fresh}
-}
+// What changes documents. $1, $2 and $3 are revision, commit and time where they are needed. The documents come as arrays,
+// and their bodies as one text: that is several times faster to read than an array of texts in which quotes are escaped.
+const (
+	bodySeparator = "\x1f" // which JSON does not have
 
-// copyIncoming sends b, and then the documents.
-func copyIncoming(ctx context.Context, tx pgx.Tx, b *pgx.Batch, c fleet.Commit) error {
-	if _, err := send(ctx, tx, b); err != nil {
-		return err
+	createDocuments = `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
+		SELECT c.kind, c.id, $1::bigint, $2::uuid, $3::bigint, $3::bigint, c.body
+		FROM unnest($4::text[], $5::text[], string_to_array($6::text, chr(31))) AS c(kind, id, body) ON CONFLICT DO NOTHING`
+	updateDocuments = `UPDATE documents d SET revision = $1::bigint, commit_id = $2::uuid, updated_at = $3::bigint, body = c.body,
+			created_at = CASE WHEN c.fresh THEN $3::bigint ELSE d.created_at END
+		FROM unnest($4::text[], $5::text[], string_to_array($6::text, chr(31)), $7::boolean[]) AS c(kind, id, body, fresh) WHERE d.kind = c.kind AND d.id = c.id`
+	deleteDocuments = `DELETE FROM documents d USING unnest($1::text[], $2::text[]) AS c(kind, id) WHERE d.kind = c.kind AND d.id = c.id`
+	importDocuments = `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
+		SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[], string_to_array($7::text, chr(31)))`
+)
+
+// applyChanges adds what a commit does to documents, and counts it when it is sent.
+func applyChanges(ctx context.Context, out *outbox, c fleet.Commit, changes []change, done *counts) error {
+	for _, ch := range changes {
+		if err := checkBody(ch.Kind, ch.ID, ch.After); err != nil {
+			return err
+		}
 	}
-	if _, err := tx.Exec(ctx, createIncoming); err != nil {
-		return err
-	}
-	return copyRows(ctx, tx, "incoming", []string{"what", "kind", "id", "body", "fresh"}, func(yield func([]any) bool) {
-		for _, ch := range c.Changes {
-			if !yield([]any{int32(sort(ch)), string(ch.Kind), ch.ID, string(ch.After), ch.Action() == "create"}) {
-				return
+	of := func(what int) iter.Seq[change] {
+		return func(yield func(change) bool) {
+			for _, ch := range changes {
+				if sort(ch.Change) == what && !yield(ch) {
+					return
+				}
 			}
 		}
-	})
+	}
+	size := func(ch change) int { return len(ch.After) }
+	kind := func(ch change) string { return string(ch.Kind) }
+	id := func(ch change) string { return ch.ID }
+	body := func(ch change) []byte { return ch.After }
+	fresh := func(ch change) bool { return ch.action == "create" }
+	revision, commit, at := int64(c.Revision), c.ID.String(), c.At.UnixMicro()
+	for what, add := range []func([]change){
+		created: func(rows []change) {
+			out.add(createDocuments, revision, commit, at, column(rows, kind), column(rows, id), joined(rows, body)).Exec(count(&done[created]))
+		},
+		updated: func(rows []change) {
+			out.add(updateDocuments, revision, commit, at, column(rows, kind), column(rows, id), joined(rows, body), column(rows, fresh)).Exec(count(&done[updated]))
+		},
+		deleted: func(rows []change) {
+			out.add(deleteDocuments, column(rows, kind), column(rows, id)).Exec(count(&done[deleted]))
+		},
+	} {
+		if err := inPortions(ctx, out, of(what), size, add); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// send runs a batch, and returns how many rows each of its statements affected.
-func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch) ([]int64, error) {
-	var affected []int64
-	results := tx.SendBatch(ctx, b)
-	for range b.Len() {
-		tag, err := results.Exec()
-		if err != nil {
-			return nil, errors.Join(err, results.Close())
+// joined are bodies as one text.
+func joined[T any](rows []T, body func(T) []byte) string {
+	var all strings.Builder
+	for i, row := range rows {
+		if i > 0 {
+			all.WriteString(bodySeparator)
 		}
-		affected = append(affected, tag.RowsAffected())
+		all.Write(body(row))
 	}
-	return affected, results.Close()
+	return all.String()
+}
+
+// checkBody refuses a document that would be taken for two.
+func checkBody(kind fleet.Kind, id string, body []byte) error {
+	if bytes.Contains(body, []byte(bodySeparator)) {
+		return fmt.Errorf("%s %q is not JSON: it has the character %q", kind, id, bodySeparator)
+	}
+	return nil
+}
+
+// addDocuments adds documents as they are.
+func addDocuments(ctx context.Context, out *outbox, records []fleet.Record) error {
+	for _, r := range records {
+		if err := checkBody(r.Kind, r.ID, r.Body); err != nil {
+			return err
+		}
+	}
+	return inPortions(ctx, out, slices.Values(records), func(r fleet.Record) int { return len(r.Body) }, func(rows []fleet.Record) {
+		out.add(importDocuments,
+			column(rows, func(r fleet.Record) string { return string(r.Kind) }),
+			column(rows, func(r fleet.Record) string { return r.ID }),
+			column(rows, func(r fleet.Record) int64 { return int64(r.Revision) }),
+			column(rows, func(r fleet.Record) string { return r.CommitID.String() }),
+			column(rows, func(r fleet.Record) int64 { return r.CreatedAt.UnixMicro() }),
+			column(rows, func(r fleet.Record) int64 { return r.UpdatedAt.UnixMicro() }),
+			joined(rows, func(r fleet.Record) []byte { return r.Body }))
+	})
 }

@@ -23,6 +23,7 @@ const (
 	codeDiskFull        = "53100"
 	codeDataCorrupted   = "XX001"
 	codeIndexCorrupted  = "XX002"
+	codeProtocol        = "08P01"
 )
 
 // passing are the classes and codes of errors that end when the server, or whoever runs it, has done something about
@@ -93,6 +94,9 @@ func translateCode(pe *pgconn.PgError, err error) error {
 		return fmt.Errorf("%w: the server takes no writes; it is a standby, or was made read-only: %w", store.ErrUnavailable, err)
 	case codeDenied:
 		return fmt.Errorf("%w: the role may not do this: %w", store.ErrUnavailable, err)
+	}
+	if pe.Code == codeProtocol && !errors.Is(err, errLost) {
+		return err // a NUL character, which ends a message; a pooler that gives up on us says the same, and hangs up
 	}
 	passes := func(prefix string) bool { return strings.HasPrefix(pe.Code, prefix) }
 	if errors.Is(err, errLost) || slices.ContainsFunc(passing, passes) {

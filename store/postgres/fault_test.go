@@ -259,28 +259,6 @@ func TestLoadCutOff(t *testing.T) {
 	require.Len(t, snap.Records, 2001)
 }
 
-// A process that was stopped in the middle of a commit does not hold up the others for ever.
-func TestStoppedWriter(t *testing.T) {
-	t.Parallel()
-	direct := newDatabase(t)
-	p, url := newProxy(t, direct)
-	stopped, other := openStore(t, Config{URL: url}), openStore(t, Config{URL: direct})
-	arrived, never := make(chan struct{}), make(chan struct{})
-	p.onCommit(func(*pair, []byte) {
-		p.onCommit(nil)
-		close(arrived)
-		<-never
-	})
-	defer close(never)
-	go func() {
-		_ = stopped.Commit(context.WithoutCancel(t.Context()), fleet.Head{}, namespace(fleet.Head{}, "a"))
-	}()
-	<-arrived
-	// The same documents, so that every lock there is would be waited for.
-	c := namespace(fleet.Head{}, "a")
-	eventually(t, func() error { return other.Commit(t.Context(), fleet.Head{}, c) })
-}
-
 func TestCommitsAreDurable(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)

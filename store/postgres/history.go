@@ -138,7 +138,7 @@ func (s *Store) Changes(ctx context.Context, rev fleet.Revision, offset, limit i
 }
 
 func changePage(ctx context.Context, tx pgx.Tx, rev fleet.Revision, offset, limit int) (page backend.ChangePage, err error) {
-	rows, err := tx.Query(ctx, backend.SelectChanges, int64(rev), offset, limit)
+	rows, err := tx.Query(ctx, backend.SelectChanges, inBinary(int64(rev), offset, limit)...)
 	if err != nil {
 		return page, err
 	}

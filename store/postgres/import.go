@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
@@ -46,17 +44,20 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 	if h := ses.head; h.Head != (fleet.Head{}) || h.documents != 0 {
 		return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, h.Revision, h.documents)
 	}
-	b := &pgx.Batch{}
-	b.Queue(s.durability)
+	out := &outbox{tx: ses.tx}
+	out.add(s.durability)
 	// Between two statements the other store is read, which may be slow.
-	b.Queue(fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = %d`, readTimeout.Milliseconds()))
-	if err := ses.tx.SendBatch(ctx, b).Close(); err != nil {
+	out.add(fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = %d`, s.importIdle.Milliseconds()))
+	if err := out.send(ctx); err != nil {
 		return err
 	}
-	if err := importLog(ctx, ses.tx, backend.WholeLog(log, snap.Head)); err != nil {
+	if err := importLog(ctx, out, backend.WholeLog(log, snap.Head)); err != nil {
 		return err
 	}
-	if err := copyDocuments(ctx, ses.tx, snap.Records); err != nil {
+	if err := addDocuments(ctx, out, snap.Records); err != nil {
+		return err
+	}
+	if err := out.send(ctx); err != nil {
 		return err
 	}
 	if snap.Head == (fleet.Head{}) {
@@ -70,7 +71,7 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 	return err
 }
 
-func importLog(ctx context.Context, tx pgx.Tx, log iter.Seq2[fleet.Commit, error]) error {
+func importLog(ctx context.Context, out *outbox, log iter.Seq2[fleet.Commit, error]) error {
 	const manyCommits, manyChanges = 1000, 10_000 // are sent at once
 	var batch []fleet.Commit
 	changes := 0
@@ -82,38 +83,17 @@ func importLog(ctx context.Context, tx pgx.Tx, log iter.Seq2[fleet.Commit, error
 		if len(batch) < manyCommits && changes < manyChanges {
 			continue
 		}
-		if err := copyCommits(ctx, tx, batch); err != nil {
+		if err := importCommits(ctx, out, batch); err != nil {
 			return err
 		}
 		batch, changes = nil, 0
 	}
-	return copyCommits(ctx, tx, batch)
+	return importCommits(ctx, out, batch)
 }
 
-func copyCommits(ctx context.Context, tx pgx.Tx, commits []fleet.Commit) error {
-	err := copyRows(ctx, tx, "commits", []string{"revision", "id", "at", "actor", "author", "reason", "request_id"}, func(yield func([]any) bool) {
-		for _, c := range commits {
-			if !yield([]any{int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID}) {
-				return
-			}
-		}
-	})
-	if err != nil {
+func importCommits(ctx context.Context, out *outbox, commits []fleet.Commit) error {
+	if err := addCommits(ctx, out, commits...); err != nil {
 		return err
 	}
-	return copyChanges(ctx, tx, commits)
-}
-
-func copyDocuments(ctx context.Context, tx pgx.Tx, records []fleet.Record) error {
-	columns := []string{"kind", "id", "revision", "commit_id", "created_at", "updated_at", "body"}
-	return copyRows(ctx, tx, "documents", columns, func(yield func([]any) bool) {
-		for _, r := range records {
-			if !yield([]any{
-				string(r.Kind), r.ID, int64(r.Revision), r.CommitID.String(),
-				r.CreatedAt.UnixMicro(), r.UpdatedAt.UnixMicro(), string(r.Body),
-			}) {
-				return
-			}
-		}
-	})
+	return addChanges(ctx, out, changesOf(commits...))
 }

@@ -28,6 +28,7 @@ type proxy struct {
 	hanging chan struct{} // nil: bytes flow; else until it is closed they do not
 	refuse  bool
 	commit  func(*pair, []byte) // takes over a COMMIT; nil: it is passed on
+	stop    func([]byte) int    // how much of a message is passed on before nothing more is; negative: it goes on. nil: it does
 	limit   int                 // after so many bytes of answers a connection is cut; 0: never
 	pace    time.Duration       // how long a kilobyte of an answer takes; 0: no time
 	paceUp  time.Duration       // how long a kilobyte of a question takes
@@ -143,8 +144,14 @@ func (p *proxy) questions(c *pair) {
 		}
 		first = false
 		p.mu.Lock()
-		commit, pace := p.commit, p.paceUp
+		commit, stop, pace := p.commit, p.stop, p.paceUp
 		p.mu.Unlock()
+		if stop != nil {
+			if n := stop(message); n >= 0 {
+				_, _ = c.server.Write(message[:n])
+				return // both ends stay open
+			}
+		}
 		time.Sleep(pace * time.Duration(len(message)) / 1024) // a line, not a wait for something
 		if commit != nil && message[0] == 'Q' && strings.EqualFold(strings.TrimRight(string(message[5:]), "\x00"), "commit") {
 			commit(c, message)
@@ -177,6 +184,14 @@ func (p *proxy) onCommit(f func(*pair, []byte)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.commit = f
+}
+
+// stopWhen hands every message to f, which says how much of it is passed on, and nothing after that, as when a client is
+// stopped or cut off in silence; negative: all, and it goes on.
+func (p *proxy) stopWhen(f func(message []byte) int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stop = f
 }
 
 // hang accepts connections and everything said on them, and says nothing.

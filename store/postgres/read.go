@@ -147,7 +147,7 @@ func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet
 			found, err = page(ctx, tx, found)
 		}
 		if err == nil {
-			err = addChanges(ctx, tx, found)
+			err = readChanges(ctx, tx, found)
 		}
 		if err == nil {
 			commits = found
@@ -261,7 +261,7 @@ func queryCommits(ctx context.Context, q querier, query string, args ...any) ([]
 	if err != nil || len(commits) == 0 {
 		return nil, err
 	}
-	if err := addChanges(ctx, q, commits); err != nil {
+	if err := readChanges(ctx, q, commits); err != nil {
 		return nil, err
 	}
 	return commits, nil
@@ -281,7 +281,7 @@ func commitRows(ctx context.Context, q querier, query string, args ...any) ([]fl
 	})
 }
 
-func addChanges(ctx context.Context, q querier, commits []fleet.Commit) error {
+func readChanges(ctx context.Context, q querier, commits []fleet.Commit) error {
 	to := make(map[fleet.Revision]*fleet.Commit, len(commits))
 	for i := range commits {
 		to[commits[i].Revision] = &commits[i]
@@ -302,9 +302,13 @@ func addChanges(ctx context.Context, q querier, commits []fleet.Commit) error {
 	return nil
 }
 
+// inBinary makes the answer to a question half as large where it holds bytes. A question that is put so comes in several
+// messages: not in a transaction that has locked something.
+func inBinary(args ...any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
+
 // queryRows runs a query for backend.RowColumns.
 func queryRows(ctx context.Context, q querier, query string, args ...any) ([]backend.Row, error) {
-	rows, err := q.Query(ctx, query, args...)
+	rows, err := q.Query(ctx, query, inBinary(args...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,8 @@ type Store struct {
 
 	// durability is what a commit adds to its transaction. Tests replace it, to see acknowledged commits being lost.
 	durability string
+	// importIdle takes the place of idleTimeout during an import. Tests shorten it.
+	importIdle time.Duration
 }
 
 var (
@@ -55,7 +57,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, name: name(p.ConnConfig), turns: make(chan struct{}, p.MaxConns), closed: make(chan struct{}),
-		durability: durable,
+		durability: durable, importIdle: readTimeout,
 	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, p); err != nil {
 		return nil, err

@@ -43,13 +43,16 @@ func (s *Store) unpackSome(ctx context.Context, tx pgx.Tx, from fleet.Revision) 
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	b := &pgx.Batch{}
+	out := &outbox{tx: tx}
 	for _, r := range rows {
 		ch, err := backend.Unpack(r, h.oldest, func(rows []backend.Row) ([]fleet.Change, error) { return bodies(ctx, tx, rows) })
 		if err != nil {
 			return from, err
 		}
-		b.Queue(backend.Unpacked, backend.Text(ch.Before), backend.Text(ch.After), int64(r.Revision), string(r.Kind), r.ID)
+		if err := out.makeRoom(ctx, len(ch.Before)+len(ch.After)); err != nil {
+			return from, err
+		}
+		out.add(backend.Unpacked, backend.Text(ch.Before), backend.Text(ch.After), int64(r.Revision), string(r.Kind), r.ID)
 	}
-	return rows[len(rows)-1].Revision, tx.SendBatch(ctx, b).Close()
+	return rows[len(rows)-1].Revision, out.send(ctx)
 }

@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+const (
+	insertCommits = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id)
+		SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])`
+	insertChanges = `INSERT INTO changes (revision, seq, kind, id, action, before, after, packed_before, packed_after, sum, bytes)
+		SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+			$8::bytea[], $9::bytea[], $10::bigint[], $11::bigint[])`
+)
+
+// addCommits adds rows of the table commits.
+func addCommits(ctx context.Context, out *outbox, commits ...fleet.Commit) error {
+	size := func(c fleet.Commit) int { return len(c.Actor) + len(c.Author) + len(c.Reason) + len(c.RequestID) }
+	return inPortions(ctx, out, slices.Values(commits), size, func(rows []fleet.Commit) {
+		out.add(insertCommits,
+			column(rows, func(c fleet.Commit) int64 { return int64(c.Revision) }),
+			column(rows, func(c fleet.Commit) string { return c.ID.String() }),
+			column(rows, func(c fleet.Commit) int64 { return c.At.UnixMicro() }),
+			column(rows, func(c fleet.Commit) string { return c.Actor }),
+			column(rows, func(c fleet.Commit) string { return c.Author }),
+			column(rows, func(c fleet.Commit) string { return c.Reason }),
+			column(rows, func(c fleet.Commit) string { return c.RequestID }))
+	})
+}
+
+// change is one of a commit. What it does is found out once: that reads the documents.
+type change struct {
+	fleet.Change
+	revision fleet.Revision
+	commit   uuid.UUID
+	seq      int
+	action   string
+}
+
+func changesOf(commits ...fleet.Commit) (all []change) {
+	for _, c := range commits {
+		for seq, ch := range c.Changes {
+			all = append(all, change{ch, c.Revision, c.ID, seq, ch.Action()})
+		}
+	}
+	return all
+}
+
+// logged is a row of the table changes.
+type logged struct {
+	change
+	packed backend.Packed
+}
+
+// addChanges adds rows of the table changes.
+func addChanges(ctx context.Context, out *outbox, changes []change) error {
+	all := func(yield func(logged) bool) {
+		for _, ch := range changes {
+			if !yield(logged{ch, backend.Pack(ch.commit, ch.seq, ch.Change)}) {
+				return
+			}
+		}
+	}
+	size := func(r logged) int { return 2*len(r.packed.Before) + 2*len(r.packed.After) } // hexadecimal digits
+	return inPortions(ctx, out, all, size, func(rows []logged) {
+		out.add(insertChanges,
+			column(rows, func(r logged) int64 { return int64(r.revision) }),
+			column(rows, func(r logged) int32 { return int32(r.seq) }),
+			column(rows, func(r logged) string { return string(r.Kind) }),
+			column(rows, func(r logged) string { return r.ID }),
+			column(rows, func(r logged) string { return r.action }),
+			column(rows, func(r logged) *string { return backend.Marker(r.Before) }),
+			column(rows, func(r logged) *string { return backend.Marker(r.After) }),
+			column(rows, func(r logged) []byte { return r.packed.Before }),
+			column(rows, func(r logged) []byte { return r.packed.After }),
+			column(rows, func(r logged) int64 { return r.packed.Sum }),
+			column(rows, func(r logged) int64 { return r.packed.Bytes }))
+	})
+}
