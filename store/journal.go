@@ -130,6 +130,9 @@ func (j *journal) start(f *os.File, head fleet.Head) error {
 
 // lead adds a State that commits lead to.
 func (j *journal) lead(from fleet.Head, next *fleet.State, commits []fleet.Commit) error {
+	if n := int(next.Revision() - from.Revision); n != len(commits) {
+		return fmt.Errorf("%d commits do not lead from revision %d to %d", len(commits), from.Revision, next.Revision())
+	}
 	return j.add(recordState, func(e *encoder) {
 		e.head(from)
 		e.head(next.Head())

@@ -30,6 +30,9 @@ func journalled(t *testing.T) (path string, dirs []string) {
 		return err == nil && len(files) == 3 // and no temporary one
 	})
 	for _, id := range []string{"a", "b", "c"} {
+		if id == "b" {
+			w.faulty.stale.Store(10) // so that it is committed with the lock held
+		}
 		w.update(t, createNamespace(id))
 		left := filepath.Join(t.TempDir(), "left") // the moment it is published
 		require.NoError(t, os.CopyFS(left, os.DirFS(dir)))

@@ -34,11 +34,11 @@ func WithPatience(ctx context.Context, patience time.Duration) (context.Context,
 	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(patience, func() { cancel(errNoProgress) })
-	ctx = context.WithValue(ctx, progressKey{}, func() {
+	ctx = context.WithValue(ctx, progressKey{}, func(longer time.Duration) {
 		if ctx.Err() == nil {
-			timer.Reset(patience)
+			timer.Reset(patience + longer)
 		}
-		Advance(outer)
+		Allow(outer, longer)
 	})
 	return ctx, func() {
 		timer.Stop()
@@ -47,8 +47,11 @@ func WithPatience(ctx context.Context, patience time.Duration) (context.Context,
 }
 
 // Advance tells whoever waits that a part of the answer has come. Backends call it for every row of a large answer.
-func Advance(ctx context.Context) {
-	if advance, ok := ctx.Value(progressKey{}).(func()); ok {
-		advance()
+func Advance(ctx context.Context) { Allow(ctx, 0) }
+
+// Allow is [Advance] for something that begins now and is known to take so much longer than the patience.
+func Allow(ctx context.Context, longer time.Duration) {
+	if allow, ok := ctx.Value(progressKey{}).(func(time.Duration)); ok {
+		allow(longer)
 	}
 }

@@ -130,9 +130,9 @@ func NewReplica(cfg Config) *Replica {
 // blocks. Reads are answered from [Replica.Served].
 func (r *Replica) State() *fleet.State { return r.current.Load().state }
 
-// publish replaces from by next, to which commits lead, unless something else was published since from was read. What
+// publish replaces from by next, to which all of commits lead, unless something else was published since from was read. What
 // follows a State is as old as that: the store may be further by now.
-func (r *Replica) publish(from *view, next *fleet.State, commits ...fleet.Commit) {
+func (r *Replica) publish(from *view, next *fleet.State, commits []fleet.Commit) {
 	v := newView(next, time.Duration(from.confirmed.Load()))
 	v.cold.Store(from.cold.Load())
 	r.swap(from, v, func() {

@@ -125,7 +125,7 @@ func (r *Replica) reach(ctx context.Context, head fleet.Head) error {
 		if err != nil {
 			return r.hold(ctx, from, head, err)
 		}
-		r.publish(from, next, commits...) // when another was faster, the next turn goes on from there
+		r.publish(from, next, commits) // when another was faster, the next turn goes on from there
 		if next.Revision() >= head.Revision {
 			r.letGo()
 			return nil

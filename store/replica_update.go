@@ -82,7 +82,7 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 		err = r.outcome(ctx, res.Commit, err)
 		switch {
 		case err == nil:
-			r.publish(from, res.State, res.Commit) // or the follower has seen the commit and published it already
+			r.publish(from, res.State, []fleet.Commit{res.Commit}) // or the follower has seen the commit and published it already
 			return res, nil
 		case !errors.Is(err, ErrStale):
 			return fleet.Result{}, err
@@ -110,7 +110,7 @@ func (r *Replica) updateLocked(ctx context.Context, meta Meta, edit func(*fleet.
 		res  fleet.Result
 		own  error // why there is no commit
 	)
-	_, err := ask(ctx, r.cfg.CommitTimeout, func(ctx context.Context) (struct{}, error) {
+	_, err := askLong(ctx, r.cfg.CommitTimeout, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, r.cfg.Store.CommitLocked(ctx, id, func(ctx context.Context, head fleet.Head) (fleet.Commit, error) {
 			if own = r.reach(ctx, head); own != nil {
 				own = unavailable(fmt.Errorf("refreshing the state: %w", own))
@@ -123,6 +123,7 @@ func (r *Replica) updateLocked(ctx context.Context, meta Meta, edit func(*fleet.
 			case own == nil && len(res.Commit.Changes) == 0:
 				own = errNothing
 			}
+			Allow(ctx, CommitPatience(res.Commit)) // it is sent now, which takes as long as it is large
 			return res.Commit, own
 		})
 	})
@@ -135,7 +136,7 @@ func (r *Replica) updateLocked(ctx context.Context, meta Meta, edit func(*fleet.
 	if err := r.outcome(ctx, fleet.Commit{ID: id, Revision: res.Commit.Revision}, err); err != nil {
 		return fleet.Result{}, err
 	}
-	r.publish(from, res.State)
+	r.publish(from, res.State, []fleet.Commit{res.Commit})
 	return res, nil
 }
 

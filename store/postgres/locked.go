@@ -31,9 +31,15 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 	if err != nil {
 		return s.translate(ctx, doing, err)
 	}
-	c, err := s.writeLocked(inner, ses, next)
+	c, err := s.nextLocked(inner, ses, next)
 	if err == nil && c.ID != id {
 		err = fmt.Errorf("commit %s was to be made, and %s was", id, c.ID)
+	}
+	if err == nil {
+		// What has been computed is sent in the time that any commit of its size has.
+		sending, sent := s.within(ctx, writeTimeout+store.CommitPatience(c))
+		defer sent()
+		err = s.write(sending, ses, ses.head.Head, c)
 	}
 	if err == nil {
 		err = ctx.Err()
@@ -47,7 +53,8 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 	return nil
 }
 
-func (s *Store) writeLocked(ctx context.Context, ses *session, next func(context.Context, fleet.Head) (fleet.Commit, error)) (c fleet.Commit, err error) {
+// nextLocked takes the lock and computes what is committed.
+func (s *Store) nextLocked(ctx context.Context, ses *session, next func(context.Context, fleet.Head) (fleet.Commit, error)) (c fleet.Commit, err error) {
 	if _, err := ses.tx.Exec(ctx, lockLog); err != nil {
 		return c, err
 	}
@@ -57,10 +64,7 @@ func (s *Store) writeLocked(ctx context.Context, ses *session, next func(context
 	if c, err = next(ctx, ses.head.Head); err != nil {
 		return c, err
 	}
-	if err := backend.CheckCommit(ses.head.Head, c); err != nil {
-		return c, err
-	}
-	return c, s.write(ctx, ses, ses.head.Head, c)
+	return c, backend.CheckCommit(ses.head.Head, c)
 }
 
 // Probe implements [store.Store]. What a commit would write is rolled back; the head is then written as it is, so that
