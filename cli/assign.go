@@ -10,7 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
 )
 

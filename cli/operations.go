@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/urfave/cli/v2"
 )
 

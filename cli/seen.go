@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 )
 
 // recall starts with what earlier runs saw of the server that the settings lead to.

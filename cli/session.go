@@ -20,13 +20,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 	"github.com/urfave/cli/v2"
 )
 
 // client is the API as the commands use it: the answers come as they are, so that they are printed as they are, with
 // fields this program does not know.
-type client = apiclient.ClientInterface
+type client = rawclient.ClientInterface
 
 // edit adds to a request.
 type edit = apiclient.RequestEditorFn
@@ -78,7 +79,7 @@ func (s *session) client(c *cli.Context) (client, error) {
 		return nil, argv.Error{Err: err}
 	}
 	s.settings = set
-	inner, ok := api.ClientInterface.(*apiclient.Client)
+	inner, ok := api.ClientInterface.(*rawclient.Client)
 	if !ok {
 		return nil, errors.New("the client is not of the expected kind")
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
 
 var tokenRoles = []string{"poll", "read", "write", "admin"}

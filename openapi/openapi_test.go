@@ -268,15 +268,15 @@ func TestStoredSchemasArePlain(t *testing.T) {
 	}
 }
 
-// Callers of the Go client get errors as *apiclient.Error; the overlay keeps every one of them out of the generated code.
+// Callers of the Go client get errors as *client.Error; the overlay keeps every one of them out of the generated code.
 func TestClientOverlayNamesEveryError(t *testing.T) {
 	t.Parallel()
-	overlay, err := os.ReadFile("apiclient.overlay.yaml")
+	overlay, err := os.ReadFile("rawclient.overlay.yaml")
 	require.NoError(t, err)
 	for _, op := range operations(setup(t)) {
 		for status := range op.Responses.Map() {
 			if status >= "400" {
-				require.Contains(t, string(overlay), "'"+status+"'", "%s answers %s, which openapi/apiclient.overlay.yaml does not name", op.name(), status)
+				require.Contains(t, string(overlay), "'"+status+"'", "%s answers %s, which openapi/rawclient.overlay.yaml does not name", op.name(), status)
 			}
 		}
 	}

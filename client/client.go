@@ -1,4 +1,13 @@
-package apiclient
+// Package client is the Go client of flux-resourceset's API. [New] makes one from a [Config]; it holds the token, retries what
+// can be repeated without harm, bounds time and size, asks every replica for at least what was seen before ([Seen]), and
+// turns every answer that is no success into an [*Error] with a stable code.
+//
+// A [Client] has each operation of the API in two forms. GetClusterWithResponse decodes the answer: the document in JSON200,
+// its ETag and the fleet's revision in Headers200. GetCluster hands out the *http.Response, with fields that this version
+// does not know. Requests and documents are the models of gen/api.
+//
+// Start with the examples; docs/client.md says more.
+package client
 
 import (
 	"crypto/tls"
@@ -10,10 +19,15 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 )
 
-// This file and its neighbours are written by hand; only apiclient.gen.go is generated. It imports gen/api with a dot,
-// so no name here may be one of a schema there.
+// Client has every operation of the API. It is generated from the contract.
+type Client = rawclient.ClientWithResponses
+
+// RequestEditorFn changes a request before it is sent: one of a call, behind its parameters.
+type RequestEditorFn = rawclient.RequestEditorFn
 
 // Defaults of [Config].
 const (
@@ -66,7 +80,7 @@ type Config struct {
 // fields for other statuses in the generated …Response types are never set. Every call asks for the newest revision that
 // an answer to this client named, so that it builds on what was seen, through any replica of the server; a replica that
 // does not have it within two seconds answers 503: see [Error.Behind].
-func New(cfg Config) (*ClientWithResponses, error) {
+func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.URL)
 	switch {
 	case err != nil:
@@ -86,7 +100,7 @@ func New(cfg Config) (*ClientWithResponses, error) {
 			return nil, errors.New("a token must not contain line breaks or other control characters")
 		}
 	}
-	return NewClientWithResponses(base.String(), WithHTTPClient(&caller{
+	return rawclient.NewClientWithResponses(base.String(), rawclient.WithHTTPClient(&caller{
 		cfg: cfg,
 		client: &http.Client{
 			Transport: cfg.Transport,

@@ -1,4 +1,4 @@
-package apiclient
+package client
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 // Error is an answer that is neither a success nor 304. Every method of a client made by [New] returns one for such an
 // answer; find it with errors.As:
 //
-//	var problem *apiclient.Error
+//	var problem *client.Error
 //	if errors.As(err, &problem) && problem.Problem.Error == "stale" { … }
 type Error struct {
 	// Method and Path of the call.

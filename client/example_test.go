@@ -1,4 +1,4 @@
-package apiclient_test
+package client_test
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 	"github.com/oapi-codegen/nullable"
 )
 
@@ -16,12 +16,12 @@ func Example() {
 	url, stop := demoServer()
 	defer stop()
 
-	client, err := apiclient.New(apiclient.Config{URL: url, Token: "read", WriteToken: "write"})
+	fleet, err := client.New(client.Config{URL: url, Token: "read", WriteToken: "write"})
 	if err != nil {
 		panic(err)
 	}
 	environment := "dev"
-	list, err := client.ListClustersWithResponse(context.Background(), &api.ListClustersParams{Environment: &environment})
+	list, err := fleet.ListClustersWithResponse(context.Background(), &api.ListClustersParams{Environment: &environment})
 	if err != nil {
 		panic(err)
 	}
@@ -36,15 +36,15 @@ func ExampleSetValues() {
 	url, stop := demoServer()
 	defer stop()
 
-	client, err := apiclient.New(apiclient.Config{URL: url, Token: "write"})
+	fleet, err := client.New(client.Config{URL: url, Token: "write"})
 	if err != nil {
 		panic(err)
 	}
-	patch, err := apiclient.SetValues("podinfo", map[string]any{"replicaCount": 3, "ui.color": "#3b82f6", "ui.message": nil})
+	patch, err := client.SetValues("podinfo", map[string]any{"replicaCount": 3, "ui.color": "#3b82f6", "ui.message": nil})
 	if err != nil {
 		panic(err)
 	}
-	rsp, err := client.PatchClusterWithResponse(context.Background(), "demo-cluster-01", nil, patch)
+	rsp, err := fleet.PatchClusterWithResponse(context.Background(), "demo-cluster-01", nil, patch)
 	if err != nil {
 		panic(err)
 	}
@@ -61,14 +61,14 @@ func ExampleError() {
 	url, stop := demoServer()
 	defer stop()
 
-	client, err := apiclient.New(apiclient.Config{URL: url, Token: "write"})
+	fleet, err := client.New(client.Config{URL: url, Token: "write"})
 	if err != nil {
 		panic(err)
 	}
-	_, err = client.CreateClusterWithResponse(context.Background(), nil, api.ClusterCreate{
+	_, err = fleet.CreateClusterWithResponse(context.Background(), nil, api.ClusterCreate{
 		ID: "Edge_01", ClusterDNS: "edge-01.example.com", Environment: "nowhere",
 	})
-	var problem *apiclient.Error
+	var problem *client.Error
 	if !errors.As(err, &problem) {
 		panic(err)
 	}
@@ -87,20 +87,20 @@ func Example_ifMatch() {
 	url, stop := demoServer()
 	defer stop()
 
-	client, err := apiclient.New(apiclient.Config{URL: url, Token: "write"})
+	fleet, err := client.New(client.Config{URL: url, Token: "write"})
 	if err != nil {
 		panic(err)
 	}
 	ctx := context.Background()
-	found, err := client.GetNamespaceWithResponse(ctx, "podinfo", nil)
+	found, err := fleet.GetNamespaceWithResponse(ctx, "podinfo", nil)
 	if err != nil {
 		panic(err)
 	}
 	unchanged := &api.UpdateNamespaceParams{IfMatch: found.Headers200.ETag}
 	for _, team := range []string{"web", "shop"} {
 		labels := nullable.NewNullableWithValue(map[string]string{"team": team})
-		_, err := client.UpdateNamespaceWithResponse(ctx, "podinfo", unchanged, api.NamespaceUpdate{Labels: labels})
-		fmt.Printf("%s: %q\n", team, apiclient.ErrorCode(err))
+		_, err := fleet.UpdateNamespaceWithResponse(ctx, "podinfo", unchanged, api.NamespaceUpdate{Labels: labels})
+		fmt.Printf("%s: %q\n", team, client.ErrorCode(err))
 	}
 	// Output:
 	// web: ""

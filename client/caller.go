@@ -1,4 +1,4 @@
-package apiclient
+package client
 
 import (
 	"bytes"
@@ -11,9 +11,11 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 )
 
-var _ HttpRequestDoer = (*caller)(nil)
+var _ rawclient.HttpRequestDoer = (*caller)(nil)
 
 // caller sends the requests of a client made by New: token, time-out, size limit, retries, errors.
 type caller struct {

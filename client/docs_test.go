@@ -1,4 +1,4 @@
-package apiclient_test
+package client_test
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 // TestManualProgram runs the program in docs/client.md as a user would.
 func TestManualProgram(t *testing.T) {
 	t.Parallel()
-	manual, err := os.ReadFile("../../docs/client.md")
+	manual, err := os.ReadFile("../docs/client.md")
 	if err != nil {
 		t.Fatal(err)
 	}

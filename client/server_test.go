@@ -1,4 +1,4 @@
-package apiclient_test
+package client_test
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func startServer(ctx context.Context) (url string, stop func(), err error) {
 	logger := slog.New(slog.DiscardHandler)
 	rules := fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}}
 	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger})
-	body, readErr := os.ReadFile("../../examples/demo/seed.json")
+	body, readErr := os.ReadFile("../examples/demo/seed.json")
 	seed, parseErr := fleet.ParseSeed(body)
 	loadErr := replica.Load(ctx)
 	if err := errors.Join(readErr, parseErr, loadErr); err != nil {

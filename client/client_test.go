@@ -1,4 +1,4 @@
-package apiclient_test
+package client_test
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
 
-// connect makes a client of a server that answers as handler says. Retries do not wait.
-func connect(t *testing.T, cfg apiclient.Config, handler http.HandlerFunc) *apiclient.ClientWithResponses {
+// connect makes a fleet of a server that answers as handler says. Retries do not wait.
+func connect(t *testing.T, cfg client.Config, handler http.HandlerFunc) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(handler)
 	t.Cleanup(srv.Close)
 	cfg.URL, cfg.RetryWait = srv.URL, time.Nanosecond
-	client, err := apiclient.New(cfg)
+	fleet, err := client.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client
+	return fleet
 }
 
 func answer(w http.ResponseWriter, status int, body string) {
@@ -38,12 +38,12 @@ func answer(w http.ResponseWriter, status int, body string) {
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"", "localhost:8080", "ftp://host", "http://", "http://user:secret@host", "http://host?x=1", "http://host#x", "http://h\x7f"} {
-		_, err := apiclient.New(apiclient.Config{URL: url})
+		_, err := client.New(client.Config{URL: url})
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", url, err)
 		}
 	}
-	if _, err := apiclient.New(apiclient.Config{URL: "http://host", Token: "a\nb"}); err == nil {
+	if _, err := client.New(client.Config{URL: "http://host", Token: "a\nb"}); err == nil {
 		t.Error("a token with a line break was accepted")
 	}
 }
@@ -57,15 +57,15 @@ func TestTokens(t *testing.T) {
 		{"", "", "", ""},
 	} {
 		var got []string
-		client := connect(t, apiclient.Config{Token: test.read, WriteToken: test.write, UserAgent: "test"}, func(w http.ResponseWriter, r *http.Request) {
+		fleet := connect(t, client.Config{Token: test.read, WriteToken: test.write, UserAgent: "test"}, func(w http.ResponseWriter, r *http.Request) {
 			got = append(got, r.Header.Get("Authorization"))
 			if r.UserAgent() != "test" {
 				t.Errorf("user agent %q", r.UserAgent())
 			}
 			answer(w, http.StatusOK, `{}`)
 		})
-		_, err1 := client.GetCluster(context.Background(), "c", nil)
-		_, err2 := client.AssignNamespace(context.Background(), "c", "n", nil)
+		_, err1 := fleet.GetCluster(context.Background(), "c", nil)
+		_, err2 := fleet.AssignNamespace(context.Background(), "c", "n", nil)
 		if err := errors.Join(err1, err2); err != nil || got[0] != test.wantRead || got[1] != test.wantWrite {
 			t.Errorf("%+v: %q, %v", test, got, err)
 		}
@@ -75,14 +75,14 @@ func TestTokens(t *testing.T) {
 func TestAuthor(t *testing.T) {
 	t.Parallel()
 	var got []string
-	client := connect(t, apiclient.Config{Author: "ann"}, func(w http.ResponseWriter, r *http.Request) {
+	fleet := connect(t, client.Config{Author: "ann"}, func(w http.ResponseWriter, r *http.Request) {
 		got = append(got, r.Method+" "+r.Header.Get("X-Change-Author"))
 		answer(w, http.StatusOK, `{}`)
 	})
 	ctx, bob := context.Background(), "bob"
-	_, err1 := client.GetCluster(ctx, "c", nil)
-	_, err2 := client.AssignNamespace(ctx, "c", "n", nil)
-	_, err3 := client.AssignNamespace(ctx, "c", "n", &api.AssignNamespaceParams{XChangeAuthor: &bob})
+	_, err1 := fleet.GetCluster(ctx, "c", nil)
+	_, err2 := fleet.AssignNamespace(ctx, "c", "n", nil)
+	_, err3 := fleet.AssignNamespace(ctx, "c", "n", &api.AssignNamespaceParams{XChangeAuthor: &bob})
 	if want := []string{"GET ", "PUT ann", "PUT bob"}; errors.Join(err1, err2, err3) != nil || !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -90,7 +90,7 @@ func TestAuthor(t *testing.T) {
 
 func TestErrorsAreTyped(t *testing.T) {
 	t.Parallel()
-	client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, r *http.Request) {
+	fleet := connect(t, client.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/clusters/problem":
 			w.Header().Set("ETag", `"2-0a0a0a0a"`)
@@ -106,9 +106,9 @@ func TestErrorsAreTyped(t *testing.T) {
 			answer(w, http.StatusOK, `{"id":"c"}`)
 		}
 	})
-	_, err := client.GetClusterWithResponse(context.Background(), "problem", nil)
-	var problem *apiclient.Error
-	if !errors.As(err, &problem) || problem.StatusCode != 409 || apiclient.ErrorCode(err) != "conflict" ||
+	_, err := fleet.GetClusterWithResponse(context.Background(), "problem", nil)
+	var problem *client.Error
+	if !errors.As(err, &problem) || problem.StatusCode != 409 || client.ErrorCode(err) != "conflict" ||
 		problem.Problem.Errors[0].Pointer != "/id" || problem.Header.Get("ETag") != `"2-0a0a0a0a"` {
 		t.Errorf("%#v", problem)
 	}
@@ -116,12 +116,12 @@ func TestErrorsAreTyped(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	for path, want := range map[string]string{"proxy": "502: Bad Gateway", "moved": "redirects to https://elsewhere.example.com/"} {
-		if _, err := client.GetClusterWithResponse(context.Background(), path, nil); err == nil || !strings.Contains(err.Error(), want) || apiclient.ErrorCode(err) != "" {
+		if _, err := fleet.GetClusterWithResponse(context.Background(), path, nil); err == nil || !strings.Contains(err.Error(), want) || client.ErrorCode(err) != "" {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	for _, path := range []string{"same", "fine"} {
-		if _, err := client.GetClusterWithResponse(context.Background(), path, nil); err != nil {
+		if _, err := fleet.GetClusterWithResponse(context.Background(), path, nil); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -130,29 +130,29 @@ func TestErrorsAreTyped(t *testing.T) {
 // TestRetries says for each kind of failure and call how often the call is made.
 func TestRetries(t *testing.T) {
 	t.Parallel()
-	calls := map[string]func(ctx context.Context, c *apiclient.ClientWithResponses) error{
-		"get": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+	calls := map[string]func(ctx context.Context, c *client.Client) error{
+		"get": func(ctx context.Context, c *client.Client) error {
 			_, err := c.GetClusterWithResponse(ctx, "c", nil)
 			return err
 		},
-		"put": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+		"put": func(ctx context.Context, c *client.Client) error {
 			_, err := c.UpdateNamespaceWithResponse(ctx, "n", nil, api.NamespaceUpdate{})
 			return err
 		},
-		"conditional put": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+		"conditional put": func(ctx context.Context, c *client.Client) error {
 			tag := `"1-00000000"`
 			_, err := c.UpdateNamespaceWithResponse(ctx, "n", &api.UpdateNamespaceParams{IfMatch: &tag}, api.NamespaceUpdate{})
 			return err
 		},
-		"delete": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+		"delete": func(ctx context.Context, c *client.Client) error {
 			_, err := c.DeleteNamespaceWithResponse(ctx, "n", nil)
 			return err
 		},
-		"post": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+		"post": func(ctx context.Context, c *client.Client) error {
 			_, err := c.CreateNamespaceWithResponse(ctx, nil, api.NamespaceCreate{ID: "n"})
 			return err
 		},
-		"patch": func(ctx context.Context, c *apiclient.ClientWithResponses) error {
+		"patch": func(ctx context.Context, c *client.Client) error {
 			_, err := c.PatchNamespaceWithResponse(ctx, "n", nil, api.NamespacePatch{})
 			return err
 		},
@@ -183,11 +183,11 @@ func TestRetries(t *testing.T) {
 			t.Run(failure+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				var made atomic.Int32
-				client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+				fleet := connect(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 					made.Add(1)
 					fail(w)
 				})
-				if err := call(context.Background(), client); err == nil {
+				if err := call(context.Background(), fleet); err == nil {
 					t.Error("no error")
 				}
 				if got := made.Load(); got != want[failure][name] {
@@ -201,7 +201,7 @@ func TestRetries(t *testing.T) {
 func TestRetrySucceeds(t *testing.T) {
 	t.Parallel()
 	var made atomic.Int32
-	client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, r *http.Request) {
+	fleet := connect(t, client.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		body := make([]byte, 100)
 		n, _ := r.Body.Read(body)
 		if made.Add(1) < 3 {
@@ -209,7 +209,7 @@ func TestRetrySucceeds(t *testing.T) {
 		}
 		answer(w, http.StatusOK, string(body[:n]))
 	})
-	rsp, err := client.UpdateNamespaceWithBodyWithResponse(context.Background(), "n", nil, "application/json", strings.NewReader(`{"id":"n"}`))
+	rsp, err := fleet.UpdateNamespaceWithBodyWithResponse(context.Background(), "n", nil, "application/json", strings.NewReader(`{"id":"n"}`))
 	if err != nil || rsp.JSON200 == nil || rsp.JSON200.ID != "n" {
 		t.Errorf("the body was not sent again: %v, %+v", err, rsp)
 	}
@@ -219,14 +219,14 @@ func TestRetrySucceeds(t *testing.T) {
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	var made atomic.Int32
-	client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+	fleet := connect(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		if made.Add(1) == 1 {
 			panic(http.ErrAbortHandler)
 		}
 		answer(w, http.StatusNotFound, `{"error":"not_found","detail":"gone"}`)
 	})
-	_, err := client.DeleteNamespaceWithResponse(context.Background(), "n", nil)
-	var problem *apiclient.Error
+	_, err := fleet.DeleteNamespaceWithResponse(context.Background(), "n", nil)
+	var problem *client.Error
 	if !errors.As(err, &problem) || !problem.Lost {
 		t.Errorf("%v", err)
 	}
@@ -243,7 +243,7 @@ func TestNoConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	attempts := 0
-	client, err := apiclient.New(apiclient.Config{
+	fleet, err := client.New(client.Config{
 		URL: url, Retries: 4, RetryWait: time.Nanosecond,
 		Trace: func(*http.Request, *http.Response, time.Duration, error) { attempts++ },
 	})
@@ -251,7 +251,7 @@ func TestNoConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Not even a POST can have been received, so it is repeated.
-	if _, err := client.CreateNamespaceWithResponse(context.Background(), nil, api.NamespaceCreate{ID: "n"}); err == nil || attempts != 5 {
+	if _, err := fleet.CreateNamespaceWithResponse(context.Background(), nil, api.NamespaceCreate{ID: "n"}); err == nil || attempts != 5 {
 		t.Errorf("%d attempts: %v", attempts, err)
 	}
 }
@@ -259,20 +259,20 @@ func TestNoConnection(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	client := connect(t, apiclient.Config{Timeout: 20 * time.Millisecond}, func(_ http.ResponseWriter, r *http.Request) {
+	fleet := connect(t, client.Config{Timeout: 20 * time.Millisecond}, func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-release:
 		case <-r.Context().Done():
 		}
 	})
 	defer close(release)
-	_, err := client.GetClusterWithResponse(context.Background(), "c", nil)
+	_, err := fleet.GetClusterWithResponse(context.Background(), "c", nil)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 20ms") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := client.GetClusterWithResponse(ctx, "c", nil); !errors.Is(err, context.Canceled) {
+	if _, err := fleet.GetClusterWithResponse(ctx, "c", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
@@ -280,11 +280,11 @@ func TestTimeout(t *testing.T) {
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	var made atomic.Int32
-	client := connect(t, apiclient.Config{MaxResponse: 10}, func(w http.ResponseWriter, _ *http.Request) {
+	fleet := connect(t, client.Config{MaxResponse: 10}, func(w http.ResponseWriter, _ *http.Request) {
 		made.Add(1)
 		answer(w, http.StatusOK, `{"id":"a long one"}`)
 	})
-	if _, err := client.GetClusterWithResponse(context.Background(), "c", nil); err == nil || made.Load() != 1 {
+	if _, err := fleet.GetClusterWithResponse(context.Background(), "c", nil); err == nil || made.Load() != 1 {
 		t.Errorf("%v after %d calls", err, made.Load())
 	}
 }
@@ -293,17 +293,17 @@ func TestLargeAnswer(t *testing.T) {
 func TestBuildsOnWhatItSaw(t *testing.T) {
 	t.Parallel()
 	var asked []string
-	client := connect(t, apiclient.Config{}, func(w http.ResponseWriter, r *http.Request) {
+	fleet := connect(t, client.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Method+r.Header.Get("X-Fleet-Min-Revision"))
 		w.Header().Set("X-Fleet-Revision", map[string]string{"GET": "6", "PUT": "7", "DELETE": "5"}[r.Method])
 		answer(w, http.StatusOK, `{}`)
 	})
 	ctx := context.Background()
-	_, err1 := client.GetCluster(ctx, "c", nil)
-	_, err2 := client.AssignNamespace(ctx, "c", "n", nil)
-	_, err3 := client.GetCluster(ctx, "c", nil)
-	_, err4 := client.UnassignNamespace(ctx, "c", "n", nil) // answered from an older revision: not a step back
-	_, err5 := client.GetCluster(ctx, "c", nil)
+	_, err1 := fleet.GetCluster(ctx, "c", nil)
+	_, err2 := fleet.AssignNamespace(ctx, "c", "n", nil)
+	_, err3 := fleet.GetCluster(ctx, "c", nil)
+	_, err4 := fleet.UnassignNamespace(ctx, "c", "n", nil) // answered from an older revision: not a step back
+	_, err5 := fleet.GetCluster(ctx, "c", nil)
 	if got := strings.Join(asked, " "); errors.Join(err1, err2, err3, err4, err5) != nil || got != "GET PUT6 GET7 DELETE7 GET7" {
 		t.Errorf("%s", got)
 	}
@@ -312,9 +312,9 @@ func TestBuildsOnWhatItSaw(t *testing.T) {
 // TestHistoryReplaced: a server that has less of the history than was seen is told from one that is away.
 func TestHistoryReplaced(t *testing.T) {
 	t.Parallel()
-	seen := &apiclient.Seen{}
+	seen := &client.Seen{}
 	seen.Note(42)
-	client := connect(t, apiclient.Config{Seen: seen, Retries: -1}, func(w http.ResponseWriter, r *http.Request) {
+	fleet := connect(t, client.Config{Seen: seen, Retries: -1}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Fleet-Revision", "7")
 		if r.Header.Get("X-Fleet-Min-Revision") == "42" {
 			answer(w, http.StatusServiceUnavailable, `{"error":"store_unavailable","detail":"not here"}`)
@@ -322,8 +322,8 @@ func TestHistoryReplaced(t *testing.T) {
 		}
 		answer(w, http.StatusOK, `{}`)
 	})
-	_, err := client.GetCluster(context.Background(), "c", nil)
-	var problem *apiclient.Error
+	_, err := fleet.GetCluster(context.Background(), "c", nil)
+	var problem *client.Error
 	if !errors.As(err, &problem) {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestHistoryReplaced(t *testing.T) {
 		t.Errorf("%d %d %v %v", have, asked, behind, err)
 	}
 	seen.Forget()
-	if _, err := client.GetCluster(context.Background(), "c", nil); err != nil || seen.Revision() != 7 {
+	if _, err := fleet.GetCluster(context.Background(), "c", nil); err != nil || seen.Revision() != 7 {
 		t.Errorf("%v %d", err, seen.Revision())
 	}
 }
@@ -339,13 +339,13 @@ func TestHistoryReplaced(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	var got []string
-	client := connect(t, apiclient.Config{Warn: func(text string) { got = append(got, text) }}, func(w http.ResponseWriter, _ *http.Request) {
+	fleet := connect(t, client.Config{Warn: func(text string) { got = append(got, text) }}, func(w http.ResponseWriter, _ *http.Request) {
 		for _, value := range []string{`299 - "plain"`, `299 agent "a \"quoted\" \\ one" "Mon"`, `199 - "another code"`, `299 -`, `299 - unquoted`, `299 - "open`} {
 			w.Header().Add("Warning", value)
 		}
 		answer(w, http.StatusOK, `{}`)
 	})
-	if _, err := client.GetClusterWithResponse(context.Background(), "c", nil); err != nil {
+	if _, err := fleet.GetClusterWithResponse(context.Background(), "c", nil); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Join(got, "|") != `plain|a "quoted" \ one|open` {
