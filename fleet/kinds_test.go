@@ -232,7 +232,7 @@ func TestSeedsKnowAnyKind(t *testing.T) {
 	_, err := withQuotas.parseSeed([]byte(`{"quotes":[]}`))
 	require.ErrorContains(t, err, "clusters, platform_components, namespaces, rolebindings and quotas")
 	_, err = ParseSeed([]byte(`{"quotas":[]}`))
-	require.ErrorContains(t, err, "clusters, platform_components, namespaces and rolebindings")
+	require.ErrorContains(t, err, "it has clusters, "+compiledIn.collections())
 }
 
 // TestKindsAreToldApart: what names a kind from outside names one.
