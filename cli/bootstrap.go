@@ -132,12 +132,12 @@ func (s bootstrapper) checkCreateToken(c *cli.Context, id identityOf) error {
 	case c.Bool("values") && id.secret != tokenSecret:
 		return argv.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --create-token", tokenSecret)
 	}
-	return tokenCommands{s.session}.checkSecretOutput(c)
+	return tokenCommands(s).checkSecretOutput(c)
 }
 
 // pollToken creates the token of a cluster.
 func (s bootstrapper) pollToken(c *cli.Context, conn client, cluster string) (string, error) {
-	a, err := tokenCommands{s.session}.createToken(c, conn, map[string]any{
+	a, err := tokenCommands(s).createToken(c, conn, map[string]any{
 		"name": "poll-" + cluster, "role": "poll", "cluster_id": cluster, "description": "made by bootstrap --create-token",
 	})
 	if apiclient.ErrorCode(err) == "conflict" {

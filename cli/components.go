@@ -118,7 +118,7 @@ type componentCommands struct{ *session }
 // commands are all of them, in the order of the help.
 func (s componentCommands) commands() []*cli.Command {
 	return []*cli.Command{
-		s.setCommand(), s.switchCommand("enable", true), s.switchCommand("disable", false), s.patchValuesCommand(), ownershipCommands{s.session}.relinquishCommand(),
+		s.setCommand(), s.switchCommand("enable", true), s.switchCommand("disable", false), s.patchValuesCommand(), ownershipCommands(s).relinquishCommand(),
 	}
 }
 
@@ -253,7 +253,7 @@ func (s componentCommands) patchValues(c *cli.Context, on targets, component str
 	var before, after map[string]json.RawMessage
 	ch.request = func(conn client, _ string) (answer, error) {
 		var a answer
-		before, after, a, err = ownershipCommands{s.session}.writeValues(c, conn, cluster, component, body)
+		before, after, a, err = ownershipCommands(s).writeValues(c, conn, cluster, component, body)
 		return a, err
 	}
 	ch.show = func(client, answer) error { return s.printValues(c, cluster, component, before, after) }

@@ -82,7 +82,7 @@ func (v verbs) unlessChanged(c *cli.Context, conn client, operations planner, ha
 		if hash != "" {
 			return v.batch(c, conn, ops, hash)
 		}
-		_, plan, err := v.plan(c, conn, ops)
+		plan, err := v.plan(c, conn, ops)
 		if err != nil {
 			return answer{}, err
 		}

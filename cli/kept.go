@@ -131,7 +131,7 @@ func (v verbs) noteKeptOn(c *cli.Context, conn client, a assignment, on targets)
 		return
 	}
 	ops := []operation{on.operation("assign_"+v.name, withID(v.noun, a.id, a.reset()))}
-	_, plan, err := v.plan(c, conn, ops)
+	plan, err := v.plan(c, conn, ops)
 	if err != nil {
 		v.note("What the assignments keep could not be asked: %v", err)
 		return

@@ -18,9 +18,9 @@ import (
 var errDiffers = errors.New("something would change")
 
 // plan asks the server what operations would do.
-func (s *session) plan(c *cli.Context, conn client, ops []operation) (json.RawMessage, api.Plan, error) {
-	document, plan, err := s.requestPlan(c, conn, ops)
-	return document, plan, located(ops, err, describeOperation)
+func (s *session) plan(c *cli.Context, conn client, ops []operation) (api.Plan, error) {
+	_, plan, err := s.requestPlan(c, conn, ops)
+	return plan, located(ops, err, describeOperation)
 }
 
 func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (json.RawMessage, api.Plan, error) {

@@ -9,7 +9,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 )
 
-// Of package client.
 const (
 	DefaultTimeout     = client.DefaultTimeout
 	DefaultRetries     = client.DefaultRetries
@@ -17,14 +16,12 @@ const (
 	DefaultMaxResponse = client.DefaultMaxResponse
 )
 
-// Of package client.
 type (
 	Config = client.Config
 	Error  = client.Error
 	Seen   = client.Seen
 )
 
-// Generated.
 type (
 	ApplyBatchResponse                            = rawclient.ApplyBatchResponse
 	ApplyBatchResponse200Headers                  = rawclient.ApplyBatchResponse200Headers

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiclient" //nolint:staticcheck // the deprecated name is what is tested
+	"github.com/flux-resourceset/flux-resourceset/gen/apiclient"
 )
 
 // A program that has not been changed yet goes on working, also beside one that has: the names are the same types.

@@ -158,6 +158,7 @@ func FlagName(token string) string {
 	return name
 }
 
+// FindFlag is the flag of a name; nil when there is none.
 func FindFlag(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
 		if name != "" && slices.Contains(f.Names(), name) {
@@ -167,6 +168,7 @@ func FindFlag(flags []cli.Flag, name string) cli.Flag {
 	return nil
 }
 
+// FindCommand is the command of a name or alias; nil when there is none.
 func FindCommand(commands []*cli.Command, name string) *cli.Command {
 	for _, cmd := range commands {
 		if cmd.HasName(name) {
@@ -176,6 +178,7 @@ func FindCommand(commands []*cli.Command, name string) *cli.Command {
 	return nil
 }
 
+// TakesValue is true for the flags that are not just there or not.
 func TakesValue(f cli.Flag) bool {
 	_, isBool := f.(*cli.BoolFlag)
 	return !isBool
@@ -215,6 +218,7 @@ func unknownFlag(app *cli.App, path []*cli.Command, arg string) error {
 	return Errorf("%s has no flag %s; see %s --help", of, arg, of)
 }
 
+// Visible are the names of the commands that help shows.
 func Visible(commands []*cli.Command) []string {
 	var names []string
 	for _, cmd := range commands {

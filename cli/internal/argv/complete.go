@@ -29,9 +29,9 @@ type Values interface {
 // Complete answers the words that start like the last one of words and can stand in its place.
 func Complete(app *cli.App, words []string, values Values) []string {
 	before, word := words[:len(words)-1], words[len(words)-1]
-	at := completion{app: app, values: values, commands: app.Commands, flags: app.Flags}
-	for i := 0; i < len(before); i++ {
-		if flag, isLast := at.pass(before, &i); isLast { // word is its value
+	at := completion{app: app, values: values, rest: before, commands: app.Commands, flags: app.Flags}
+	for len(at.rest) > 0 {
+		if flag, isLast := at.pass(); isLast { // word is its value
 			return matching(word, "", values.Flag(flag, at.path))
 		}
 	}
@@ -58,6 +58,7 @@ func Complete(app *cli.App, words []string, values Values) []string {
 type completion struct {
 	app        *cli.App
 	values     Values
+	rest       []string // words to come
 	path       []*cli.Command
 	commands   []*cli.Command // that can be named next
 	flags      []cli.Flag     // that can be
@@ -66,8 +67,9 @@ type completion struct {
 }
 
 // pass takes one word, and with a flag its value. isLast: the value of flag would be the word to complete.
-func (a *completion) pass(words []string, i *int) (flag cli.Flag, isLast bool) {
-	w := words[*i]
+func (a *completion) pass() (flag cli.Flag, isLast bool) {
+	w := a.rest[0]
+	a.rest = a.rest[1:]
 	if w == "--" {
 		a.flagsEnded = true
 		return nil, false
@@ -88,10 +90,10 @@ func (a *completion) pass(words []string, i *int) (flag cli.Flag, isLast bool) {
 	}
 	_, value, joined := strings.Cut(w, "=")
 	if !joined {
-		if *i++; *i == len(words) {
+		if len(a.rest) == 0 {
 			return flag, true
 		}
-		value = words[*i]
+		value, a.rest = a.rest[0], a.rest[1:]
 	}
 	if FindFlag(a.app.Flags, FlagName(w)) == flag {
 		a.values.Set(flag, value)

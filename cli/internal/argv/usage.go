@@ -104,6 +104,7 @@ func usageRows(b *strings.Builder, title string, rows [][2]string) {
 	}
 }
 
+// VisibleFlags are the flags that help shows.
 func VisibleFlags(flags []cli.Flag) []cli.Flag {
 	var out []cli.Flag
 	for _, f := range flags {

@@ -124,7 +124,7 @@ type TokenSource struct {
 	Command string `json:"command,omitempty"`
 }
 
-// Empty: there is no token.
+// Empty is true when there is no token.
 func (t TokenSource) Empty() bool { return t == TokenSource{} }
 
 // Read fetches the token. A command runs in the system's shell and may talk to the user on standard error.
