@@ -11,28 +11,26 @@ import (
 // taken the answer, and a client may refuse to, for as long as a minute and on a thousand streams of HTTP/2.
 const maxAnonymous = 256
 
-const anonymousKey = "anonymous"
-
 // admitAnonymous lets a request in before it is known who sent it. Above the limit those with a good credential still pass. The
 // others are answered by a status alone, which needs no room that their client would have to give.
-func (s *Server) admitAnonymous(c echo.Context) bool {
+func (s *Server) admitAnonymous(r *request) bool {
 	select {
 	case s.anonymous <- struct{}{}:
-		c.Set(anonymousKey, true)
+		r.anonymous = true
 		return true
 	default:
 	}
-	_, err := s.find(c.Request(), s.cfg.Replica.State())
+	_, err := s.find(r.Request(), s.cfg.Replica.State())
 	if errors.Is(err, errNobody) { // or it would be the place to guess at
-		s.failures.noted(c.Request(), err, s.cfg.Now())
+		s.failures.noted(r.Request(), err, s.cfg.Now())
 	}
 	return err == nil
 }
 
 // leaveAnonymous is called when it is known who sent the request, and at its end.
-func (s *Server) leaveAnonymous(c echo.Context) {
-	if in, _ := c.Get(anonymousKey).(bool); in {
-		c.Set(anonymousKey, false)
+func (s *Server) leaveAnonymous(r *request) {
+	if r.anonymous {
+		r.anonymous = false
 		<-s.anonymous
 	}
 }

@@ -37,7 +37,7 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
 		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect is no longer the one that plan_hash names"}
 	}
-	job := jobOf(c)
+	job := requestOf(c).job
 	answer, err := pack(plan, job.stopped)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 	if err != nil {
 		return err
 	}
-	return jobOf(c).deliver(c, answer)
+	return requestOf(c).job.deliver(c, answer)
 }
 
 // runBatch runs operations in one transaction.
@@ -118,7 +118,7 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	var results []api.OperationResult
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(guard)
-		tx.StopWhen(jobOf(c).stopped)
+		tx.StopWhen(requestOf(c).job.stopped)
 		batch = fleet.NewBatch(tx, func(q fleet.PastQuery) (fleet.Documents, error) {
 			return s.cfg.History.Past(c.Request().Context(), q)
 		})

@@ -3,11 +3,8 @@ package server
 import (
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
@@ -21,21 +18,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.echo.ServeHTTP(w, r)
 		return
 	}
-	values := [...]string{formatRevision(p.revision), p.answer.ETag, strconv.Itoa(len(p.body)), formatAge(p.age)}
-	h := w.Header()
-	h[headerRevision], h[headerETag], h[headerContentLength] = values[0:1:1], values[1:2:2], values[2:3:3]
-	h[headerAge] = values[3:4:4]
-	h[headerVary], h[headerContentType] = varyEncoding, contentJSON
-	h[echo.HeaderXContentTypeOptions], h[echo.HeaderCacheControl] = noSniff, noStore
-	if p.zipped {
-		h[headerContentEncoding] = contentGzip
-	}
-	_, _ = w.Write(p.body) // fails when the client is gone: there is nobody to tell
+	hardenHeaders(w.Header())
+	_ = p.write(w) // fails when the client is gone: there is nobody to tell
 	s.metrics.identified[p.by].Inc()
-	if p.own {
-		s.metrics.polled(p.cluster.ID, s.cfg.Now())
-	}
-	s.metrics.polls[p.resource].observe(time.Since(start))
+	s.metrics.polls[p.kind].observe(time.Since(start))
 }
 
 const (
@@ -45,15 +31,9 @@ const (
 
 // directPoll is a poll with its answer.
 type directPoll struct {
-	by       means
-	own      bool // of that cluster's Flux
-	cluster  *fleet.Document
-	resource fleet.Kind
-	revision fleet.Revision
-	age      time.Duration // of the State
-	answer   *fleet.Answer
-	body     []byte
-	zipped   bool
+	outgoing
+	by   means
+	kind fleet.Kind
 }
 
 // directPoll finds the answer to a poll. Not ok when it is anything but a poll that is answered with the whole list:
@@ -72,7 +52,7 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 			return p, false
 		}
 	}
-	dns, resource, ok := parsePollPath(r.URL.Path)
+	dns, kind, ok := parsePollPath(r.URL.Path)
 	if !ok {
 		return p, false
 	}
@@ -88,14 +68,8 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 	if !ok || !who.mayPoll(cluster, dns) {
 		return p, false
 	}
-	answer, err := st.Answer(cluster, resource)
-	if err != nil {
-		return p, false
-	}
-	p = directPoll{who.by, ownPoll(r, who.role), cluster, resource, st.Revision(), age, answer, answer.Gzip, acceptsGzip(r)}
-	if !p.zipped {
-		p.body, err = s.plain.of(answer)
-	}
+	p.outgoing, err = s.answerPoll(r, who.role, st, cluster, kind)
+	p.age, p.by, p.kind = age, who.by, kind
 	return p, err == nil
 }
 

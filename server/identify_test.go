@@ -91,7 +91,7 @@ func TestGuessesBeyondTheLimitOfRequestsCount(t *testing.T) {
 	admitted := func(token string) bool {
 		r := httptest.NewRequest(http.MethodGet, "/clusters", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
-		return s.admitAnonymous(s.echo.NewContext(r, nil))
+		return s.admitAnonymous(&request{Context: s.echo.NewContext(r, nil)})
 	}
 	for range guessBurst {
 		require.True(t, admitted("write"))

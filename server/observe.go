@@ -12,21 +12,19 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-const requestIDKey = "request_id"
-
 // requestID names the request in the log, in the revision it makes, and in the answer. Polls, which are many and all
 // alike, get none unless something goes wrong.
 func requestID(c echo.Context) string {
-	if id, ok := c.Get(requestIDKey).(string); ok {
-		return id
+	r := requestOf(c)
+	if r.id != "" {
+		return r.id
 	}
-	id := redact(c.Request().Header.Get(echo.HeaderXRequestID))
-	if !plainID(id) {
-		id = uuid.NewString()
+	r.id = redact(c.Request().Header.Get(echo.HeaderXRequestID))
+	if !plainID(r.id) {
+		r.id = uuid.NewString()
 	}
-	c.Set(requestIDKey, id)
-	c.Response().Header().Set(echo.HeaderXRequestID, id)
-	return id
+	c.Response().Header().Set(echo.HeaderXRequestID, r.id)
+	return r.id
 }
 
 // plainID tells whether an id from outside is fit for a log line.
@@ -58,7 +56,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		op := s.operations.find(c.Request().Method, c.Path())
 		poll := op != nil && op.poll
-		hardenHeaders(c)
+		hardenHeaders(c.Response().Header())
 		if !poll {
 			requestID(c)
 		}
@@ -92,8 +90,7 @@ func (s *Server) recovered(c echo.Context, next echo.HandlerFunc) (err error) {
 	return next(c)
 }
 
-func hardenHeaders(c echo.Context) {
-	h := c.Response().Header()
+func hardenHeaders(h http.Header) {
 	h[echo.HeaderXContentTypeOptions], h[echo.HeaderCacheControl] = noSniff, noStore
 }
 

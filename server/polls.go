@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
+// poll answers a poll that came through the router; directPoll finds those that need not.
 func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -20,14 +22,25 @@ func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams)
 	if !ok {
 		return &fleet.Error{Code: fleet.CodeNotFound, Detail: "there is no cluster with the DNS name " + strconv.Quote(dns)}
 	}
-	answer, err := st.Answer(cluster, kind)
+	r := requestOf(c)
+	out, err := s.answerPoll(r.Request(), r.who.role, st, cluster, kind)
 	if err != nil {
 		return err
 	}
-	if ownPoll(c.Request(), requestOf(c).who.role) {
+	out.age = r.age
+	return out.send(c, p.ifNoneMatch)
+}
+
+// answerPoll is the answer to a poll that is allowed, whichever way it came.
+func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (outgoing, error) {
+	answer, err := st.Answer(cluster, kind)
+	if err != nil {
+		return outgoing{}, err
+	}
+	if ownPoll(r, who) {
 		s.metrics.polled(cluster.ID, s.cfg.Now())
 	}
-	return s.writeAnswer(c, answer, p.ifNoneMatch)
+	return s.outgoing(r, answer, st)
 }
 
 // PollClusters implements the operation of that name.
@@ -40,7 +53,13 @@ func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
 	if err != nil {
 		return err
 	}
-	return s.writeAnswer(c, answer, p.IfNoneMatch)
+	r := requestOf(c)
+	out, err := s.outgoing(r.Request(), answer, st)
+	if err != nil {
+		return err
+	}
+	out.age = r.age
+	return out.send(c, p.IfNoneMatch)
 }
 
 func clustersAnswer(st *fleet.State, environment, selector *string) (*fleet.Answer, error) {
@@ -54,28 +73,45 @@ func clustersAnswer(st *fleet.State, environment, selector *string) (*fleet.Answ
 	return fleet.ClustersAnswer(docs)
 }
 
-// writeAnswer puts an answer's bytes on the wire, compressed for everyone who accepts that.
-func (s *Server) writeAnswer(c echo.Context, a *fleet.Answer, ifNoneMatch *string) error {
-	h := c.Response().Header()
-	h[headerETag] = []string{a.ETag}
-	h[headerVary] = varyEncoding
-	if ifNoneMatch != nil && fleet.MatchETag(*ifNoneMatch, a.ETag) {
-		return c.NoContent(http.StatusNotModified)
+// outgoing is an answer of a State, with the bytes for this client.
+type outgoing struct {
+	*fleet.Answer
+	revision fleet.Revision
+	age      time.Duration // of the State
+	body     []byte
+	zipped   bool // for everyone who accepts that
+}
+
+func (s *Server) outgoing(r *http.Request, a *fleet.Answer, st *fleet.State) (outgoing, error) {
+	o := outgoing{Answer: a, revision: st.Revision(), body: a.Gzip, zipped: acceptsGzip(r)}
+	var err error
+	if !o.zipped {
+		o.body, err = s.plain.of(a)
 	}
-	h[headerContentType] = contentJSON
-	body := a.Gzip
-	if acceptsGzip(c.Request()) {
+	return o, err
+}
+
+// write puts it on the wire. What it allocates is for the header's values, together.
+func (o *outgoing) write(w http.ResponseWriter) error {
+	values := [...]string{formatRevision(o.revision), o.ETag, strconv.Itoa(len(o.body)), formatAge(o.age)}
+	h := w.Header()
+	h[headerRevision], h[headerETag], h[headerContentLength], h[headerAge] = values[0:1:1], values[1:2:2], values[2:3:3], values[3:4:4]
+	h[headerVary], h[headerContentType] = varyEncoding, contentJSON
+	if o.zipped {
 		h[headerContentEncoding] = contentGzip
-	} else {
-		var err error
-		if body, err = s.plain.of(a); err != nil {
-			return err
-		}
 	}
-	h[headerContentLength] = []string{strconv.Itoa(len(body))}
-	c.Response().WriteHeader(http.StatusOK)
-	_, err := c.Response().Write(body)
+	_, err := w.Write(o.body)
 	return err
+}
+
+// send is write, or 304 for who has it already.
+func (o *outgoing) send(c echo.Context, ifNoneMatch *string) error {
+	if ifNoneMatch == nil || !fleet.MatchETag(*ifNoneMatch, o.ETag) {
+		return o.write(c.Response())
+	}
+	h := c.Response().Header()
+	h[headerETag], h[headerVary] = []string{o.ETag}, varyEncoding
+	return c.NoContent(http.StatusNotModified)
 }
 
 // Header values shared by all answers; net/http only reads them.

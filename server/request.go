@@ -27,6 +27,10 @@ type request struct {
 	who   principal
 	body  []byte          // as it came; nil: there is none
 	shape []fleet.Problem // what is wrong with the shape of a write's body: see misshapen
+	job   *job
+	id    string // see requestID; empty: it has none yet
+	// anonymous tells that it holds one of the places for requests of nobody known.
+	anonymous bool
 }
 
 // requestOf is the request that a handler was called with.

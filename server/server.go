@@ -161,7 +161,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if !op.poll {
-			j, err := s.enter(r, op)
+			j, err := s.enter(r)
 			if err != nil {
 				return err
 			}

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -76,13 +74,11 @@ type job struct {
 	stop  context.CancelFunc
 }
 
-const jobKey = "job"
-
 // enter takes a place in the operation's queue, before the body is read: it may be large.
-func (s *Server) enter(c echo.Context, op *operation) (*job, error) {
-	j := &job{ctx: c.Request().Context(), stop: func() {}}
-	if q := s.queues[op.queue]; q != nil {
-		j.queue, j.who = q, actor(c)
+func (s *Server) enter(r *request) (*job, error) {
+	j := &job{ctx: r.Request().Context(), stop: func() {}}
+	if q := s.queues[r.op.queue]; q != nil {
+		j.queue, j.who = q, r.who.actor
 		if err := q.enter(j.who); err != nil {
 			return nil, err
 		}
@@ -90,14 +86,8 @@ func (s *Server) enter(c echo.Context, op *operation) (*job, error) {
 			Code: fleet.CodeLimitExceeded, Detail: "this takes longer than " + workTime.String() + ": try again, or do it in parts",
 		})
 	}
-	c.Set(jobKey, j)
+	r.job = j
 	return j, nil
-}
-
-// jobOf is the request's job.
-func jobOf(c echo.Context) *job {
-	j, _ := c.Get(jobKey).(*job)
-	return j
 }
 
 // begin waits for the job's turn.
