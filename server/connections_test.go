@@ -23,6 +23,15 @@ func dialed(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
+// dialed opens a connection in memory that the test closes.
+func (m *memory) dialed(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := m.dial(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
 // polled sends a whole poll on a connection and requires its answer.
 func polled(t *testing.T, conn net.Conn) {
 	t.Helper()
@@ -37,23 +46,26 @@ func polled(t *testing.T, conn net.Conn) {
 	require.Equal(t, http.StatusOK, res.StatusCode)
 }
 
-// Slowloris: a client that sends its request a byte at a time is cut off, while others are answered.
+// Slowloris: a client that sends its request a byte at a time is cut off, while others are answered. The time-outs are those
+// of every server; in a bubble they take none.
 func TestSlowClients(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("waits for time-outs of half a minute")
-	}
-	w := setup(t)
-	addr, _, _ := serve(t, w.http.Config.Handler)
-	const body = "PUT " + demoCluster + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + writeToken + "\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
-	var slow sync.WaitGroup
-	for name, start := range map[string]string{"header": rawPoll + "X-Slow: ", "request line": "GE", "body": body, "silent": ""} {
-		conn := dialed(t, addr)
-		slow.Go(func() { dribble(t, name, conn, start) })
-	}
-	polled(t, dialed(t, addr))
-	w.unchanged(slow.Wait)
-	polled(t, dialed(t, addr))
+	inBubble(t, func(t *testing.T) {
+		w := setupWith(t, options{serve: serveInMemory})
+		ln := newMemory()
+		_, _ = serveOn(t, ln, w.http.Config.Handler)
+		const body = "PUT " + demoCluster + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + writeToken + "\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
+		began := time.Now()
+		var slow sync.WaitGroup
+		for name, start := range map[string]string{"header": rawPoll + "X-Slow: ", "request line": "GE", "body": body, "silent": ""} {
+			conn := ln.dialed(t)
+			slow.Go(func() { dribble(t, name, conn, start) })
+		}
+		polled(t, ln.dialed(t))
+		require.Less(t, time.Since(began), time.Second)
+		w.unchanged(slow.Wait)
+		require.Less(t, time.Since(began), time.Minute)
+		polled(t, ln.dialed(t))
+	})
 }
 
 // dribble sends a request that never ends until the server closes the connection. silent ones are closed all the same.

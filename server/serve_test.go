@@ -19,11 +19,18 @@ func serve(t *testing.T, handler http.Handler) (addr string, stop func(), served
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	stop, served = serveOn(t, ln, handler)
+	return ln.Addr().String(), stop, served
+}
+
+// serveOn is serve on a listener.
+func serveOn(t *testing.T, ln net.Listener, handler http.Handler) (stop func(), served <-chan error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, ln, handler, nil, slog.New(slog.DiscardHandler)) }()
-	return ln.Addr().String(), cancel, done
+	return cancel, done
 }
 
 // A server that is told to stop answers what it has begun.
