@@ -1,10 +1,8 @@
 package attack
 
 import (
-	"net"
 	"net/http"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/rig"
@@ -19,23 +17,12 @@ func (a *arena) laggingStandby() {
 	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, []string{"MAX_STALENESS=1m"}, "read-1", "read-2")
 	late := a.process(rig.Config{Name: "crud-2", Database: pg.URL("late")})
 
-	line, err := rig.NewProxy(a.ctx, "unix", pg.Server.Socket())
-	if err != nil {
-		a.fail("%w", err)
+	if err := pg.Follow(a.ctx); err != nil {
+		a.fail("a standby: %w", err)
 	}
-	a.closing = append(a.closing, line.Close)
-	host, port, err := net.SplitHostPort(line.Address())
-	if err != nil {
-		a.fail("%w", err)
-	}
-	standby, err := pg.Server.LaunchStandby("primary_conninfo=host=" + host + " port=" + port + " user=postgres sslmode=disable gssencmode=disable")
-	if err != nil {
-		a.fail("%w", err)
-	}
-	a.closing = append(a.closing, standby.End)
 	had := a.label(crud, "on-the-standby")
-	a.until("the standby has it", func() bool { return a.revisionAt(standby.URL(pg.Database())) == had })
-	cutOff(line, rig.Trouble{Refuse: true})
+	a.until("the standby has it", func() bool { return a.revisionAt(pg.Standby.URL(pg.Database())) == had })
+	pg.Part()
 	var newest int64
 	for n := range 10 {
 		newest = a.label(crud, n)
@@ -44,13 +31,8 @@ func (a *arena) laggingStandby() {
 		a.reached(p, newest)
 	}
 
-	pg.Server.Stop(syscall.SIGKILL)
-	if err := rig.Exec(a.ctx, standby.URL("postgres"), "SELECT pg_promote()"); err != nil {
-		a.fail("promoting the standby: %w", err)
-	}
-	for _, p := range pg.Proxies {
-		p.Redirect("unix", standby.Socket())
-		p.Cut()
+	if err := pg.FailOver(a.ctx); err != nil {
+		a.fail("%w", err)
 	}
 	a.rest(4 * time.Second) // everybody has seen the other history
 	reads[1].Kill()
@@ -69,11 +51,11 @@ func (a *arena) laggingStandby() {
 	}
 
 	accept := exec.CommandContext(a.ctx, a.cfg.Binary, "accept", "--yes") //nolint:gosec // the program under attack
-	accept.Env = []string{"DATABASE_URL=" + standby.URL(pg.Database())}
+	accept.Env = []string{"DATABASE_URL=" + pg.Server.URL(pg.Database())}
 	if said, err := accept.CombinedOutput(); err != nil {
 		a.notef("accept --yes: %v: %s", err, said)
 	}
-	revision := a.revisionAt(standby.URL(pg.Database()))
+	revision := a.revisionAt(pg.Server.URL(pg.Database()))
 	for _, p := range []*rig.Process{crud, reads[0], reads[1], late} {
 		a.count(!a.within(20*time.Second, func() bool {
 			got := a.poll(p, dns(0))

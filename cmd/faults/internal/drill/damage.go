@@ -21,6 +21,7 @@ type damage struct {
 	// sql is run one by one, each in a transaction of its own; on one, in the other store's words.
 	postgres, sqlite []string
 	file             func(path, backup string) error // in place of sql, for SQLite
+	failover         bool                            // in place of sql, for Postgres
 	// logged: the log is whole and goes on, so everybody may follow it. Else it has ended for everybody.
 	logged bool
 	// peaceful: nobody writes afterwards.
@@ -61,6 +62,7 @@ func damages() []damage {
 		{name: "emptied", postgres: empty, sqlite: empty},
 		{name: "dropped", postgres: []string{`DROP SCHEMA public CASCADE`}, sqlite: []string{`DROP TABLE documents`, `DROP TABLE head`}, restarts: true},
 		{name: "restored", postgres: restore, sqlite: restore},
+		{name: "failover", failover: true},
 		{name: "dangling", postgres: []string{dangling}, sqlite: []string{dangling}, logged: true, peaceful: true},
 		{name: "file-deleted", file: func(path, _ string) error { return os.Remove(path) }, restarts: true},
 		{name: "file-truncated", file: func(path, _ string) error { return os.Truncate(path, 0) }, restarts: true},
@@ -72,7 +74,7 @@ func damages() []damage {
 func Damages(storeName string) []string {
 	var names []string
 	for _, d := range damages() {
-		if storeName == rig.StoreSQLite || d.file == nil {
+		if storeName == rig.StoreSQLite && !d.failover || storeName == rig.StorePostgres && d.file == nil {
 			names = append(names, d.name)
 		}
 	}
@@ -93,11 +95,20 @@ func (d *Drill) damaged(ctx context.Context) error {
 	if what == nil {
 		return fmt.Errorf("there is no damage %q", d.cfg.Damage)
 	}
+	pg, _ := d.db.(*rig.Postgres)
+	if what.failover {
+		if err := pg.Follow(ctx); err != nil {
+			return fmt.Errorf("a standby: %w", err)
+		}
+	}
 	stopPolling := d.startPollers(ctx)
 	defer stopPolling()
 	stopWriting := d.startWriters(ctx, "before")
 	_ = rig.Rest(ctx, d.cfg.Duration/2)
 	err := d.backUp(ctx)
+	if what.failover {
+		pg.Part() // it lags by what is written from here on
+	}
 	_ = rig.Rest(ctx, d.cfg.Duration/2)
 	stopWriting()
 	if err != nil {
@@ -164,6 +175,9 @@ func (d *Drill) backUp(ctx context.Context) error {
 func (d *Drill) inflict(ctx context.Context, what *damage) error {
 	switch db := d.db.(type) {
 	case *rig.Postgres:
+		if what.failover {
+			return db.FailOver(ctx)
+		}
 		for _, s := range what.postgres {
 			if err := db.Exec(ctx, db.Database(), s); err != nil {
 				return err

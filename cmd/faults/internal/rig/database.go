@@ -42,7 +42,9 @@ type Database interface {
 // Postgres is a server of the run's own, reached by each process through a proxy of its own.
 type Postgres struct {
 	Server  *pgtest.Server
+	Standby *pgtest.Server // of Follow; after FailOver it is the one that was killed
 	Proxies map[string]*Proxy
+	line    *Proxy // between the two
 	volume  *Volume
 }
 
@@ -139,6 +141,12 @@ func (p *Postgres) Volume() *Volume { return p.volume }
 func (p *Postgres) Close(context.Context) error {
 	for _, proxy := range p.Proxies {
 		proxy.Close()
+	}
+	if p.line != nil {
+		p.line.Close()
+	}
+	if p.Standby != nil {
+		p.Standby.End()
 	}
 	p.Server.End()
 	return nil

@@ -1,0 +1,43 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"syscall"
+)
+
+// Follow starts a standby that follows the server, over a line of its own.
+func (p *Postgres) Follow(ctx context.Context) error {
+	line, err := NewProxy(ctx, "unix", p.Server.Socket())
+	if err != nil {
+		return err
+	}
+	p.line = line
+	host, port, err := net.SplitHostPort(line.Address())
+	if err != nil {
+		return err
+	}
+	p.Standby, err = p.Server.LaunchStandby("primary_conninfo=host=" + host + " port=" + port + " user=postgres sslmode=disable gssencmode=disable")
+	return err
+}
+
+// Part cuts the standby's line: it has nothing of what is committed from now on.
+func (p *Postgres) Part() {
+	p.line.Set(Trouble{Refuse: true})
+	p.line.Cut()
+}
+
+// FailOver kills the server, and the standby takes its place.
+func (p *Postgres) FailOver(ctx context.Context) error {
+	p.Server.Stop(syscall.SIGKILL)
+	if err := Exec(ctx, p.Standby.URL("postgres"), "SELECT pg_promote()"); err != nil {
+		return fmt.Errorf("promoting the standby: %w", err)
+	}
+	p.Server, p.Standby = p.Standby, p.Server
+	for _, proxy := range p.Proxies {
+		proxy.Redirect("unix", p.Server.Socket())
+		proxy.Cut()
+	}
+	return nil
+}
