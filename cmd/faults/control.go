@@ -14,11 +14,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cmd/faults/internal/rig"
 )
 
-// A control is run again, with other chances, when it was not found out at once.
-const (
-	controlRounds   = 3
-	controlDuration = 20 * time.Second
-)
+// controlRounds are how long a control is run: again, longer and with other chances, when it was not found out at once.
+var controlRounds = []time.Duration{6 * time.Second, 20 * time.Second, 40 * time.Second}
 
 // controls runs every negative control. It is broken when one was not found out.
 func (h *harness) controls(ctx context.Context) (broken bool, err error) {
@@ -63,16 +60,16 @@ func (h *harness) foundOut(ctx context.Context, c controls.Control) (bool, error
 		return false, fmt.Errorf("negative control %s: %w", c.Name, err)
 	}
 	cfg := drill.Config{
-		Store: c.Store, Binary: binary, Duration: controlDuration, Only: c.Faults, Damage: c.Damage,
+		Store: c.Store, Binary: binary, Only: c.Faults, Damage: c.Damage,
 		Hold: time.Second, Rest: 300 * time.Millisecond, WritePace: 10 * time.Millisecond, PollPace: 4 * time.Millisecond,
 	}
 	// Most mistakes are past healing.
 	cfg.Healing = 20 * time.Second
-	if c.Damage != "" {
-		cfg.Duration = damageLoad
-	}
-	for round := range uint64(controlRounds) {
-		cfg.Seed = h.seed + round
+	for round, duration := range controlRounds {
+		if cfg.Duration = duration; c.Damage != "" {
+			cfg.Duration = damageLoad
+		}
+		cfg.Seed = h.seed + uint64(round)
 		v, err := h.make(ctx, filepath.Join("control-"+c.Name, fmt.Sprint(round+1)), cfg)
 		if err != nil {
 			return false, err

@@ -90,7 +90,7 @@ func All() []Control {
 		},
 		{
 			Name: "noop-unconfirmed", What: "a write that finds nothing to do in this process's copy is acknowledged without asking the store",
-			Store: rig.StorePostgres, Faults: []string{"delay"}, Breaks: check.Fresh,
+			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Breaks: check.Fresh,
 			Replace: []rig.Replace{{
 				File: "store/replica_update.go",
 				Old:  "\t\t\tfresh, asking := r.confirm(ctx, from, &seen)\n",
@@ -104,6 +104,24 @@ func All() []Control {
 				File: "store/replica_age.go",
 				Old:  "if limit > 0 && age > limit {",
 				New:  "if limit > 0 && age > 1<<20*limit {",
+			}},
+		},
+		{
+			Name: "authority-unchecked", What: "who may is decided when a request comes, and not again by the State that its change is made to",
+			Store: rig.StorePostgres, Faults: []string{"delay"}, Breaks: check.Authority,
+			Replace: []rig.Replace{{
+				File: "server/request.go",
+				Old:  "\t\tif _, refusal = s.judge(r, tx.Base()); refusal != nil {\n",
+				New:  "\t\tif refusal != nil {\n",
+			}},
+		},
+		{
+			Name: "journal-after-publish", What: "a State is answered from before it is on disk, and the disk takes a moment",
+			Store: rig.StorePostgres, Faults: []string{"kill-all-servers", "refuse"}, Breaks: check.Forward,
+			Replace: []rig.Replace{{
+				File: "store/replica.go",
+				Old:  "\tbefore()\n\tr.current.Store(v)\n\tclose(from.replaced)\n",
+				New:  "\tr.current.Store(v)\n\tclose(from.replaced)\n\ttime.Sleep(400 * time.Millisecond)\n\tbefore()\n",
 			}},
 		},
 		{
