@@ -82,21 +82,23 @@ func setDefault[T comparable](field *T, value T) {
 // answering from the last good State whatever happens to the store, because a poll that is answered with an empty or
 // partial fleet makes clusters uninstall what they run.
 type Replica struct {
-	cfg     Config
-	current atomic.Pointer[view]
-	writing chan struct{} // holds a token while an update of this process is under way
-	loading chan struct{} // holds a token while everything is loaded
-	probing chan struct{} // holds a token while somebody tries whether a commit is possible
-	onDisk  *fleet.State  // what Restore found in StateDir
-	ahead   atomic.Int64  // the revision of the store's head, as far as the follower has heard
-	later   atomic.Pointer[laterTokens]
+	cfg        Config
+	current    atomic.Pointer[view]
+	writing    chan struct{} // holds a token while an update of this process is under way
+	loading    chan struct{} // holds a token while everything is loaded
+	probing    chan struct{} // holds a token while somebody tries whether a commit is possible
+	collecting chan struct{} // holds a token while a commit is read in parts
+	onDisk     *fleet.State  // what Restore found in StateDir
+	ahead      atomic.Int64  // the revision of the store's head, as far as the follower has heard
+	later      atomic.Pointer[laterTokens]
 
 	publishing sync.Mutex // one State at a time is published, after it was added to the journal
 	disk       disk       // guarded by publishing
 
 	mu     sync.Mutex
 	status Status
-	held   held // while status.Refused says so
+	held   held   // while status.Refused says so
+	parts  *parts // nil: commits come at once
 }
 
 // view is what is published at one moment. Every change of it is a compare-and-swap from the view it was computed
@@ -116,11 +118,12 @@ type view struct {
 // NewReplica returns a Replica that has loaded nothing yet.
 func NewReplica(cfg Config) *Replica {
 	r := &Replica{
-		disk:    disk{journal: journal{dir: cfg.StateDir}},
-		cfg:     cfg.withDefaults(),
-		writing: make(chan struct{}, 1),
-		loading: make(chan struct{}, 1),
-		probing: make(chan struct{}, 1),
+		disk:       disk{journal: journal{dir: cfg.StateDir}},
+		cfg:        cfg.withDefaults(),
+		writing:    make(chan struct{}, 1),
+		loading:    make(chan struct{}, 1),
+		probing:    make(chan struct{}, 1),
+		collecting: make(chan struct{}, 1),
 	}
 	r.current.Store(&view{replaced: make(chan struct{})})
 	return r
@@ -165,6 +168,7 @@ func (r *Replica) swap(from, v *view, before func()) bool {
 	before()
 	r.current.Store(v)
 	close(from.replaced)
+	r.forgetParts(v.state.Head())
 	return true
 }
 

@@ -108,14 +108,19 @@ func (r *Replica) reach(ctx context.Context, head fleet.Head) error {
 			r.letGo()
 			return nil
 		}
-		commits, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) {
-			return r.cfg.Store.Since(ctx, from.state.Head(), r.cfg.BatchSize)
-		})
-		if errors.Is(err, ErrDiverged) || errors.Is(err, ErrCompacted) {
+		parts := r.inParts(from.state.Head())
+		commits, err := r.next(ctx, from)
+		if replaced(err) {
+			if parts {
+				continue // with what Since says
+			}
 			return r.hold(ctx, from, head, err)
 		}
 		if err != nil {
 			return err
+		}
+		if len(commits) == 0 && r.current.Load() != from {
+			continue
 		}
 		if len(commits) == 0 { // somebody else caught up meanwhile, or it was the head by now
 			r.letGo()

@@ -28,9 +28,11 @@ type faulty struct {
 	stale  atomic.Int32          // so many commits are refused as stale
 	locked atomic.Bool           // others hold the lock for too long
 	lose   atomic.Bool           // the answer of a commit is lost
+	cut    atomic.Bool           // of a commit only the first part comes
 	heads  atomic.Int64
 	loads  atomic.Int64
 	sinces atomic.Int64
+	parts  atomic.Int64
 	// confirms counts the questions whether an answer is current
 	confirms atomic.Int64
 }
@@ -75,7 +77,18 @@ func (f *faulty) Since(ctx context.Context, after fleet.Head, limit int) ([]flee
 	if err := f.fault(ctx); err != nil {
 		return nil, err
 	}
+	if f.cut.Load() {
+		return nil, store.ErrUnavailable
+	}
 	return f.Store.Since(ctx, after, limit)
+}
+
+func (f *faulty) Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
+	if offset > 0 && f.cut.Load() {
+		return nil, store.ErrUnavailable
+	}
+	f.parts.Add(1)
+	return f.Store.Changes(ctx, rev, offset, limit)
 }
 
 func (f *faulty) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {

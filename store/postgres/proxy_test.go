@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ type proxy struct {
 	server string // address for net.Dial
 	direct string // the database's URL without the proxy
 	ln     net.Listener
+
+	answered atomic.Int64 // how many bytes of answers were passed on
 
 	mu      sync.Mutex
 	pairs   map[*pair]struct{}
@@ -124,6 +127,7 @@ func (p *proxy) answers(c *pair) {
 		if sent += n; limit > 0 && sent > limit {
 			return
 		}
+		p.answered.Add(int64(n))
 		if _, writeErr := c.client.Write(buf[:n]); err != nil || writeErr != nil {
 			return
 		}

@@ -109,3 +109,44 @@ func noise(seed, n int) string {
 	}
 	return string(b)
 }
+
+// A line that is cut off after every few megabytes brings a commit of many times as much: what has come is not asked for
+// again. FOLLOW_MEGABYTES=300 FOLLOW_MBITS=10 takes minutes.
+func TestLineThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	megabytes, mbits := 12, 0
+	for name, value := range map[string]*int{"FOLLOW_MEGABYTES": &megabytes, "FOLLOW_MBITS": &mbits} {
+		if set := os.Getenv(name); set != "" {
+			_, err := fmt.Sscan(set, value)
+			require.NoError(t, err)
+		}
+	}
+	url := newDatabase(t)
+	p, through := newProxy(t, url)
+	writer, reader := openStore(t, Config{URL: url}), openStore(t, Config{URL: through, ReadOnly: true})
+	r := store.NewReplica(store.Config{Store: reader, MaxBackoff: 100 * time.Millisecond})
+	require.NoError(t, r.Load(t.Context()))
+	require.NoError(t, writer.Commit(t.Context(), fleet.Head{}, bulk(fleet.Head{}, megabytes*20)))
+	before := p.answered.Load()
+	size := int64(megabytes) * 1_000_000
+	p.cutAfter(max(3_000_000, int(size/30)))
+	if mbits > 0 {
+		p.setPace(1024 * 8 * time.Second / time.Duration(mbits*1_000_000))
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	start := time.Now()
+	go func() {
+		defer close(done)
+		r.Run(ctx)
+	}()
+	t.Cleanup(func() { <-done })
+	t.Cleanup(cancel)
+	waiting, stop := context.WithTimeout(t.Context(), max(time.Minute, time.Duration(megabytes)*5*time.Second))
+	defer stop()
+	require.NoError(t, r.WaitFor(waiting, 1), "%v", r.Status().LastError)
+	came := p.answered.Load() - before
+	t.Logf("%d MB were followed in %s, %d MB on the line", megabytes, time.Since(start).Round(time.Millisecond), came/1_000_000)
+	require.Less(t, came, 3*size, "what has come is not asked for again")
+}

@@ -63,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"LargeDocument", testLargeDocument},
 		{"LargeCommit", testLargeCommit},
 		{"LargePages", testLargePages},
+		{"Parts", testParts},
 		{"NoChanges", testNoChanges},
 		{"Size", testSize},
 		{"Times", testTimes},

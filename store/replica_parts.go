@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// parts is what has come of the commit after a State when it did not come at once. It is kept from one attempt to the
+// next, so that a line which is cut off again and again still brings a commit of any size; it is applied when it is whole.
+// Only who holds Replica.collecting touches it.
+type parts struct {
+	after  fleet.Head
+	commit fleet.Commit // no revision: nothing is known yet
+	count  int          // of its changes
+	atOnce int          // how many changes are asked for
+}
+
+// partAtOnce is how many changes are asked for at once at first: a megabyte or two of large documents.
+const partAtOnce = 32
+
+// next returns the commits after the State of a view: at once, or the first of them in parts after that has failed. None:
+// there are none, or the State has been replaced meanwhile.
+func (r *Replica) next(ctx context.Context, from *view) ([]fleet.Commit, error) {
+	after := from.state.Head()
+	if r.inParts(after) {
+		return r.collect(ctx, from)
+	}
+	commits, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) {
+		return r.cfg.Store.Since(ctx, after, r.cfg.BatchSize)
+	})
+	if err != nil && !replaced(err) && ctx.Err() == nil {
+		r.setParts(&parts{after: after, atOnce: partAtOnce})
+	}
+	return commits, err
+}
+
+func (r *Replica) inParts(after fleet.Head) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.parts != nil && r.parts.after == after
+}
+
+func (r *Replica) setParts(p *parts) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p == nil || r.parts == nil || r.parts.after != p.after {
+		r.parts = p
+	}
+}
+
+// forgetParts lets go of what has come of a commit that does not follow what is published.
+func (r *Replica) forgetParts(now fleet.Head) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.parts != nil && r.parts.after != now {
+		r.parts = nil
+	}
+}
+
+// collect goes on with the parts of the commit after the State of a view, and returns it when it is whole.
+func (r *Replica) collect(ctx context.Context, from *view) ([]fleet.Commit, error) {
+	if err := acquire(ctx, r.collecting); err != nil {
+		return nil, err
+	}
+	defer release(r.collecting)
+	r.mu.Lock()
+	p := r.parts
+	r.mu.Unlock()
+	if r.current.Load() != from || p == nil || p.after != from.state.Head() {
+		return nil, nil
+	}
+	had := len(p.commit.Changes)
+	commits, err := r.collectMore(ctx, p)
+	switch {
+	case err == nil, replaced(err): // then Since says it better
+		r.setParts(nil)
+	case len(p.commit.Changes) == had: // not even one part came
+		p.atOnce = max(1, p.atOnce/2)
+	}
+	return commits, err
+}
+
+func (r *Replica) collectMore(ctx context.Context, p *parts) ([]fleet.Commit, error) {
+	if p.commit.Revision == 0 {
+		commit, count, err := r.header(ctx, p.after)
+		if err != nil {
+			return nil, err
+		}
+		p.commit, p.count = commit, count
+	}
+	for len(p.commit.Changes) < p.count {
+		some, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Change, error) {
+			return r.cfg.Store.Changes(ctx, p.commit.Revision, len(p.commit.Changes), p.atOnce)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(some) == 0 {
+			return nil, ErrDiverged // it had more
+		}
+		p.commit.Changes = append(p.commit.Changes, some...)
+	}
+	// Whatever was read at different moments is of one commit: a revision does not change, and is still this one.
+	now, count, err := r.header(ctx, p.after)
+	if err != nil {
+		return nil, err
+	}
+	if now.ID != p.commit.ID || count != len(p.commit.Changes) {
+		return nil, ErrDiverged
+	}
+	return []fleet.Commit{p.commit}, nil
+}
+
+// header returns the commit after a head without its changes, and how many these are. ErrDiverged when the log does not
+// have both, which may also mean that it no longer has.
+func (r *Replica) header(ctx context.Context, after fleet.Head) (fleet.Commit, int, error) {
+	found, err := ask(ctx, r.cfg.QueryTimeout, func(ctx context.Context) ([]Summary, error) {
+		return r.cfg.Store.Summaries(ctx, HistoryQuery{Before: after.Revision + 2, Limit: 2}, 0)
+	})
+	if err != nil {
+		return fleet.Commit{}, 0, err
+	}
+	if len(found) == 0 || found[0].Revision != after.Revision+1 ||
+		after.Revision > 0 && (len(found) < 2 || found[1].Head() != after) {
+		return fleet.Commit{}, 0, ErrDiverged
+	}
+	return found[0].Commit, found[0].Count, nil
+}
