@@ -4580,7 +4580,8 @@ var swaggerSpec = []string{
 	"0UUfWbBEbkMKZ3g7RtkUsMQBn6gZJAeYgRow2p2dzurxirpt5If+gGdEzLFHHICD7LAhGSsdkltUtlWj",
 	"Mvu9osFMikYaUmmLwVKpN/nhFIuLu2HETtZ5gJk6S6Ndg6oLNXTYNy5YiRXTGWHves2JGni7ggMFzgQK",
 	"tqBsEiQU1kZzwueBhtCe0zkJKCOijUZEUF/DXssFt3TocTamk0izsdWTMcwwP5c/pzxOaVIE3Ta9OZgP",
-	"DRZWftSmRua/+inkIzXvGZEh9YTBuaDCAaX9wA37ZiCcnM9aPnL7+fb/DwAA//8=",
+	"DRZWftSmRua/+inkIzXvGZEh9YTBuaDCAaX9wA37ZiCcnM9aPqL4wZcOCUOudSwdZIT/bLSZJjz0APqJ",
+	"DuA0FNg4rTelIMgqemr086h3HAoEmivbmMDfAoO4vf3/AwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
