@@ -13,7 +13,6 @@ import (
 // modeOrphan is the mode of DELETE that forgets a cluster without uninstalling it.
 const modeOrphan = "orphan"
 
-// ListClusters implements the operation of that name.
 func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -43,32 +42,26 @@ func selectClusters(docs []*fleet.Document, environment, selector *string) ([]*f
 	}), nil
 }
 
-// CreateCluster implements the operation of that name.
 func (s *Server) CreateCluster(c echo.Context, p api.CreateClusterParams) error {
 	return s.createDocument(c, fleet.KindCluster, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetCluster implements the operation of that name.
 func (s *Server) GetCluster(c echo.Context, id string, p api.GetClusterParams) error {
 	return s.getDocument(c, fleet.KindCluster, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
-// UpdateCluster implements the operation of that name.
 func (s *Server) UpdateCluster(c echo.Context, id string, p api.UpdateClusterParams) error {
 	return s.putDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, value(p.Force))
 }
 
-// PatchCluster implements the operation of that name.
 func (s *Server) PatchCluster(c echo.Context, id string, p api.PatchClusterParams) error {
 	return s.patchDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, value(p.Force))
 }
 
-// DeleteCluster implements the operation of that name.
 func (s *Server) DeleteCluster(c echo.Context, id string, p api.DeleteClusterParams) error {
 	return s.deleteDocument(c, fleet.KindCluster, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{Orphan: value(p.Mode) == modeOrphan})
 }
 
-// GetClusterHistory implements the operation of that name.
 func (s *Server) GetClusterHistory(c echo.Context, id string, p api.GetClusterHistoryParams) error {
 	return s.history(c, fleet.KindCluster, id, p.Limit, p.Cursor)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// ListPlatformComponents implements the operation of that name.
 func (s *Server) ListPlatformComponents(c echo.Context, p api.ListPlatformComponentsParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -22,47 +21,38 @@ func (s *Server) ListPlatformComponents(c echo.Context, p api.ListPlatformCompon
 	return listDocuments(c, docs, p.Limit, p.Offset)
 }
 
-// CreatePlatformComponent implements the operation of that name.
 func (s *Server) CreatePlatformComponent(c echo.Context, p api.CreatePlatformComponentParams) error {
 	return s.createDocument(c, fleet.KindComponent, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetPlatformComponent implements the operation of that name.
 func (s *Server) GetPlatformComponent(c echo.Context, id string, p api.GetPlatformComponentParams) error {
 	return s.getDocument(c, fleet.KindComponent, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
-// UpdatePlatformComponent implements the operation of that name.
 func (s *Server) UpdatePlatformComponent(c echo.Context, id string, p api.UpdatePlatformComponentParams) error {
 	return s.putDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// PatchPlatformComponent implements the operation of that name.
 func (s *Server) PatchPlatformComponent(c echo.Context, id string, p api.PatchPlatformComponentParams) error {
 	return s.patchDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// DeletePlatformComponent implements the operation of that name.
 func (s *Server) DeletePlatformComponent(c echo.Context, id string, p api.DeletePlatformComponentParams) error {
 	return s.deleteDocument(c, fleet.KindComponent, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{Cascade: value(p.Cascade)})
 }
 
-// AssignPlatformComponent implements the operation of that name.
 func (s *Server) AssignPlatformComponent(c echo.Context, id, componentID string, p api.AssignPlatformComponentParams) error {
 	return s.assign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// UnassignPlatformComponent implements the operation of that name.
 func (s *Server) UnassignPlatformComponent(c echo.Context, id, componentID string, p api.UnassignPlatformComponentParams) error {
 	return s.unassign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetPlatformComponentHistory implements the operation of that name.
 func (s *Server) GetPlatformComponentHistory(c echo.Context, id string, p api.GetPlatformComponentHistoryParams) error {
 	return s.history(c, fleet.KindComponent, id, p.Limit, p.Cursor)
 }
 
-// PollPlatformComponents implements the operation of that name.
 func (s *Server) PollPlatformComponents(c echo.Context, dns string, p api.PollPlatformComponentsParams) error {
 	return s.poll(c, fleet.KindComponent, dns, readParams{p.IfNoneMatch, nil})
 }

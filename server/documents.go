@@ -82,7 +82,7 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 	shape := misshapen(c)
 	if len(shape) > 0 {
 		meta.DryRun = true
-		route := s.operations.find(c.Request().Method, c.Path())
+		route := s.contract.find(c.Request().Method, c.Path())
 		schema := route.bodySchema(c.Request().Header.Get(echo.HeaderContentType))
 		newID := ""
 		if c.Request().Method == http.MethodPost {

@@ -7,7 +7,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// ListNamespaces implements the operation of that name.
 func (s *Server) ListNamespaces(c echo.Context, p api.ListNamespacesParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -16,47 +15,38 @@ func (s *Server) ListNamespaces(c echo.Context, p api.ListNamespacesParams) erro
 	return listDocuments(c, st.All(fleet.KindNamespace), p.Limit, p.Offset)
 }
 
-// CreateNamespace implements the operation of that name.
 func (s *Server) CreateNamespace(c echo.Context, p api.CreateNamespaceParams) error {
 	return s.createDocument(c, fleet.KindNamespace, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetNamespace implements the operation of that name.
 func (s *Server) GetNamespace(c echo.Context, id string, p api.GetNamespaceParams) error {
 	return s.getDocument(c, fleet.KindNamespace, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
-// UpdateNamespace implements the operation of that name.
 func (s *Server) UpdateNamespace(c echo.Context, id string, p api.UpdateNamespaceParams) error {
 	return s.putDocument(c, fleet.KindNamespace, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// PatchNamespace implements the operation of that name.
 func (s *Server) PatchNamespace(c echo.Context, id string, p api.PatchNamespaceParams) error {
 	return s.patchDocument(c, fleet.KindNamespace, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// DeleteNamespace implements the operation of that name.
 func (s *Server) DeleteNamespace(c echo.Context, id string, p api.DeleteNamespaceParams) error {
 	return s.deleteDocument(c, fleet.KindNamespace, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{Cascade: value(p.Cascade)})
 }
 
-// AssignNamespace implements the operation of that name.
 func (s *Server) AssignNamespace(c echo.Context, id, namespaceID string, p api.AssignNamespaceParams) error {
 	return s.assign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// UnassignNamespace implements the operation of that name.
 func (s *Server) UnassignNamespace(c echo.Context, id, namespaceID string, p api.UnassignNamespaceParams) error {
 	return s.unassign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetNamespaceHistory implements the operation of that name.
 func (s *Server) GetNamespaceHistory(c echo.Context, id string, p api.GetNamespaceHistoryParams) error {
 	return s.history(c, fleet.KindNamespace, id, p.Limit, p.Cursor)
 }
 
-// PollNamespaces implements the operation of that name.
 func (s *Server) PollNamespaces(c echo.Context, dns string, p api.PollNamespacesParams) error {
 	return s.poll(c, fleet.KindNamespace, dns, readParams{p.IfNoneMatch, nil})
 }

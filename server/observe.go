@@ -54,7 +54,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			// of this connection as something else than we do.
 			c.Response().Header().Set(echo.HeaderConnection, "close")
 		}
-		op := s.operations.find(c.Request().Method, c.Path())
+		op := s.contract.find(c.Request().Method, c.Path())
 		poll := op != nil && op.poll
 		hardenHeaders(c.Response().Header())
 		if !poll {

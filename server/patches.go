@@ -10,7 +10,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// GetPatches implements the operation of that name.
 func (s *Server) GetPatches(c echo.Context, id, componentID string, p api.GetPatchesParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -30,7 +29,6 @@ func (s *Server) GetPatches(c echo.Context, id, componentID string, p api.GetPat
 	return writeJSON(c, http.StatusOK, doc.OwnedPatches(componentID))
 }
 
-// PatchPatches implements the operation of that name.
 func (s *Server) PatchPatches(c echo.Context, id, componentID string, p api.PatchPatchesParams) error {
 	opt := fleet.PatchOptions{Manager: value(p.FieldManager), Force: value(p.Force)}
 	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {
@@ -39,7 +37,6 @@ func (s *Server) PatchPatches(c echo.Context, id, componentID string, p api.Patc
 	})
 }
 
-// ApplyPatches implements the operation of that name.
 func (s *Server) ApplyPatches(c echo.Context, id, componentID string, p api.ApplyPatchesParams) error {
 	opt := fleet.PatchOptions{Manager: value(p.FieldManager), Force: value(p.Force)}
 	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {
@@ -48,7 +45,6 @@ func (s *Server) ApplyPatches(c echo.Context, id, componentID string, p api.Appl
 	})
 }
 
-// RelinquishPatches implements the operation of that name.
 func (s *Server) RelinquishPatches(c echo.Context, id, componentID string, p api.RelinquishPatchesParams) error {
 	opt := fleet.PatchOptions{Manager: value(p.FieldManager), Retain: value(p.Retain)}
 	return s.changePatches(c, id, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {

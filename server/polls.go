@@ -43,7 +43,6 @@ func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster 
 	return s.outgoing(r, answer, st)
 }
 
-// PollClusters implements the operation of that name.
 func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
 	st, err := s.state(c)
 	if err != nil {

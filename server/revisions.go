@@ -19,7 +19,6 @@ const (
 	defaultChanges   = 1000 // of one revision, which may have changed a whole fleet
 )
 
-// ListRevisions implements the operation of that name.
 func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error {
 	if _, err := s.state(c); err != nil {
 		return err
@@ -55,7 +54,6 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	return writeJSON(c, http.StatusOK, out)
 }
 
-// GetRevision implements the operation of that name.
 func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -119,4 +117,35 @@ func revisionSummary(commit store.Summary) api.RevisionSummary {
 		sum.Changes = append(sum.Changes, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action})
 	}
 	return sum
+}
+
+// asOf answers with a document as it was.
+func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	rev := fleet.Revision(revision)
+	if rev > st.Revision() {
+		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d yet", revision)}
+	}
+	rec, found, err := s.cfg.History.At(c.Request().Context(), kind, id, rev)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there was no %s %q at revision %d", kind, id, revision)}
+	}
+	doc, err := fleet.NewDocument(rec)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(headerETag, doc.ETag())
+	return writeJSON(c, http.StatusOK, doc.View())
+}
+
+// history lists the revisions that changed one document.
+func (s *Server) history(c echo.Context, kind fleet.Kind, id string, limit *int, cursor *string) error {
+	k := string(kind)
+	return s.ListRevisions(c, api.ListRevisionsParams{Kind: &k, ID: &id, Limit: limit, Cursor: cursor})
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// ListRoleBindings implements the operation of that name.
 func (s *Server) ListRoleBindings(c echo.Context, p api.ListRoleBindingsParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -16,47 +15,38 @@ func (s *Server) ListRoleBindings(c echo.Context, p api.ListRoleBindingsParams) 
 	return listDocuments(c, st.All(fleet.KindRoleBinding), p.Limit, p.Offset)
 }
 
-// CreateRoleBinding implements the operation of that name.
 func (s *Server) CreateRoleBinding(c echo.Context, p api.CreateRoleBindingParams) error {
 	return s.createDocument(c, fleet.KindRoleBinding, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetRoleBinding implements the operation of that name.
 func (s *Server) GetRoleBinding(c echo.Context, id string, p api.GetRoleBindingParams) error {
 	return s.getDocument(c, fleet.KindRoleBinding, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
-// UpdateRoleBinding implements the operation of that name.
 func (s *Server) UpdateRoleBinding(c echo.Context, id string, p api.UpdateRoleBindingParams) error {
 	return s.putDocument(c, fleet.KindRoleBinding, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// PatchRoleBinding implements the operation of that name.
 func (s *Server) PatchRoleBinding(c echo.Context, id string, p api.PatchRoleBindingParams) error {
 	return s.patchDocument(c, fleet.KindRoleBinding, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// DeleteRoleBinding implements the operation of that name.
 func (s *Server) DeleteRoleBinding(c echo.Context, id string, p api.DeleteRoleBindingParams) error {
 	return s.deleteDocument(c, fleet.KindRoleBinding, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{Cascade: value(p.Cascade)})
 }
 
-// AssignRoleBinding implements the operation of that name.
 func (s *Server) AssignRoleBinding(c echo.Context, id, rolebindingID string, p api.AssignRoleBindingParams) error {
 	return s.assign(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// UnassignRoleBinding implements the operation of that name.
 func (s *Server) UnassignRoleBinding(c echo.Context, id, rolebindingID string, p api.UnassignRoleBindingParams) error {
 	return s.unassign(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetRoleBindingHistory implements the operation of that name.
 func (s *Server) GetRoleBindingHistory(c echo.Context, id string, p api.GetRoleBindingHistoryParams) error {
 	return s.history(c, fleet.KindRoleBinding, id, p.Limit, p.Cursor)
 }
 
-// PollRoleBindings implements the operation of that name.
 func (s *Server) PollRoleBindings(c echo.Context, dns string, p api.PollRoleBindingsParams) error {
 	return s.poll(c, fleet.KindRoleBinding, dns, readParams{p.IfNoneMatch, nil})
 }

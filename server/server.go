@@ -63,7 +63,7 @@ type History interface {
 type Server struct {
 	cfg         Config
 	credentials []credential
-	operations  operations
+	contract    contract
 	metrics     *metrics
 	failures    failures // to authenticate
 	plain       plainBodies
@@ -85,11 +85,11 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	ops, err := loadOperations(cfg.Mode)
+	ops, err := loadContract(cfg.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("the embedded contract: %w", err)
 	}
-	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New(), anonymous: make(chan struct{}, maxAnonymous)}
+	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), contract: ops, echo: echo.New(), anonymous: make(chan struct{}, maxAnonymous)}
 	s.room.each = map[string]int{}
 	s.queues = map[string]*queue{queuePlans: newQueue(queuePlans), queueBatches: newQueue(queueBatches)}
 	s.metrics = newMetrics(s)
@@ -143,9 +143,9 @@ func (e withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc)
 // the request is one that the contract describes.
 func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		op := s.operations.find(c.Request().Method, c.Path())
+		op := s.contract.find(c.Request().Method, c.Path())
 		if op == nil {
-			return s.operations.other(c, s.cfg.Mode, next)
+			return s.contract.other(c, s.cfg.Mode, next)
 		}
 		if op.crudOnly && s.cfg.Mode != ModeCRUD {
 			return errReadOnly(op.write)

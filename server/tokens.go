@@ -13,7 +13,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// ListTokens implements the operation of that name.
 func (s *Server) ListTokens(c echo.Context, p api.ListTokensParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -24,12 +23,10 @@ func (s *Server) ListTokens(c echo.Context, p api.ListTokensParams) error {
 	}), p.Limit, p.Offset)
 }
 
-// GetToken implements the operation of that name.
 func (s *Server) GetToken(c echo.Context, id string, p api.GetTokenParams) error {
 	return s.getDocument(c, fleet.KindToken, id, readParams{p.IfNoneMatch, nil})
 }
 
-// CreateToken implements the operation of that name.
 func (s *Server) CreateToken(c echo.Context, p api.CreateTokenParams) error {
 	req, err := decodeBody[api.TokenCreate](c)
 	if err != nil {
@@ -47,7 +44,6 @@ func (s *Server) CreateToken(c echo.Context, p api.CreateTokenParams) error {
 	})
 }
 
-// RotateToken implements the operation of that name.
 func (s *Server) RotateToken(c echo.Context, id string, p api.RotateTokenParams) error {
 	req, err := decodeBody[api.TokenRotate](c)
 	if err != nil {
@@ -67,7 +63,6 @@ func (s *Server) RotateToken(c echo.Context, id string, p api.RotateTokenParams)
 	})
 }
 
-// RevokeToken implements the operation of that name.
 func (s *Server) RevokeToken(c echo.Context, id string, p api.RevokeTokenParams) error {
 	return s.deleteDocument(c, fleet.KindToken, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, fleet.DeleteOptions{})
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -206,6 +207,18 @@ func checkValue(schema *openapi3.Schema, value any, err error) []fleet.Problem {
 	}
 	err = schema.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest(), openapi3.DisableReadOnlyValidation())
 	return schemaProblems(err)
+}
+
+// decodeBody reads a body that validate has held against the contract.
+func decodeBody[T any](c echo.Context) (T, error) {
+	var v T
+	if err := fleet.Invalid(misshapen(c)); err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(requestBody(c), &v); err != nil {
+		return v, fleet.Invalid([]fleet.Problem{{Detail: "the body is not what the contract describes"}})
+	}
+	return v, nil
 }
 
 // schemaProblems flattens the validator's errors.

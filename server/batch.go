@@ -2,8 +2,6 @@ package server
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -15,43 +13,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Plan implements the operation of that name.
-func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
-	if _, err := s.state(c); err != nil {
-		return err
-	}
-	req, err := decodeBody[api.BatchRequest](c)
-	if err != nil {
-		return err
-	}
-	res, results, err := s.runBatch(c, store.Meta{DryRun: true}, req.Operations, fleet.Guard{Off: true})
-	if err != nil {
-		return err
-	}
-	plan, err := res.Plan()
-	if err != nil {
-		return err
-	}
-	plan.Results = results
-	warn(c, plan.Warnings)
-	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
-		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect is no longer the one that plan_hash names"}
-	}
-	job := requestOf(c).job
-	answer, err := pack(plan, job.stopped)
-	if err != nil {
-		return err
-	}
-	leave := s.room.take(actor(c), answer.Len())
-	if leave == nil {
-		return job.queue.busy("too many answers to plans are under way: take those that you asked for, or try again later")
-	}
-	defer leave()
-	c.Response().Header().Set(headerRevision, formatRevision(fleet.Revision(plan.BaseRevision)))
-	return job.deliver(c, answer)
-}
-
-// ApplyBatch implements the operation of that name.
 func (s *Server) ApplyBatch(c echo.Context, p api.ApplyBatchParams) error {
 	req, err := decodeBody[api.BatchRequest](c)
 	if err != nil {
@@ -63,24 +24,6 @@ func (s *Server) ApplyBatch(c echo.Context, p api.ApplyBatchParams) error {
 	}
 	meta := changeMeta(c, reason, p.DryRun)
 	return s.answerBatch(c, meta, req.Operations, req.PlanHash)
-}
-
-// RestoreRevision implements the operation of that name.
-func (s *Server) RestoreRevision(c echo.Context, revision int64, p api.RestoreRevisionParams) error {
-	op := api.Operation{Op: "restore", Revision: revision}
-	if len(requestBody(c)) > 0 {
-		req, err := decodeBody[api.RestoreRequest](c)
-		if err != nil {
-			return err
-		}
-		op.Kind, op.ID = req.Kind, req.ID
-	}
-	reason := value(p.XChangeReason)
-	if reason == "" {
-		reason = fmt.Sprintf("restored to revision %d", revision)
-	}
-	meta := changeMeta(c, reason, p.DryRun)
-	return s.answerBatch(c, meta, []api.Operation{op}, value(p.PlanHash))
 }
 
 func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operation, planHash string) error {
@@ -152,7 +95,7 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 		case "patch":
 			method, path, field, body = http.MethodPatch, path+"/:id", "patch", op.Patch
 		}
-		route := s.operations.find(method, path)
+		route := s.contract.find(method, path)
 		if route == nil || body == nil {
 			continue // Run says what is missing
 		}
@@ -178,47 +121,4 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 		}
 	}
 	return problems
-}
-
-// decodeBody reads a body that validate has held against the contract.
-func decodeBody[T any](c echo.Context) (T, error) {
-	var v T
-	if err := fleet.Invalid(misshapen(c)); err != nil {
-		return v, err
-	}
-	if err := json.Unmarshal(requestBody(c), &v); err != nil {
-		return v, fleet.Invalid([]fleet.Problem{{Detail: "the body is not what the contract describes"}})
-	}
-	return v, nil
-}
-
-// asOf answers with a document as it was.
-func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	rev := fleet.Revision(revision)
-	if rev > st.Revision() {
-		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d yet", revision)}
-	}
-	rec, found, err := s.cfg.History.At(c.Request().Context(), kind, id, rev)
-	if err != nil {
-		return err
-	}
-	if !found {
-		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there was no %s %q at revision %d", kind, id, revision)}
-	}
-	doc, err := fleet.NewDocument(rec)
-	if err != nil {
-		return err
-	}
-	c.Response().Header().Set(headerETag, doc.ETag())
-	return writeJSON(c, http.StatusOK, doc.View())
-}
-
-// history lists the revisions that changed one document.
-func (s *Server) history(c echo.Context, kind fleet.Kind, id string, limit *int, cursor *string) error {
-	k := string(kind)
-	return s.ListRevisions(c, api.ListRevisionsParams{Kind: &k, ID: &id, Limit: limit, Cursor: cursor})
 }

@@ -20,12 +20,11 @@ import (
 
 const readyTimeout = 2 * time.Second
 
-// GetHealth implements the operation of that name.
 func (s *Server) GetHealth(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, api.Status{Status: "ok"})
 }
 
-// GetReady implements the operation of that name. A server that has a State can answer polls as long as that is not too old,
+// GetReady is for probes. A server that has a State can answer polls as long as that is not too old,
 // so it is ready for them and says what is wrong; one that takes changes needs the store as well.
 func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	changes := s.cfg.Mode == ModeCRUD && params.For == nil
@@ -68,12 +67,11 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	return writeJSON(c, http.StatusOK, out)
 }
 
-// GetVersion implements the operation of that name.
 func (s *Server) GetVersion(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, api.Version{Version: s.cfg.Version, GoVersion: runtime.Version(), Mode: s.cfg.Mode, Store: s.cfg.StoreName})
 }
 
-// GetMetrics implements the operation of that name. What names clusters is for those who may list them.
+// GetMetrics is for Prometheus. What names clusters is for those who may list them.
 func (s *Server) GetMetrics(c echo.Context) error {
 	metrics := prometheus.Gatherers{s.metrics.registry}
 	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
@@ -123,12 +121,10 @@ func (s *Server) spec() []byte {
 	return openapi.YAML
 }
 
-// GetOpenAPIYAML implements the operation of that name.
 func (s *Server) GetOpenAPIYAML(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", s.spec())
 }
 
-// GetOpenAPIJSON implements the operation of that name.
 func (s *Server) GetOpenAPIJSON(c echo.Context) error {
 	doc, err := s.specJSON()
 	if err != nil {

@@ -33,19 +33,19 @@ const (
 // queueOf are the operations that may take long, by their ids in the contract.
 var queueOf = map[string]string{"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches}
 
-// operations are the contract's operations by the router's path and method.
-type operations map[string]map[string]*operation
+// contract is the contract: its operations by the router's path and method.
+type contract map[string]map[string]*operation
 
 var pathParameter = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// loadOperations reads the embedded contract. In mode read-only the schemas are let go of: only requests of the
+// loadContract reads the embedded contract. In mode read-only the schemas are let go of: only requests of the
 // other mode are held against them.
-func loadOperations(mode string) (operations, error) {
+func loadContract(mode string) (contract, error) {
 	doc, err := apiserver.GetSpec()
 	if err != nil {
 		return nil, err
 	}
-	ops := operations{}
+	ops := contract{}
 	for path, item := range doc.Paths.Map() {
 		path = pathParameter.ReplaceAllString(path, ":$1")
 		ops[path] = map[string]*operation{}
@@ -92,7 +92,7 @@ func leastRole(security openapi3.SecurityRequirements) (least role, err error) {
 // public tells whether no token is needed.
 func (op *operation) public() bool { return op.needs == roleNone }
 
-func (o operations) find(method, path string) *operation {
+func (o contract) find(method, path string) *operation {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
@@ -101,7 +101,7 @@ func (o operations) find(method, path string) *operation {
 
 // other answers a request for which there is no operation. The router would too, but it names every method that a path
 // has in the other mode.
-func (o operations) other(c echo.Context, mode string, next echo.HandlerFunc) error {
+func (o contract) other(c echo.Context, mode string, next echo.HandlerFunc) error {
 	switch _, described := o[c.Path()]; {
 	case !described:
 		return next(c) // the documentation, or a path that is not there
@@ -113,7 +113,7 @@ func (o operations) other(c echo.Context, mode string, next echo.HandlerFunc) er
 }
 
 // allow lists the methods of a path, for the Allow header.
-func (o operations) allow(mode, path string) string {
+func (o contract) allow(mode, path string) string {
 	methods := []string{http.MethodOptions}
 	for method, op := range o[path] {
 		if mode == ModeCRUD || !op.crudOnly {

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
+	if _, err := s.state(c); err != nil {
+		return err
+	}
+	req, err := decodeBody[api.BatchRequest](c)
+	if err != nil {
+		return err
+	}
+	res, results, err := s.runBatch(c, store.Meta{DryRun: true}, req.Operations, fleet.Guard{Off: true})
+	if err != nil {
+		return err
+	}
+	plan, err := res.Plan()
+	if err != nil {
+		return err
+	}
+	plan.Results = results
+	warn(c, plan.Warnings)
+	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
+		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect is no longer the one that plan_hash names"}
+	}
+	job := requestOf(c).job
+	answer, err := pack(plan, job.stopped)
+	if err != nil {
+		return err
+	}
+	leave := s.room.take(actor(c), answer.Len())
+	if leave == nil {
+		return job.queue.busy("too many answers to plans are under way: take those that you asked for, or try again later")
+	}
+	defer leave()
+	c.Response().Header().Set(headerRevision, formatRevision(fleet.Revision(plan.BaseRevision)))
+	return job.deliver(c, answer)
+}
