@@ -44,9 +44,6 @@ func (h head) free() (fleet.Head, error) {
 	return h.Head, nil
 }
 
-// held is the hold that a commit finds, and the one that it leaves.
-type held struct{ before, after string }
-
 // holdAfter is what a commit leaves of the hold, or a *store.HeldError when it may not be made.
 func (h head) holdAfter(c fleet.Commit) (string, error) {
 	if store.IsAcceptance(c) {
