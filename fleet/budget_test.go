@@ -32,7 +32,11 @@ func (f *flux) poll(t require.TestingT, s *State, dns string) int {
 			if in["type"] == "helm" {
 				source = nil
 			}
-			components[in["id"].(string)] = fmt.Sprint(in["type"], in["release_name"], in["target_namespace"], in["component_path"], source["oci_url"])
+			path := in["component_path"].(string)
+			if in["type"] == "kustomize" && in["cluster_env_enabled"] == true {
+				path += "/" + in["cluster"].(map[string]any)["environment"].(string)
+			}
+			components[in["id"].(string)] = fmt.Sprint(in["type"], in["release_name"], in["target_namespace"], path, source["oci_url"])
 		}
 	}
 	for _, in := range inputsOf(t, s, dns, KindNamespace) {
@@ -182,8 +186,12 @@ func removingEdit(t *rapid.T, names []string, policies bool) (func(*Tx) error, s
 			return patch(KindCluster, cluster, fmt.Sprintf(`{"cluster_dns":%q}`, dns)), "rename " + cluster + " to " + dns
 		},
 		func() (func(*Tx) error, string) {
-			body := rapid.SampledFrom([]string{`{"release_name":"x"}`, `{"target_namespace":"y"}`, `{"component_path":"z"}`, `{"oci_url":"oci://elsewhere.example.com/x"}`, `{"type":"helm"}`, `{"type":"kustomize"}`}).Draw(t, "deployment")
+			body := rapid.SampledFrom([]string{`{"release_name":"x"}`, `{"target_namespace":"y"}`, `{"component_path":"z"}`, `{"oci_url":"oci://elsewhere.example.com/x"}`, `{"type":"helm"}`, `{"type":"kustomize"}`, `{"cluster_env_enabled":true}`, `{"cluster_env_enabled":false}`}).Draw(t, "deployment")
 			return patch(KindComponent, component, body), component + body
+		},
+		func() (func(*Tx) error, string) {
+			body := `{"environment":"` + rapid.SampledFrom([]string{"dev", "qa"}).Draw(t, "environment") + `"}`
+			return patch(KindCluster, cluster, body), cluster + body
 		},
 		func() (func(*Tx) error, string) {
 			return remove(KindComponent, component, DeleteOptions{Cascade: true}), "cascade " + component

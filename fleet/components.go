@@ -68,7 +68,7 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 
 	enabled:    func(e *api.ComponentAssignment) bool { return e.Enabled },
 	deployment: deploymentOn,
-	redeployed: func(was, is *api.PlatformComponent) bool { return deploymentOf(was) != deploymentOf(is) },
+	redeployed: redeployed,
 	uninstalls: func(was, is api.FluxPlatformComponent) bool {
 		return was.Enabled && (!is.Enabled || inputDeployment(was) != inputDeployment(is))
 	},

@@ -55,8 +55,9 @@ type definition[D, E, I any] struct {
 
 	// enabled: the cluster is told to have it, rather than to have it removed.
 	enabled func(entry *E) bool
-	// deployment is what an installed one is known by; when it changes, Flux uninstalls what is there.
-	deployment func(model *D, entry *E) deployment
+	// deployment is what an installed one is known by on a cluster of an environment; when it changes, Flux uninstalls what
+	// is there.
+	deployment func(model *D, entry *E, environment string) deployment
 	redeployed func(was, is *D) bool      // the deployment has changed, on whatever cluster
 	uninstalls func(before, after I) bool // the input stays, and yet Flux removes what it has installed for it
 	// keeps: Flux leaves it in place where it is taken off a cluster.
@@ -100,7 +101,7 @@ type assigned struct {
 	installs func(cluster *Document) int
 	// wanted adds what a cluster is told to have.
 	wanted func(out []installation, s *State, cluster *Document) []installation
-	// alike: two clusters are told to have the same, deployed in the same way as far as they say.
+	// alike: two clusters of one environment are told to have the same, deployed in the same way as far as they say.
 	alike func(a, b *Document) bool
 
 	dependsOn  func(d *Document) []string
@@ -289,9 +290,9 @@ func (d definition[D, E, I]) reassigned(was, is *Document) (ids, toggled map[str
 
 func (d definition[D, E, I]) isOn(entry *E) bool { return d.enabled == nil || d.enabled(entry) }
 
-// sameDeployment: as far as two clusters say.
+// sameDeployment: as far as two clusters of one environment say.
 func (d definition[D, E, I]) sameDeployment(a, b *E) bool {
-	return d.isOn(a) == d.isOn(b) && (d.deployment == nil || d.deployment(new(D), a) == d.deployment(new(D), b))
+	return d.isOn(a) == d.isOn(b) && (d.deployment == nil || d.deployment(new(D), a, "") == d.deployment(new(D), b, ""))
 }
 
 func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Document) []installation {
@@ -307,7 +308,7 @@ func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Docum
 			if !ok {
 				continue
 			}
-			one.deployment = d.deployment(doc.value.(*D), e)
+			one.deployment = d.deployment(doc.value.(*D), e, cluster.Cluster().Environment)
 		}
 		out = append(out, one)
 	}

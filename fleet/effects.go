@@ -123,7 +123,8 @@ func (e *effects) difference(list *assigned, id string, before, after any) (*dif
 	shared := before == nil || wasOn == isOn
 	if shared {
 		for _, d := range e.known[list.kind][id] {
-			if reflect.DeepEqual(d.before, was) && reflect.DeepEqual(d.after, is) {
+			// Whether it removes something may depend on the environment, which is the cluster's.
+			if reflect.DeepEqual(d.before, was) && reflect.DeepEqual(d.after, is) && (before == nil || list.uninstalls(before, after) == d.change.Removal) {
 				return d, nil
 			}
 		}

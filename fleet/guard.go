@@ -134,7 +134,7 @@ func (r Result) removalsOn(a affected) []installation {
 
 // alike tells whether two clusters are assigned the same things, deployed in the same way as far as they say.
 func (ks *kindSet) alike(a, b *Document) bool {
-	return !slices.ContainsFunc(ks.lists, func(list *assigned) bool { return !list.alike(a, b) })
+	return a.Cluster().Environment == b.Cluster().Environment && !slices.ContainsFunc(ks.lists, func(list *assigned) bool { return !list.alike(a, b) })
 }
 
 // wanted is what a cluster is told to run.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -176,27 +177,30 @@ func first(values ...string) string {
 	return ""
 }
 
-func newDeployment(kind, release, namespace, path, url string) deployment {
-	if kind == typeHelm {
-		url = "" // the same chart from elsewhere
-	}
-	return deployment{kind, release, namespace, path, url}
-}
-
-// deploymentOf is how a component is deployed where the cluster's entry says nothing else.
-func deploymentOf(p *api.PlatformComponent) deployment {
-	return newDeployment(p.Type, p.ReleaseName, p.TargetNamespace, p.ComponentPath, p.OCIURL)
-}
-
-// deploymentOn is how it is deployed on a cluster.
-func deploymentOn(p *api.PlatformComponent, e *api.ComponentAssignment) deployment {
-	d := deploymentOf(p)
-	d.Path = first(e.ComponentPath, d.Path)
-	return d
+// deploymentOn is how a component is deployed on a cluster of an environment.
+func deploymentOn(p *api.PlatformComponent, e *api.ComponentAssignment, environment string) deployment {
+	return newDeployment(deployment{p.Type, p.ReleaseName, p.TargetNamespace, first(e.ComponentPath, p.ComponentPath), p.OCIURL}, p.ClusterEnvEnabled, environment)
 }
 
 func inputDeployment(in api.FluxPlatformComponent) deployment {
-	return newDeployment(in.Type, in.ReleaseName, in.TargetNamespace, in.ComponentPath, in.Source.OCIURL)
+	return newDeployment(deployment{in.Type, in.ReleaseName, in.TargetNamespace, in.ComponentPath, in.Source.OCIURL}, in.ClusterEnvEnabled, in.Cluster.Environment)
+}
+
+// newDeployment makes the path the one that Flux builds, which has the environment as its last part if that is asked for:
+// as the templates of the cluster chart have it.
+func newDeployment(d deployment, inPath bool, environment string) deployment {
+	if d.Type == typeHelm {
+		d.URL = "" // the same chart from elsewhere
+	} else if inPath {
+		d.Path = strings.TrimSuffix(d.Path, "/") + "/" + environment
+	}
+	return d
+}
+
+// redeployed: on whatever cluster, of whatever environment.
+func redeployed(was, is *api.PlatformComponent) bool {
+	return was.ClusterEnvEnabled != is.ClusterEnvEnabled && is.Type != typeHelm ||
+		deploymentOn(was, &api.ComponentAssignment{}, "") != deploymentOn(is, &api.ComponentAssignment{}, "")
 }
 
 // overlayPatches is the cluster's patches of a component over those of the catalog: per path, the cluster's win.

@@ -690,7 +690,7 @@ type InputChange struct {
 	// ID Example: podinfo
 	ID string `json:"id"`
 
-	// Removal Flux removes what it installed: enabled became false, or the type, release_name or target_namespace changed.
+	// Removal Flux removes what it installed: enabled became false, or the type, release_name, target_namespace or path changed, or the oci_url of a kustomize component.
 	//
 	// Example: false
 	Removal bool          `json:"removal"`
