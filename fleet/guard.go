@@ -43,14 +43,25 @@ func (g Guard) check(r Result) error {
 
 // losses are what a change makes Flux uninstall, on all clusters.
 type losses struct {
-	count, clusters int
-	namespaces      map[string]int      // deleted with everything in them, and on how many clusters
-	protected       map[string][]string // what would leave clusters with deletion_protection
+	count      int
+	on         map[string][]installation // by the DNS name of the cluster
+	namespaces map[string]int            // deleted with everything in them, and on how many clusters
+	protected  map[string][]string       // what would leave clusters with deletion_protection
+}
+
+// idsOn names what a cluster loses, sorted.
+func (l losses) idsOn(dns string) []string {
+	var ids []string
+	for _, i := range l.on[dns] {
+		ids = append(ids, string(i.Kind)+"/"+i.ID)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // losses compares what clusters have with what they would have.
 func (r Result) losses(hit []affected) losses {
-	all := losses{namespaces: map[string]int{}, protected: map[string][]string{}}
+	all := losses{on: map[string][]installation{}, namespaces: map[string]int{}, protected: map[string][]string{}}
 	for _, a := range hit {
 		if before := a.before; before != nil && !before.Deleted() && before.Cluster().DeletionProtection {
 			if leaving := r.leaving(a); len(leaving) > 0 {
@@ -59,7 +70,7 @@ func (r Result) losses(hit []affected) losses {
 		}
 		lost := r.removalsOn(a)
 		if len(lost) > 0 {
-			all.clusters++
+			all.on[a.name] = lost
 		}
 		all.count += len(lost)
 		for _, i := range lost {
@@ -188,7 +199,7 @@ func (r Result) confirmation() string {
 	if r.lost.count == 0 || r.lost.count+before <= most {
 		return ""
 	}
-	what := fmt.Sprintf("%s would be removed from %s", plural(r.lost.count, "installed thing"), plural(r.lost.clusters, "cluster"))
+	what := fmt.Sprintf("%s would be removed from %s", plural(r.lost.count, "installed thing"), plural(len(r.lost.on), "cluster"))
 	if before > 0 {
 		what += fmt.Sprintf(", %d were within the last hour without a plan_hash (%s)", before, spentBy(lately))
 	}

@@ -57,7 +57,8 @@ func (r Result) Plan() (api.Plan, error) {
 	return plan, err
 }
 
-// hash is over what changes and what that does, without the revision and times.
+// hash is over what changes and what that does, without the revision and times. What Flux removes belongs to it: polls do
+// not show it, and it depends on what somebody else may change, such as a deletion policy.
 func (r Result) hash(groups []api.EffectGroup) (string, error) {
 	type change struct {
 		Kind   Kind            `json:"kind"`
@@ -82,6 +83,10 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 		return "", err
 	}
 	if err := r.encodeList(sum, enc, len(groups), func(i int) any { return groups[i] }); err != nil {
+		return "", err
+	}
+	clusters := sortedKeys(r.lost.on)
+	if err := r.encodeList(sum, enc, len(clusters), func(i int) any { return append(r.lost.idsOn(clusters[i]), clusters[i]) }); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16]), nil
