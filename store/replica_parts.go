@@ -71,7 +71,7 @@ func (r *Replica) collect(ctx context.Context, from *view) ([]fleet.Commit, erro
 		return nil, nil
 	}
 	had := len(p.commit.Changes)
-	commits, err := r.collectMore(ctx, p)
+	commits, err := r.collectMore(WithPrecedence(ctx), p)
 	switch {
 	case err == nil, replaced(err): // then Since says it better
 		r.setParts(nil)

@@ -64,9 +64,14 @@ const (
 	migrateTimeout     = 10 * time.Minute
 )
 
-// The pool's size. A process follows the log with one connection and commits with another; the rest is for people who
-// read history. The URL's pool_max_conns replaces it.
-const maxConns = 4
+// The pool's size, which the URL's pool_max_conns replaces. A process follows the log with one connection, looks after
+// tokens with another and commits with a third. The rest is for people who read the history, and always at least one of
+// them, but not the last one.
+const (
+	maxConns   = 5
+	ownConns   = 3
+	leastConns = 2
+)
 
 // ParseURL reads a DATABASE_URL of this backend and reports what is wrong with it. Errors do not show the password.
 func ParseURL(databaseURL string) (Config, error) {
@@ -88,6 +93,7 @@ func (cfg Config) pool() (*pgxpool.Config, error) {
 	if !strings.Contains(cfg.URL, "pool_max_conns=") {
 		p.MaxConns = maxConns
 	}
+	p.MaxConns = max(p.MaxConns, leastConns)
 	p.MaxConnLifetime, p.MaxConnLifetimeJitter = 30*time.Minute, 5*time.Minute
 	p.MaxConnIdleTime = 5 * time.Minute
 	p.HealthCheckPeriod = 30 * time.Second

@@ -49,7 +49,7 @@ func selectCommits(columns string, q store.HistoryQuery, oldest fleet.Revision) 
 // commitColumns are what queryCommits reads of a commit.
 const commitColumns = `commits.revision, commits.id, at, actor, author, reason, request_id`
 
-// History implements [store.Store].
+// History implements [store.Store]. A follower asks it whether another history was accepted, and nobody else.
 func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
 	if err := backend.CheckHistory(q); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (s *Store) Summaries(ctx context.Context, q store.HistoryQuery, names int) 
 		return nil, err
 	}
 	var summaries []store.Summary
-	err := s.read(ctx, "reading the history", func(ctx context.Context, tx pgx.Tx, h head) error {
+	err := s.recall(ctx, "reading the history", func(ctx context.Context, tx pgx.Tx, h head) error {
 		query, args := selectCommits(commitColumns+`, coalesce((SELECT max(seq) + 1 FROM changes c WHERE c.revision = commits.revision), 0)`, q, h.oldest)
 		rows, err := tx.Query(ctx, query, args...)
 		if err != nil {
@@ -117,7 +117,7 @@ func addNames(ctx context.Context, tx pgx.Tx, to []store.Summary, names int) err
 // Changes implements [store.Store].
 func (s *Store) Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
 	var changes []fleet.Change
-	err := s.read(ctx, "reading a revision", func(ctx context.Context, tx pgx.Tx, h head) error {
+	err := s.recall(ctx, "reading a revision", func(ctx context.Context, tx pgx.Tx, h head) error {
 		if rev < h.oldest {
 			return backend.Compacted(h.oldest)
 		}
@@ -156,7 +156,7 @@ func changePage(ctx context.Context, tx pgx.Tx, rev fleet.Revision, offset, limi
 	return page, rows.Err()
 }
 
-// Past implements [store.Store].
+// Past implements [store.Store]. Commits that restore something depend on it, so it waits for nobody.
 func (s *Store) Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error) {
 	var docs fleet.Documents
 	err := s.read(ctx, "reading the past", func(ctx context.Context, tx pgx.Tx, h head) error {
@@ -183,7 +183,7 @@ func (s *Store) Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, e
 
 // At implements [store.Store].
 func (s *Store) At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (rec fleet.Record, found bool, err error) {
-	err = s.read(ctx, "reading the history", func(ctx context.Context, tx pgx.Tx, h head) error {
+	err = s.recall(ctx, "reading the history", func(ctx context.Context, tx pgx.Tx, h head) error {
 		if rev < h.oldest {
 			return backend.Compacted(h.oldest)
 		}

@@ -68,6 +68,20 @@ func (s *Store) read(ctx context.Context, doing string, f func(context.Context, 
 	return s.translate(ctx, doing, c.end(f(inner, c.tx, c.head)))
 }
 
+// recall is read for people who look at the history, of whom there may be any number.
+func (s *Store) recall(ctx context.Context, doing string, f func(context.Context, pgx.Tx, head) error) error {
+	if store.HasPrecedence(ctx) {
+		return s.read(ctx, doing, f)
+	}
+	waiting, cancel := s.within(ctx, readTimeout)
+	defer cancel()
+	if err := s.take(waiting, s.recalls); err != nil {
+		return s.translate(ctx, doing, err)
+	}
+	defer func() { <-s.recalls }()
+	return s.read(ctx, doing, f)
+}
+
 // Load implements [store.Store].
 func (s *Store) Load(ctx context.Context) (store.Snapshot, error) {
 	var snap store.Snapshot

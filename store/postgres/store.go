@@ -25,6 +25,9 @@ type Store struct {
 	name  string
 	pool  *pgxpool.Pool
 	turns chan struct{} // a token for each connection in use, so that waiting for one is not taken for a server that hangs
+	// recalls holds a token for each connection that people read the history with. They leave some to those who follow the
+	// log and commit, however many they are.
+	recalls chan struct{}
 
 	closing   context.Context //nolint:containedctx // it is the store's life, and ends what is under way
 	close     context.CancelFunc
@@ -56,7 +59,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		cfg: cfg, name: name(p.ConnConfig), turns: make(chan struct{}, p.MaxConns), closed: make(chan struct{}),
+		cfg: cfg, name: name(p.ConnConfig), closed: make(chan struct{}),
+		turns: make(chan struct{}, p.MaxConns), recalls: make(chan struct{}, max(1, p.MaxConns-ownConns)),
 		durability: durable, importIdle: readTimeout,
 	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, p); err != nil {
@@ -120,7 +124,7 @@ func (s *Store) patiently(ctx context.Context) (context.Context, context.CancelF
 // start takes a connection and puts a first question to it. One that turns out to be lost is replaced once, because a
 // server that was restarted leaves dead connections in the pool, and nothing was done on them yet.
 func (s *Store) start(ctx context.Context, question func(context.Context, *session) error) (*session, error) {
-	if err := s.takeTurn(ctx); err != nil {
+	if err := s.take(ctx, s.turns); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.within(ctx, questionTimeout)
@@ -142,13 +146,14 @@ func (s *Store) start(ctx context.Context, question func(context.Context, *sessi
 	}
 }
 
-func (s *Store) takeTurn(ctx context.Context) error {
+// take puts a token into turns or recalls, when there is room.
+func (s *Store) take(ctx context.Context, turns chan struct{}) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.closing.Done():
 		return s.closing.Err()
-	case s.turns <- struct{}{}:
+	case turns <- struct{}{}:
 		return nil
 	}
 }

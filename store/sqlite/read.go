@@ -83,6 +83,21 @@ func (s *Store) read(ctx context.Context, doing string, f func(*sql.Tx, head) er
 	return translate(ctx, doing, err)
 }
 
+// recall is read for people who look at the history. However many they are, they leave connections to those who follow the
+// log and commit.
+func (s *Store) recall(ctx context.Context, doing string, f func(*sql.Tx, head) error) error {
+	if store.HasPrecedence(ctx) {
+		return s.read(ctx, doing, f)
+	}
+	select {
+	case s.recalls <- struct{}{}:
+	case <-ctx.Done():
+		return translate(ctx, doing, ctx.Err())
+	}
+	defer func() { <-s.recalls }()
+	return s.read(ctx, doing, f)
+}
+
 // Head implements [store.Store].
 func (s *Store) Head(ctx context.Context) (fleet.Head, error) {
 	h, err := s.handles(ctx)

@@ -32,7 +32,12 @@ type Store struct {
 
 	// commit ends the transaction of a connection. Tests replace it, to lose the answer.
 	commit func(context.Context, *sql.Conn) error
+
+	recalls chan struct{} // holds a token for each connection that people read the history with
 }
+
+// ownReaders is how many connections are left to following the log, looking after tokens, and commits.
+const ownReaders = 3
 
 var (
 	_ store.Store    = (*Store)(nil)
@@ -52,7 +57,7 @@ type handles struct {
 // ErrNotInitialised when the file or its schema does not exist, ErrSchema when the schema is another one than this
 // binary's, ErrCorrupt when the file is not a database, ErrUnavailable when another process holds it locked.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
-	s := &Store{cfg: cfg, reopening: make(chan struct{}, 1), commit: commit}
+	s := &Store{cfg: cfg, reopening: make(chan struct{}, 1), commit: commit, recalls: make(chan struct{}, historyReaders())}
 	switch {
 	case cfg.Memory && cfg.ReadOnly:
 		return nil, errors.New("a database in memory cannot be read-only: nothing could ever be in it")
@@ -68,6 +73,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s.open = h
 	return s, nil
 }
+
+// historyReaders is how many read the history at a time: they keep a processor busy each, and one is for the others.
+func historyReaders() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
 // openMemory names a database of SQLite's memdb VFS. All connections share it and it lives as long as one of them;
 // the keeper is never used for a query, so that nothing can make the pool discard it.
@@ -133,7 +141,7 @@ func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
 			return nil, translate(ctx, doing, err)
 		}
 	}
-	if h.reader, err = connect(cfg.Path, accessRead, max(2, runtime.GOMAXPROCS(0))); err != nil {
+	if h.reader, err = connect(cfg.Path, accessRead, ownReaders+historyReaders()); err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	if h.keeper, err = connect(cfg.Path, accessRead, 1); err != nil {

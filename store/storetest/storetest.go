@@ -71,6 +71,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"LoadIsOneMoment", testLoadIsOneMoment},
 		{"SinceWhileWriting", testSinceWhileWriting},
 		{"Writers", testWriters},
+		{"ReadersStarveNobody", testReadersStarveNobody},
 		{"CommitLocked", testCommitLocked},
 		{"CommitLockedIsNotOvertaken", testCommitLockedIsNotOvertaken},
 		{"Probe", testProbe},
