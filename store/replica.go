@@ -86,7 +86,7 @@ type Replica struct {
 	current    atomic.Pointer[view]
 	writing    chan struct{} // holds a token while an update of this process is under way
 	loading    chan struct{} // holds a token while everything is loaded
-	probing    chan struct{} // holds a token while somebody tries whether a commit is possible
+	health     sharedHealth
 	collecting chan struct{} // holds a token while a commit is read in parts
 	onDisk     *fleet.State  // what Restore found in StateDir
 	ahead      atomic.Int64  // the revision of the store's head, as far as the follower has heard
@@ -122,7 +122,6 @@ func NewReplica(cfg Config) *Replica {
 		cfg:        cfg.withDefaults(),
 		writing:    make(chan struct{}, 1),
 		loading:    make(chan struct{}, 1),
-		probing:    make(chan struct{}, 1),
 		collecting: make(chan struct{}, 1),
 	}
 	r.current.Store(&view{replaced: make(chan struct{})})

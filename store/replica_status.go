@@ -63,52 +63,6 @@ func (r *Replica) Status() Status {
 	return s
 }
 
-// Healthy returns nil when there is a State, it is the store's own, and the store answers now. Answering polls needs
-// only the first of these: see Status.
-func (r *Replica) Healthy(ctx context.Context) error {
-	s := r.Status()
-	if !s.Loaded {
-		return errors.Join(fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable), s.LastError)
-	}
-	if s.Refused != "" {
-		return fmt.Errorf("%w: %s", ErrReplaced, s.Refused)
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.QueryTimeout)
-	defer cancel()
-	if err := r.cfg.Store.Ping(ctx); err != nil {
-		return unavailable(err)
-	}
-	if s.WriteError != nil {
-		return r.probe(ctx, s.WriteError)
-	}
-	return nil
-}
-
-// ErrNoCommits is that the store answers, and the last commit failed for a reason that is not the caller's.
-var ErrNoCommits = errors.New("the store answers, but changes cannot be committed")
-
-// probe finds out whether commits, the last of which failed because of last, are possible again. One does at a time: it
-// costs the store a commit, and anybody may ask.
-func (r *Replica) probe(ctx context.Context, last error) error {
-	select {
-	case r.probing <- struct{}{}:
-		defer release(r.probing)
-	default:
-		return fmt.Errorf("%w: %w", ErrNoCommits, last)
-	}
-	err := r.cfg.Store.Probe(ctx)
-	if errors.Is(err, ErrReplaced) {
-		return err // it is held, which the follower will find out
-	}
-	if err == nil || ctx.Err() == nil {
-		r.setStatus(func(s *Status) { s.WriteError = err })
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoCommits, err)
-	}
-	return nil
-}
-
 // noteWriting notes how an attempt to commit, or to confirm the head, ended. One that the caller broke off tells nothing,
 // nor does one that another process's commit forestalled.
 func (r *Replica) noteWriting(ctx context.Context, err error) {
