@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -149,27 +150,37 @@ func served(t *testing.T, check string) string {
 func TestDroppedSchema(t *testing.T) {
 	t.Parallel()
 	for backend, open := range backends() {
-		t.Run(backend, func(t *testing.T) {
-			t.Parallel()
-			url, exec := open(t)
-			state := t.TempDir()
-			settings := []string{"API_MODE=crud", "DATABASE_URL=" + url, "SEED_FILE=" + demoSeed, "STATE_DIR=" + state}
-			p := start(t, settings...)
-			require.Eventually(t, func() bool { return kept(state) }, waitFor, tick)
-			before := p.demo()
-			exec(dropped)
-			p.eventually("/ready", 503)
-			require.Equal(t, before, p.demo())
-			require.Equal(t, 503, p.send("POST", "/namespaces", `{"id":"no"}`).status)
+		for _, gone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/seed gone %t", backend, gone), func(t *testing.T) {
+				t.Parallel()
+				url, exec := open(t)
+				state := t.TempDir()
+				seed := filepath.Join(t.TempDir(), "seed.json")
+				body, err := os.ReadFile(demoSeed)
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(seed, body, 0o600))
+				settings := []string{"API_MODE=crud", "DATABASE_URL=" + url, "SEED_FILE=" + seed, "STATE_DIR=" + state}
+				p := start(t, settings...)
+				require.Eventually(t, func() bool { return kept(state) }, waitFor, tick)
+				before := p.demo()
+				exec(dropped)
+				p.eventually("/ready", 503)
+				require.Equal(t, before, p.demo())
+				require.Equal(t, 503, p.send("POST", "/namespaces", `{"id":"no"}`).status)
 
-			// A new process makes the schema anew, does not fill it, and does not take it for what it serves.
-			p.kill()
-			p = start(t, settings...)
-			require.Eventually(t, func() bool { return strings.Contains(p.logged(), "changes are refused until an operator accepts") }, waitFor, tick)
-			require.Equal(t, before, p.demo())
-			_, checks := p.readiness()
-			require.Contains(t, checks["store"], "which ends with 0:")
-		})
+				// A new process makes the schema anew, does not fill it, and does not take it for what it serves; also when what
+				// it was filled with once is gone, as it may be.
+				p.kill()
+				if gone {
+					require.NoError(t, os.Remove(seed))
+				}
+				p = start(t, settings...)
+				require.Eventually(t, func() bool { return strings.Contains(p.logged(), "changes are refused until an operator accepts") }, waitFor, tick)
+				require.Equal(t, before, p.demo())
+				_, checks := p.readiness()
+				require.Contains(t, checks["store"], "which ends with 0:")
+			})
+		}
 	}
 }
 

@@ -57,7 +57,7 @@ func serve(c *cli.Context) error {
 	st := store.NewLazy(opener.open)
 	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger, StateDir: cfg.stateDir, StateMaxAge: cfg.stateMaxAge, MaxStaleness: cfg.maxStaleness})
 	if replica.Restore(ctx) && replica.State().Revision() > 0 {
-		opener.seed = nil // a store that turns out to be empty has lost what we serve
+		opener.seed, opener.missing = nil, false // a store that turns out to be empty has lost what we serve
 	}
 	if err := openStore(ctx, cfg, st, replica, logger); err != nil {
 		return errors.Join(err, st.Close())
