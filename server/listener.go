@@ -31,7 +31,7 @@ const (
 // Serve answers on a listener until ctx ends, then lets the requests under way finish. tlsConfig nil: plain HTTP.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, tlsConfig *tls.Config, logger *slog.Logger) error {
 	srv := &http.Server{
-		Handler: handler, TLSConfig: tlsConfig,
+		Handler: withoutUnread(handler), TLSConfig: tlsConfig,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, ConnState: newConnections(maxConnections).changed,
 		HTTP2: &http.HTTP2Config{
