@@ -13,10 +13,10 @@ const maxAnonymous = 256
 
 // admitAnonymous lets a request in before it is known who sent it. Above the limit those with a good credential still pass. The
 // others are answered by a status alone, which needs no room that their client would have to give.
-func (s *Server) admitAnonymous(r *request) bool {
+func (s *Server) admitAnonymous(r *request, places chan struct{}) bool {
 	select {
-	case s.anonymous <- struct{}{}:
-		r.anonymous = true
+	case places <- struct{}{}:
+		r.anonymous = places
 		return true
 	default:
 	}
@@ -29,9 +29,9 @@ func (s *Server) admitAnonymous(r *request) bool {
 
 // leaveAnonymous is called when it is known who sent the request, and at its end.
 func (s *Server) leaveAnonymous(r *request) {
-	if r.anonymous {
-		r.anonymous = false
-		<-s.anonymous
+	if r.anonymous != nil {
+		<-r.anonymous
+		r.anonymous = nil
 	}
 }
 

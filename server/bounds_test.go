@@ -259,6 +259,10 @@ func TestClientsThatTakeNothing(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, anonymousStatus(w, "/health"))
 	require.Equal(t, http.StatusOK, anonymousStatus(w, "/ready"))
+	watched := httptest.NewRecorder() // whoever watches over the process sees that flood
+	w.http.Config.Handler.(*server.Server).Watch().ServeHTTP(watched, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	require.Equal(t, http.StatusOK, watched.Code)
+	require.Contains(t, watched.Body.String(), "flux_resourceset_anonymous_requests_turned_away_total")
 	w.get("/clusters").want(200)
 	w.poll(demoPolls + "/namespaces").want(200)
 	w.get(demoPolls+"/namespaces", "Accept-Encoding", "identity").want(200)

@@ -176,7 +176,7 @@ func TestRequestID(t *testing.T) {
 	for _, kept := range []string{"abc-123", "x", strings.Repeat("a", 128), `quoted"<>`} {
 		require.Equal(t, kept, w.get(demoCluster, "X-Request-Id", kept).header.Get("X-Request-Id"))
 	}
-	for _, replaced := range []string{"a b", "tab\tbed", strings.Repeat("a", 129), "grüße", "\u2028", "\xff\xfe"} {
+	for _, replaced := range []string{"a b", "tab\tbed", strings.Repeat("a", 129), "grüße", "\u2028", "\xff\xfe", writeToken, "a-" + readPrevious} {
 		require.Len(t, w.get(demoCluster, "X-Request-Id", replaced).header.Get("X-Request-Id"), 36, replaced)
 	}
 	for _, injected := range []string{"x\r\nSet-Cookie: a=b", "x\nSet-Cookie: a=b", "x\x00y", "x\rSet-Cookie: a=b"} {

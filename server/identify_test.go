@@ -85,13 +85,11 @@ func TestGuessesBeyondTheLimitOfRequestsCount(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, err := New(Config{Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", Write: "write"}, Replica: store.NewReplica(store.Config{})})
 	require.NoError(t, err)
-	for range maxAnonymous {
-		s.anonymous <- struct{}{}
-	}
+	places := make(chan struct{}) // none is free
 	admitted := func(token string) bool {
 		r := httptest.NewRequest(http.MethodGet, "/clusters", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
-		return s.admitAnonymous(&request{Context: s.echo.NewContext(r, nil)})
+		return s.admitAnonymous(&request{Context: s.echo.NewContext(r, nil)}, places)
 	}
 	for range guessBurst {
 		require.True(t, admitted("write"))

@@ -40,39 +40,45 @@ func plainID(id string) bool {
 	return true
 }
 
-// observe counts, times and logs every request, and turns a panic into a 500.
-func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(inner echo.Context) error {
-		start := time.Now()
-		c := &request{Context: inner}
-		if !s.admitAnonymous(c) {
-			return s.answerByStatus(c, next)
-		}
-		defer s.leaveAnonymous(c)
-		if len(c.Request().TransferEncoding) > 0 {
-			// It may also have had a Content-Length, which net/http does not tell. A proxy that went by that one sees the rest
-			// of this connection as something else than we do.
-			c.Response().Header().Set(echo.HeaderConnection, "close")
-		}
-		op := s.contract.find(c.Request().Method, c.Path())
-		poll := op != nil && op.poll
-		hardenHeaders(c.Response().Header())
-		if !poll {
-			requestID(c)
-		}
-		if err := s.recovered(c, next); err != nil {
-			requestID(c)
-			s.handleError(err, c)
-		}
-		took := time.Since(start)
-		route := "unmatched"
-		if op != nil {
-			route = c.Path()
-		}
-		s.metrics.request(route, c.Request().Method, c.Response().Status, took)
-		s.logRequest(c, poll, took)
-		return nil
+// observe counts, times and logs every request, and turns a panic into a 500. Places are those for requests of nobody known.
+func (s *Server) observe(places chan struct{}) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return s.observed(&request{Context: c}, places, next) }
 	}
+}
+
+func (s *Server) observed(c *request, places chan struct{}, next echo.HandlerFunc) error {
+	start := time.Now()
+	if !s.admitAnonymous(c, places) {
+		return s.answerByStatus(c, next)
+	}
+	defer s.leaveAnonymous(c)
+	if len(c.Request().TransferEncoding) > 0 {
+		// It may also have had a Content-Length, which net/http does not tell. A proxy that went by that one sees the rest
+		// of this connection as something else than we do.
+		c.Response().Header().Set(echo.HeaderConnection, "close")
+	}
+	op := s.contract.find(c.Request().Method, c.Path())
+	poll := op != nil && op.poll
+	hardenHeaders(c.Response().Header())
+	if s.secretIn(c.Request().Header.Get(echo.HeaderXRequestID)) != "" {
+		c.Request().Header.Del(echo.HeaderXRequestID) // it would be in the log, and in the history
+	}
+	if !poll {
+		requestID(c)
+	}
+	if err := s.recovered(c, next); err != nil {
+		requestID(c)
+		s.handleError(err, c)
+	}
+	took := time.Since(start)
+	route := "unmatched"
+	if op != nil {
+		route = c.Path()
+	}
+	s.metrics.request(route, c.Request().Method, c.Response().Status, took)
+	s.logRequest(c, poll, took)
+	return nil
 }
 
 func (s *Server) recovered(c echo.Context, next echo.HandlerFunc) (err error) {

@@ -29,8 +29,8 @@ type request struct {
 	shape []fleet.Problem // what is wrong with the shape of a write's body: see misshapen
 	job   *job
 	id    string // see requestID; empty: it has none yet
-	// anonymous tells that it holds one of the places for requests of nobody known.
-	anonymous bool
+	// anonymous are the places for requests of nobody known that it has one of; nil: it has none.
+	anonymous chan struct{}
 }
 
 // requestOf is the request that a handler was called with.

@@ -70,7 +70,6 @@ type Server struct {
 	echo        *echo.Echo
 	queues      map[string]*queue // of operations that take long
 	room        room              // for answers to plans
-	anonymous   chan struct{}     // a token for each request of nobody known
 	// The document served at /openapi.yaml in other forms, made when first asked for.
 	specJSON, docsSpec func() ([]byte, error)
 }
@@ -89,7 +88,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the embedded contract: %w", err)
 	}
-	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), contract: ops, echo: echo.New(), anonymous: make(chan struct{}, maxAnonymous)}
+	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), contract: ops, echo: echo.New()}
 	s.room.each = map[string]int{}
 	s.queues = map[string]*queue{queuePlans: newQueue(queuePlans), queueBatches: newQueue(queueBatches)}
 	s.metrics = newMetrics(s)
@@ -97,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.handleError
-	s.echo.Use(s.observe, s.guard)
+	s.echo.Use(s.observe(make(chan struct{}, maxAnonymous)), s.guard)
 	routes := withHead{Echo: s.echo}
 	if cfg.MetricsApart {
 		routes.without = metricsPath
@@ -114,7 +113,7 @@ const metricsPath = "/metrics"
 func (s *Server) Watch() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = s.handleError
-	e.Use(s.observe, s.guard)
+	e.Use(s.observe(make(chan struct{}, maxAnonymous)), s.guard)
 	op := apiserver.ServerInterfaceWrapper{Handler: s}
 	routes := withHead{Echo: e}
 	routes.GET("/health", op.GetHealth)
