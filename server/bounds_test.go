@@ -100,6 +100,7 @@ func TestPlansOfAll(t *testing.T) {
 
 // A plan that is larger than anybody reads is refused while it is made, and so is a batch that grows the fleet by as much.
 func TestPlansAreBounded(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{records: patchedFleet(400), serve: serveInMemory})
 		value := strings.Repeat("x", 200<<10)
@@ -115,8 +116,10 @@ func TestPlansAreBounded(t *testing.T) {
 
 // Of plans one is worked on at a time, and of batches, whatever room there is for those that wait.
 func TestOneAtATime(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/plan", "/batch?dry_run=true"} { // a batch that is none waits for other writers too
 		t.Run(path, func(t *testing.T) {
+			t.Parallel()
 			inBubble(t, func(t *testing.T) {
 				w := setupWith(t, options{serve: serveInMemory})
 				working, proceed := make(chan struct{}, 3), make(chan struct{})

@@ -13,7 +13,6 @@ import (
 // matter how fast the machine is: see testing/synctest. Connections are in memory.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	t.Parallel()
 	setup(t).get("/revisions/1?limit=1").want(200) // makes what the process has one of, which is not to belong to the bubble
 	synctest.Test(t, test)
 }
@@ -21,7 +20,7 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 // memory is a listener whose connections are in memory.
 type memory struct {
 	conns  chan net.Conn
-	ctx    context.Context //nolint:containedctx // it is how long it listens
+	ctx    context.Context // it is how long it listens
 	closed context.CancelFunc
 }
 

@@ -49,6 +49,7 @@ func polled(t *testing.T, conn net.Conn) {
 // Slowloris: a client that sends its request a byte at a time is cut off, while others are answered. The time-outs are those
 // of every server; in a bubble they take none.
 func TestSlowClients(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
 		ln := newMemory()

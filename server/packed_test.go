@@ -34,6 +34,7 @@ func (w *world) stall(plan string, full <-chan struct{}) (status int) {
 // Clients that do not take the answers to their plans keep nobody waiting, not even themselves, and not the fleet that the
 // plans were made of.
 func TestPlansThatNobodyTakes(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
 		old := weak.Make(w.replica.State())
@@ -50,6 +51,7 @@ func TestPlansThatNobodyTakes(t *testing.T) {
 
 // Whoever waits for their turn does not keep the fleet that there was when they came.
 func TestPlansThatWait(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
 		working, proceed := make(chan struct{}, 1), make(chan struct{})
@@ -74,6 +76,7 @@ func TestPlansThatWait(t *testing.T) {
 
 // The answers that one credential leaves lying have a bound, also when nothing makes them smaller; the others have room.
 func TestRoomForPlans(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{records: patchedFleet(4), serve: serveInMemory})
 		var ops []string
