@@ -182,12 +182,15 @@ func (s *State) sorted(kind Kind, keep func(*Document) bool) []*Document {
 
 // ByDNS finds a cluster, live or decommissioned, by its DNS name: in any case, with or without the final dot.
 func (s *State) ByDNS(dns string) (*Document, bool) {
-	id, ok := s.byDNS[strings.ToLower(strings.TrimSuffix(dns, "."))]
+	id, ok := s.byDNS[NormalDNS(dns)]
 	if !ok {
 		return nil, false
 	}
 	return s.docs[KindCluster][id], true
 }
+
+// NormalDNS is a DNS name as it is compared: neither its case nor the dot at its end says anything.
+func NormalDNS(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
 // Apply returns the State after one more commit of the log. The commit is trusted to be valid; it must be the next
 // one.

@@ -75,8 +75,8 @@ func (p *principal) mayPoll(cluster *fleet.Document, dns string) bool {
 	if p.cluster != "" {
 		return cluster != nil && cluster.ID == p.cluster
 	}
-	dns = strings.TrimSuffix(dns, ".")
-	return slices.ContainsFunc(p.names, func(name string) bool { return strings.EqualFold(name, dns) })
+	dns = fleet.NormalDNS(dns)
+	return slices.ContainsFunc(p.names, func(name string) bool { return fleet.NormalDNS(name) == dns })
 }
 
 // may tells whether the principal may do this; dns is the cluster that a poll names.

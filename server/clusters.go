@@ -2,7 +2,6 @@ package server
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -26,7 +25,8 @@ func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
 		return err
 	}
 	if p.ClusterDNS != nil {
-		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return !strings.EqualFold(d.Cluster().ClusterDNS, *p.ClusterDNS) })
+		dns := fleet.NormalDNS(*p.ClusterDNS)
+		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return fleet.NormalDNS(d.Cluster().ClusterDNS) != dns })
 	}
 	return listDocuments(c, docs, p.Limit, p.Offset)
 }

@@ -121,6 +121,7 @@ func TestClusterFilters(t *testing.T) {
 		"environment=dev&selector=environment=prod":         {},
 		"cluster_dns=c.example.com":                         {"c"},
 		"cluster_dns=C.EXAMPLE.com":                         {"c"},
+		"cluster_dns=C.example.com.":                        {"c"},
 		"cluster_dns=nowhere.example.com":                   {},
 		"cluster_dns=c.example.com&selector=region in (eu)": {},
 	} {
