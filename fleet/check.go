@@ -25,6 +25,26 @@ type checker struct {
 	problems []Problem
 	limits   []Problem
 	warnings []string
+	warned   map[string]bool
+	// most is how many problems are looked for: a request may hold hundreds of thousands of mistakes, and is looked at while
+	// everybody else's changes wait. 0: all that there are.
+	most int
+}
+
+// maxProblems is how many problems of a document are looked for, and maxAllProblems how many of a commit are told.
+const (
+	maxProblems    = 100
+	maxAllProblems = 1_000
+)
+
+// full tells whether enough is wrong.
+func (c *checker) full() bool { return c.most > 0 && len(c.problems) >= c.most }
+
+// atMost reports too many of something; a document that has more already may keep them, or lose some.
+func (c *checker) atMost(at string, n, most int, what string) {
+	if n > most {
+		c.problems = append(c.problems, Problem{Pointer: at, Detail: fmt.Sprintf("there are %d %s; at most %d are taken", n, what, most), size: n})
+	}
 }
 
 func (c *checker) problem(at, format string, args ...any) {
@@ -37,7 +57,12 @@ func (c *checker) limitOf(size int, at, format string, args ...any) {
 }
 
 func (c *checker) warn(format string, args ...any) {
-	if w := fmt.Sprintf(format, args...); !slices.Contains(c.warnings, w) {
+	w := fmt.Sprintf(format, args...)
+	if c.warned == nil {
+		c.warned = map[string]bool{}
+	}
+	if !c.warned[w] {
+		c.warned[w] = true
 		c.warnings = append(c.warnings, w)
 	}
 }
@@ -80,10 +105,13 @@ func (c *checker) dnsSubdomain(at, s string) {
 }
 
 func (c *checker) labels(at string, labels map[string]string) {
-	if n := len(labels); n > maxLabels { // a document that has more already may keep them, or lose some
-		c.problems = append(c.problems, Problem{Pointer: at, Detail: fmt.Sprintf("there are %d labels; at most %d are taken", n, maxLabels), size: n})
+	if c.atMost(at, len(labels), maxLabels, "labels"); c.most == maxProblems && len(labels) > maxLabels {
+		return // nothing was wrong before, so this refuses it
 	}
 	for _, k := range sortedKeys(labels) {
+		if c.full() {
+			return
+		}
 		for _, msg := range validation.IsQualifiedName(k) {
 			c.problem(at+jsontext.Pointer(k), "label key: %s", msg)
 		}
@@ -96,6 +124,9 @@ func (c *checker) labels(at string, labels map[string]string) {
 func (c *checker) annotations(at string, annotations map[string]string) {
 	size := 0
 	for _, k := range sortedKeys(annotations) {
+		if c.full() {
+			return
+		}
 		// Kubernetes compares the key's prefix in lower case only.
 		for _, msg := range validation.IsQualifiedName(strings.ToLower(k)) {
 			c.problem(at+jsontext.Pointer(k), "annotation key: %s", msg)
@@ -107,9 +138,9 @@ func (c *checker) annotations(at string, annotations map[string]string) {
 	}
 }
 
-// check is everything wrong with a document as it stands in a State.
-func check(s *State, d *Document) *checker {
-	c := &checker{next: s}
+// check is what is wrong with a document as it stands in a State, up to so many problems.
+func check(s *State, d *Document, most int) *checker {
+	c := &checker{next: s, most: most}
 	if !d.Deleted() {
 		d.rules.check(c, d)
 	}

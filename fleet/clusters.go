@@ -92,6 +92,9 @@ func checkAssignments(c *checker, cl *Document, a *assigned) {
 	}
 	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
+		if c.full() {
+			return
+		}
 		if seen[id] {
 			c.problem(jsontext.Pointer(a.field, i, "id"), "%q is listed twice", id)
 		}

@@ -25,6 +25,7 @@ const (
 	latest          = "latest" // a version or tag that is not pinned
 	maxReleaseName  = 53       // Helm's limit
 	maxPatchesBytes = 256 << 10
+	maxDependencies = 256
 )
 
 // KindComponent is the kind of platform components, the entries of the catalog.
@@ -98,9 +99,12 @@ func normalizeComponent(obj map[string]any) {
 func checkComponent(c *checker, p *api.PlatformComponent) {
 	c.dnsLabel("/id", p.ID)
 	c.releaseName("/id", p.ID)
-	for _, other := range c.next.docs[KindComponent] {
-		if other.ID != p.ID && collapse(other.ID) == collapse(p.ID) {
-			c.problem("/id", "%q and %q would render objects of the same name on a cluster", p.ID, other.ID)
+	for _, other := range c.next.catalog().collapsed[collapse(p.ID)] {
+		if other != p.ID {
+			c.problem("/id", "%q and %q would render objects of the same name on a cluster", p.ID, other)
+		}
+		if c.full() {
+			break
 		}
 	}
 	c.required("/component_path", p.ComponentPath)
@@ -160,8 +164,12 @@ func checkSource(c *checker, p *api.PlatformComponent) {
 var sourceScheme = regexp.MustCompile(`^(oci|https?)://`)
 
 func checkDependencies(c *checker, p *api.PlatformComponent) {
+	c.atMost("/depends_on", len(p.DependsOn), maxDependencies, "dependencies")
 	seen := map[string]bool{}
 	for i, id := range p.DependsOn {
+		if c.full() {
+			return
+		}
 		at := jsontext.Pointer("depends_on", i)
 		_, ok := c.next.Get(KindComponent, id)
 		switch {
@@ -174,32 +182,9 @@ func checkDependencies(c *checker, p *api.PlatformComponent) {
 		}
 		seen[id] = true
 	}
-	if cycle := c.next.dependencyCycle(p.ID); cycle != nil {
-		c.problem("/depends_on", "the dependencies form a cycle: %s", strings.Join(cycle, " -> "))
+	if cycle := c.next.catalog().cycle(p.ID); cycle != "" {
+		c.problem("/depends_on", "%s", cycle)
 	}
-}
-
-// dependencyCycle is a cycle of depends_on through the given component, as the ids along it, or nil.
-func (s *State) dependencyCycle(start string) []string {
-	done := map[string]bool{}
-	var walk func(id string, trail []string) []string
-	walk = func(id string, trail []string) []string {
-		doc, ok := s.Get(KindComponent, id)
-		if !ok || done[id] {
-			return nil
-		}
-		done[id] = true
-		for _, dep := range doc.Component().DependsOn {
-			if dep == start && len(trail) > 0 { // depending on oneself is reported as that
-				return append(trail, id, dep)
-			}
-			if cycle := walk(dep, append(trail, id)); cycle != nil {
-				return cycle
-			}
-		}
-		return nil
-	}
-	return walk(start, nil)
 }
 
 // collapse is what the ids of components have to differ in. Templates slugify them, which joins dashes.
@@ -223,6 +208,9 @@ func patchProblems(kind string, patches api.PatchValues) []Problem {
 func (c *checker) patches(at string, patches api.PatchValues, problems []Problem) {
 	for _, p := range problems {
 		c.problem(at+p.Pointer, "%s", p.Detail)
+		if c.full() {
+			return
+		}
 	}
 	for _, path := range sortedKeys(patches) {
 		if secretLike(path) {
@@ -252,6 +240,9 @@ func secretLike(path string) bool {
 // the service to know.
 func (c *checker) valuesFrom(at string, refs []api.ValuesReference) {
 	for i, ref := range refs {
+		if c.full() {
+			return
+		}
 		at := at + jsontext.Pointer(i)
 		c.oneOf(at+"/kind", ref.Kind, "Secret", "ConfigMap")
 		c.dnsSubdomain(at+"/name", ref.Name)

@@ -185,10 +185,13 @@ func (v *verdict) err() error {
 
 // add takes over what a check of the next State found, less what a check of the base had found already.
 func (v *verdict) add(now, before *checker) {
+	if len(v.problems) >= maxAllProblems {
+		return // it is refused
+	}
 	v.problems = append(v.problems, v.fresh(now.problems, before.problems)...)
 	v.limits = append(v.limits, v.fresh(now.limits, before.limits)...)
 	for _, w := range now.warnings {
-		if !slices.Contains(before.warnings, w) {
+		if !before.warned[w] {
 			v.warn(w)
 		}
 	}
@@ -236,10 +239,15 @@ func (v *verdict) documents(edits []edit) {
 // document checks one document as it would be, and as it is if that matters.
 func (v *verdict) document(e edit) (now, was *checker) {
 	doc := v.next.docs[e.kind][e.id]
-	now, was = check(v.next, doc), &checker{next: v.base}
+	now, was = check(v.next, doc, maxProblems), &checker{next: v.base}
 	before := v.base.docs[e.kind][e.id]
 	if before != nil && len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
-		was = check(v.base, before)
+		was = check(v.base, before, 0)
+		if n := len(was.problems); n > 0 { // they are excused, and what comes after them is not
+			if now = check(v.next, doc, maxProblems+n); now.full() {
+				now.problem("", "there are %d problems or more; %d of them were stored before", now.most, n)
+			}
+		}
 	}
 	if e.kind == KindCluster && !doc.Deleted() {
 		checkSizes(now, doc, v.next.kinds.lists...)

@@ -55,6 +55,9 @@ func checkNamespace(c *checker, n *api.Namespace) {
 	c.annotations("/annotations", n.Annotations)
 	for at, keys := range map[string]map[string]string{"/labels": n.Labels, "/annotations": n.Annotations} {
 		for _, k := range sortedKeys(keys) {
+			if c.full() {
+				break
+			}
 			// They tell Flux Operator what to do with the object: one of them makes it delete the namespace.
 			if strings.HasPrefix(strings.ToLower(k), "fluxcd.controlplane.io/") {
 				c.problem(at+jsontext.Pointer(k), "keys of fluxcd.controlplane.io are instructions to Flux Operator and are set by the templates")

@@ -26,6 +26,9 @@ func hasComponent(cluster *Document, id string) bool {
 
 func checkComponentsOn(c *checker, cl *api.Cluster) {
 	for i, e := range cl.PlatformComponents {
+		if c.full() {
+			return
+		}
 		if e.OCITag == "" && e.ComponentPath == "" && e.ComponentVersion == "" && len(e.ValuesFrom) == 0 {
 			continue
 		}
@@ -36,6 +39,9 @@ func checkComponentsOn(c *checker, cl *api.Cluster) {
 		c.valuesFrom(at+"/values_from", e.ValuesFrom)
 	}
 	for _, id := range sortedKeys(cl.Patches) {
+		if c.full() {
+			return
+		}
 		checkClusterPatches(c, cl, id)
 	}
 	adviseComponentsOn(c, cl)

@@ -11,7 +11,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-const rbacGroup = "rbac.authorization.k8s.io"
+const (
+	rbacGroup   = "rbac.authorization.k8s.io"
+	maxSubjects = 1_000
+)
 
 // KindRoleBinding is the kind of role binding definitions.
 const KindRoleBinding Kind = "rolebinding"
@@ -63,7 +66,11 @@ func checkRoleBinding(c *checker, b *api.RoleBinding) {
 		c.problem("/id", "must not contain two underscores in a row: Flux's inventory reads them as a colon")
 	}
 	c.rbacName("/role", b.Role)
+	c.atMost("/subjects", len(b.Subjects), maxSubjects, "subjects")
 	for i, s := range b.Subjects {
+		if c.full() {
+			return
+		}
 		checkSubject(c, jsontext.Pointer("subjects", i), s)
 	}
 }

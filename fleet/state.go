@@ -39,7 +39,8 @@ type State struct {
 
 	holders map[Digest]*Holder // of the secrets of managed tokens
 
-	clusters struct { // what ClustersAnswer returns
+	components catalog
+	clusters   struct { // what ClustersAnswer returns
 		once   sync.Once
 		answer *Answer
 		err    error

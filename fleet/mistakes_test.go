@@ -1,0 +1,148 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// entries are n entries of a list, made of their number.
+func entries(n int, format string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(list, ",")
+}
+
+// TestMistakesAreNotLookedForWithoutEnd: changes are checked while everybody else's wait, and a request may hold hundreds of
+// thousands of mistakes.
+func TestMistakesAreNotLookedForWithoutEnd(t *testing.T) {
+	t.Parallel()
+	const many = 5_000
+	const head = `{"id":"x","cluster_dns":"x.example.com","environment":"dev",`
+	const component = `{"id":"x","component_path":"p","oci_url":"oci://r.example.com/x",`
+	for name, c := range map[string]struct {
+		edit func(*Tx) error
+		most int
+	}{
+		"labels":           {create(KindCluster, head+`"labels":{`+entries(many, `"l%d":"!"`)+`}}`), 1},
+		"namespace labels": {create(KindNamespace, `{"id":"x","labels":{`+entries(many, `"l%d":"!"`)+`}}`), 1},
+		"annotations":      {create(KindNamespace, `{"id":"x","annotations":{`+entries(many, `"!%d":""`)+`}}`), maxProblems},
+		"instructions":     {create(KindNamespace, `{"id":"x","annotations":{`+entries(many, `"fluxcd.controlplane.io/%d":""`)+`}}`), maxProblems},
+		"namespaces":       {create(KindCluster, head+`"namespaces":[`+entries(many, `{"id":"n%d"}`)+`]}`), maxProblems},
+		"one namespace":    {create(KindCluster, head+`"namespaces":[`+strings.Repeat(`{"id":"team"},`, many)+`{"id":"team"}]}`), maxProblems},
+		"overrides":        {create(KindCluster, head+`"platform_components":[`+entries(many, `{"id":"k%d","oci_tag":" "}`)+`]}`), maxProblems},
+		"patches":          {create(KindCluster, head+`"patches":{`+entries(many, `"k%d":{"a":"b"}`)+`}}`), maxProblems},
+		"values":           {create(KindComponent, component+`"type":"helm","patches":{`+entries(many, `"a..%d":"b"`)+`}}`), maxProblems},
+		"depends_on":       {create(KindComponent, component+`"depends_on":[`+entries(many, `"k%d"`)+`]}`), maxProblems},
+		"subjects":         {create(KindRoleBinding, `{"id":"x","role":"view","subjects":[`+entries(many, `{"kind":"Group","name":"","x%d":1}`)+`]}`), maxProblems},
+		"documents":        {batch(entries(200, `{"op":"create","kind":"namespace","document":{"id":"n%d","annotations":{`+entries(20, `"!%d":""`)+`}}}`)), maxAllProblems + maxProblems},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := fleetOf(t, 1)
+			e := w.refused(CodeInvalid, c.edit)
+			require.LessOrEqual(t, len(e.Problems), c.most+5)
+		})
+	}
+}
+
+// TestProblemsThatWereStoredDoNotHideOthers: they are excused, so there may be any number of them before the one that counts.
+func TestProblemsThatWereStoredDoNotHideOthers(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 1)
+	const head = `{"annotations":{},"deletion_policy":"delete","id":"old","labels":{`
+	stored, err := w.state.Apply(Commit{Revision: w.state.Revision() + 1, Changes: []Change{{Kind: KindNamespace, ID: "old", After: []byte(head + entries(300, `"a%d":"!"`) + `}}`)}}})
+	require.NoError(t, err)
+	w.state = stored
+	w.must(patch(KindNamespace, "old", `{"annotations":{"a":"b"}}`))
+	w.must(patch(KindNamespace, "old", `{"labels":{"a0":null}}`))
+	w.refused(CodeInvalid, patch(KindNamespace, "old", `{"annotations":{"!":"b"}}`))
+	w.refused(CodeInvalid, patch(KindNamespace, "old", `{"labels":{"a1":null,"z":"!"}}`))
+	e := w.refused(CodeInvalid, patch(KindNamespace, "old", `{"annotations":{`+entries(5_000, `"!%d":""`)+`}}`))
+	require.LessOrEqual(t, len(e.Problems), 500)
+}
+
+// counting is the kinds that are compiled in, and how often somebody asked a component what it depends on.
+func counting() (*kindSet, *atomic.Int64) {
+	var asked atomic.Int64
+	kind := componentKind
+	kind.dependsOn = func(p *api.PlatformComponent) []string { asked.Add(1); return p.DependsOn }
+	return newKindSet(func(c *api.Cluster) *api.Cluster { return c }, kind.assigned(), namespaceKind.assigned(), roleBindingKind.assigned()), &asked
+}
+
+// TestDependenciesAreFollowedOncePerCommit, however many components a commit changes.
+func TestDependenciesAreFollowedOncePerCommit(t *testing.T) {
+	t.Parallel()
+	const n = 400
+	kinds, asked := counting()
+	empty, err := kinds.state(testRules, Head{}, newWorld(t).now, nil)
+	require.NoError(t, err)
+	w := &world{t: t, state: empty, now: newWorld(t).now}
+	op := func(i int, dep string) string {
+		return fmt.Sprintf(`{"op":"create","kind":"platform_component","document":{"id":"k%d","component_path":"p","oci_url":"oci://x.example.com/y","depends_on":[%s]}}`, i, dep)
+	}
+	var ops []string
+	for i := range n {
+		var deps []string
+		for j := max(0, i-20); j < i; j++ {
+			deps = append(deps, fmt.Sprintf(`"k%d"`, j))
+		}
+		ops = append(ops, op(i, strings.Join(deps, ",")))
+	}
+	_, err = w.try(batch(ops...))
+	require.NoError(t, err)
+	require.LessOrEqual(t, asked.Load(), int64(2*n))
+
+	ops[0] = op(0, fmt.Sprintf(`"k%d"`, n-1))
+	e := w.refused(CodeInvalid, batch(ops...))
+	require.LessOrEqual(t, asked.Load(), int64(6*n))
+	require.Len(t, e.Problems, n)
+	require.Contains(t, e.Problems[0].Detail, "399 other components depend on each other")
+}
+
+func TestCyclesAreSpelledOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	op := func(id, deps string) string {
+		return `{"op":"create","kind":"platform_component","document":{"id":"` + id + `","component_path":"p","oci_url":"oci://x.example.com/y","depends_on":[` + deps + `]}}`
+	}
+	e := w.refused(CodeInvalid, batch(op("a", `"b","d"`), op("b", `"c"`), op("c", `"a"`), op("d", `"d","e"`), op("e", ``)))
+	var found []string
+	for _, p := range e.Problems {
+		found = append(found, p.ID+": "+p.Detail)
+	}
+	require.Equal(t, []string{
+		"a: the dependencies form a cycle: a -> b -> c -> a",
+		"b: the dependencies form a cycle: b -> c -> a -> b",
+		"c: the dependencies form a cycle: c -> a -> b -> c",
+		"d: a component cannot depend on itself",
+	}, found)
+}
+
+// TestListsHaveAnEnd: a list that somebody may fill has so many entries at most.
+func TestListsHaveAnEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var ops []string
+	for i := range maxDependencies + 1 {
+		ops = append(ops, fmt.Sprintf(`{"op":"create","kind":"platform_component","document":{"id":"k%d","component_path":"p","oci_url":"oci://x.example.com/y"}}`, i))
+	}
+	w.must(batch(ops...))
+	component := func(n int) func(*Tx) error {
+		return create(KindComponent, `{"id":"x","component_path":"p","oci_url":"oci://x.example.com/y","depends_on":[`+entries(n, `"k%d"`)+`]}`)
+	}
+	binding := func(n int) func(*Tx) error {
+		return create(KindRoleBinding, `{"id":"x","role":"view","subjects":[`+entries(n, `{"kind":"Group","name":"g%d"}`)+`]}`)
+	}
+	w.refused(CodeInvalid, component(maxDependencies+1))
+	w.refused(CodeInvalid, binding(maxSubjects+1))
+	w.must(component(maxDependencies))
+	w.must(binding(maxSubjects))
+}
