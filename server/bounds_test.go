@@ -295,3 +295,42 @@ func (s *stalled) Header() http.Header { return s.header }
 func (s *stalled) WriteHeader(status int) { s.status = status }
 
 func (s *stalled) Write(p []byte) (int, error) { <-s.full; return len(p), nil }
+
+// A body may have a million things wrong with it. As many are listed as anybody reads, from the lists' entries where those
+// are what is wrong.
+func TestProblemsOfABodyAreBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	many := func(entry string) string { return strings.TrimSuffix(strings.Repeat(entry+",", 300_000), ",") }
+	w.unchanged(func() {
+		tooMany := w.do("POST", "/plan", `{"operations":[`+many(`{}`)+`]}`).problem(400, "validation_error").json()["errors"].([]any)
+		require.Len(t, tooMany, 1)
+		require.Equal(t, "/operations", at(tooMany[0].(map[string]any), "pointer"))
+		unknown := w.create503("/clusters", `{"id":"x","x":[`+many(`[]`)+`]}`).problem(400, "validation_error").json()["errors"].([]any)
+		require.Equal(t, "/x", at(unknown[0].(map[string]any), "pointer"))
+		listed := w.create503("/clusters", `{"id":"x","cluster_dns":"x.example.com","environment":"dev","namespaces":[{"id":"a"},`+many(`{}`)+`]}`).
+			problem(400, "validation_error").json()["errors"].([]any)
+		require.Greater(t, len(listed), 100)
+		require.LessOrEqual(t, len(listed), 2000)
+		require.Equal(t, "/namespaces/1/id", at(listed[0].(map[string]any), "pointer"))
+		labels := w.create503("/clusters", `{"id":"x","labels":{`+strings.TrimSuffix(strings.Repeat(`"a":1,`, 2), ",")+`}}`).problem(400, "validation_error")
+		require.NotEmpty(t, labels.json()["errors"])
+	})
+}
+
+// A change with a large body waits among the batches, whatever it changes: looking into it takes many times its size.
+func TestLargeChangesAreBatches(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var held []func()
+	for range 4 {
+		held = append(held, w.hold("/batch", writeToken))
+	}
+	large := `{"id":"x","labels":{},"annotations":{"a":"` + strings.Repeat("x", 300<<10) + `"}}`
+	w.create503("/namespaces", large).problem(429, "too_many_requests")
+	w.create503("/namespaces", `{"id":"small"}`).want(201)
+	for _, release := range held {
+		release()
+	}
+	require.Eventually(t, func() bool { return w.create503("/namespaces", large).status != http.StatusTooManyRequests }, waitFor, tick)
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -205,8 +206,68 @@ func checkValue(schema *openapi3.Schema, value any, err error) []fleet.Problem {
 		}
 		return []fleet.Problem{{Detail: err.Error()}}
 	}
-	err = schema.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest(), openapi3.DisableReadOnlyValidation())
-	return schemaProblems(err)
+	if err := visit(schema, value); err == nil {
+		return nil
+	}
+	if long := longest(value); long > maxListed {
+		return problemsInLists(schema, value)
+	}
+	return schemaProblems(visit(schema, value, openapi3.MultiErrors()))
+}
+
+func visit(schema *openapi3.Schema, value any, options ...openapi3.SchemaValidationOption) error {
+	return schema.VisitJSON(value, append(options, openapi3.VisitAsRequest(), openapi3.DisableReadOnlyValidation())...)
+}
+
+// maxListed is how many problems of one body are listed, and from how many entries on a list is looked through one by one.
+// The validator lists every problem there is, each with what it is about: for a million of them that takes gigabytes.
+const maxListed = 1000
+
+// longest is the length of the longest list or map anywhere in a value.
+func longest(value any) int {
+	n := 0
+	switch v := value.(type) {
+	case []any:
+		n = len(v)
+		for _, e := range v {
+			n = max(n, longest(e))
+		}
+	case map[string]any:
+		n = len(v)
+		for _, e := range v {
+			n = max(n, longest(e))
+		}
+	}
+	return n
+}
+
+// problemsInLists are the first problems of a body with long lists: those of the lists' entries, of as many as are worth
+// listing, or else the first one of the body.
+func problemsInLists(schema *openapi3.Schema, value any) []fleet.Problem {
+	object, _ := value.(map[string]any)
+	var found []fleet.Problem
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		entries, _ := object[name].([]any)
+		property := schema.Properties[name]
+		if property == nil || property.Value.Items == nil || property.Value.MaxItems != nil && uint64(len(entries)) > *property.Value.MaxItems {
+			continue
+		}
+		for i, entry := range entries {
+			if len(found) >= maxListed {
+				return found
+			}
+			if longest(entry) > maxListed {
+				continue // its first problem is found below, if it is the only one
+			}
+			for _, p := range schemaProblems(visit(property.Value.Items.Value, entry, openapi3.MultiErrors())) {
+				found = append(found, fleet.Problem{Pointer: fleet.Pointer(name, strconv.Itoa(i)) + p.Pointer, Detail: p.Detail})
+			}
+		}
+	}
+	if len(found) == 0 {
+		return schemaProblems(visit(schema, value))
+	}
+	return found
 }
 
 // decodeBody reads a body that validate has held against the contract.

@@ -77,7 +77,7 @@ type job struct {
 // enter takes a place in the operation's queue, before the body is read: it may be large.
 func (s *Server) enter(r *request) (*job, error) {
 	j := &job{ctx: r.Request().Context(), stop: func() {}}
-	if q := s.queues[r.op.queue]; q != nil {
+	if q := s.queueOf(r); q != nil {
 		j.queue, j.who = q, r.who.actor
 		if err := q.enter(j.who); err != nil {
 			return nil, err
@@ -88,6 +88,17 @@ func (s *Server) enter(r *request) (*job, error) {
 	}
 	r.job = j
 	return j, nil
+}
+
+// largeBody is from where the body of any change waits among the batches: looking into it takes up to a hundred times its
+// size.
+const largeBody = 256 << 10
+
+func (s *Server) queueOf(r *request) *queue {
+	if n := r.Request().ContentLength; r.op.write && (n < 0 || n > largeBody) {
+		return s.queues[queueBatches]
+	}
+	return s.queues[r.op.queue]
 }
 
 // begin waits for the job's turn.
