@@ -70,8 +70,6 @@ type application struct {
 	c      *cli.Context
 	docs   []document
 	pruned []noun
-	// maybeCut are files that do not end as files do.
-	maybeCut []string
 	// found is what the fleet has of these documents, and of the kinds to prune, by kind and id.
 	found map[string]map[string]json.RawMessage
 }
@@ -135,11 +133,6 @@ func (a *application) apply(conn client, hash string) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		if hash == "" && len(a.maybeCut) > 0 {
-			if err := a.takesNothing(conn, ops); err != nil {
-				return answer{}, err
-			}
-		}
 		data, err := render.Encode(ops)
 		if err != nil {
 			return answer{}, err
@@ -151,22 +144,6 @@ func (a *application) apply(conn client, hash string) (answer, error) {
 		before = string(data)
 	}
 	return answer{}, errors.New("somebody else keeps changing the same documents; try again")
-}
-
-// takesNothing refuses to take anything away because of files that may have been cut off. Who has seen the plan knows
-// better.
-func (a *application) takesNothing(conn client, ops []operation) error {
-	_, plan, err := a.s.requestPlan(a.c, conn, ops)
-	if err != nil {
-		return located(ops, err, a.describe)
-	}
-	if !takesAway(plan) {
-		return nil
-	}
-	return hintedError{
-		argv.Errorf("%s: the last line has no end, as in a file that was cut off, and something would be taken away (%s)", argv.ListOf(a.maybeCut), count(plan.Totals.Removed, "input")),
-		"end the file with a newline, or better with a line \"...\"; or see the effect with --plan, and give its --plan-hash.",
-	}
 }
 
 // describe says which document of which file an operation is about.

@@ -58,12 +58,9 @@ func (a *application) documents(c *cli.Context) ([]document, error) {
 			return nil, argv.Error{Err: err}
 		}
 		for _, file := range files {
-			data, err := a.s.world().Input(file)
+			data, err := a.s.input(file)
 			if err != nil {
 				return nil, argv.Error{Err: err}
-			}
-			if _, maybe := unfinished(data); maybe {
-				a.maybeCut = append(a.maybeCut, file)
 			}
 			found, err := documentsIn(data, file)
 			if err != nil {
@@ -126,10 +123,8 @@ func filesOf(name string) ([]string, error) {
 
 // documentsIn are the documents of one file.
 func documentsIn(data []byte, source string) ([]document, error) {
-	if source == "-" {
-		source = "standard input"
-	}
-	if cut, _ := unfinished(data); cut {
+	source = sourceName(source)
+	if exportCut(data) {
 		return nil, fmt.Errorf("%s was cut off: it starts as an export, and the line %q at the end of one is missing", source, render.EndMarker)
 	}
 	parts, err := valuesIn(data)

@@ -179,7 +179,7 @@ func writeFlags() []cli.Flag {
 func (s *session) documentFrom(c *cli.Context, n noun) (id string, doc map[string]any, err error) {
 	doc = map[string]any{}
 	if name := c.String("file"); name != "" {
-		data, err := s.world().Input(name)
+		data, err := s.input(name)
 		if err != nil {
 			return "", nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	goyaml "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
@@ -147,25 +148,54 @@ func marker(line, mark string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
 }
 
-// unfinished tells what speaks for it that a stream of YAML was cut off: an export without its end is certainly, and one
-// whose last line has no end may have been.
-func unfinished(data []byte) (certainly, maybe bool) {
+// exportCut tells whether a stream of YAML was cut off for certain: an export without its end is.
+func exportCut(data []byte) bool {
 	if json.Valid(data) {
-		return false, false
+		return false
 	}
-	open, ended := false, false
+	open := false
 	for line := range strings.Lines(string(data)) {
-		text := strings.TrimRight(line, " \t\r\n")
 		switch _, end := marker(line, render.EndMarker); {
-		case text == render.ExportHeader && open:
-			return true, false
-		case text == render.ExportHeader:
+		case strings.TrimRight(line, " \t\r\n") == render.ExportHeader && open:
+			return true
+		case strings.TrimRight(line, " \t\r\n") == render.ExportHeader:
 			open = true
 		case end:
-			open, ended = false, true
-		case text != "" && !strings.HasPrefix(text, "#"):
-			ended = false
+			open = false
 		}
 	}
-	return open, !ended && len(data) > 0 && !bytes.HasSuffix(data, []byte("\n"))
+	return open
+}
+
+// input is what a file of JSON or YAML holds, "-" being standard input.
+func (s *session) input(name string) ([]byte, error) {
+	data, err := s.world().Input(name)
+	if err != nil {
+		return nil, err
+	}
+	if lastLineCut(data) {
+		return nil, argv.Errorf("%s looks cut off: its last line has no end, so nothing was read from it; if it is whole, end it with a newline", sourceName(name))
+	}
+	return data, nil
+}
+
+// sourceName is what a file is called in messages.
+func sourceName(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
+// lastLineCut tells whether YAML may end in the middle of a line, whose half says something else than the whole: a role
+// "c" for "cluster-admin". JSON that is cut is none, and behind the marker of an end nothing more is said.
+func lastLineCut(data []byte) bool {
+	if len(data) == 0 || bytes.HasSuffix(data, []byte("\n")) {
+		return false
+	}
+	if _, err := jsonValues(data); err == nil || errors.Is(err, errTwice) {
+		return false
+	}
+	_, ended := marker(string(data[bytes.LastIndexByte(data, '\n')+1:]), render.EndMarker)
+	return !ended
 }

@@ -37,14 +37,15 @@ func TestAnExportThatIsCutIsRefused(t *testing.T) {
 	}
 }
 
-func TestFilesThatMayBeCut(t *testing.T) {
+func TestLastLineCut(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"a: 1\n": false, "a: 1": true, "a: 1\n...": false, "a: 1\n...\nb: 2": true, `{"a":1}`: false, "a: 1\n---\nb: 2": true,
-		"a: 1\n... # end": false, "": false,
+		"a: 1\n... # end": false, "": false, "a: 1\n..": true, "a: 1\n...b": true, `{"a":1} {"b":2}`: false, `{"a":1,"a":2}`: false,
+		`{"a":1} {"b":`: true, "a: 1\r\n": false, "a: 1\n...\n# a remark": true,
 	} {
-		if cut, maybe := unfinished([]byte(text)); cut || maybe != (want && text != "") {
-			t.Errorf("%q: certainly %t, maybe %t", text, cut, maybe)
+		if got := lastLineCut([]byte(text)); got != want {
+			t.Errorf("%q: %t", text, got)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func valueFlags() []cli.Flag {
 func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
 	values := map[string]any{}
 	for _, name := range c.StringSlice("values") {
-		data, err := s.world().Input(name)
+		data, err := s.input(name)
 		if err != nil {
 			return nil, err
 		}

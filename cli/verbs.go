@@ -264,7 +264,7 @@ func (v verbs) patchDocumentCommand() *cli.Command {
 			source, name := []byte(c.String("patch")), "-p"
 			if c.IsSet("file") {
 				name = c.String("file")
-				if source, err = v.world().Input(name); err != nil {
+				if source, err = v.input(name); err != nil {
 					return err
 				}
 			}
