@@ -238,7 +238,7 @@ func (s *session) agreedAfter(c *cli.Context, conn client, ch change, refusal er
 	}
 	return "", hintedError{refusal, fmt.Sprintf(
 		"Flux would uninstall %s; see which with --plan. Then repeat the command with --max-removals %d, or with the --plan-hash that the plan shows.",
-		count(plan.Totals.Removals, "thing"), plan.Totals.Removals)}
+		thingsLost(plan), plan.Totals.Removals)}
 }
 
 // withinRemovals holds a plan against --max-removals.
@@ -248,9 +248,19 @@ func withinRemovals(c *cli.Context, plan api.Plan) error {
 		return nil
 	}
 	return hintedError{
-		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", count(plan.Totals.Removals, "thing"), most), //nolint:staticcheck // Flux is a name
+		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", thingsLost(plan), most), //nolint:staticcheck // Flux is a name
 		"see which with --plan.",
 	}
+}
+
+// thingsLost is how much a plan has Flux uninstall. Clusters that leave count too, of which the server does not say how many.
+func thingsLost(plan api.Plan) string {
+	n := count(plan.Totals.Removals, "thing")
+	forgets := slices.ContainsFunc(plan.Groups, func(g api.EffectGroup) bool { return g.Forgotten })
+	if forgets && slices.ContainsFunc(plan.Changes, func(ch api.ChangeRef) bool { return ch.Kind == "cluster" && ch.Action == "delete" }) {
+		n += " (clusters that leave the fleet count as one each)"
+	}
+	return n
 }
 
 // takesAway tells whether a plan deletes, removes or forgets anything.

@@ -110,7 +110,7 @@ func (w *planWriter) linef(format string, args ...any) {
 func (w *planWriter) counts(plan api.Plan) {
 	t := plan.Totals
 	if t.Removals > 0 {
-		w.linef("%s", w.paint(render.Red, "Flux would uninstall "+count(t.Removals, "thing")+"."))
+		w.linef("%s", w.paint(render.Red, "Flux would uninstall "+thingsLost(plan)+"."))
 	}
 	w.linef("%s would change; inputs of %s: %d added, %d changed, %d removed.",
 		count(len(plan.Changes), "document"), count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)

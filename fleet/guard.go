@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -43,7 +44,8 @@ func (g Guard) check(r Result) error {
 
 // losses are what a change makes Flux uninstall, on all clusters.
 type losses struct {
-	count      int
+	count      int                       // with one for each cluster that leaves without anything being uninstalled on it
+	leaving    int                       // of those
 	on         map[string][]installation // by the DNS name of the cluster
 	namespaces map[string]int            // deleted with everything in them, and on how many clusters
 	protected  map[string][]string       // what would leave clusters with deletion_protection
@@ -69,6 +71,10 @@ func (r Result) losses(hit []affected) losses {
 			}
 		}
 		lost := r.removalsOn(a)
+		if len(lost) == 0 && r.leaves(a.before) {
+			lost = []installation{{Kind: KindCluster, ID: a.before.ID}}
+			all.leaving++
+		}
 		if len(lost) > 0 {
 			all.on[a.name] = lost
 		}
@@ -80,6 +86,27 @@ func (r Result) losses(hit []affected) losses {
 		}
 	}
 	return all
+}
+
+// leaves: the cluster is no longer in the list from which management clusters provision.
+func (r Result) leaves(before *Document) bool {
+	if before == nil || before.Deleted() {
+		return false
+	}
+	_, stays := r.State.Get(KindCluster, before.ID)
+	return !stays
+}
+
+// what says it to people.
+func (l losses) what() string {
+	var parts []string
+	if n := l.count - l.leaving; n > 0 {
+		parts = append(parts, fmt.Sprintf("%s would be removed from %s", plural(n, "installed thing"), plural(len(l.on)-l.leaving, "cluster")))
+	}
+	if l.leaving > 0 {
+		parts = append(parts, plural(l.leaving, "cluster")+" would leave the fleet")
+	}
+	return strings.Join(parts, ", and ")
 }
 
 // protection refuses a change that takes anything off a cluster with deletion_protection, whatever route it takes. It is
@@ -199,7 +226,7 @@ func (r Result) confirmation() string {
 	if r.lost.count == 0 || r.lost.count+before <= most {
 		return ""
 	}
-	what := fmt.Sprintf("%s would be removed from %s", plural(r.lost.count, "installed thing"), plural(len(r.lost.on), "cluster"))
+	what := r.lost.what()
 	if before > 0 {
 		what += fmt.Sprintf(", %d were within the last hour without a plan_hash (%s)", before, spentBy(lately))
 	}
