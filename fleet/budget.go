@@ -41,7 +41,7 @@ type storedBudget struct {
 // spent are the removals of a commit, or of some that were made in one minute.
 type spent struct {
 	// At is the commit's time, or that of an earlier one if a clock went back since: the budget of an hour must not be
-	// there twice because of that.
+	// there twice because of that. It is no more than the window ahead of the clock of the newest commit.
 	At       time.Time `json:"at"`
 	Removals int       `json:"removals"`
 	First    Revision  `json:"first"`
@@ -49,7 +49,7 @@ type spent struct {
 }
 
 // lately is what of the budget was spent less than an hour before now. What a clock that is wrong has put into the
-// future counts too.
+// future counts too, until the next commit draws it near.
 func (s *State) lately(now time.Time) []spent {
 	doc := s.docs[KindBudget][budgetID]
 	if doc == nil {
@@ -71,14 +71,30 @@ func removalsIn(entries []spent) int {
 	return n
 }
 
-// spend is the budget after a commit that removes things without confirmation.
+// spend is the budget after a commit that removes so much without confirmation; nil: it stays as it is. One commit by a
+// clock that is ahead must not use up the budget until that time comes, so any later one moves what lies further ahead of it
+// than the window to there.
 func (s *State) spend(c Commit, removals int) (*Document, error) {
-	entries := slices.Clone(s.lately(c.At))
-	at := later(c.At, s.newest)
-	if n := len(entries); n > 0 {
-		at = later(at, entries[n-1].At)
+	entries, most := slices.Clone(s.lately(c.At)), c.At.Add(budgetWindow)
+	moved := false
+	for i := range entries {
+		if entries[i].At.After(most) {
+			entries[i].At, moved = most, true
+		}
 	}
-	entries = append(entries, spent{At: at, Removals: removals, First: c.Revision, Last: c.Revision})
+	if removals == 0 && !moved {
+		return nil, nil
+	}
+	if removals > 0 {
+		at := later(c.At, s.newest)
+		if n := len(entries); n > 0 {
+			at = later(at, entries[n-1].At)
+		}
+		if at.After(most) {
+			at = most
+		}
+		entries = append(entries, spent{At: at, Removals: removals, First: c.Revision, Last: c.Revision})
+	}
 	if len(entries) > maxSpent {
 		entries = byMinute(entries)
 	}
@@ -148,12 +164,16 @@ func (r Result) account(hit []affected, confirmed bool) (Result, error) {
 	if err != nil {
 		return r, err
 	}
-	if !confirmed && r.lost.count > 0 {
-		doc, err := r.base.spend(r.Commit, r.lost.count)
-		if err != nil {
-			return r, err
-		}
-		edits = append([]edit{{KindBudget, budgetID, doc}}, edits...)
+	unconfirmed := r.lost.count
+	if confirmed {
+		unconfirmed = 0
+	}
+	budget, err := r.base.spend(r.Commit, unconfirmed)
+	if err != nil {
+		return r, err
+	}
+	if budget != nil {
+		edits = append([]edit{{KindBudget, budgetID, budget}}, edits...)
 	}
 	if len(edits) == 0 {
 		return r, nil
