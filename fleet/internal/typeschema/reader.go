@@ -1,0 +1,145 @@
+package typeschema
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// reader goes through a schema's text and collects what is wrong with it for us. Whether it is a JSON Schema at all is for
+// the compiler.
+type reader struct {
+	root     map[string]any
+	problems []Problem
+	defaults []string       // pointers to properties with a default
+	open     []string       // the references that led to where we are
+	places   map[string]int // what a reference comes to when it is written out, of those read
+}
+
+func (r *reader) problem(at, format string, args ...any) {
+	if len(r.problems) < maxProblems {
+		r.problems = append(r.problems, Problem{at, fmt.Sprintf(format, args...)})
+	}
+}
+
+// Keywords that hold schemas: one, a list of them, or some by name.
+var (
+	ones  = []string{"items", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "not", "if", "then", "else", "contains", "propertyNames"}
+	lists = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
+	named = []string{"properties", "patternProperties", "dependentSchemas"}
+)
+
+// draft is the only JSON Schema there is here.
+const draft = "https://json-schema.org/draft/2020-12/schema"
+
+// read checks the root, then everything.
+func (r *reader) read() {
+	if r.root["type"] != "object" {
+		r.problem("/type", "must be \"object\": a spec is one")
+	}
+	if more, said := r.root["additionalProperties"].(bool); !said || more {
+		r.problem("/additionalProperties", "must be false: a template can only show what it knows")
+	}
+	for _, keyword := range []string{"patternProperties", "$ref", "unevaluatedProperties"} {
+		if _, has := r.root[keyword]; has {
+			r.problem(pointer(keyword), "is not taken at the top: the fields of a spec are its properties")
+		}
+	}
+	if _, ok := r.root["properties"].(map[string]any); !ok {
+		r.problem("/properties", "is required")
+	}
+	for _, name := range slices.Sorted(maps.Keys(properties(r.root))) {
+		switch {
+		case slices.Contains(reserved, name):
+			r.problem(pointer("properties", name), "is a field that every input has")
+		case !addressable.MatchString(name):
+			r.problem(pointer("properties", name), "a template reads it as inputs.NAME: letters, digits and _ only, and no digit first")
+		}
+	}
+	if n := r.schema("", r.root, true); n > maxPlaces && len(r.problems) == 0 {
+		r.problem("", "comes to more than %d subschemas when its references are written out", maxPlaces)
+	}
+}
+
+// schema reads one schema and answers how many it comes to. Filled tells whether defaults are filled in there.
+func (r *reader) schema(at string, value any, filled bool) int {
+	text, ok := value.(map[string]any)
+	if !ok {
+		return 1 // true and false; the compiler refuses the rest
+	}
+	for _, keyword := range []string{"$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "$recursiveAnchor", "$vocabulary"} {
+		if _, has := text[keyword]; has {
+			r.problem(at+pointer(keyword), "is not taken: a schema refers to its own parts by JSON pointers, #/…")
+		}
+	}
+	if s, has := text["$schema"]; has && s != draft && s != draft+"#" {
+		r.problem(at+"/$schema", "must be %s", draft)
+	}
+	if filled {
+		r.complete(at, text)
+	}
+	n := 1
+	if ref, has := text["$ref"]; has {
+		n += r.reference(at+"/$ref", ref, filled)
+	}
+	for _, keyword := range ones {
+		if sub, has := text[keyword]; has {
+			n += r.schema(at+pointer(keyword), sub, filled && keyword == "items")
+		}
+	}
+	for _, keyword := range lists {
+		subs, _ := text[keyword].([]any)
+		for i, sub := range subs {
+			n += r.schema(at+pointer(keyword, strconv.Itoa(i)), sub, filled && (keyword == "allOf" || keyword == "prefixItems"))
+		}
+	}
+	for _, keyword := range named {
+		subs, _ := text[keyword].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(subs)) {
+			n += r.schema(at+pointer(keyword, name), subs[name], filled && keyword == "properties")
+		}
+	}
+	return min(n, maxPlaces+1)
+}
+
+// complete: every property of an object is there, by being required or by a default.
+func (r *reader) complete(at string, text map[string]any) {
+	required, _ := text["required"].([]any)
+	for _, name := range slices.Sorted(maps.Keys(properties(text))) {
+		_, has := defaultOf(properties(text)[name])
+		if has {
+			r.defaults = append(r.defaults, at+pointer("properties", name))
+		}
+		if !has && !slices.Contains(required, any(name)) {
+			r.problem(at+pointer("properties", name), "must be required or have a default: a template fails on a field that is missing")
+		}
+	}
+}
+
+// reference reads what a reference leads to, once.
+func (r *reader) reference(at string, value any, filled bool) int {
+	ref, _ := value.(string)
+	target, found := resolve(r.root, ref).(map[string]any)
+	switch {
+	case !strings.HasPrefix(ref, "#"):
+		r.problem(at, "must be #/…: a schema refers to nothing outside itself")
+		return 1
+	case !found:
+		r.problem(at, "%s leads to no schema", text(value))
+		return 1
+	case ref == "#", slices.Contains(r.open, ref):
+		r.problem(at, "%s leads back to itself", ref)
+		return 1
+	}
+	key := ref + strconv.FormatBool(filled)
+	if n, read := r.places[key]; read {
+		return n
+	}
+	r.open = append(r.open, ref)
+	n := r.schema(strings.TrimPrefix(ref, "#"), target, filled)
+	r.open = r.open[:len(r.open)-1]
+	r.places[key] = n
+	return n
+}

@@ -1,0 +1,337 @@
+// Package typeschema holds the rules for the schemas of resource types: JSON Schema 2020-12 for a definition's spec, and
+// beyond it what an input needs. A ResourceSet's template fails on a field that is missing, so every property is there:
+// required, or with a default that is filled in. And since a schema comes from outside and is applied to every definition,
+// it reads nothing but itself and cannot be made to take for ever.
+package typeschema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// Limits on a schema.
+const (
+	MaxBytes = 64 << 10 // of its encoding
+	// maxPlaces is how many subschemas it comes to when each reference is written out: what one value can be held against.
+	maxPlaces   = 10_000
+	maxProblems = 100
+)
+
+// Reserved are names of input fields that are ours.
+var reserved = []string{"id", "cluster", "receipt"}
+
+// Problem is one thing wrong with a schema or a spec: where in it, as a JSON pointer, and what.
+type Problem struct{ Pointer, Detail string }
+
+// Schema is a sound schema.
+type Schema struct {
+	text     map[string]any
+	compiled *jsonschema.Schema
+}
+
+const address = "schema:///spec"
+
+// Parse reads a schema of so many bytes, or says everything that is wrong with it. The value is JSON as
+// [encoding/json] decodes it with UseNumber, and is not changed afterwards.
+func Parse(value any, size int) (*Schema, []Problem) {
+	text, ok := value.(map[string]any)
+	switch {
+	case !ok:
+		return nil, []Problem{{Detail: "must be a JSON Schema of type object"}}
+	case size > MaxBytes:
+		return nil, []Problem{{Detail: fmt.Sprintf("is %d bytes; at most %d are taken", size, MaxBytes)}}
+	}
+	r := &reader{root: text, places: map[string]int{}}
+	r.read()
+	if len(r.problems) > 0 {
+		return nil, r.problems
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.UseLoader(nothing{})
+	compiler.AssertFormat()
+	if err := compiler.AddResource(address, text); err != nil {
+		return nil, []Problem{{Detail: err.Error()}}
+	}
+	compiled, err := compiler.Compile(address)
+	if err != nil {
+		return nil, compileProblems(err)
+	}
+	s := &Schema{text: text, compiled: compiled}
+	if problems := s.checkDefaults(compiler, r.defaults); len(problems) > 0 {
+		return nil, problems
+	}
+	return s, nil
+}
+
+// nothing is a loader that loads nothing.
+type nothing struct{}
+
+var errRemote = errors.New("a schema refers to nothing outside itself")
+
+func (nothing) Load(string) (any, error) { return nil, errRemote }
+
+func compileProblems(err error) []Problem {
+	var invalid *jsonschema.SchemaValidationError
+	var details *jsonschema.ValidationError
+	switch {
+	case errors.As(err, &invalid) && errors.As(invalid.Err, &details):
+		return problemsOf(details)
+	}
+	return []Problem{{Detail: "is not a JSON Schema: " + err.Error()}}
+}
+
+// Properties are the names of a spec's fields, sorted.
+func (s *Schema) Properties() []string {
+	return slices.Sorted(maps.Keys(properties(s.text)))
+}
+
+// Check is everything wrong with a spec.
+func (s *Schema) Check(spec any) []Problem { return validate(s.compiled, spec) }
+
+func validate(compiled *jsonschema.Schema, value any) []Problem {
+	err := compiled.Validate(value)
+	var details *jsonschema.ValidationError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &details):
+		return problemsOf(details)
+	}
+	return []Problem{{Detail: err.Error()}}
+}
+
+// problemsOf lists the innermost errors, each at the field it is about. Where a value had alternatives, why it fits none of
+// them is of no help: it is said that it fits none.
+func problemsOf(err *jsonschema.ValidationError) []Problem {
+	printer := message.NewPrinter(language.English)
+	var found []Problem
+	var walk func(e *jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		if len(found) >= maxProblems {
+			return
+		}
+		at := pointer(e.InstanceLocation...)
+		switch k := e.ErrorKind.(type) {
+		case *kind.AnyOf:
+			found = append(found, Problem{at, "fits none of the alternatives (anyOf)"})
+		case *kind.OneOf:
+			found = append(found, Problem{at, "must fit exactly one of the alternatives (oneOf)"})
+		case *kind.Required:
+			for _, name := range k.Missing {
+				found = append(found, Problem{at + pointer(name), "is required"})
+			}
+		case *kind.AdditionalProperties:
+			for _, name := range k.Properties {
+				found = append(found, Problem{at + pointer(name), "is not a field of this type"})
+			}
+		default:
+			if len(e.Causes) == 0 {
+				found = append(found, Problem{at, e.ErrorKind.LocalizedString(printer)})
+			}
+			for _, cause := range e.Causes {
+				walk(cause)
+			}
+		}
+	}
+	walk(err)
+	slices.SortStableFunc(found, func(a, b Problem) int { return strings.Compare(a.Pointer, b.Pointer) })
+	return slices.Compact(found)
+}
+
+// Fill puts defaults in where a spec lacks properties, in nested objects and lists too, and answers the spec. Whatever is of
+// a wrong type is left for Check.
+func (s *Schema) Fill(spec map[string]any) map[string]any {
+	s.fill(s.text, spec)
+	return spec
+}
+
+func (s *Schema) fill(schema, value any) {
+	text, ok := schema.(map[string]any)
+	if !ok {
+		return
+	}
+	if ref, ok := text["$ref"].(string); ok {
+		s.fill(resolve(s.text, ref), value)
+	}
+	all, _ := text["allOf"].([]any)
+	for _, part := range all {
+		s.fill(part, value)
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for name, property := range properties(text) {
+			_, has := value[name]
+			if fallback, ok := defaultOf(property); ok && !has {
+				value[name] = clone(fallback)
+			}
+			s.fill(property, value[name])
+		}
+	case []any:
+		prefix, _ := text["prefixItems"].([]any)
+		for i, item := range value {
+			if i < len(prefix) {
+				s.fill(prefix[i], item)
+			} else {
+				s.fill(text["items"], item)
+			}
+		}
+	}
+}
+
+func properties(schema map[string]any) map[string]any {
+	found, _ := schema["properties"].(map[string]any)
+	return found
+}
+
+func defaultOf(property any) (any, bool) {
+	text, _ := property.(map[string]any)
+	value, has := text["default"]
+	return value, has
+}
+
+func clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = clone(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = clone(e)
+		}
+		return out
+	}
+	return v
+}
+
+// checkDefaults: what is filled in is itself what the schema asks for.
+func (s *Schema) checkDefaults(compiler *jsonschema.Compiler, at []string) []Problem {
+	var found []Problem
+	for _, place := range at {
+		text, _ := resolve(s.text, "#"+place).(map[string]any)
+		compiled, err := compiler.Compile((&url.URL{Scheme: "schema", Path: "/spec", Fragment: place}).String())
+		if err != nil {
+			found = append(found, Problem{place, err.Error()})
+			continue
+		}
+		value := clone(text["default"])
+		s.fill(text, value)
+		for _, p := range validate(compiled, value) {
+			found = append(found, Problem{place + "/default" + p.Pointer, "the default is not valid: " + p.Detail})
+		}
+	}
+	return found
+}
+
+// CheckOverrides is everything wrong with what a cluster sets otherwise in a definition's spec: only properties in
+// overridable may be, and the spec with them has to be valid.
+func (s *Schema) CheckOverrides(spec, overrides map[string]any, overridable []string) []Problem {
+	var found []Problem
+	for _, name := range slices.Sorted(maps.Keys(overrides)) {
+		if !slices.Contains(overridable, name) {
+			found = append(found, Problem{pointer(name), "may not be set otherwise for a cluster: the type does not list it as overridable"})
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	return s.Check(s.Overlaid(spec, overrides))
+}
+
+// Overlaid is a spec with a cluster's overrides laid over it, property by property, with the defaults of what they lack.
+func (s *Schema) Overlaid(spec, overrides map[string]any) map[string]any {
+	out := maps.Clone(spec)
+	for name, value := range overrides {
+		value = clone(value)
+		s.fill(properties(s.text)[name], value)
+		out[name] = value
+	}
+	return out
+}
+
+// CheckOverridable is what is wrong with the list of properties that clusters may set otherwise.
+func (s *Schema) CheckOverridable(names []string) []Problem {
+	var found []Problem
+	for i, name := range names {
+		switch _, has := properties(s.text)[name]; {
+		case !has:
+			found = append(found, Problem{pointer(strconv.Itoa(i)), fmt.Sprintf("the schema has no property %q", name)})
+		case slices.Contains(names[:i], name):
+			found = append(found, Problem{pointer(strconv.Itoa(i)), fmt.Sprintf("%q is listed twice", name)})
+		}
+	}
+	return found
+}
+
+var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
+
+func pointer(keys ...string) string {
+	var b strings.Builder
+	for _, k := range keys {
+		b.WriteByte('/')
+		b.WriteString(pointerEscape.Replace(k))
+	}
+	return b.String()
+}
+
+// resolve is what a local reference leads to, or nil.
+func resolve(root any, ref string) any {
+	path, ok := strings.CutPrefix(ref, "#")
+	if ok {
+		decoded, err := url.PathUnescape(path)
+		ok = err == nil
+		path = decoded
+	}
+	if !ok || path != "" && !strings.HasPrefix(path, "/") {
+		return nil
+	}
+	at := root
+	for key := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if path == "" {
+			break
+		}
+		key = pointerUnescape.Replace(key)
+		switch v := at.(type) {
+		case map[string]any:
+			at = v[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil
+			}
+			at = v[i]
+		default:
+			return nil
+		}
+	}
+	return at
+}
+
+var pointerUnescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+var addressable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// text of a JSON value, for messages.
+func text(v any) string {
+	out, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(out)
+}
