@@ -37,8 +37,9 @@ func (r Result) affected(all bool) ([]affected, error) {
 		}
 		changed[ch.Kind][ch.ID] = true
 	}
+	r.State.addRetyped(r.base, changed)
 	redeployed := false
-	for _, a := range r.State.kinds.lists {
+	for _, a := range r.lists() {
 		for id := range changed[a.kind] {
 			was, is := r.base.docs[a.kind][id], r.State.docs[a.kind][id]
 			redeployed = redeployed || was != nil && is != nil && a.redeployed(was, is)
@@ -61,6 +62,22 @@ func (r Result) affected(all bool) ([]affected, error) {
 		}
 	}
 	return out, nil
+}
+
+// addRetyped adds the definitions of resource types that are not what they were to those that changed: what clusters are
+// sent of them follows from both.
+func (s *State) addRetyped(before *State, changed map[Kind]map[string]bool) {
+	for _, a := range s.kinds.lists[s.kinds.fixed:] {
+		if was := before.kinds.byKind[a.kind]; was == nil || was == a {
+			continue
+		}
+		if changed[a.kind] == nil {
+			changed[a.kind] = map[string]bool{}
+		}
+		for id := range s.docs[a.kind] {
+			changed[a.kind][id] = true
+		}
+	}
 }
 
 func compareNames(a, b *Document) int {

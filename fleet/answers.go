@@ -33,19 +33,63 @@ func (a *Answer) Body() ([]byte, error) {
 	return io.ReadAll(zr)
 }
 
-// newAnswers is room for the encoded answers of one version of a cluster's document, which are made when first asked for.
-func newAnswers(lists int) []atomic.Pointer[Answer] { return make([]atomic.Pointer[Answer], lists) }
+// answers are the encoded answers of one version of a cluster's document, which are made when first asked for: those of
+// the lists that are compiled in by their places, those of resource types by the very kind that a version of the type is.
+// So no list can be answered with what another one, or the type as it was, has left here.
+type answers struct {
+	fixed []atomic.Pointer[Answer]
+	typed atomic.Pointer[map[*assigned]*Answer] // never changed, only replaced
+}
+
+func newAnswers(fixed int) *answers { return &answers{fixed: make([]atomic.Pointer[Answer], fixed)} }
+
+func (a *answers) load(list *assigned) *Answer {
+	if list.slot >= 0 {
+		return a.fixed[list.slot].Load()
+	}
+	if all := a.typed.Load(); all != nil {
+		return (*all)[list]
+	}
+	return nil
+}
+
+// store keeps an answer, and lets go of those of lists that a State does not have.
+func (a *answers) store(ks *kindSet, list *assigned, answer *Answer) {
+	if list.slot >= 0 {
+		a.fixed[list.slot].Store(answer)
+		return
+	}
+	for {
+		old := a.typed.Load()
+		next := map[*assigned]*Answer{list: answer}
+		if old != nil {
+			for other, kept := range *old {
+				if other != list && ks.byKind[other.kind] == other {
+					next[other] = kept
+				}
+			}
+		}
+		if a.typed.CompareAndSwap(old, &next) {
+			return
+		}
+	}
+}
+
+// emptyAnswer is that of every list with nothing in it.
+var emptyAnswer = sync.OnceValues(func() (*Answer, error) { return encodeAnswer([]any{}) })
 
 // Answer returns what the cluster receives of one kind of definition. It is encoded when it is first asked for after a
 // document it is made of has changed. CodeUnresolved when stored data refers to a document that is not there: no answer
 // then, never a shorter one.
 func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
-	at := s.kinds.at(kind)
-	if at < 0 {
+	list := s.kinds.byKind[kind]
+	if list == nil {
 		return nil, fmt.Errorf("%q is not a kind of definition", kind)
 	}
-	slot, list := &d.answers[at], s.kinds.lists[at]
-	if a := slot.Load(); a != nil && (a.current.Load() == s.id || s.stillMadeOf(list, a)) {
+	if list.count(d) == 0 {
+		return emptyAnswer()
+	}
+	if a := d.answers.load(list); a != nil && (a.current.Load() == s.id || s.stillMadeOf(list, a)) {
 		a.current.Store(s.id)
 		return a, nil
 	}
@@ -59,7 +103,7 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	}
 	a.Count, a.deps = len(deps), deps
 	a.current.Store(s.id)
-	slot.Store(a)
+	d.answers.store(s.kinds, list, a)
 	return a, nil
 }
 

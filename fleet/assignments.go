@@ -31,7 +31,7 @@ func (tx *Tx) editCluster(cluster string, edit clusterEdit) (*Document, error) {
 // keep makes what edited has made of a document the Tx's edit.
 func (tx *Tx) keep(before, after *Document) {
 	if after != before {
-		tx.edits[docKey{after.Kind, after.ID}] = after
+		tx.record(after.Kind, after.ID, after)
 	}
 }
 
@@ -45,7 +45,7 @@ func (tx *Tx) edited(before *Document, edit clusterEdit) (*Document, error) {
 	if err != nil || !changed {
 		return before, err
 	}
-	return tx.base.kinds.compose(before.Kind, before.ID, obj)
+	return tx.kinds.compose(before.Kind, before.ID, obj)
 }
 
 // decodeStrict is decodeOwn for a document whose typed value is looked at too. One that names a field twice or in another
@@ -104,12 +104,12 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 	if wrong == nil && len(bytes.TrimSpace(settings)) > 0 {
 		request, wrong = ParseObject(settings)
 	}
-	a := tx.base.kinds.assigned(kind)
+	a := tx.kinds.assigned(kind)
 	return func(_ *Document, obj map[string]any) (bool, error) {
 		if wrong != nil {
 			return false, wrong
 		}
-		entries, _ := obj[a.field].([]any)
+		entries := a.entriesIn(obj)
 		at := slices.IndexFunc(entries, isEntry(id))
 		if at < 0 {
 			at = len(entries)
@@ -117,7 +117,7 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 		}
 		entry, _, _ := entryID(entries[at])
 		maps.Copy(entry, request)
-		obj[a.field] = entries
+		a.setEntries(obj, entries)
 		return true, nil
 	}
 }
@@ -136,14 +136,17 @@ func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) 
 }
 
 func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
-	a := tx.base.kinds.assigned(kind)
+	a := tx.assigned(kind)
 	return func(_ *Document, obj map[string]any) (bool, error) {
-		entries, _ := obj[a.field].([]any)
+		if a == nil {
+			return false, tx.notFound(KindResourceType, kind.Endpoint())
+		}
+		entries := a.entriesIn(obj)
 		left := slices.DeleteFunc(slices.Clone(entries), isEntry(id))
 		if len(left) == len(entries) {
 			return false, nil
 		}
-		obj[a.field] = left
+		a.setEntries(obj, left)
 		if kind == KindComponent {
 			setPatches(obj, id, &managedPatches{})
 		}

@@ -145,7 +145,7 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 			continue
 		}
 		if ops[i].Document == nil && ops[i].Patch == nil {
-			p = Problem{Detail: fmt.Sprintf("%s %q: %s: %s", b.tx.base.kinds.noun(p.Kind), p.ID, p.Pointer, p.Detail), Kind: p.Kind, ID: p.ID}
+			p = Problem{Detail: fmt.Sprintf("%s %q: %s: %s", b.tx.kinds.noun(p.Kind), p.ID, p.Pointer, p.Detail), Kind: p.Kind, ID: p.ID}
 		}
 		located.Problems = append(located.Problems, b.place(i, ops[i], &Error{Problems: []Problem{p}})...)
 	}
@@ -262,8 +262,11 @@ const maxBatchProblems = 100
 var errNotAssigned = errors.New("not assigned")
 
 func (b *Batch) document(op api.Operation) (*Document, error) {
-	kind := Kind(op.Kind)
-	if !slices.Contains(b.tx.base.kinds.names(), kind) {
+	kind, err := b.tx.kindOf(op)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(b.tx.kinds.names(), kind) {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "kind: is required"}})
 	}
 	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
@@ -296,6 +299,26 @@ func (b *Batch) document(op api.Operation) (*Document, error) {
 		return b.tx.Patch(kind, op.ID, op.Patch)
 	}
 	return b.tx.Delete(kind, op.ID, DeleteOptions{Cascade: op.Cascade, Orphan: op.Mode == "orphan"})
+}
+
+// kindResource is what operations call the kinds of all definitions of resource types; which it is is in type.
+const kindResource = "resource"
+
+// kindOf is the kind that an operation names.
+func (tx *Tx) kindOf(op api.Operation) (Kind, error) {
+	kind := Kind(op.Kind)
+	switch {
+	case op.Kind != kindResource && op.Type != "":
+		return "", Invalid([]Problem{{Detail: "type: is for kind resource"}})
+	case op.Kind != kindResource:
+		return kind, nil
+	case op.Type == "":
+		return "", Invalid([]Problem{{Detail: "type: is required"}})
+	}
+	if kind = ResourceKind(op.Type); tx.kinds.byName[kind] == nil {
+		return "", tx.notFound(kind, op.ID)
+	}
+	return kind, nil
 }
 
 // targets are the clusters an operation is meant for, and whether they were named one by one.

@@ -11,7 +11,10 @@ import (
 
 // clusterOperation is what an operation does to one cluster.
 func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
-	verb, definition := b.tx.base.kinds.verb(op.Op)
+	verb, definition, err := b.tx.verb(op)
+	if err != nil {
+		return nil, err
+	}
 	id := ""
 	if definition != nil {
 		if id = definition.operandOf(&op); id == "" {
@@ -22,6 +25,9 @@ func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 				return nil, err
 			}
 		}
+	}
+	if op.Overrides.IsSpecified() && (definition == nil || !definition.typed) {
+		return nil, Invalid([]Problem{{Detail: "overrides: is for assign_resource"}})
 	}
 	settings, err := settingsOf(op)
 	if err != nil {
@@ -79,22 +85,29 @@ func ifAssigned(component string, edit clusterEdit) clusterEdit {
 }
 
 // verb takes the name of an operation on clusters apart: what it does, and to which kind of definition.
-func (ks *kindSet) verb(op string) (verb string, definition *assigned) {
-	switch op {
+func (tx *Tx) verb(op api.Operation) (verb string, definition *assigned, err error) {
+	switch op.Op {
 	case "set_component":
-		return "set", ks.assigned(KindComponent)
+		return "set", tx.kinds.assigned(KindComponent), nil
 	case "patch_values", "apply_values", "relinquish_values":
-		return "values", ks.assigned(KindComponent)
+		return "values", tx.kinds.assigned(KindComponent), nil
 	case "set_labels":
-		return "labels", nil
+		return "labels", nil, nil
 	}
-	verb, stem, _ := strings.Cut(op, "_")
-	for _, a := range ks.lists {
-		if (verb == "assign" || verb == "unassign") && stem == a.stem() {
-			return verb, a
+	verb, stem, _ := strings.Cut(op.Op, "_")
+	if verb != "assign" && verb != "unassign" {
+		return "", nil, nil
+	}
+	if stem == kindResource {
+		kind, err := tx.kindOf(api.Operation{Kind: kindResource, Type: op.Type})
+		return verb, tx.kinds.assigned(kind), err
+	}
+	for _, a := range tx.kinds.lists {
+		if !a.typed && stem == a.stem() {
+			return verb, a, nil
 		}
 	}
-	return "", nil
+	return "", nil, nil
 }
 
 // settingsOf is the settings of an assignment as PUT takes them: absent ones stay, null clears.
@@ -124,6 +137,14 @@ func settingsOf(op api.Operation) ([]byte, error) {
 		settings["values_from"] = nil
 		if refs, err := op.ValuesFrom.Get(); err == nil {
 			settings["values_from"] = refs
+		}
+	}
+	if op.Overrides.IsSpecified() {
+		settings["overrides"] = nil
+		if overrides, err := op.Overrides.Get(); err == nil {
+			if settings["overrides"], err = ParseJSON(overrides); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if len(settings) == 0 {

@@ -29,13 +29,9 @@ func (ks *kindSet) normalizeCluster(obj map[string]any) {
 	}
 	for _, a := range ks.lists {
 		setDefault(obj, a.field, []any{})
-		entries, _ := obj[a.field].([]any)
-		for _, e := range entries {
-			if entry, ok := e.(map[string]any); ok && a.normalizeEntry != nil {
-				a.normalizeEntry(entry)
-			}
-		}
+		normalizeEntries(a.entriesIn(obj), a.normalizeEntry)
 	}
+	normalizeResources(obj)
 	patches, _ := obj["patches"].(map[string]any)
 	for id, p := range patches {
 		if values, ok := p.(map[string]any); p == nil || ok && len(values) == 0 {
@@ -47,6 +43,28 @@ func (ks *kindSet) normalizeCluster(obj map[string]any) {
 	}
 }
 
+func normalizeEntries(entries []any, normalize func(map[string]any)) {
+	for _, e := range entries {
+		if entry, ok := e.(map[string]any); ok && normalize != nil {
+			normalize(entry)
+		}
+	}
+}
+
+// normalizeResources is about what a cluster has of resource types, whether or not there are such types: lists that are
+// empty are as good as none, so that clusters without any are as they always were.
+func normalizeResources(obj map[string]any) {
+	resources, ok := obj["resources"].(map[string]any)
+	for id := range resources {
+		dropEmptyList(resources, id)
+		entries, _ := resources[id].([]any)
+		normalizeEntries(entries, normalizeResourceEntry)
+	}
+	if obj["resources"] == nil || ok && len(resources) == 0 {
+		delete(obj, "resources")
+	}
+}
+
 // decommissioned is what is kept of a deleted cluster: enough to answer its polls with empty lists.
 func decommissioned(c *api.Cluster, at string) map[string]any {
 	return map[string]any{
@@ -55,8 +73,8 @@ func decommissioned(c *api.Cluster, at string) map[string]any {
 	}
 }
 
-func (ks *kindSet) checkCluster(c *checker, d *Document) {
-	cl := d.Cluster()
+func checkCluster(c *checker, d *Document) {
+	cl, ks := d.Cluster(), c.next.kinds
 	// Nothing on a cluster is called by its id, so it may have dots, as long as it can stand in a selector.
 	c.dnsSubdomain("/id", cl.ID)
 	if len(cl.ID) > 63 {
@@ -72,6 +90,11 @@ func (ks *kindSet) checkCluster(c *checker, d *Document) {
 	}
 	c.required("/environment", cl.Environment)
 	c.labels("/labels", cl.Labels)
+	for _, id := range sortedKeys(cl.Resources) {
+		if ks.assigned(ResourceKind(id)) == nil {
+			c.problem(jsontext.Pointer("resources", id), "there is no resource type %q", id)
+		}
+	}
 	for _, a := range ks.lists {
 		checkAssignments(c, d, a)
 	}
@@ -85,7 +108,7 @@ func (ks *kindSet) checkCluster(c *checker, d *Document) {
 func checkAssignments(c *checker, cl *Document, a *assigned) {
 	ids := a.ids(cl)
 	if len(ids) > MaxInputs {
-		c.limitOf(len(ids), jsontext.Pointer(a.field), "cluster %q would have %d %s; at most %d are served", cl.ID, len(ids), a.field, MaxInputs)
+		c.limitOf(len(ids), a.pointer(), "cluster %q would have %d %s; at most %d are served", cl.ID, len(ids), a.field, MaxInputs)
 	}
 	if len(ids) > adviseInputs {
 		c.warn("cluster %q has more than %d %s: its provider needs filter.limit, or Flux cuts the list there and removes the rest", cl.ID, adviseInputs, a.field)
@@ -96,11 +119,11 @@ func checkAssignments(c *checker, cl *Document, a *assigned) {
 			return
 		}
 		if seen[id] {
-			c.problem(jsontext.Pointer(a.field, i, "id"), "%q is listed twice", id)
+			c.problem(a.pointer(i, "id"), "%q is listed twice", id)
 		}
 		seen[id] = true
 		if _, ok := c.next.Get(a.kind, id); !ok {
-			c.problem(jsontext.Pointer(a.field, i, "id"), "there is no %s %q", a.rules.noun, id)
+			c.problem(a.pointer(i, "id"), "there is no %s %q", a.rules.noun, id)
 		}
 	}
 }

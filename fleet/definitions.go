@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -19,6 +20,11 @@ type definition[D, E, I any] struct {
 	field    string // the collection: in paths, in seed files, and where a cluster has its list
 	endpoint string // the last part of the path that is polled
 	operand  string // the field of a batch's operation that names one; its verbs end like it: assign_namespace
+
+	// typed: it is made by a resource type, of that document, which is nil where only documents by themselves are read. What
+	// clusters have of it is in their resources, under the type's id, or is not there.
+	typed bool
+	of    *Document
 
 	// late: there may be clusters that were stored before this was a kind. They have none of it. For every other list, one
 	// that is missing is a document that cannot be read: an empty list in its place would uninstall what it should name.
@@ -41,7 +47,9 @@ type definition[D, E, I any] struct {
 
 	// What follows may be left out.
 
-	seedAlias string // another name of the list in seed files
+	seedAlias string         // another name of the list in seed files
+	make      func() *D      // a model to decode into
+	complete  func(*D) error // derives what is kept beside what was decoded
 	// bound is what an input adds at most to an answer where a cluster says nothing of its own: its size, if left out.
 	bound func(model *D) int
 	// checkOn reports what is wrong with what a cluster says about its entries, beyond that they are there once.
@@ -67,6 +75,7 @@ type definition[D, E, I any] struct {
 // overrides are what clusters say about a definition besides having it.
 type overrides[D any] struct {
 	size        func(cluster *api.Cluster) int                    // at most, encoded, in the cluster's answer
+	ofType      bool                                              // the size depends on a resource type, so that no document can keep it
 	differ      func(was, is *api.Cluster, id string) bool        // in what they say about one
 	on          func(cluster *api.Cluster, id string) bool        // the cluster says something about it
 	invalidates func(was, is *D) bool                             // a change may make it wrong
@@ -81,6 +90,9 @@ type assigned struct {
 	operand        string
 	seedAlias      string
 	late           bool
+	typed          bool
+	of             *Document
+	slot           int // of its answers in a cluster's document; -1: they are found by this very value
 	rules          kindRules
 	operandOf      func(op *api.Operation) string
 	normalizeEntry func(entry map[string]any)
@@ -111,6 +123,7 @@ type assigned struct {
 	keeps      func(d *Document, now time.Time) bool
 
 	own         bool // clusters add to the size of an input
+	ofType      bool
 	size        func(cluster *api.Cluster) int
 	on          func(cluster *api.Cluster, id string) bool
 	invalidates func(was, is *Document) bool
@@ -147,7 +160,7 @@ func (s *site) components() map[string]string {
 // assigned makes the definition one of a kindSet's.
 func (d definition[D, E, I]) assigned() *assigned {
 	a := &assigned{
-		kind: d.kind, field: d.field, endpoint: d.endpoint, operand: d.operand, seedAlias: d.seedAlias, late: d.late,
+		kind: d.kind, field: d.field, endpoint: d.endpoint, operand: d.operand, seedAlias: d.seedAlias, late: d.late, typed: d.typed, of: d.of, slot: -1,
 		rules: d.rules(), operandOf: d.operandOf, normalizeEntry: d.normalizeEntry, checkOn: d.checkOn, lasting: d.keeps != nil, keeps: d.keeps,
 		each:   func(c *Document) iter.Seq[string] { return d.ids(*d.list(c)) },
 		count:  func(c *Document) int { return len(*d.list(c)) },
@@ -199,7 +212,7 @@ func (d definition[D, E, I]) options(a *assigned) {
 		a.uninstalls = func(before, after any) bool { return d.uninstalls(before.(I), after.(I)) }
 	}
 	if o := d.overrides; o != nil {
-		a.own, a.size, a.on, a.recheck = true, o.size, o.on, o.recheck
+		a.own, a.ofType, a.size, a.on, a.recheck = true, o.ofType, o.size, o.on, o.recheck
 		a.invalidates = func(was, is *Document) bool { return o.invalidates(was.value.(*D), is.value.(*D)) }
 	}
 }
@@ -207,8 +220,13 @@ func (d definition[D, E, I]) options(a *assigned) {
 // rules are those that it has like every kind of document.
 func (d definition[D, E, I]) rules() kindRules {
 	k := kindRules{
-		name: d.kind, noun: d.noun, collection: d.field, normalize: d.normalize,
-		empty: func() any { return new(D) },
+		name: d.kind, noun: d.noun, collection: d.kind.collection(d.field), normalize: d.normalize,
+		empty: func() any {
+			if d.make != nil {
+				return d.make()
+			}
+			return new(D)
+		},
 		check: func(c *checker, doc *Document) { d.check(c, doc.value.(*D)) },
 		view: func(doc *Document) any {
 			model := *doc.value.(*D)
@@ -225,6 +243,9 @@ func (d definition[D, E, I]) rules() kindRules {
 			}
 			return encodedSize(in)
 		},
+	}
+	if d.complete != nil {
+		k.complete = func(value any) error { return d.complete(value.(*D)) }
 	}
 	if d.changed != nil {
 		k.changed = func(c *checker, was, is *Document) { d.changed(c, was.value.(*D), is.value.(*D)) }
@@ -317,6 +338,47 @@ func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Docum
 
 // stem is what its verbs end with.
 func (a *assigned) stem() string { return strings.TrimSuffix(a.operand, "_id") }
+
+// pointer leads to the list in a cluster's document, or to something in it.
+func (a *assigned) pointer(parts ...any) string {
+	if a.typed {
+		return jsontext.Pointer("resources", a.field) + jsontext.Pointer(parts...)
+	}
+	return jsontext.Pointer(a.field) + jsontext.Pointer(parts...)
+}
+
+// holder is what has the list in a cluster's object; nil when there is no such thing, or it is of a wrong shape.
+func (a *assigned) holder(obj map[string]any) map[string]any {
+	if a.typed {
+		obj, _ = obj["resources"].(map[string]any)
+	}
+	return obj
+}
+
+// entriesIn is the list in a cluster's object.
+func (a *assigned) entriesIn(obj map[string]any) []any {
+	entries, _ := a.holder(obj)[a.field].([]any)
+	return entries
+}
+
+// setEntries puts a list into a cluster's object.
+func (a *assigned) setEntries(obj map[string]any, entries []any) {
+	if a.typed && a.holder(obj) == nil {
+		obj["resources"] = map[string]any{}
+	}
+	a.holder(obj)[a.field] = entries
+}
+
+// ownBound is what a cluster's own words add at most to its answer.
+func (a *assigned) ownBound(d *Document) int {
+	switch {
+	case !a.own:
+		return 0
+	case a.ofType:
+		return a.size(d.Cluster())
+	}
+	return d.bound
+}
 
 // ids is each as a list.
 func (a *assigned) ids(c *Document) []string { return slices.Collect(a.each(c)) }

@@ -23,12 +23,14 @@ func (v *verdict) dependents(edits []edit) {
 		}
 		changed[e.kind][e.id] = true
 	}
+	v.retyped(edits)
+	v.next.addRetyped(v.base, changed)
 	if len(changed) == 0 {
 		return
 	}
 	redefined := v.redefined(changed)
 	var candidates []*Document
-	largest := v.next.largestBounds()
+	largest := v.next.largestBounds(changed)
 	for id, doc := range v.next.docs[KindCluster] {
 		if !edited[id] && !doc.Deleted() && v.candidate(doc, changed, redefined, largest) {
 			candidates = append(candidates, doc)
@@ -41,6 +43,37 @@ func (v *verdict) dependents(edits []edit) {
 		}
 		v.dependent(doc, changed, redefined)
 	}
+}
+
+// retyped checks the definitions of resource types that changed, where they do not change themselves.
+func (v *verdict) retyped(edits []edit) {
+	edited := map[docKey]bool{}
+	for _, e := range edits {
+		edited[docKey{e.kind, e.id}] = true
+	}
+	for _, e := range edits {
+		if e.kind != KindResourceType || e.doc == nil {
+			continue
+		}
+		for _, doc := range v.next.sorted(ResourceKind(e.id), func(d *Document) bool { return !edited[docKey{d.Kind, d.ID}] }) {
+			if v.stop.now() != nil || len(v.problems) >= maxProblems {
+				return
+			}
+			now, was := check(v.next, doc, 0), &checker{next: v.base}
+			if before := v.base.docs[doc.Kind][doc.ID]; before != nil && len(now.problems)+len(now.warnings) > 0 {
+				was = check(v.base, before, 0)
+			}
+			v.add(inDocument(now, doc), inDocument(was, doc))
+		}
+	}
+}
+
+// inDocument moves the problems of a document that the request does not contain to the request as a whole.
+func inDocument(c *checker, doc *Document) *checker {
+	for i, p := range c.problems {
+		c.problems[i] = Problem{Detail: fmt.Sprintf("%s %q: %s: %s", doc.rules.noun, doc.ID, strings.TrimPrefix(p.Pointer, "/"), p.Detail)}
+	}
+	return c
 }
 
 // dependent checks a cluster that does not change itself.
@@ -95,17 +128,20 @@ func (v *verdict) candidate(d *Document, changed, redefined map[Kind]map[string]
 				return true
 			}
 		}
-		if len(changed[a.kind]) > 0 && envelopeBytes+d.bound+a.count(d)*(largest[a.kind]+d.block) >= adviseAnswerBytes {
+		if len(changed[a.kind]) > 0 && envelopeBytes+a.ownBound(d)+a.count(d)*(largest[a.kind]+d.block) >= adviseAnswerBytes {
 			return true
 		}
 	}
 	return false
 }
 
-// largestBounds is the bound of the largest definition of each kind.
-func (s *State) largestBounds() map[Kind]int {
+// largestBounds is the bound of the largest definition of each kind of which some changed.
+func (s *State) largestBounds(changed map[Kind]map[string]bool) map[Kind]int {
 	largest := map[Kind]int{}
 	for _, a := range s.kinds.lists {
+		if len(changed[a.kind]) == 0 {
+			continue
+		}
 		for _, doc := range s.docs[a.kind] {
 			largest[a.kind] = max(largest[a.kind], doc.bound)
 		}

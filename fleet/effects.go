@@ -53,7 +53,7 @@ func (e *effects) on(a affected) (effect, error) {
 		return out, nil
 	}
 	key := sha256.New() // the texts themselves may be long, and different on each of 10,000 clusters
-	for _, list := range e.next.kinds.lists {
+	for _, list := range e.next.kinds.listsSince(e.base.kinds) {
 		endpoint, text, err := e.endpoint(a, list)
 		if err != nil {
 			return out, err
@@ -206,7 +206,8 @@ type inputList struct {
 
 func inputsByID(s *State, d *Document, list *assigned, look map[string]bool) (inputList, error) {
 	out := inputList{byID: map[string]any{}}
-	if d == nil {
+	// What clusters get is by the list as it is in that State.
+	if list = s.kinds.byKind[list.kind]; d == nil || list == nil {
 		return out, nil
 	}
 	var err error

@@ -77,8 +77,13 @@ func summary(problems []Problem) string {
 	return fmt.Sprintf("%d problems; the first: %s", len(problems), first)
 }
 
-func (s *State) notFound(kind Kind, id string) *Error {
-	return errorf(CodeNotFound, "there is no %s %q", s.kinds.noun(kind), id)
+func (s *State) notFound(kind Kind, id string) *Error { return s.kinds.notFound(kind, id) }
+
+func (ks *kindSet) notFound(kind Kind, id string) *Error {
+	if typeID, ok := kind.ResourceType(); ok && ks.byName[kind] == nil {
+		kind, id = KindResourceType, typeID
+	}
+	return errorf(CodeNotFound, "there is no %s %q", ks.noun(kind), id)
 }
 
 // Pointer is the JSON pointer (RFC 6901) to a field, given the keys on the way to it.

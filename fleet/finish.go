@@ -117,7 +117,7 @@ func (tx *Tx) endTombstones(edits []edit) []edit {
 }
 
 func (tx *Tx) tombstone(doc *Document, now time.Time) (*Document, error) {
-	return tx.base.kinds.compose(KindCluster, doc.ID, decommissioned(doc.Cluster(), deletedAt(now)))
+	return tx.kinds.compose(KindCluster, doc.ID, decommissioned(doc.Cluster(), deletedAt(now)))
 }
 
 // duplicateDNS reports clusters that would share a DNS name.
@@ -269,8 +269,12 @@ func (v *verdict) document(e edit) (now, was *checker) {
 // inUse refuses to delete a definition that something would still refer to.
 func (v *verdict) inUse(tx *Tx, edits []edit) error {
 	var used []string
+	for _, kind := range v.next.orphans() {
+		users := v.next.sorted(kind, func(*Document) bool { return true })
+		used = append(used, fmt.Sprintf("the resource type %q is used by %s: %s", kind.Endpoint(), plural(len(users), "resource"), list(idsOf(users))))
+	}
 	for _, e := range edits {
-		if e.doc != nil || e.kind == KindCluster {
+		if e.doc != nil || e.kind == KindCluster || e.kind == KindResourceType {
 			continue
 		}
 		users := tx.users(e.kind, e.id)
@@ -299,4 +303,12 @@ func (v *verdict) inUse(tx *Tx, edits []edit) error {
 		return nil
 	}
 	return errorf(CodeInUse, "%s; unassign it first, or delete it with cascade=true", strings.Join(used, "; "))
+}
+
+func idsOf(docs []*Document) []string {
+	ids := make([]string, len(docs))
+	for i, d := range docs {
+		ids[i] = d.ID
+	}
+	return ids
 }

@@ -132,7 +132,7 @@ func (r Result) leaving(a affected) []string {
 		ids[i.ID] = true
 	}
 	if a.after != nil && a.after != a.before {
-		for _, list := range r.State.kinds.lists {
+		for _, list := range r.lists() {
 			for _, id := range missing(list.ids(a.before), list.ids(a.after)) {
 				ids[id] = true
 			}
@@ -153,7 +153,7 @@ func (r Result) removalsOn(a affected) []installation {
 			return nil
 		}
 	}
-	if a.before != nil && !a.redeployed && r.State.kinds.alike(a.before, after) {
+	if a.before != nil && !a.redeployed && alike(r.lists(), a.before, after) {
 		return nil
 	}
 	was := r.installedUnder(a)
@@ -170,9 +170,12 @@ func (r Result) removalsOn(a affected) []installation {
 	return slices.DeleteFunc(slices.Clone(was), func(i installation) bool { return has[i] })
 }
 
+// lists are those that clusters had before or have after. Of one that is there before and after it is the one after.
+func (r Result) lists() []*assigned { return r.State.kinds.listsSince(r.base.kinds) }
+
 // alike tells whether two clusters are assigned the same things, deployed in the same way as far as they say.
-func (ks *kindSet) alike(a, b *Document) bool {
-	return a.Cluster().Environment == b.Cluster().Environment && !slices.ContainsFunc(ks.lists, func(list *assigned) bool { return !list.alike(a, b) })
+func alike(lists []*assigned, a, b *Document) bool {
+	return a.Cluster().Environment == b.Cluster().Environment && !slices.ContainsFunc(lists, func(list *assigned) bool { return !list.alike(a, b) })
 }
 
 // wanted is what a cluster is told to run.

@@ -43,8 +43,18 @@ func overlay(stored, request map[string]any) map[string]any {
 		if v == nil {
 			continue
 		}
-		if items, ok := v.([]any); ok {
-			v = overlayEntries(out[k], items)
+		switch list := v.(type) {
+		case []any:
+			v = overlayEntries(out[k], list)
+		case map[string]any:
+			if k == "resources" { // its fields are lists
+				before, _ := out[k].(map[string]any)
+				lists := make(map[string]any, len(list))
+				for id, items := range list {
+					lists[id] = overlaidList(before[id], items)
+				}
+				v = lists
+			}
 		}
 		out[k] = v
 	}
@@ -54,6 +64,13 @@ func overlay(stored, request map[string]any) map[string]any {
 // released are the overrides that a PUT releases by leaving them out of an entry, as the reference's clients do: they do
 // not send null. What those clients do not know they must not erase.
 var released = []string{"oci_tag", "component_path"}
+
+func overlaidList(stored, list any) any {
+	if items, ok := list.([]any); ok {
+		return overlayEntries(stored, items)
+	}
+	return list
+}
 
 func overlayEntries(stored any, items []any) []any {
 	before := map[string]map[string]any{}

@@ -19,6 +19,7 @@ type kindRules struct {
 	collection string     // in paths and seed files; empty: there are none of these
 	empty      func() any // pointer to the model to decode into
 	normalize  func(obj map[string]any)
+	complete   func(value any) error // derives what is kept beside what was decoded; may be nil
 	check      func(c *checker, d *Document)
 	view       func(d *Document) any // as the API shows it; nil: it does not
 	changed    func(c *checker, was, is *Document)
@@ -27,12 +28,15 @@ type kindRules struct {
 }
 
 // kindSet is the kinds of documents of a fleet. It never changes. A State has one, and whatever it does for each kind it
-// does for those of that set: kinds that come from data can stand in it beside those that are compiled in, and a test has
-// one more than anybody else.
+// does for those of that set: those that are compiled in, then one for each resource type. A test has one more than
+// anybody else.
 type kindSet struct {
 	lists  []*assigned // the definitions, in the order of everything that names them all
 	kinds  []*kindRules
 	byName map[Kind]*kindRules // internal ones as well
+	byKind map[Kind]*assigned
+	polled map[string]*assigned // by endpoint
+	fixed  int                  // how many of the lists are compiled in: the first
 	// cluster is the value of a cluster's document as what clusters have in every set; nil when it is another kind's.
 	cluster func(value any) *api.Cluster
 }
@@ -44,20 +48,21 @@ var compiledIn = newKindSet(func(c *api.Cluster) *api.Cluster { return c },
 	roleBindingKind.assigned(),
 )
 
-// newKindSet is the kinds of a fleet whose clusters have the model M and lists of some definitions.
+// newKindSet is the kinds of a fleet without resource types whose clusters have the model M and lists of some
+// definitions.
 func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*assigned) *kindSet {
-	ks := &kindSet{lists: lists, byName: map[Kind]*kindRules{}}
+	ks := &kindSet{fixed: len(lists)}
 	ks.cluster = func(value any) *api.Cluster {
 		if model, ok := value.(*M); ok {
 			return cluster(model)
 		}
 		return nil
 	}
-	clusters := kindRules{
+	clusters := &kindRules{
 		name: KindCluster, noun: "cluster", collection: "clusters",
 		empty:     func() any { return new(M) },
 		normalize: ks.normalizeCluster,
-		check:     ks.checkCluster,
+		check:     checkCluster,
 		changed:   checkRename,
 		bound:     ks.clusterBound,
 		view: func(d *Document) any {
@@ -67,14 +72,79 @@ func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*assigned) *kindS
 			return &model
 		},
 	}
-	for _, list := range lists {
-		ks.kinds = append(ks.kinds, &list.rules)
+	for slot, list := range lists {
+		list.slot = slot
 	}
-	ks.kinds = append(ks.kinds, &clusters)
+	ks.fill(lists, clusters)
+	return ks
+}
+
+// fill makes the set that of some lists.
+func (ks *kindSet) fill(lists []*assigned, clusters *kindRules) {
+	ks.lists = lists
+	ks.byName, ks.byKind, ks.polled = map[Kind]*kindRules{}, map[Kind]*assigned{}, map[string]*assigned{}
+	for i, list := range lists {
+		if i == ks.fixed {
+			ks.kinds = append(ks.kinds, &typeKind)
+		}
+		ks.kinds = append(ks.kinds, &list.rules)
+		ks.byKind[list.kind] = list
+		if ks.polled[list.endpoint] == nil { // a type that is about to be refused takes nobody's place
+			ks.polled[list.endpoint] = list
+		}
+	}
+	if len(lists) == ks.fixed {
+		ks.kinds = append(ks.kinds, &typeKind)
+	}
+	ks.kinds = append(ks.kinds, clusters)
 	for _, k := range slices.Concat(ks.kinds, []*kindRules{&tokenKind, &budgetKind, &forgottenKind}) {
 		ks.byName[k.name] = k
 	}
-	return ks
+}
+
+// withTypes is the set with the kinds that resource types make, in the order of their ids. Those of a type's document that
+// has not changed are the same values as before, and so is the set if that is true of all.
+func (ks *kindSet) withTypes(types map[string]*Document) *kindSet {
+	lists := slices.Clone(ks.lists[:ks.fixed])
+	for _, id := range sortedKeys(types) {
+		a := ks.byKind[ResourceKind(id)]
+		if a == nil || a.of != types[id] {
+			a = resourceKind(id, types[id])
+		}
+		lists = append(lists, a)
+	}
+	if slices.Equal(lists, ks.lists) {
+		return ks
+	}
+	next := &kindSet{fixed: ks.fixed, cluster: ks.cluster}
+	next.fill(lists, ks.byName[KindCluster])
+	return next
+}
+
+// withType is the set with a resource type changed, or without it when the document is nil.
+func (ks *kindSet) withType(id string, doc *Document) *kindSet {
+	types := map[string]*Document{}
+	for _, a := range ks.lists[ks.fixed:] {
+		types[a.of.ID] = a.of
+	}
+	if types[id] = doc; doc == nil {
+		delete(types, id)
+	}
+	return ks.withTypes(types)
+}
+
+// listsSince are the lists, and those that an older set has besides.
+func (ks *kindSet) listsSince(before *kindSet) []*assigned {
+	if ks == before {
+		return ks.lists
+	}
+	lists := slices.Clone(ks.lists)
+	for _, a := range before.lists {
+		if ks.byKind[a.kind] == nil {
+			lists = append(lists, a)
+		}
+	}
+	return lists
 }
 
 // names are those of all kinds that describe the fleet, definitions before the clusters that refer to them.
@@ -93,23 +163,8 @@ func (ks *kindSet) noun(kind Kind) string {
 	return string(kind)
 }
 
-// at is where the list of a kind of definition stands among the lists, or -1.
-func (ks *kindSet) at(kind Kind) int {
-	for i, a := range ks.lists {
-		if a.kind == kind {
-			return i
-		}
-	}
-	return -1
-}
-
 // assigned is a kind of definition; nil when it is none.
-func (ks *kindSet) assigned(kind Kind) *assigned {
-	if i := ks.at(kind); i >= 0 {
-		return ks.lists[i]
-	}
-	return nil
-}
+func (ks *kindSet) assigned(kind Kind) *assigned { return ks.byKind[kind] }
 
 // document reads a document as a store keeps it.
 func (ks *kindSet) document(rec Record) (*Document, error) {
@@ -121,12 +176,17 @@ func (ks *kindSet) document(rec Record) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	if kind.complete != nil {
+		if err := kind.complete(value); err != nil {
+			return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, err)
+		}
+	}
 	doc := &Document{Record: rec, value: value, cluster: ks.cluster(value), rules: kind}
 	if doc.cluster != nil {
 		if err := ks.completeLists(doc); err != nil {
 			return nil, err
 		}
-		doc.answers, doc.block = newAnswers(len(ks.lists)), encodedSize(fluxCluster(doc.cluster))
+		doc.answers, doc.block = newAnswers(ks.fixed), encodedSize(fluxCluster(doc.cluster))
 	}
 	doc.bound = kind.bound(value)
 	return doc, nil
@@ -134,7 +194,7 @@ func (ks *kindSet) document(rec Record) (*Document, error) {
 
 // completeLists makes the lists of a cluster empty that were no lists yet when it was stored.
 func (ks *kindSet) completeLists(cluster *Document) error {
-	for _, a := range ks.lists {
+	for _, a := range ks.lists[:ks.fixed] {
 		if !a.absent(cluster) {
 			continue
 		}
@@ -161,10 +221,11 @@ func (ks *kindSet) compose(kind Kind, id string, obj map[string]any) (*Document,
 }
 
 // Kinds are the names of all kinds of documents that describe the fleet, definitions before the clusters that refer to
-// them. Tokens do not.
+// them, without those that resource types make. Tokens do not.
 func Kinds() []Kind { return compiledIn.names() }
 
-// Definitions are the kinds of definitions that clusters are assigned, and whose lists they poll.
+// Definitions are the kinds of definitions that clusters are assigned, and whose lists they poll, without those that
+// resource types make.
 func Definitions() []Kind {
 	names := make([]Kind, len(compiledIn.lists))
 	for i, a := range compiledIn.lists {
@@ -178,7 +239,15 @@ func (k Kind) Collection() string {
 	if rules := compiledIn.byName[k]; rules != nil {
 		return rules.collection
 	}
-	return ""
+	return k.collection("")
+}
+
+// collection is that of a resource type's definitions, or what all others have.
+func (k Kind) collection(field string) string {
+	if id, ok := k.ResourceType(); ok {
+		return "resources/" + id
+	}
+	return field
 }
 
 // Endpoint is the last part of the path at which clusters poll their list of a kind of definition; empty when it is none.
@@ -186,17 +255,17 @@ func (k Kind) Endpoint() string {
 	if a := compiledIn.assigned(k); a != nil {
 		return a.endpoint
 	}
-	return ""
+	id, _ := k.ResourceType()
+	return id
 }
 
 // PolledAt is the kind of definition that clusters poll at an endpoint.
-func PolledAt(endpoint string) (Kind, bool) {
-	for _, a := range compiledIn.lists {
-		if a.endpoint == endpoint {
-			return a.kind, true
-		}
+func (s *State) PolledAt(endpoint string) (Kind, bool) {
+	a := s.kinds.polled[endpoint]
+	if a == nil {
+		return "", false
 	}
-	return "", false
+	return a.kind, true
 }
 
 // readOnly are the fields the server fills in. In a request they are ignored, so that what a GET answered can be

@@ -230,7 +230,7 @@ func TestBatchesKnowAnyKind(t *testing.T) {
 func TestSeedsKnowAnyKind(t *testing.T) {
 	t.Parallel()
 	_, err := withQuotas.parseSeed([]byte(`{"quotes":[]}`))
-	require.ErrorContains(t, err, "clusters, platform_components, namespaces, rolebindings and quotas")
+	require.ErrorContains(t, err, "clusters, platform_components, namespaces, rolebindings, quotas, resource_types and resources")
 	_, err = ParseSeed([]byte(`{"quotas":[]}`))
 	require.ErrorContains(t, err, "it has clusters, "+compiledIn.collections())
 }

@@ -13,6 +13,10 @@ import (
 func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 	base := b.tx.base.Revision()
 	rev := Revision(op.Revision)
+	kind, err := b.tx.kindOf(op)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case rev < 1: // also when it was left out: revision 0 would be a fleet without anything
 		return nil, Invalid([]Problem{{Detail: "revision: is required, and at least 1"}})
@@ -20,25 +24,25 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 		return nil, Invalid([]Problem{{Detail: "restore takes kind and id, or everything; not cluster_ids, selector or all"}})
 	case rev > base:
 		return nil, errorf(CodeNotFound, "there is no revision %d", rev)
-	case op.Kind != "" && !slices.Contains(b.tx.base.kinds.names(), Kind(op.Kind)):
+	case op.Kind != "" && !slices.Contains(b.tx.kinds.names(), kind):
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("kind: %q is nothing that can be restored", op.Kind)}})
 	case (op.Kind == "") != (op.ID == ""):
 		return nil, Invalid([]Problem{{Detail: "kind and id name one document together; leave out both to restore everything"}})
 	}
-	past, err := b.past(PastQuery{At: rev, UpTo: base, Kind: Kind(op.Kind), ID: op.ID})
+	past, err := b.past(PastQuery{At: rev, UpTo: base, Kind: kind, ID: op.ID})
 	if err != nil {
 		return nil, err
 	}
 	if op.ID != "" {
-		_, changed := past[Kind(op.Kind)][op.ID]
-		if _, exists := b.tx.base.docs[Kind(op.Kind)][op.ID]; !changed && !exists {
-			return nil, errorf(CodeNotFound, "there was no %s %q at revision %d, and there is none now", b.tx.base.kinds.noun(Kind(op.Kind)), op.ID, rev)
+		_, changed := past[kind][op.ID]
+		if _, exists := b.tx.base.docs[kind][op.ID]; !changed && !exists {
+			return nil, errorf(CodeNotFound, "there was no %s %q at revision %d, and there is none now", b.tx.kinds.noun(kind), op.ID, rev)
 		}
 	}
 	var docs []*Document
-	for _, kind := range b.tx.base.kinds.names() {
-		for _, id := range slices.Sorted(maps.Keys(past[kind])) {
-			doc, err := b.tx.restore(kind, id, past[kind][id])
+	for _, group := range b.tx.restoreOrder(past) {
+		for _, id := range slices.Sorted(maps.Keys(group.docs)) {
+			doc, err := b.tx.restore(group.kind, id, group.docs[id])
 			if err != nil {
 				return nil, err
 			}
@@ -50,6 +54,36 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 	return docs, nil
 }
 
+// restored are documents of one kind that are put back.
+type restored struct {
+	kind Kind
+	docs map[string]json.RawMessage
+}
+
+// restoreOrder is the order in which documents can be put back: a resource type is there as long as its definitions are.
+func (tx *Tx) restoreOrder(past Documents) []restored {
+	came, went := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	for id, body := range past[KindResourceType] {
+		if body == nil {
+			went[id] = nil
+		} else {
+			came[id] = body
+		}
+	}
+	order := []restored{{KindResourceType, came}}
+	for _, kind := range slices.Sorted(maps.Keys(past)) {
+		if _, typed := kind.ResourceType(); typed {
+			order = append(order, restored{kind, past[kind]})
+		}
+	}
+	for _, kind := range tx.kinds.names() {
+		if _, typed := kind.ResourceType(); !typed && kind != KindResourceType {
+			order = append(order, restored{kind, past[kind]})
+		}
+	}
+	return append(order, restored{KindResourceType, went})
+}
+
 // restore makes one document what it was; nil deletes it under the rules of Delete.
 func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, error) {
 	now := tx.raw(kind, id)
@@ -58,18 +92,21 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 			return nil, nil
 		}
 		if now.Deleted() { // decommissioned since: it was not there at all
-			tx.edits[docKey{kind, id}] = nil
+			tx.record(kind, id, nil)
 			return now, nil
 		}
 		return tx.Delete(kind, id, DeleteOptions{})
 	}
-	was, err := tx.base.kinds.document(Record{Kind: kind, ID: id, Body: body})
+	if tx.kinds.byName[kind] == nil {
+		return nil, tx.notFound(kind, id)
+	}
+	was, err := tx.kinds.document(Record{Kind: kind, ID: id, Body: body})
 	if err != nil {
-		return nil, fmt.Errorf("%s %q as it was: %w", tx.base.kinds.noun(kind), id, err)
+		return nil, fmt.Errorf("%s %q as it was: %w", tx.kinds.noun(kind), id, err)
 	}
 	if was.Deleted() && now != nil && !now.Deleted() {
 		return tx.Delete(kind, id, DeleteOptions{}) // under the rules of Delete: it may be protected
 	}
-	tx.edits[docKey{kind, id}] = was
+	tx.record(kind, id, was)
 	return was, nil
 }

@@ -39,15 +39,22 @@ func (d SeedDocument) Value() (any, error) {
 // Valid tells whether the seed it is part of has passed Check.
 func (d SeedDocument) Valid() bool { return d.under != nil }
 
-// seedList is a top-level key of a seed file.
+// seedList is a top-level key of a seed file. Without a kind it has the definitions of all resource types, which say of
+// which they are.
 type seedList struct {
 	key  string
 	kind Kind
 }
 
+// resourcesList is the key of the definitions of resource types.
+const resourcesList = "resources"
+
 func (ks *kindSet) seedLists() []seedList {
 	var lists []seedList
 	for _, k := range ks.kinds {
+		if k.name == KindCluster { // after everything that clusters refer to
+			lists = append(lists, seedList{key: resourcesList})
+		}
 		lists = append(lists, seedList{k.collection, k.name})
 		if a := ks.assigned(k.name); a != nil && a.seedAlias != "" {
 			lists = append(lists, seedList{a.seedAlias, k.name})
@@ -75,7 +82,7 @@ func (ks *kindSet) parseSeed(body []byte) (Seed, error) {
 		}
 		delete(obj, list.key)
 		for i, item := range items {
-			doc, err := NewSeedDocument(list.kind, jsontext.Pointer(list.key, i), item)
+			doc, err := list.document(jsontext.Pointer(list.key, i), item)
 			if err != nil {
 				problems = append(problems, Problem{Pointer: jsontext.Pointer(list.key, i), Detail: err.Error()})
 				continue
@@ -89,11 +96,26 @@ func (ks *kindSet) parseSeed(body []byte) (Seed, error) {
 	return seed, Invalid(problems)
 }
 
+// document makes a seed's document of an item of the list.
+func (l seedList) document(at string, item any) (SeedDocument, error) {
+	kind := l.kind
+	if obj, ok := item.(map[string]any); ok && kind == "" {
+		id, _ := obj["type"].(string)
+		if id == "" {
+			return SeedDocument{}, errors.New("type: is required: the resource type it is of")
+		}
+		kind = ResourceKind(id)
+	}
+	return NewSeedDocument(kind, at, item)
+}
+
 // collections names those of the definitions.
 func (ks *kindSet) collections() string {
-	names := make([]string, len(ks.lists))
-	for i, a := range ks.lists {
-		names[i] = a.field
+	var names []string
+	for _, list := range ks.seedLists() {
+		if a := ks.assigned(list.kind); list.kind != KindCluster && (a == nil || a.field == list.key) {
+			names = append(names, list.key)
+		}
 	}
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " and " + names[last]
@@ -153,7 +175,7 @@ func (d *SeedDocument) create(tx *Tx) (err error) {
 	d.obj = nil
 	switch {
 	case d.doc != nil && tx.base.Revision() == 0 && tx.raw(d.Kind, d.ID) == nil:
-		tx.edits[docKey{d.Kind, d.ID}] = d.doc
+		tx.record(d.Kind, d.ID, d.doc)
 	case obj != nil:
 		d.doc, err = tx.create(d.Kind, obj)
 	default:

@@ -55,11 +55,11 @@ func componentBound(p *api.PlatformComponent) int {
 	return n
 }
 
-// clusterBound is the sum over what a cluster says itself in each of its lists.
+// clusterBound is the sum over what a cluster says itself in each of its lists that are compiled in.
 func (ks *kindSet) clusterBound(value any) int {
 	n := 0
-	for _, a := range ks.lists {
-		if a.own {
+	for _, a := range ks.lists[:ks.fixed] {
+		if a.own && !a.ofType {
 			n += a.size(ks.cluster(value))
 		}
 	}
@@ -90,10 +90,7 @@ func overridesBound(c *api.Cluster) int {
 
 // bound is at least the size of a cluster's answer.
 func (s *State) bound(d *Document, a *assigned) int {
-	n := envelopeBytes
-	if a.own {
-		n += d.bound
-	}
+	n := envelopeBytes + a.ownBound(d)
 	for id := range a.each(d) {
 		if def, ok := s.docs[a.kind][id]; ok {
 			n += def.bound + d.block
@@ -119,7 +116,7 @@ func checkSizes(c *checker, d *Document, lists ...*assigned) {
 		}
 		switch n := body.Len(); {
 		case n > MaxAnswerBytes:
-			c.limitOf(n, jsontext.Pointer(a.field), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", a.endpoint, d.ID, n, MaxAnswerBytes)
+			c.limitOf(n, a.pointer(), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", a.endpoint, d.ID, n, MaxAnswerBytes)
 		case n > adviseAnswerBytes:
 			c.warn("the %s of cluster %q are %d bytes, above 70 %% of the %d that Flux Operator accepts", a.endpoint, d.ID, n, MaxAnswerBytes)
 		}

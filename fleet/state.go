@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -57,6 +57,11 @@ func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, e
 }
 
 func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record) (*State, error) {
+	types, records, err := ks.types(records)
+	if err != nil {
+		return nil, err
+	}
+	ks = ks.withTypes(types)
 	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, id: &stateID{}}
 	for kind := range ks.byName {
 		s.docs[kind] = map[string]*Document{}
@@ -66,6 +71,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	if err := firstOf(errs); err != nil {
 		return nil, err
 	}
+	docs = slices.AppendSeq(docs, maps.Values(types))
 	s.newest = at
 	for _, doc := range docs {
 		s.docs[doc.Kind][doc.ID] = doc
@@ -76,6 +82,24 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	}
 	s.indexTokens()
 	return s, nil
+}
+
+// types takes the resource types out of records: the rest is read by what they say.
+func (ks *kindSet) types(records []Record) (types map[string]*Document, rest []Record, err error) {
+	if !slices.ContainsFunc(records, func(r Record) bool { return r.Kind == KindResourceType }) {
+		return nil, records, nil
+	}
+	types = map[string]*Document{}
+	for _, rec := range records {
+		if rec.Kind != KindResourceType {
+			rest = append(rest, rec)
+			continue
+		}
+		if types[rec.ID], err = ks.document(rec); err != nil {
+			return nil, nil, err
+		}
+	}
+	return types, rest, nil
 }
 
 func firstOf(errs []error) error {
@@ -199,12 +223,15 @@ func (s *State) Apply(c Commit) (*State, error) {
 	if c.Revision != s.head.Revision+1 {
 		return nil, fmt.Errorf("commit %d does not follow revision %d", c.Revision, s.head.Revision)
 	}
-	edits, errs := make([]edit, len(c.Changes)), make([]error, len(c.Changes))
+	kinds, edits, err := s.kindsAfter(c)
+	if err != nil {
+		return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
+	}
+	errs := make([]error, len(c.Changes))
 	inParallel(len(edits), func(i int) {
 		ch := c.Changes[i]
-		edits[i] = edit{kind: ch.Kind, id: ch.ID}
-		if ch.After != nil {
-			edits[i].doc, errs[i] = s.kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After})
+		if ch.After != nil && edits[i].doc == nil {
+			edits[i].doc, errs[i] = kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After})
 		}
 	})
 	if err := firstOf(errs); err != nil {
@@ -214,7 +241,41 @@ func (s *State) Apply(c Commit) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	if orphans := next.orphans(); len(orphans) > 0 {
+		return nil, fmt.Errorf("revision %d has documents of kind %q, which this version does not know", c.Revision, orphans[0])
+	}
 	return next, nil
+}
+
+// kindsAfter are the kinds by which to read what a commit changes, and its changes as edits, of which only the resource
+// types have been read.
+func (s *State) kindsAfter(c Commit) (*kindSet, []edit, error) {
+	kinds, edits := s.kinds, make([]edit, len(c.Changes))
+	for i, ch := range c.Changes {
+		edits[i] = edit{kind: ch.Kind, id: ch.ID}
+		if ch.Kind != KindResourceType {
+			continue
+		}
+		if ch.After != nil {
+			var err error
+			if edits[i].doc, err = kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After}); err != nil {
+				return nil, nil, err
+			}
+		}
+		kinds = kinds.withType(ch.ID, edits[i].doc)
+	}
+	return kinds, edits, nil
+}
+
+// orphans are the kinds of definitions of resource types that there are not.
+func (s *State) orphans() (kinds []Kind) {
+	for kind, docs := range s.docs {
+		if len(docs) > 0 && s.kinds.byName[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
 }
 
 // edit is one document of the next State; nil removes it.
@@ -233,11 +294,15 @@ func (s *State) with(c Commit, edits []edit) (*State, error) {
 	reindex := false
 	for _, e := range edits {
 		if next.docs[e.kind] == nil {
-			return nil, fmt.Errorf("revision %d changes a document of kind %q, which this version does not know", c.Revision, e.kind)
+			if _, ok := e.kind.ResourceType(); !ok {
+				return nil, fmt.Errorf("revision %d changes a document of kind %q, which this version does not know", c.Revision, e.kind)
+			}
 		}
 		if !copied[e.kind] {
 			next.docs[e.kind] = maps.Clone(s.docs[e.kind])
-			copied[e.kind] = true
+			if copied[e.kind] = true; next.docs[e.kind] == nil {
+				next.docs[e.kind] = map[string]*Document{} // of a type that is new, or else it is found out
+			}
 		}
 		before := s.docs[e.kind][e.id]
 		reindex = reindex || e.kind == KindCluster && indexedDiffers(before, e.doc)
@@ -252,6 +317,12 @@ func (s *State) with(c Commit, edits []edit) (*State, error) {
 		}
 		next.docs[e.kind][e.id] = &stamped
 	}
+	if copied[KindResourceType] {
+		next.kinds = s.kinds.withTypes(next.docs[KindResourceType])
+	}
+	if err := next.rereadResources(s, copied); err != nil {
+		return nil, err
+	}
 	if copied[KindToken] {
 		next.indexTokens()
 	}
@@ -261,6 +332,38 @@ func (s *State) with(c Commit, edits []edit) (*State, error) {
 		}
 	}
 	return next, nil
+}
+
+// rereadResources makes the definitions of resource types what they are by the types of this State: a document that has not
+// changed is another one when its type has, and one that was composed in the middle of a change may be of a type that is
+// not that of its end.
+func (s *State) rereadResources(before *State, copied map[Kind]bool) error {
+	for kind := range s.docs {
+		if _, typed := kind.ResourceType(); typed && s.kinds.byName[kind] == nil && len(s.docs[kind]) == 0 {
+			delete(s.docs, kind)
+		}
+	}
+	for _, a := range s.kinds.lists[s.kinds.fixed:] {
+		if before.kinds.byKind[a.kind] == a && !copied[a.kind] {
+			continue
+		}
+		if !copied[a.kind] {
+			if s.docs[a.kind] = maps.Clone(s.docs[a.kind]); s.docs[a.kind] == nil {
+				s.docs[a.kind] = map[string]*Document{}
+			}
+		}
+		for id, doc := range s.docs[a.kind] {
+			if doc.rules == &a.rules {
+				continue
+			}
+			again, err := s.kinds.document(doc.Record)
+			if err != nil {
+				return fmt.Errorf("revision %d: %w", s.head.Revision, err)
+			}
+			s.docs[a.kind][id] = again
+		}
+	}
+	return nil
 }
 
 // indexedDiffers tells whether a cluster changed in what State.index looks at.
@@ -274,10 +377,10 @@ type Document struct {
 	Record
 	value   any // of its kind's model
 	rules   *kindRules
-	cluster *api.Cluster             // a cluster's value; nil: it is none
-	bound   int                      // see sizes.go
-	block   int                      // size of a cluster's own block, which every input repeats
-	answers []atomic.Pointer[Answer] // a cluster's, by list
+	cluster *api.Cluster // a cluster's value; nil: it is none
+	bound   int          // see sizes.go
+	block   int          // size of a cluster's own block, which every input repeats
+	answers *answers     // a cluster's
 }
 
 // decodeModel reads the value of a document.
@@ -290,7 +393,13 @@ func decodeModel(kind *kindRules, rec Record) (any, error) {
 }
 
 // NewDocument reads a document by itself, as a store keeps it.
-func NewDocument(rec Record) (*Document, error) { return compiledIn.document(rec) }
+func NewDocument(rec Record) (*Document, error) {
+	if id, ok := rec.Kind.ResourceType(); ok {
+		rules := &resourceKind(id, nil).rules
+		return (&kindSet{byName: map[Kind]*kindRules{rec.Kind: rules}, cluster: compiledIn.cluster}).document(rec)
+	}
+	return compiledIn.document(rec)
+}
 
 // ETag names this version of the document: `"<revision>-<8 hex digits of the commit id>"`.
 func (d *Document) ETag() string {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ import (
 // Tx collects edits to a State. It sees its own edits. Nothing outside it changes; Finish says what would.
 type Tx struct {
 	base  *State
+	kinds *kindSet             // with the resource types as the edits have them
 	edits map[docKey]*Document // nil: deleted
 	guard Guard
 	force bool // overwrite patches that named managers own
@@ -50,7 +52,7 @@ type Result struct {
 }
 
 // Begin starts a Tx on the State.
-func (s *State) Begin() *Tx { return &Tx{base: s, edits: map[docKey]*Document{}} }
+func (s *State) Begin() *Tx { return &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}} }
 
 // StopWhen sets what ends the work on the Tx, its plan included, before it is done.
 func (tx *Tx) StopWhen(stop Stop) { tx.stop = stop }
@@ -61,10 +63,26 @@ func (tx *Tx) Base() *State { return tx.base }
 // Get returns a document as the Tx sees it.
 func (tx *Tx) Get(kind Kind, id string) (*Document, error) {
 	doc := tx.raw(kind, id)
-	if doc == nil || doc.Deleted() {
-		return nil, tx.base.notFound(kind, id)
+	if doc == nil || doc.Deleted() || tx.kinds.byName[kind] == nil {
+		return nil, tx.notFound(kind, id)
 	}
 	return doc, nil
+}
+
+func (tx *Tx) notFound(kind Kind, id string) *Error { return tx.kinds.notFound(kind, id) }
+
+// record makes a document, nil if it is deleted, the Tx's edit. Every edit comes by here.
+func (tx *Tx) record(kind Kind, id string, doc *Document) {
+	tx.edits[docKey{kind, id}] = doc
+	if kind == KindResourceType {
+		tx.kinds = tx.kinds.withType(id, doc)
+	}
+}
+
+// assigned is a kind of definition as the Tx has it, or as it was before the Tx deleted its type: what is left of it on
+// clusters can still be taken off. Nil when there is none.
+func (tx *Tx) assigned(kind Kind) *assigned {
+	return cmp.Or(tx.kinds.assigned(kind), tx.base.kinds.assigned(kind))
 }
 
 func (tx *Tx) raw(kind Kind, id string) *Document {
@@ -81,7 +99,7 @@ func (tx *Tx) Match(kind Kind, id, ifMatch string) error {
 	if ifMatch == "" || !ok || MatchETag(ifMatch, doc.ETag()) {
 		return nil
 	}
-	return &Error{Code: CodeStale, ETag: doc.ETag(), Detail: fmt.Sprintf("the %s %q has changed: its ETag is now %s", tx.base.kinds.noun(kind), id, doc.ETag())}
+	return &Error{Code: CodeStale, ETag: doc.ETag(), Detail: fmt.Sprintf("the %s %q has changed: its ETag is now %s", tx.kinds.noun(kind), id, doc.ETag())}
 }
 
 // MatchETag tells whether a list of ETags, as in If-Match and If-None-Match, names the given one. Weak ETags match,
@@ -107,6 +125,9 @@ func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
 
 // create is Create of parsed JSON, which it uses up.
 func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
+	if tx.kinds.byName[kind] == nil {
+		return nil, tx.notFound(kind, "")
+	}
 	maps.DeleteFunc(obj, func(field string, v any) bool { return v == nil || slices.Contains(readOnly, field) })
 	id, _ := obj["id"].(string)
 	if id == "" {
@@ -114,7 +135,7 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 	}
 	if existing := tx.raw(kind, id); existing != nil {
 		if !existing.Deleted() {
-			return nil, errorf(CodeConflict, "the %s %q exists already", tx.base.kinds.noun(kind), id)
+			return nil, errorf(CodeConflict, "the %s %q exists already", tx.kinds.noun(kind), id)
 		}
 		if dns, _ := obj["cluster_dns"].(string); !strings.EqualFold(dns, existing.Cluster().ClusterDNS) {
 			return nil, errorf(CodeConflict, "the id %q belongs to a decommissioned cluster whose DNS name %q still answers empty lists; end that with DELETE /clusters/%s?mode=orphan, or choose another id",
@@ -135,7 +156,7 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 func (tx *Tx) endDecommission(c *api.Cluster) {
 	old, ok := tx.base.ByDNS(c.ClusterDNS)
 	if ok && old.Deleted() && old.ID != c.ID {
-		tx.edits[docKey{KindCluster, old.ID}] = nil
+		tx.record(KindCluster, old.ID, nil)
 	}
 }
 
@@ -184,7 +205,7 @@ func (tx *Tx) Force(force bool) { tx.force = force }
 
 // put stores an object as the document's new content.
 func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*Document, error) {
-	tx.base.kinds.byName[kind].normalize(obj)
+	tx.kinds.byName[kind].normalize(obj)
 	if kind == KindCluster {
 		var was *api.Cluster
 		if before != nil {
@@ -202,11 +223,11 @@ func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*
 
 // store makes an object the document's content as it is.
 func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error) {
-	doc, err := tx.base.kinds.compose(kind, id, obj)
+	doc, err := tx.kinds.compose(kind, id, obj)
 	if err != nil {
 		return nil, err
 	}
-	tx.edits[docKey{kind, id}] = doc
+	tx.record(kind, id, doc)
 	return doc, nil
 }
 
@@ -215,24 +236,28 @@ func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error)
 func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error) {
 	doc := tx.raw(kind, id)
 	if doc == nil || doc.Deleted() && !opt.Orphan {
-		return nil, tx.base.notFound(kind, id)
+		return nil, tx.notFound(kind, id)
 	}
 	if kind != KindCluster {
-		tx.edits[docKey{kind, id}] = nil
-		if opt.Cascade {
-			return doc, tx.unassignEverywhere(kind, id)
+		tx.record(kind, id, nil)
+		switch {
+		case !opt.Cascade:
+			return doc, nil
+		case kind == KindResourceType:
+			return doc, tx.deleteResources(id)
 		}
-		return doc, nil
+		return doc, tx.unassignEverywhere(kind, id)
 	}
 	stored, exists := tx.base.Get(kind, id) // protection is not lifted in the commit that deletes
 	if doc.Cluster().DeletionProtection || exists && stored.Cluster().DeletionProtection {
 		return nil, errorf(CodeProtected, "cluster %q has deletion_protection; clear it first: PATCH /clusters/%s {\"deletion_protection\": false}", id, id)
 	}
 	if opt.Orphan {
-		tx.edits[docKey{kind, id}] = nil
+		tx.record(kind, id, nil)
 		return doc, nil
 	}
-	tx.edits[docKey{kind, id}] = &Document{Record: Record{Kind: kind, ID: id}, value: doc.value, rules: doc.rules, cluster: doc.cluster} // completed by Finish, which knows the time
+	// Completed by Finish, which knows the time.
+	tx.record(kind, id, &Document{Record: Record{Kind: kind, ID: id}, value: doc.value, rules: doc.rules, cluster: doc.cluster})
 	return doc, nil
 }
 
@@ -259,13 +284,48 @@ func (tx *Tx) unassignEverywhere(kind Kind, id string) error {
 	return nil
 }
 
-// users are the documents that refer to a definition, as the Tx sees them, sorted by kind and id.
-func (tx *Tx) users(kind Kind, id string) []*Document {
-	a := tx.base.kinds.assigned(kind)
+// deleteResources deletes the definitions of a resource type, and takes them off every cluster.
+func (tx *Tx) deleteResources(typeID string) error {
+	a := tx.assigned(ResourceKind(typeID))
 	if a == nil {
 		return nil
 	}
+	for _, doc := range tx.users(KindResourceType, typeID) {
+		tx.record(doc.Kind, doc.ID, nil)
+	}
+	var clusters []*Document
+	tx.each(KindCluster, func(d *Document) {
+		if !d.Deleted() && a.count(d) > 0 {
+			clusters = append(clusters, d)
+		}
+	})
+	after, errs := make([]*Document, len(clusters)), make([]error, len(clusters))
+	inParallel(len(clusters), func(i int) {
+		after[i], errs[i] = tx.edited(clusters[i], func(_ *Document, obj map[string]any) (bool, error) {
+			a.setEntries(obj, nil)
+			return true, nil
+		})
+	})
+	for _, doc := range after {
+		if doc != nil {
+			tx.record(KindCluster, doc.ID, doc)
+		}
+	}
+	return firstOf(errs)
+}
+
+// users are the documents that refer to a definition or are of a resource type, as the Tx sees them, sorted by kind and id.
+func (tx *Tx) users(kind Kind, id string) []*Document {
 	var out []*Document
+	if kind == KindResourceType {
+		tx.each(ResourceKind(id), func(d *Document) { out = append(out, d) })
+		sortDocuments(out)
+		return out
+	}
+	a := tx.assigned(kind)
+	if a == nil {
+		return nil
+	}
 	tx.each(KindCluster, func(d *Document) {
 		if !d.Deleted() && a.has(d, id) {
 			out = append(out, d)

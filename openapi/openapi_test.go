@@ -218,14 +218,14 @@ func TestEveryErrorIsDescribed(t *testing.T) {
 	}
 }
 
-// pathParameters returns the names in the path and whether there are any.
+// pathParameters returns the names in the path and whether one of them names a document; a type names a collection.
 func (o operation) pathParameters() (names []string, some bool) {
 	for part := range strings.SplitSeq(o.path, "/") {
 		if strings.HasPrefix(part, "{") {
 			names = append(names, strings.Trim(part, "{}"))
 		}
 	}
-	return names, len(names) > 0
+	return names, slices.ContainsFunc(names, func(name string) bool { return name != "type" })
 }
 
 func TestEveryOperationTakesWhatItsKindTakes(t *testing.T) {

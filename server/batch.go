@@ -87,6 +87,9 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 	var problems []fleet.Problem
 	for i, op := range ops {
 		path, method, field, body := "/"+fleet.Kind(op.Kind).Collection(), "", "document", op.Document
+		if op.Kind == "resource" {
+			path = "/resources/:type"
+		}
 		switch op.Op {
 		case "create":
 			method = http.MethodPost

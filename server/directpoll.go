@@ -21,7 +21,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hardenHeaders(w.Header())
 	_ = p.write(w) // fails when the client is gone: there is nobody to tell
 	s.metrics.identified[p.by].Inc()
-	s.metrics.polls[p.kind].observe(time.Since(start))
+	s.metrics.pollsOf(p.kind).observe(time.Since(start))
 }
 
 const (
@@ -52,12 +52,16 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 			return p, false
 		}
 	}
-	dns, kind, ok := parsePollPath(r.URL.Path)
+	dns, endpoint, ok := parsePollPath(r.URL.Path)
 	if !ok {
 		return p, false
 	}
 	st, age, err := s.cfg.Replica.Served()
 	if err != nil {
+		return p, false
+	}
+	kind, ok := st.PolledAt(endpoint)
+	if !ok {
 		return p, false
 	}
 	who, err := s.find(r, st)
@@ -74,15 +78,10 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 }
 
 // parsePollPath takes the path of a poll apart.
-func parsePollPath(path string) (dns string, polled fleet.Kind, ok bool) {
+func parsePollPath(path string) (dns, endpoint string, ok bool) {
 	rest, ok := strings.CutPrefix(path, pollPrefix)
 	if !ok {
 		return "", "", false
 	}
-	dns, last, ok := strings.Cut(rest, "/")
-	if !ok {
-		return "", "", false
-	}
-	polled, ok = fleet.PolledAt(last)
-	return dns, polled, ok
+	return strings.Cut(rest, "/")
 }

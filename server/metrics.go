@@ -30,8 +30,9 @@ type metrics struct {
 	authFailures *prometheus.CounterVec
 	identified   [meansCount]prometheus.Counter
 	polls        map[fleet.Kind]*series // of polls that were answered
-	series       sync.Map               // seriesKey -> *series: what the vectors give for it, looked up once
-	lastPoll     sync.Map               // cluster id -> *atomic.Int64, Unix milliseconds
+	typedPolls   *series
+	series       sync.Map // seriesKey -> *series: what the vectors give for it, looked up once
+	lastPoll     sync.Map // cluster id -> *atomic.Int64, Unix milliseconds
 }
 
 type seriesKey struct {
@@ -85,6 +86,7 @@ func newMetrics(s *Server) *metrics {
 	for _, kind := range fleet.Definitions() {
 		m.polls[kind] = m.of(seriesKey{pollTemplate + kind.Endpoint(), http.MethodGet, http.StatusOK})
 	}
+	m.typedPolls = m.of(seriesKey{pollTemplate + ":type", http.MethodGet, http.StatusOK})
 	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
@@ -92,6 +94,14 @@ func newMetrics(s *Server) *metrics {
 	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.stored, m.turnedAway, m.authFailures, &fleetCollector{server: s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// pollsOf are the polls of a kind. Those of all resource types count as one, by their route.
+func (m *metrics) pollsOf(kind fleet.Kind) *series {
+	if own := m.polls[kind]; own != nil {
+		return own
+	}
+	return m.typedPolls
 }
 
 func (m *metrics) request(route, method string, status int, took time.Duration) {
@@ -201,6 +211,11 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(descDocs, float64(st.Count(kind)), string(kind))
 		}
 	}
+	resources := 0
+	for _, t := range st.All(fleet.KindResourceType) {
+		resources += st.Count(fleet.ResourceKind(t.ID))
+	}
+	gauge(descDocs, float64(resources), "resource")
 	gauge(descDocs, float64(st.Count(fleet.KindToken)), string(fleet.KindToken))
 	var polled [len(pollAges)]int
 	now := s.cfg.Now()

@@ -15,7 +15,7 @@ func (s *Server) RestoreRevision(c echo.Context, revision int64, p api.RestoreRe
 		if err != nil {
 			return err
 		}
-		op.Kind, op.ID = req.Kind, req.ID
+		op.Kind, op.Type, op.ID = req.Kind, req.Type, req.ID
 	}
 	reason := value(p.XChangeReason)
 	if reason == "" {

@@ -62,7 +62,11 @@ func checkSchemas(seed fleet.Seed) ([]fleet.Problem, error) {
 		if d.Valid() {
 			continue
 		}
-		schema := doc.Paths.Find("/" + d.Kind.Collection()).Post.RequestBody.Value.Content[echo.MIMEApplicationJSON].Schema.Value
+		path := "/" + d.Kind.Collection()
+		if _, typed := d.Kind.ResourceType(); typed {
+			path = "/resources/{type}"
+		}
+		schema := doc.Paths.Find(path).Post.RequestBody.Value.Content[echo.MIMEApplicationJSON].Schema.Value
 		value, err := d.Value()
 		for _, p := range checkValue(schema, value, err) {
 			p.Pointer = d.At + p.Pointer

@@ -67,7 +67,7 @@ type BatchResult struct {
 
 // ChangeRef defines model for ChangeRef.
 type ChangeRef struct {
-	// Kind cluster, platform_component, namespace or rolebinding.
+	// Kind cluster, platform_component, namespace, rolebinding, resource_type, or resource/TYPE.
 	//
 	// Example: cluster
 	Kind string `json:"kind"`
@@ -117,6 +117,11 @@ type Cluster struct {
 	//
 	// Example: {"podinfo":{"replicaCount":"2","ui.color":"#2f855a"}}
 	Patches Patches `json:"patches"`
+
+	// Resources What is assigned of your resource types, by type, in the order they are served; absent when there is none.
+	//
+	// Example: {"network-policies":[{"id":"default-deny"}]}
+	Resources map[string][]ResourceAssignment `json:"resources,omitempty"`
 
 	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
 	//
@@ -195,6 +200,11 @@ type ClusterCreate struct {
 	// Patches Values by component id and Helm value path.
 	Patches nullable.Nullable[map[string]PatchValues] `json:"patches,omitempty"`
 
+	// Resources What is assigned of your resource types, by type.
+	//
+	// Example: {"network-policies":[{"id":"default-deny"}]}
+	Resources nullable.Nullable[map[string][]ResourceAssignmentInput] `json:"resources,omitempty"`
+
 	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
 	//
 	// Example: false
@@ -265,6 +275,11 @@ type ClusterPatch struct {
 	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
 	Patches            nullable.Nullable[MergePatches]               `json:"patches,omitempty"`
+
+	// Resources What is assigned of your resource types, by type; null takes all of a type off.
+	//
+	// Example: {"network-policies":[{"id":"default-deny"}]}
+	Resources nullable.Nullable[map[string]*[]ResourceAssignmentInput] `json:"resources,omitempty"`
 
 	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
 	//
@@ -338,6 +353,11 @@ type ClusterUpdate struct {
 
 	// Patches Values by component id and Helm value path.
 	Patches nullable.Nullable[map[string]PatchValues] `json:"patches,omitempty"`
+
+	// Resources What is assigned of your resource types, by type.
+	//
+	// Example: {"network-policies":[{"id":"default-deny"}]}
+	Resources nullable.Nullable[map[string][]ResourceAssignmentInput] `json:"resources,omitempty"`
 
 	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
 	//
@@ -442,7 +462,7 @@ type EffectGroup struct {
 	// Clusters The clusters this happens to.
 	Clusters []string `json:"clusters"`
 
-	// Effect By endpoint: platform-components, namespaces, rolebindings.
+	// Effect By endpoint: platform-components, namespaces, rolebindings, and your resource types.
 	Effect map[string]EndpointEffect `json:"effect"`
 
 	// Forgotten The clusters' polls answer 404 from then on; Flux keeps what is running.
@@ -626,6 +646,14 @@ type FluxPlatformComponent struct {
 // FluxPlatformComponents defines model for FluxPlatformComponents.
 type FluxPlatformComponents struct {
 	Inputs []FluxPlatformComponent `json:"inputs"`
+}
+
+// FluxResource `id`, the fields of the spec, and `cluster`.
+type FluxResource = json.RawMessage
+
+// FluxResources defines model for FluxResources.
+type FluxResources struct {
+	Inputs []FluxResource `json:"inputs"`
 }
 
 // FluxRoleBinding defines model for FluxRoleBinding.
@@ -990,6 +1018,19 @@ type Operation struct {
 
 	// ValuesFrom assign_component and set_component.
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+
+	// Type With kind `resource`, and for assign_resource and unassign_resource: the resource type.
+	//
+	// Example: network-policies
+	Type string `json:"type,omitempty"`
+
+	// ResourceID Example: default-deny
+	ResourceID string `json:"resource_id,omitempty"`
+
+	// Overrides assign_resource: fields that are otherwise on these clusters; null clears them.
+	//
+	// Example: {"namespace":"team-a"}
+	Overrides nullable.Nullable[json.RawMessage] `json:"overrides,omitempty"`
 }
 
 // OperationResult defines model for OperationResult.
@@ -1457,6 +1498,326 @@ type Readiness struct {
 	Checks map[string]string `json:"checks"`
 }
 
+// Resource A definition of one of your resource types.
+type Resource struct {
+	// Type Id of its type; as in the path.
+	//
+	// Example: network-policies
+	Type string `json:"type"`
+
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: default-deny
+	ID string `json:"id"`
+
+	// Spec The fields of a definition, as the schema of its type has them.
+	//
+	// Example: {"ingress":[{"port":8080}],"namespace":"team-sandbox"}
+	Spec Spec `json:"spec"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// ResourceAssignment A definition of one of your resource types, assigned to a cluster.
+type ResourceAssignment struct {
+	// ID Id of a definition of that type.
+	//
+	// Example: default-deny
+	ID string `json:"id"`
+
+	// Overrides Fields of its spec that are otherwise on this cluster, each as a whole; the type says which may be.
+	//
+	// Example: {"namespace":"team-a"}
+	Overrides map[string]json.RawMessage `json:"overrides,omitempty"`
+}
+
+// ResourceAssignmentInput A definition of one of your resource types to assign to a cluster. Overrides that are null or empty are none.
+type ResourceAssignmentInput struct {
+	// ID Example: default-deny
+	ID string `json:"id"`
+
+	// Overrides Example: {"namespace":"team-a"}
+	Overrides nullable.Nullable[map[string]interface{}] `json:"overrides,omitempty"`
+}
+
+// ResourceCreate A definition to create. Read-only fields are ignored, so that a document can be sent back.
+type ResourceCreate struct {
+	// Type Id of its type; as in the path.
+	//
+	// Example: network-policies
+	Type nullable.Nullable[string] `json:"type,omitempty"`
+
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: default-deny
+	ID string `json:"id"`
+
+	// Spec Its fields, as the type's schema has them; defaults are filled in.
+	//
+	// Example: {"namespace":"team-sandbox"}
+	Spec nullable.Nullable[map[string]interface{}] `json:"spec,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+}
+
+// ResourcePatch A definition: merge patch. Read-only fields are ignored, so that a document can be sent back.
+type ResourcePatch struct {
+	// Type Id of its type; as in the path.
+	//
+	// Example: network-policies
+	Type nullable.Nullable[string] `json:"type,omitempty"`
+
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: default-deny
+	ID nullable.Nullable[string] `json:"id,omitempty"`
+
+	// Spec Its fields, as the type's schema has them; defaults are filled in.
+	//
+	// Example: {"namespace":"team-sandbox"}
+	Spec nullable.Nullable[map[string]interface{}] `json:"spec,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+}
+
+// ResourceSettings Settings of one assignment. Absent ones stay; overrides are replaced as a whole, null clears them.
+type ResourceSettings struct {
+	// Overrides Example: {"namespace":"team-a"}
+	Overrides nullable.Nullable[map[string]interface{}] `json:"overrides,omitempty"`
+}
+
+// ResourceType A kind of things that clusters poll: what a definition of it looks like.
+type ResourceType struct {
+	// ID DNS-1123 label of at most 53 characters, a plural as a rule: the last part of the path that is polled. Never changes.
+	//
+	// Example: network-policies
+	ID string `json:"id"`
+
+	// Description What it is, for people.
+	//
+	// Example: NetworkPolicy objects
+	Description string `json:"description"`
+
+	// Schema JSON Schema 2020-12 of a definition's spec, at most 64 KiB: an object with `additionalProperties: false`, each property required or with a default. `$ref` only within the schema.
+	//
+	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
+	Schema json.RawMessage `json:"schema"`
+
+	// Overridable Properties that clusters may set otherwise.
+	//
+	// Example: ["namespace"]
+	Overridable []string `json:"overridable"`
+
+	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and is right only if the template keeps Flux from pruning (fluxcd.controlplane.io/prune: disabled).
+	//
+	// Example: delete
+	Removal string `json:"removal"`
+
+	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for who installs it; never sent to a cluster.
+	//
+	// Example:
+	Template string `json:"template"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// ResourceTypeCreate A resource type to create. Read-only fields are ignored, so that a document can be sent back.
+type ResourceTypeCreate struct {
+	// ID DNS-1123 label of at most 53 characters, a plural as a rule: the last part of the path that is polled. Never changes.
+	//
+	// Example: network-policies
+	ID string `json:"id"`
+
+	// Description What it is, for people.
+	//
+	// Example: NetworkPolicy objects
+	Description nullable.Nullable[string] `json:"description,omitempty"`
+
+	// Schema JSON Schema 2020-12 of a definition's spec, at most 64 KiB: an object with `additionalProperties: false`, each property required or with a default. `$ref` only within the schema.
+	//
+	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
+	Schema json.RawMessage `json:"schema"`
+
+	// Overridable Properties that clusters may set otherwise.
+	//
+	// Example: ["namespace"]
+	Overridable nullable.Nullable[[]string] `json:"overridable,omitempty"`
+
+	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and is right only if the template keeps Flux from pruning (fluxcd.controlplane.io/prune: disabled).
+	//
+	// Example: delete
+	Removal nullable.Nullable[string] `json:"removal,omitempty"`
+
+	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for who installs it; never sent to a cluster.
+	//
+	// Example:
+	Template nullable.Nullable[string] `json:"template,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+}
+
+// ResourceTypePatch A resource type: merge patch. Read-only fields are ignored, so that a document can be sent back.
+type ResourceTypePatch struct {
+	// ID DNS-1123 label of at most 53 characters, a plural as a rule: the last part of the path that is polled. Never changes.
+	//
+	// Example: network-policies
+	ID nullable.Nullable[string] `json:"id,omitempty"`
+
+	// Description What it is, for people.
+	//
+	// Example: NetworkPolicy objects
+	Description nullable.Nullable[string] `json:"description,omitempty"`
+
+	// Schema JSON Schema 2020-12 of a definition's spec, at most 64 KiB: an object with `additionalProperties: false`, each property required or with a default. `$ref` only within the schema.
+	//
+	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
+	Schema nullable.Nullable[json.RawMessage] `json:"schema,omitempty"`
+
+	// Overridable Properties that clusters may set otherwise.
+	//
+	// Example: ["namespace"]
+	Overridable nullable.Nullable[[]string] `json:"overridable,omitempty"`
+
+	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and is right only if the template keeps Flux from pruning (fluxcd.controlplane.io/prune: disabled).
+	//
+	// Example: delete
+	Removal nullable.Nullable[string] `json:"removal,omitempty"`
+
+	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for who installs it; never sent to a cluster.
+	//
+	// Example:
+	Template nullable.Nullable[string] `json:"template,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+}
+
+// ResourceTypeUpdate A resource type: fields to replace. Read-only fields are ignored, so that a document can be sent back.
+type ResourceTypeUpdate struct {
+	// ID DNS-1123 label of at most 53 characters, a plural as a rule: the last part of the path that is polled. Never changes.
+	//
+	// Example: network-policies
+	ID nullable.Nullable[string] `json:"id,omitempty"`
+
+	// Description What it is, for people.
+	//
+	// Example: NetworkPolicy objects
+	Description nullable.Nullable[string] `json:"description,omitempty"`
+
+	// Schema JSON Schema 2020-12 of a definition's spec, at most 64 KiB: an object with `additionalProperties: false`, each property required or with a default. `$ref` only within the schema.
+	//
+	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
+	Schema nullable.Nullable[json.RawMessage] `json:"schema,omitempty"`
+
+	// Overridable Properties that clusters may set otherwise.
+	//
+	// Example: ["namespace"]
+	Overridable nullable.Nullable[[]string] `json:"overridable,omitempty"`
+
+	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and is right only if the template keeps Flux from pruning (fluxcd.controlplane.io/prune: disabled).
+	//
+	// Example: delete
+	Removal nullable.Nullable[string] `json:"removal,omitempty"`
+
+	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for who installs it; never sent to a cluster.
+	//
+	// Example:
+	Template nullable.Nullable[string] `json:"template,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+}
+
+// ResourceUpdate A definition: fields to replace; a spec as a whole. Read-only fields are ignored, so that a document can be sent back.
+type ResourceUpdate struct {
+	// Type Id of its type; as in the path.
+	//
+	// Example: network-policies
+	Type nullable.Nullable[string] `json:"type,omitempty"`
+
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: default-deny
+	ID nullable.Nullable[string] `json:"id,omitempty"`
+
+	// Spec Its fields, as the type's schema has them; defaults are filled in.
+	//
+	// Example: {"namespace":"team-sandbox"}
+	Spec nullable.Nullable[map[string]interface{}] `json:"spec,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+}
+
 // RestoreRequest defines model for RestoreRequest.
 type RestoreRequest struct {
 	// Kind Example: cluster
@@ -1464,6 +1825,11 @@ type RestoreRequest struct {
 
 	// ID Example: demo-cluster-01
 	ID string `json:"id,omitempty"`
+
+	// Type With kind `resource`: its resource type.
+	//
+	// Example: network-policies
+	Type string `json:"type,omitempty"`
 }
 
 // RevisionChange defines model for RevisionChange.
@@ -1657,6 +2023,11 @@ type RoleBindingUpdate struct {
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
+
+// Spec The fields of a definition, as the schema of its type has them.
+//
+// Example: {"ingress":[{"port":8080}],"namespace":"team-sandbox"}
+type Spec = json.RawMessage
 
 // Status defines model for Status.
 type Status struct {
@@ -1928,6 +2299,12 @@ type PlanHash = string
 // PlatformComponentPath defines model for PlatformComponentPath.
 type PlatformComponentPath = string
 
+// ResourcePath defines model for ResourcePath.
+type ResourcePath = string
+
+// ResourceTypePath defines model for ResourceTypePath.
+type ResourceTypePath = string
+
 // Retain defines model for Retain.
 type Retain = bool
 
@@ -2029,6 +2406,15 @@ type PollPlatformComponentsParams struct {
 
 // PollRoleBindingsParams defines parameters for PollRoleBindings.
 type PollRoleBindingsParams struct {
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PollResourcesParams defines parameters for PollResources.
+type PollResourcesParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
@@ -2363,6 +2749,48 @@ type AssignPlatformComponentParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// UnassignResourceParams defines parameters for UnassignResource.
+type UnassignResourceParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// AssignResourceParams defines parameters for AssignResource.
+type AssignResourceParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // UnassignRoleBindingParams defines parameters for UnassignRoleBinding.
 type UnassignRoleBindingParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
@@ -2654,9 +3082,243 @@ type GetReadyParams struct {
 	For *string `form:"for,omitempty" json:"for,omitempty"`
 }
 
+// ListResourceTypesParams defines parameters for ListResourceTypes.
+type ListResourceTypesParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateResourceTypeParams defines parameters for CreateResourceType.
+type CreateResourceTypeParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeleteResourceTypeParams defines parameters for DeleteResourceType.
+type DeleteResourceTypeParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// Cascade Take the definition off every cluster that uses it, in the same commit.
+	Cascade *Cascade `form:"cascade,omitempty" json:"cascade,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetResourceTypeParams defines parameters for GetResourceType.
+type GetResourceTypeParams struct {
+	// Revision The document as it was at this revision.
+	Revision *AsOf `form:"revision,omitempty" json:"revision,omitempty"`
+
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PatchResourceTypeParams defines parameters for PatchResourceType.
+type PatchResourceTypeParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// UpdateResourceTypeParams defines parameters for UpdateResourceType.
+type UpdateResourceTypeParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetResourceTypeHistoryParams defines parameters for GetResourceTypeHistory.
+type GetResourceTypeHistoryParams struct {
+	// Limit At most this many revisions.
+	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where the previous page ended, from its `Link`.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListResourcesParams defines parameters for ListResources.
+type ListResourcesParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateResourceParams defines parameters for CreateResource.
+type CreateResourceParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeleteResourceParams defines parameters for DeleteResource.
+type DeleteResourceParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// Cascade Take the definition off every cluster that uses it, in the same commit.
+	Cascade *Cascade `form:"cascade,omitempty" json:"cascade,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetResourceParams defines parameters for GetResource.
+type GetResourceParams struct {
+	// Revision The document as it was at this revision.
+	Revision *AsOf `form:"revision,omitempty" json:"revision,omitempty"`
+
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PatchResourceParams defines parameters for PatchResource.
+type PatchResourceParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// UpdateResourceParams defines parameters for UpdateResource.
+type UpdateResourceParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetResourceHistoryParams defines parameters for GetResourceHistory.
+type GetResourceHistoryParams struct {
+	// Limit At most this many revisions.
+	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where the previous page ended, from its `Link`.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListRevisionsParams defines parameters for ListRevisions.
 type ListRevisionsParams struct {
-	// Kind Only revisions that changed a document of this kind.
+	// Kind Only revisions that changed a document of this kind; that of a resource is `resource/TYPE`.
 	Kind *KindQuery `form:"kind,omitempty" json:"kind,omitempty"`
 
 	// ID ... with this id; needs `kind`.
@@ -2927,6 +3589,9 @@ type ApplyPatchesJSONRequestBody = PatchValues
 // AssignPlatformComponentJSONRequestBody defines body for AssignPlatformComponent for application/json ContentType.
 type AssignPlatformComponentJSONRequestBody = AssignmentSettings
 
+// AssignResourceJSONRequestBody defines body for AssignResource for application/json ContentType.
+type AssignResourceJSONRequestBody = ResourceSettings
+
 // CreateNamespaceJSONRequestBody defines body for CreateNamespace for application/json ContentType.
 type CreateNamespaceJSONRequestBody = NamespaceCreate
 
@@ -2953,6 +3618,30 @@ type PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody = PlatformCo
 
 // UpdatePlatformComponentJSONRequestBody defines body for UpdatePlatformComponent for application/json ContentType.
 type UpdatePlatformComponentJSONRequestBody = PlatformComponentUpdate
+
+// CreateResourceTypeJSONRequestBody defines body for CreateResourceType for application/json ContentType.
+type CreateResourceTypeJSONRequestBody = ResourceTypeCreate
+
+// PatchResourceTypeJSONRequestBody defines body for PatchResourceType for application/json ContentType.
+type PatchResourceTypeJSONRequestBody = ResourceTypePatch
+
+// PatchResourceTypeApplicationMergePatchPlusJSONRequestBody defines body for PatchResourceType for application/merge-patch+json ContentType.
+type PatchResourceTypeApplicationMergePatchPlusJSONRequestBody = ResourceTypePatch
+
+// UpdateResourceTypeJSONRequestBody defines body for UpdateResourceType for application/json ContentType.
+type UpdateResourceTypeJSONRequestBody = ResourceTypeUpdate
+
+// CreateResourceJSONRequestBody defines body for CreateResource for application/json ContentType.
+type CreateResourceJSONRequestBody = ResourceCreate
+
+// PatchResourceJSONRequestBody defines body for PatchResource for application/json ContentType.
+type PatchResourceJSONRequestBody = ResourcePatch
+
+// PatchResourceApplicationMergePatchPlusJSONRequestBody defines body for PatchResource for application/merge-patch+json ContentType.
+type PatchResourceApplicationMergePatchPlusJSONRequestBody = ResourcePatch
+
+// UpdateResourceJSONRequestBody defines body for UpdateResource for application/json ContentType.
+type UpdateResourceJSONRequestBody = ResourceUpdate
 
 // RestoreRevisionJSONRequestBody defines body for RestoreRevision for application/json ContentType.
 type RestoreRevisionJSONRequestBody = RestoreRequest

@@ -33,6 +33,9 @@ type ServerInterface interface {
 	// PollRoleBindings Role bindings of one cluster
 	// (GET /api/v2/flux/clusters/{cluster_dns}/rolebindings)
 	PollRoleBindings(ctx echo.Context, clusterDNS ClusterDNSPath, params PollRoleBindingsParams) error
+	// PollResources Resources of a type of one cluster
+	// (GET /api/v2/flux/clusters/{cluster_dns}/{type})
+	PollResources(ctx echo.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params PollResourcesParams) error
 	// ApplyBatch Apply several operations in one commit
 	// (POST /batch)
 	ApplyBatch(ctx echo.Context, params ApplyBatchParams) error
@@ -81,6 +84,12 @@ type ServerInterface interface {
 	// AssignPlatformComponent Assign a platform component to a cluster
 	// (PUT /clusters/{id}/platform_components/{component_id})
 	AssignPlatformComponent(ctx echo.Context, id ID, componentID PlatformComponentPath, params AssignPlatformComponentParams) error
+	// UnassignResource Take a resource off a cluster
+	// (DELETE /clusters/{id}/resources/{type}/{resource_id})
+	UnassignResource(ctx echo.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params UnassignResourceParams) error
+	// AssignResource Assign a resource to a cluster
+	// (PUT /clusters/{id}/resources/{type}/{resource_id})
+	AssignResource(ctx echo.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params AssignResourceParams) error
 	// UnassignRoleBinding Take a role binding off a cluster
 	// (DELETE /clusters/{id}/rolebindings/{rolebinding_id})
 	UnassignRoleBinding(ctx echo.Context, id ID, rolebindingID RoleBindingPath, params UnassignRoleBindingParams) error
@@ -147,6 +156,48 @@ type ServerInterface interface {
 	// GetReady Readiness
 	// (GET /ready)
 	GetReady(ctx echo.Context, params GetReadyParams) error
+	// ListResourceTypes List resource types
+	// (GET /resource_types)
+	ListResourceTypes(ctx echo.Context, params ListResourceTypesParams) error
+	// CreateResourceType Create a resource type
+	// (POST /resource_types)
+	CreateResourceType(ctx echo.Context, params CreateResourceTypeParams) error
+	// DeleteResourceType Delete a resource type
+	// (DELETE /resource_types/{id})
+	DeleteResourceType(ctx echo.Context, id ID, params DeleteResourceTypeParams) error
+	// GetResourceType Get a resource type
+	// (GET /resource_types/{id})
+	GetResourceType(ctx echo.Context, id ID, params GetResourceTypeParams) error
+	// PatchResourceType Merge-patch a resource type
+	// (PATCH /resource_types/{id})
+	PatchResourceType(ctx echo.Context, id ID, params PatchResourceTypeParams) error
+	// UpdateResourceType Update a resource type
+	// (PUT /resource_types/{id})
+	UpdateResourceType(ctx echo.Context, id ID, params UpdateResourceTypeParams) error
+	// GetResourceTypeHistory Revisions that changed a resource type, newest first
+	// (GET /resource_types/{id}/history)
+	GetResourceTypeHistory(ctx echo.Context, id ID, params GetResourceTypeHistoryParams) error
+	// ListResources List resources of a type
+	// (GET /resources/{type})
+	ListResources(ctx echo.Context, pType ResourceTypePath, params ListResourcesParams) error
+	// CreateResource Create a resource
+	// (POST /resources/{type})
+	CreateResource(ctx echo.Context, pType ResourceTypePath, params CreateResourceParams) error
+	// DeleteResource Delete a resource
+	// (DELETE /resources/{type}/{id})
+	DeleteResource(ctx echo.Context, pType ResourceTypePath, id ID, params DeleteResourceParams) error
+	// GetResource Get a resource
+	// (GET /resources/{type}/{id})
+	GetResource(ctx echo.Context, pType ResourceTypePath, id ID, params GetResourceParams) error
+	// PatchResource Merge-patch a resource
+	// (PATCH /resources/{type}/{id})
+	PatchResource(ctx echo.Context, pType ResourceTypePath, id ID, params PatchResourceParams) error
+	// UpdateResource Update a resource
+	// (PUT /resources/{type}/{id})
+	UpdateResource(ctx echo.Context, pType ResourceTypePath, id ID, params UpdateResourceParams) error
+	// GetResourceHistory Revisions that changed a resource, newest first
+	// (GET /resources/{type}/{id}/history)
+	GetResourceHistory(ctx echo.Context, pType ResourceTypePath, id ID, params GetResourceHistoryParams) error
 	// ListRevisions List revisions, newest first
 	// (GET /revisions)
 	ListRevisions(ctx echo.Context, params ListRevisionsParams) error
@@ -409,6 +460,65 @@ func (w *ServerInterfaceWrapper) PollRoleBindings(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PollRoleBindings(ctx, clusterDNS, params)
+	return err
+}
+
+// PollResources converts echo context to params.
+func (w *ServerInterfaceWrapper) PollResources(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "cluster_dns" -------------
+	var clusterDNS ClusterDNSPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "cluster_dns", ctx.Param("cluster_dns"), &clusterDNS, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cluster_dns: %s", err))
+	}
+
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PollResourcesParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PollResources(ctx, clusterDNS, pType, params)
 	return err
 }
 
@@ -1833,6 +1943,226 @@ func (w *ServerInterfaceWrapper) AssignPlatformComponent(ctx echo.Context) error
 	return err
 }
 
+// UnassignResource converts echo context to params.
+func (w *ServerInterfaceWrapper) UnassignResource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// ------------- Path parameter "resource_id" -------------
+	var resourceID ResourcePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "resource_id", ctx.Param("resource_id"), &resourceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter resource_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UnassignResourceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UnassignResource(ctx, id, pType, resourceID, params)
+	return err
+}
+
+// AssignResource converts echo context to params.
+func (w *ServerInterfaceWrapper) AssignResource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// ------------- Path parameter "resource_id" -------------
+	var resourceID ResourcePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "resource_id", ctx.Param("resource_id"), &resourceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter resource_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AssignResourceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AssignResource(ctx, id, pType, resourceID, params)
+	return err
+}
+
 // UnassignRoleBinding converts echo context to params.
 func (w *ServerInterfaceWrapper) UnassignRoleBinding(ctx echo.Context) error {
 	var err error
@@ -3111,6 +3441,1044 @@ func (w *ServerInterfaceWrapper) GetReady(ctx echo.Context) error {
 	return err
 }
 
+// ListResourceTypes converts echo context to params.
+func (w *ServerInterfaceWrapper) ListResourceTypes(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListResourceTypesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", ctx.QueryParams(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListResourceTypes(ctx, params)
+	return err
+}
+
+// CreateResourceType converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateResourceType(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateResourceTypeParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateResourceType(ctx, params)
+	return err
+}
+
+// DeleteResourceType converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteResourceType(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteResourceTypeParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	// ------------- Optional query parameter "cascade" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cascade", ctx.QueryParams(), &params.Cascade, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cascade: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteResourceType(ctx, id, params)
+	return err
+}
+
+// GetResourceType converts echo context to params.
+func (w *ServerInterfaceWrapper) GetResourceType(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetResourceTypeParams
+	// ------------- Optional query parameter "revision" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "revision", ctx.QueryParams(), &params.Revision, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter revision: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetResourceType(ctx, id, params)
+	return err
+}
+
+// PatchResourceType converts echo context to params.
+func (w *ServerInterfaceWrapper) PatchResourceType(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchResourceTypeParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PatchResourceType(ctx, id, params)
+	return err
+}
+
+// UpdateResourceType converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateResourceType(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateResourceTypeParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateResourceType(ctx, id, params)
+	return err
+}
+
+// GetResourceTypeHistory converts echo context to params.
+func (w *ServerInterfaceWrapper) GetResourceTypeHistory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetResourceTypeHistoryParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetResourceTypeHistory(ctx, id, params)
+	return err
+}
+
+// ListResources converts echo context to params.
+func (w *ServerInterfaceWrapper) ListResources(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListResourcesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", ctx.QueryParams(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListResources(ctx, pType, params)
+	return err
+}
+
+// CreateResource converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateResource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateResourceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateResource(ctx, pType, params)
+	return err
+}
+
+// DeleteResource converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteResource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteResourceParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	// ------------- Optional query parameter "cascade" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cascade", ctx.QueryParams(), &params.Cascade, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cascade: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteResource(ctx, pType, id, params)
+	return err
+}
+
+// GetResource converts echo context to params.
+func (w *ServerInterfaceWrapper) GetResource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetResourceParams
+	// ------------- Optional query parameter "revision" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "revision", ctx.QueryParams(), &params.Revision, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter revision: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetResource(ctx, pType, id, params)
+	return err
+}
+
+// PatchResource converts echo context to params.
+func (w *ServerInterfaceWrapper) PatchResource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchResourceParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PatchResource(ctx, pType, id, params)
+	return err
+}
+
+// UpdateResource converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateResource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateResourceParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateResource(ctx, pType, id, params)
+	return err
+}
+
+// GetResourceHistory converts echo context to params.
+func (w *ServerInterfaceWrapper) GetResourceHistory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetResourceHistoryParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetResourceHistory(ctx, pType, id, params)
+	return err
+}
+
 // ListRevisions converts echo context to params.
 func (w *ServerInterfaceWrapper) ListRevisions(ctx echo.Context) error {
 	var err error
@@ -4186,6 +5554,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v2/flux/clusters/:cluster_dns/platform-components", wrapper.PollPlatformComponents, options.OperationMiddlewares["PollPlatformComponents"]...)
 	router.GET(options.BaseURL+"/api/v2/flux/clusters/:cluster_dns/namespaces", wrapper.PollNamespaces, options.OperationMiddlewares["PollNamespaces"]...)
 	router.GET(options.BaseURL+"/api/v2/flux/clusters/:cluster_dns/rolebindings", wrapper.PollRoleBindings, options.OperationMiddlewares["PollRoleBindings"]...)
+	router.GET(options.BaseURL+"/api/v2/flux/clusters/:cluster_dns/:type", wrapper.PollResources, options.OperationMiddlewares["PollResources"]...)
 	router.GET(options.BaseURL+"/clusters", wrapper.ListClusters, options.OperationMiddlewares["ListClusters"]...)
 	router.POST(options.BaseURL+"/clusters", wrapper.CreateCluster, options.OperationMiddlewares["CreateCluster"]...)
 	router.DELETE(options.BaseURL+"/clusters/:id", wrapper.DeleteCluster, options.OperationMiddlewares["DeleteCluster"]...)
@@ -4198,6 +5567,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/clusters/:id/namespaces/:namespace_id", wrapper.AssignNamespace, options.OperationMiddlewares["AssignNamespace"]...)
 	router.DELETE(options.BaseURL+"/clusters/:id/rolebindings/:rolebinding_id", wrapper.UnassignRoleBinding, options.OperationMiddlewares["UnassignRoleBinding"]...)
 	router.PUT(options.BaseURL+"/clusters/:id/rolebindings/:rolebinding_id", wrapper.AssignRoleBinding, options.OperationMiddlewares["AssignRoleBinding"]...)
+	router.DELETE(options.BaseURL+"/clusters/:id/resources/:type/:resource_id", wrapper.UnassignResource, options.OperationMiddlewares["UnassignResource"]...)
+	router.PUT(options.BaseURL+"/clusters/:id/resources/:type/:resource_id", wrapper.AssignResource, options.OperationMiddlewares["AssignResource"]...)
 	router.GET(options.BaseURL+"/platform_components", wrapper.ListPlatformComponents, options.OperationMiddlewares["ListPlatformComponents"]...)
 	router.POST(options.BaseURL+"/platform_components", wrapper.CreatePlatformComponent, options.OperationMiddlewares["CreatePlatformComponent"]...)
 	router.DELETE(options.BaseURL+"/platform_components/:id", wrapper.DeletePlatformComponent, options.OperationMiddlewares["DeletePlatformComponent"]...)
@@ -4216,6 +5587,18 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/rolebindings/:id", wrapper.GetRoleBinding, options.OperationMiddlewares["GetRoleBinding"]...)
 	router.PATCH(options.BaseURL+"/rolebindings/:id", wrapper.PatchRoleBinding, options.OperationMiddlewares["PatchRoleBinding"]...)
 	router.PUT(options.BaseURL+"/rolebindings/:id", wrapper.UpdateRoleBinding, options.OperationMiddlewares["UpdateRoleBinding"]...)
+	router.GET(options.BaseURL+"/resource_types", wrapper.ListResourceTypes, options.OperationMiddlewares["ListResourceTypes"]...)
+	router.POST(options.BaseURL+"/resource_types", wrapper.CreateResourceType, options.OperationMiddlewares["CreateResourceType"]...)
+	router.DELETE(options.BaseURL+"/resource_types/:id", wrapper.DeleteResourceType, options.OperationMiddlewares["DeleteResourceType"]...)
+	router.GET(options.BaseURL+"/resource_types/:id", wrapper.GetResourceType, options.OperationMiddlewares["GetResourceType"]...)
+	router.PATCH(options.BaseURL+"/resource_types/:id", wrapper.PatchResourceType, options.OperationMiddlewares["PatchResourceType"]...)
+	router.PUT(options.BaseURL+"/resource_types/:id", wrapper.UpdateResourceType, options.OperationMiddlewares["UpdateResourceType"]...)
+	router.GET(options.BaseURL+"/resources/:type", wrapper.ListResources, options.OperationMiddlewares["ListResources"]...)
+	router.POST(options.BaseURL+"/resources/:type", wrapper.CreateResource, options.OperationMiddlewares["CreateResource"]...)
+	router.DELETE(options.BaseURL+"/resources/:type/:id", wrapper.DeleteResource, options.OperationMiddlewares["DeleteResource"]...)
+	router.GET(options.BaseURL+"/resources/:type/:id", wrapper.GetResource, options.OperationMiddlewares["GetResource"]...)
+	router.PATCH(options.BaseURL+"/resources/:type/:id", wrapper.PatchResource, options.OperationMiddlewares["PatchResource"]...)
+	router.PUT(options.BaseURL+"/resources/:type/:id", wrapper.UpdateResource, options.OperationMiddlewares["UpdateResource"]...)
 	router.GET(options.BaseURL+"/revisions", wrapper.ListRevisions, options.OperationMiddlewares["ListRevisions"]...)
 	router.GET(options.BaseURL+"/revisions/:revision", wrapper.GetRevision, options.OperationMiddlewares["GetRevision"]...)
 	router.POST(options.BaseURL+"/plan", wrapper.Plan, options.OperationMiddlewares["Plan"]...)
@@ -4225,6 +5608,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/platform_components/:id/history", wrapper.GetPlatformComponentHistory, options.OperationMiddlewares["GetPlatformComponentHistory"]...)
 	router.GET(options.BaseURL+"/namespaces/:id/history", wrapper.GetNamespaceHistory, options.OperationMiddlewares["GetNamespaceHistory"]...)
 	router.GET(options.BaseURL+"/rolebindings/:id/history", wrapper.GetRoleBindingHistory, options.OperationMiddlewares["GetRoleBindingHistory"]...)
+	router.GET(options.BaseURL+"/resource_types/:id/history", wrapper.GetResourceTypeHistory, options.OperationMiddlewares["GetResourceTypeHistory"]...)
+	router.GET(options.BaseURL+"/resources/:type/:id/history", wrapper.GetResourceHistory, options.OperationMiddlewares["GetResourceHistory"]...)
 	router.DELETE(options.BaseURL+"/clusters/:id/patches/:component_id", wrapper.RelinquishPatches, options.OperationMiddlewares["RelinquishPatches"]...)
 	router.GET(options.BaseURL+"/clusters/:id/patches/:component_id", wrapper.GetPatches, options.OperationMiddlewares["GetPatches"]...)
 	router.PATCH(options.BaseURL+"/clusters/:id/patches/:component_id", wrapper.PatchPatches, options.OperationMiddlewares["PatchPatches"]...)
@@ -4242,347 +5627,399 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Jc+O2li/+VVCaf1UndyRZlu1OW67Ue04vSU96G9u5uW/iLgsiIQnXFKAQoNWaLn/3f+EAIMFNIiXL",
-	"drtZNTU3bZHEdnD28ztfWx6fzTkjTIrW4GuLfMGzeUDgv0+FoBM2I0yeEykpm8Bfb3AQEXiU4VFA/NZA",
-	"hhFpt7hHrySetAatm/1ur9vr7Ldub9utX7D0pmfk74gImXqdz0mIJeVMtAZ/OdO4on5r0Jpzn7Ixb7Wd",
-	"H25IKChnrUHrefe422u1W3zeGrQEkVfxQ612S5CAeJKHrUGLsBsacljCzz65ad1+brdCggV85OVvv3b2",
-	"+weHA2QGQ/BZRBmCZ5PJiyhIz92bYjYheuLYk3pS0dzHkrTaLViAT2a84wWRkCTs9PZb7dY1ZeoH8zeY",
-	"yzzA7GqKxbQ1aLXU1NRIZj/0Y6I12G+3fO5FM31E+4Wr1gu7oXp/Dg/arQUOmT6yvz6rpbw0w6aWof92",
-	"5aszyM64e/1CdA05dD0+U0dhnmd4RgqX6IUES+JfYdkatPq9/vNOb7/T61/0Dga9w0HvqPv8pxfHvf3/",
-	"abVbPgmI2rirecglMXs4xoEgbffYYJib8k0N8IgEQJchmehzIFHrtt1ScxRz7JlTShEVbL06Wk3n9s/w",
-	"kXlAPfySRzB0v9VuRbTr8QDI6T/64xdHRxhIYx5gOebh7Mq9P3/lbkVuXOeU+u1WyAMyosw3J/XVLvOm",
-	"ExLsq+NX72jKqrCtzkG/hKPY7XF/t2dY4dSco3hHU6zvr+biPb2L9zk57k9qgamLV2nJB3rJMyIEnpDW",
-	"gEVBcHvrkNEfWr6kRbB7Xn/j1mbb4whvGBWI900QfXkZCyFnUMrmUVpI3R0db0+AyeQ/OIRYPH3MGJdW",
-	"B/na4gumBGS8hYqavURsVl1k0RpKFnzrXkceUG8JDwUk0SOSM0oWjOdzl7iTJX8yM3+Z0ulWnNzu1mWP",
-	"mrCbq5j2DJtJVLo5ltO12l6ApVIe1V7NCfMJ86jLXGSIyZhet9otuZyr2UxJMIPrq58XV+orf8XPfW6v",
-	"uQzOda3IlhR3CQgWxFJ28jFBvJDIq5CMtY4neBR6WgGOFeZ4gepPURioNUg5F4O9PSHJGLN5yH3MuhMq",
-	"p9GoS/lefPbtlsThhMirmO2mRnd3pK0JoWBdfbUq0BAK+K1+6Woc8hnokjGxnfGA/BKz0Acisxzb1qxd",
-	"WSGULNR+R6N/E89e+Dn9NeSRuj3hCHtdHMkpD+n/Ag+AuVCeaOr6UWf0m44keNZyZJw601uzJ2+FiIh/",
-	"wa8JK1S7SvhYLdEtvJDOjb1BGZJTgszHngl0DqSmtvDLnIZExJ/8CT65f9HrDeD//scyl6PR/rjnHWPS",
-	"9w9+enH4PFnsnAdBJz/ZvBA1z8aUbs69+qLGlE1IOA8pnPeLcR8f7ns/wf2Vei9b41BcdbvdVk1N+D0J",
-	"JwSk8T9jwo9PpZL0bbc+JCftvFxFcGyikRWLAEV0HYGZP+JfUnIAqHHQsj/dZs+n1m7FKy2wHCqs984W",
-	"kZpLXnV+clv/2V1vXnfMDqkIs92SFFat/RTuBwqUxNJJF3yGyzOC/WXG2UG8a3hfSPh2iythKyQP1T8U",
-	"D4L/Rj4nAjEuEWZiQUK1KeqNSPH9iOEbTAMldoHaPi4Y8T8lgjYebYYZnhiV06NKbtMZnpCukpSfb10Z",
-	"lvw9cQjl5DUsq4wH5L8ATwc4zcBHSrCnj/euHEAeZ2MazoCer0Lyd0RDR0+aKAGUdQf9lfuyUmjGY+LB",
-	"TbEXoZP262HfVx/+67Oduw+fHVMS+GYZYxDU8VaOyFgfcKydzDll+pm9vJqmVpPRo0Iy4zc4MMvRNtiM",
-	"3+h53N6qP8D1FVM611Nz/WHH4763T7b2ikkuceBuQc/Zgf12+otmxgKeiifbu82703KadqHIv0vltxZX",
-	"K9F7y6y+LTRQV11epQen709WK66hxNYSarljWuEWu3tL5XGdwMZ7XriR5U6thugfkug/Fx1WXq1YFVVx",
-	"7N/E2DXuqIKPF6gc5V9XX6itYvDrlC6h/gmfgd+LYksVBTB8RJ/QKyIxDdJKrwkiqXGp11mEFIR7BVLU",
-	"ZmVroJTV/5vxgIHoufK0grK/TpMwQvleNfCMWphoAvdsBxS/YM4wuTRajZrNqIkcHo33vT4eHXeej3uk",
-	"c6j+3zE+POgc4p73HI/2vZ6vtYpcGFB4OCBozEOwqwMcMW8KTwKB6a+/8A/GPW+fdHqjY9w5xEcvOi/G",
-	"L0hn3+97B6NDfDR+3stcfJfMRMaYeQQk9kQ2WfE9xyOVZi/VpUiRP6nI53GP3qWaKo+zCQXKzuPwl6Wn",
-	"WaBKfDcHliHbvKA20yc+ldnjLRC8+aeVPG2ckmVU9bySU3J/3zsiPf+4dduuRZvZJesBD+7XC3pu1Cbn",
-	"8LOaVEMed+ezrnU2sPErTNKS7a+yV2v2xNmFeCLlJl1DBrsjg892+zWvTufI3ZAwwEo+9Q+ncFB/MNqE",
-	"mR7yyv7TGrTO1k+4Y+dO+H63/xwM6Rn31cS9MPIda1b8HWg1P3nnpt/tgXF8225NjR4z+No6ncDn0+fx",
-	"hodoyhdohtkSCeJx5guUOOGnWPvgR4QwdM34giHJ0RTfEPXnKWUTxMiCKPUbq5OlAi2wMC574qNxyGcD",
-	"JAhB70//dXV+cfru9YfX5+ddOG8wM8A5KrwpmWFw2FNGZ9EM/mqcFpRJMjEG9mkQ8EV+FRdTgmZETjlM",
-	"ngo0x3KKJL4mIjVU69fXF2306Q/1/04vXv7WRq9ev3t98brlTsEMK2SoNH816usLPMkPas4O8TFsmPUf",
-	"nyBBmI+oRCPsXSMs0Ntx573SxNJTuWwd9jvW8rlsrZnCm4AQeRYTctEGWDK3ExqrV0rOJDUV8CbFYyvT",
-	"G2iXMvn8sFV4DO8ou85PYhiS4OfLFiNf5GVriBZTApc9JAiHBM0UPREmQ5o9lMuo1zvw9qzv/P8EdEbl",
-	"z0c99ff+cz4eC2L/eUBOkDvKml17xz0sCzfskyIQs1GMLOLTS88sntNenqusGveMyHB5ar0t6ZHPzSUD",
-	"ZwxaTKk3VXdKhkuEJ5iy1Az2C8ZxD+KCSxyY+FR2oA/RbERCtUiz60i7XtAcTyibpMfp99aM9Oeff55G",
-	"ckqYpJ4RLHkShC8QtZxIkPRW/kJwSMI1+/anjovkP37q31CPKC4jEbVhQUTCkIdtxBlBms8hgr3pAA37",
-	"x8eogy5bUpNieib2x9itiC4vL62LV/0nMs5fxBn85JFQdkwkUf27bU7NTgQS24kPp6humyGTNdR5227N",
-	"cYhnxKbEnWr3TXbpH1mwjO+2QKOlHgScPemFZfw+VL39d0TCZSIhtYto9SGcio/j4uO1l0QxNSo1VzEc",
-	"xk4wx1iKZhEL5JV8JxYF+4U86CUWHvaLCBFfE82RyZgyKjVLHCNyQ8KlPRxNSpEgaiVtZNQSgWcEac9U",
-	"aiEm7lC0Fs9Mw12KT8YYkvzNe2b2I84DgpmePXjRTo3fLbuEP6ccCYkVDY7IlDJfK03wTtsy1uQqLKZc",
-	"qFt3TZg6FyoG8PychIIz8I4tpnyGMJrTOQkoIyiMmOii38lcogVVotKVH1iRMKYz4p/EUn4e8hvYqzTJ",
-	"5f2FsEf6Niab9K+OXm/HLDgl8fGXd4RN5LQ16B89bxcQpH73zHj/8nu1PEHXhStJz3Wt13D11M34JVPf",
-	"7/UPC+euye3Vh/NPEKrKzv7Vh3OkRrKyyJAnUKRSyTycZaTrc95gHRAZS6jUSa3V7lGdGqAzFksO4wDu",
-	"YLzC1cv7b7gWxdzLWZg9JCqQXfpGy8vewtT6VnG3ONDkqN4FU7YiM5mu0a/Ts42DfoWTysWt1kwtCkUx",
-	"N1A6FNxoRdk8UvrtRClTPvHboM8hKgUaKrUsI+wO+2WT04OVHP7zQmJ+BbEXPz9DRUYDxNXG+QT4p1Dr",
-	"Jb49dmFlppA0CIwuCiJ8NpdLFFBRmeH6ZhI1Ge6rcHkWFZz2K64Fg2Zzo0ga/j9ANzigypRrI8x8O+WF",
-	"YrsLHgU+GpHKUw6XV2HE6k75tZu7Wkildnc196ACOemu2Wt1U0IIbobsGhuEksB/r/WgYpnFF0xbjzqv",
-	"SgsppfwLIk/MWVP9BGacLWeKlo1mlZ6vR0umCzlGV+ad4h1VepfLmvsvioj5DTeZ0wXaA78hIdiQZglc",
-	"mTF2okIts+rRj2GUmgf/9lV+Xm/9rKG5km8WiwHq3yn3f/uqhOt3u12Hc1KlRxDiCzS8pswfVpp4Zh+p",
-	"v4Y4347f22hHei5afGvmRNM7aLjRFAuwIfT+CoKUvS/aiIdo+I/hOqu9UGuwJv/aSX/gjJRM/KB3GNvQ",
-	"yZSLJ7vpJNXwlWb6O2X+KhGfGChwYUxOHMLJxC2LUiSQuesmg6L45CFe5k6OMGUU/OW8lq9SSoXRUvVZ",
-	"LRsC+Zyl6HbrS2fCOwVeBDqjBRz4VKIZF8b+Af+ZURpOgPZ5JMG0wEGQWu5Rr3id4PXIymNjAPV6vd5a",
-	"g+g9ZeUOoj8xlSiaKxu1j4TRfR27rY1IIAg66h0MUEiwj5Y8ChWjQ2BOCi0ERxENfGUWyymZtZGchjya",
-	"TBUvBwZp8mWLbcC8Yg0+rc57yjpn9QzCYt/ge15kDQ4jRpmQOAiGA/QmiL4gnYkptChX5pL+mfhdNOTh",
-	"fIqZffKakHne5ok/WEKw4KctFkzuq5aM3b/p4WuQppvqPV0lNOLb4FjF6WVlkjYKpEf8jas7liMfwcVX",
-	"4Cq7pvP89co6j4vOQDsNi0+ht5aSPgWY/QZ5w0VekGGcVzxUu4uR+vcA4fk8WGoxs5jSQCvsOpNa6Txa",
-	"1GhtghH0w+F+X6sVCyrIj+mj0MnKOjpbtLoksbnMGlUqz7pdL8rrW0lDHpY44BM4h2V6xkmmYZHx6YIx",
-	"3CXdnBGJaQGze0fwDXH1UMrUIXmkjSLGF4z4VdW3UI9QU3+z7Kyy4IilZ9op26ssKuJJwTspwbFWbtjZ",
-	"Fh9/4kUu9azELD597I6Xr/zI63r90tktK8lVCX1kpH4p10vn+hStIlEd7pp8z2NokdXGHTCNmVLSBuj3",
-	"aERCRiQRCJIdkcUnQWLJJP6iTZd0iFVnRbbRPIgEGjr23hCE+pBmVfIM0Elbl0SrW/QDiX4sYUoxUErJ",
-	"lhz2jgu9e+eUFdlhGa1Ssc3QxEzg3kia9RzFsdZMzLhorjBmIR0qi7+jPt4qmqxOsXDKUAucXeqRxCI3",
-	"x7CJzePE4Fcr5zCrD/BSqf9Ne4cToyzveSs1ueF/Vs/gDyZ1vvPq2IWOP5Wf308Vzy+C4WqfHyTXizln",
-	"Quej/4J9J9/b40waV4uS5VSHDvfmIR8FZPaf/zbe53jCarE6zbvVR+YpcaJDrzQUcoD2CuAT9np71B+Y",
-	"uCj475F9CqUjUpMQjxlW/6W2KQwhQdc4pShnV/pP5iedwRBPaM3nn+lvP0uXYZXNFhLV4k/PIiHRiKgb",
-	"CVLs+YGy9kLsSc1DnQ9qxrMHeY1Q0aUUXbjtKyOrcdnsPeyrTV47VIJSUqljldhHljBiKsIjHsnBKMBM",
-	"1w/EpPf/6RKM/9hzJqN/FXuf9PQ17RWF7GEQG8eBwz1BQ32iQ3CLChO3MhvRbYEPm40D6m1LtUWEYRS5",
-	"Z2pKkSA+Gi1RPxZFA4TbaOSQI2VXkdDBxppHu8XgyZkdJ2cW78nODmzomSGGA2U2ki9wOjhQ6sOyi4Z6",
-	"L4aDRHBrnT8SRNmQaGggcog/HCCcDogUwOjEXmZkPN5KAAZcECT4jIC7uouG2h3qzMza4sZZqV2yWCvC",
-	"XTQsLBEdDnTOCoQYrG2R2DZAc294OKK+r9PEtiC6RBbxEHkBVQfvkVDSMeQVqKOHa9AGX7y6FdZXMUBY",
-	"XMO/lAEF2xY7HnhAHKocx3PdgDB3OcGEcg8Syn3jzHaHvGazNXXRKZpzZbnq6LJAkgd+EiyHmRoWpZca",
-	"RzAXUwJ/SO4KD9W3gZzeKhnBcLAlNWGlleov6WwQxD0vCkPinyTM1UcH431Pm9MJ49JvxVK0Np3UHtoe",
-	"/pErauw+oHMSKs39tZnOjgjh3LIOtFA0sAg5myAlMrvoAix8YFbC5kMoaz9ivrEoklXBEYJ1+/qLR4iv",
-	"Y4JbcoWCWnPFgyyffJY5jGcJgzzu77d/6vXQaCmJONG+u48ACKlsBs8jcyngoee9nkMDYEZfEbuCDXnF",
-	"vU07Zh79fkI/f7B5yD01oVFA0EtzAjtlJNq3b5Yxw9daIDn2pgmVBjic2MzQwrUBFb2HtM0PXEJq5x0Q",
-	"EhVI6LsE7m3sdzgLlkbCmeI1JDnwaLCsw4iZOP/pp7dX7z++ev2zybG1hKJTS68Yl1fYzHIjYrnDqSWS",
-	"5CghBr2X6AOX6DSe584owabZxkAdUideUWFycU8UG5lxnyRrjfOJIDcXYR1dUNzRTVS2Sb5FUzPP7emH",
-	"LM7IGx6xO+BBselQcnv7zxyqUOQwhnE34xyVBkvO+TA5Z3XAb8zIu7vo8fxE5E3jOF47ni7XIXK4xecS",
-	"B+QOZEAqzGmCiANIbnl9gSd6Pgv07PCg08P7o7534LsnImAWG/LxzYaOz2ffYcqfQsjx1amHbzANdnsR",
-	"nbkbQ1KtRzERhmfairLxaPTDUK1miAReCpvGal5b/Agh73TYovBrsY2Qubg2T37VvYVnbrXXir9TIuIO",
-	"yGbE/aUSukf9w/5x70hLVDV9VwYdovf0F/TD4f7x4UHvUD/zYxtWZ9zxJjZj9ZwZXgJrHsRca5GQRpLm",
-	"Txma41CKNmQfK8vOZByMgXr4gjkkKjm/gkltSqaPf6nJlThImefqgNEF5+idWf8OLwTsUtGmALe64Pw9",
-	"Zkvj4hHbEiDnNoqjvxeH/7G2qozt5Cl7CZL1dAK374dEgGNLGfXaXDRmu59YazhlqOGQJIUcWPuGMtSl",
-	"pnJlp7IRlT38ehJV1/HwKNJRx4bOksXtioS22oI2ElxfMUgx8PiMCJulaXmqmg9Wi4Z9Gp7+cfHb1cXH",
-	"319/MDGZl2d/vLpy/woubzSEypIOlJYMT9K7K+BNZ3cFbO+E83hru+ijCZ94IfEJkxTr9Cc4cyXmtbW3",
-	"wEv0g+Lyoo1GGr/lxwyvdyayjuU71TC3OlhgS+O3VvcxGkFdSeKeiMNzya2I3PE2sfRXDZIoaPuuVZYa",
-	"cUdU+oHrGbWNYyWxG6A+RNlYxNfWffrs/vzzz062mGfVAWZrf+wpxhh820vwQsw/XV2iZJbJTk0UPR6S",
-	"KxcFcENpWm3YxHPjSLRzEkJN0h+pWexQpul6PsM/Ao594qMlkbHSVrgW7fKVkCo+HBgXHRhdoUCK7aIx",
-	"Bm1eu/AknZF2kQ7QRUMeScXKriIGhaDaia3lv1IfeAj/o4aG+lAoGdW51FInXNwV9xDRfM5DSfz3xKf4",
-	"AnZ8KwIE9cZ96d+60iNhIPGQVzM15hUc8wY0VzZSojMduVwkHhbBUtGFHvYeFCdw/qtxtLiI26ukrf0u",
-	"BH/Np8F0T0M6YV8bQTj4FKpPSKoDr5nAbHYiTpKDgxHVjkOO/aPn6Hf6C9TIZLIri2GkzHgc0FpaUONW",
-	"1IymeLomzydbxalfUxul2C6OP9hFpyMBCa+MCCQkXrYRi4IAeQHBoVoR5GiE1Ae2PE9tTBbZ7mthjpX6",
-	"nOa7OgUlt50FiGnulyw029rvxMB7ztupR+OsJwcJzx0pbt5TYbAUNPjXFpVkJtZRs4ZhPSNjEhJ1D28h",
-	"+emtfvWgXzoqDkO8BOLNkUa2xdBKokifntuEqOICPtpX0lNPMn7tHzJTb7e+dHjoK0rfv01BnX7NJRIW",
-	"lEOsSk1ykk074prOO3yu19+JQ/t6L+MZHNwm4FyF5XmZIro4vgvp7RiuS1mtXmE3pfa60rv6a+jr7BCb",
-	"2/WXe5ify8nENnOqQSUxgFp2q16DCI59OW4iPWSCVqEnWys5dthejmL6WYrJZO2MHSeQKTe15b7imvg6",
-	"xBmCDRPJTDJlQnP5EzHDH946MLz5lCFdmQkOhvgMKq8/vk/maFbswkEKZrtkE7QCc4IiZksaHFiDhUbH",
-	"0A5tHjtDbExfV32lUyUP2msBFjJXO8EKdlhKjnmWLfIoS9ZOVqYlxOQ02qnU4njkIvpPCK0e9VvIwOx+",
-	"a/CVNtLwKWoTddpDJvfe4gyWEteBQXr8ujLdrvR1dTU0QltugjaunU8+ajvp9VwH+03KaFmhS+n4+9nz",
-	"MuUvkANo9q7wOMpyEk+tv35gCh5ECrAAit+liFUS7UQwmK0F+onboqesllndFvp3RNraJPEV1w64Mqyg",
-	"mhlB0UKqKFhXlKBxEH1BhPnAo0XduuCVJJHuFZSd+b7ailQi2wkyKdVCwzoQiHq3NycqF1zoa1HWajHO",
-	"UFFaY0iw/5EFy2JNyiWmIwuhGg+cqyxm6epsLDIVvCdGPgNTxiigNxAMKEm93cUifrotaTNWXIXsLsfD",
-	"DI0IYoSC3WsTqRgP0YTeKN3D5OdY0tVlTpanm9eVpaMhJIphITK6sDv33m2mBU2RuDP56pLqZG/iBIkh",
-	"XWsSxY7CH4avP/zz7dnHD+9ff7g4H/5YVOS7Uu5Sv/Dedvb3+wdIRCOfzzAFCKHC/M4TxIiamhEdG98I",
-	"Jdiue8I1T/K4VFCCppQ/k68GxTXpIW/2uwf73f5/XveExsharxbaGSiukOAFr9Ip3umnUlI13ZmuorIf",
-	"V2ut0c8UxTPux6i7m23OQaYQpLe68MndGzAplAy40i0VVtnyZX+vqKsUmWAlheU6XGlkUxuNlk7uqLq2",
-	"JuXxBPDGEn/MV+rf7jkSzfEVOP3z8t1BbkuZlJlpfSNj/8VtChB9paPGPOa8flzWsDBXBKO5Orym/mtp",
-	"ivDDmzqmhP1T4ixZRbTPV6rTZxlwsgALa9zkaolyCnLJMRRRLtgWqW6MFe+mU1i05naqM3RB/u5Nmqsd",
-	"vpldAY1uzDGjUcRk1OkfdnuH9RhmzkIGnTSlWLUzQCxpbInA8tEiGk4x1MwZJnemWBNop6yaRNFKndMK",
-	"rTnBTK3hAdxGsR6AuQijdtFZnByl++fAXaUTplTnJJToVNIbtQS0shH2rhs1vZaavtoRuTu1PTvuNmr8",
-	"A03k0aviJWfbqOaPUDWvfA8zqvr2QSVbEBvv42FGLzTdQ9wQUslsHVXwbm2DlYGLe7cVSmazne2gP1VD",
-	"Ha/IuPJnktW7y0horT5u2v7liEv/PW2SUB842G8kmOnyK5MuW4OWHlzhf8vmkaxDjju0Aiqe/o6tgqob",
-	"ccdWwuYy+16shuq8fLUVkTcbVqjtcXuTe9PaZyScEP3P705vr3zEjR7f6PFPXI+vTHp3otdbxAVbh2GK",
-	"M602cSd35JvV+temFTVWQGMFlFgBQfBxDLgpq44k6fuvFP/PjfbeaO/fufZepo8nHQTvTSE3mrfkgD2K",
-	"PdKo5Y1a3qjljVreqOWNM75RwxtnfOOMb9T5Rp2vqc4XJH7VVupdrPCURh8jH3bRaVIKl9Qt62zjGcGm",
-	"lYz50jNhMAwr1MxlFI3YdEh/Lv1eGZ75tnVFh2XleHUnWdh/ylbybTvLo3SxX3pucMSZ5gmmNsbWP0BH",
-	"n5haoOoxbcms0xf7JRpZTfT5lYqUU6FYbfPNCzlVypY03kXdXKbqMT2xRFwZAAl9SYU2HRN06XaMjO1O",
-	"Hzp22Jafcfrr3dRV5jhtvZU/L4wCWgr8XI0paXm4HWdSDAk+WJk1mWpeHpp+VltxqvrVvVVYS91K31WM",
-	"wPQVyKiH1a/zNrd0gzri1bfrHmqK1xD5StK2UAYZJsAXKVPfJ/OALzMseIAwKLdnJCBYEI2083skJJ/R",
-	"/41LKG3PmSkJZq1269r8TtS0ks02v1ZpQWN6AlLOPvGAesuiEiMs0RTP54TFTqTYItNOCKf/HmXg8bMl",
-	"p1Q4LgmcwtI3K9GOjlTrHNfwNj9WW8prKHj9NeTRvG5Jr6k1KG4Y4zRyoMLZixQ3rlzRqe6ILs3d1Hh6",
-	"bXyNer15++mXZeyOHBTBmzrljqLtVjuCfCm1nxRPGPNwwqUkbPVOPQPM4RhJ9LB3aFGWFC2wE7c9k/Ua",
-	"hxFj2YrL8gKtuoI6c5PjA4/PouhiZza6ZqGs7xcpY39OeUAQVaJPtGNYKjklNIZeRqOAazd2TF2rbP7S",
-	"opbWoPVvwVn3DC/eGwSTNXRpaqQrs1qQ4LqSeF29ulY8CzVEsdlF0vXf8I+i78adM7Qdb7RQvfGFSbZ3",
-	"RWyHWWLTlJDsbrIZRUQHXTrNntakuOKG9QbOJG5FCGEVdeMmuTrQMnVjFUltpjZrvbbGZBlZlLTu3e1k",
-	"AWvB/pad7X+df/yAzK+IMhtjUTSWnuxeUS/h6kXkdgKl9GJRgeoRjAVQcjW1dQ04bPuN1rqC6Wqb9sPZ",
-	"m5fo+XFv/8dk/yyo5Yj7S9t11jb7BnwjDMjDipFmdrm0A8omm922+1O460H0xanZr7PpOgh5JyU3/XyQ",
-	"pnLJwsGtbcfzddNCg8zGmRKyajmgzga+VpbcZhrb1V3uZlGEdWO8gE2P5XA7/Iv9raqi76ZAcM1xi5pH",
-	"rUV2ZZ0kR1i3BahRqVXq75fN+hWZE+YT5tUl0ewpyhCTMb1ed3rSGJGVggsGUK4cBSnhfWXri2NldbWN",
-	"NFTcqum6qHLF963GoWa9HUnAPbZgV30pY++uuXkVfR6b3rji44rrbHFq37ILTTZv7dHew5VLyGjL+5Zr",
-	"a7qZZNiQoiDCY3kcYTdXRRB6a3FDnqc8e6uchauF0WrnYKwBrxQmvuVftAizbKh/FlecDZN2/3G8B9w7",
-	"egeyPuvKvugME11TmZ/MJ7XYv2L2+XkTW/GnOmCId+MHrQMTYSLh2fybUDsDC5SRKnNQcxfEC4m8CjXM",
-	"V/L+yhcV1QgehR6pcrTn+skMV5Y4nBB5xVzhUm/6B9vKwuPYf7zOg5J3ZEFvLHOCyHTsZ0RI4rcBVdU3",
-	"kZxMqotpoP5SZ4/0262I6rhBADi0/9Efvzg6wgW4ldmcj5VRpY9uECnxK8PtnfLAzZIQg3Rko61dcKn+",
-	"sidIMZJQ450uKGu7KZq6H61Baa183Qtc8KVup6OVoaQcHy3iijG5FrPuFFPJMEQzMReh4sZextT1KyDp",
-	"1PVKn9l62ZwTc/cgo/OidUtZ7WR03KuULjaS3E7QK1kzdPNLx6coWayz6ESk712tLT+P4g0r92MWXQDb",
-	"cdAOup6inMO4B1pyj35LKjqPZU0drN6iMON6jahvIpRRmPF7TaWci8HenpBkjNk85D5m3QmV02jUpXyv",
-	"ktDPItCacZKYaOkOGCqpaYHNaRzsShYSjrDXte0LdOTw+oXo0tJkGNOT+fTTW/21zD2zaJqrCMLM/3eN",
-	"dZm6a0WOlJsO5ISuOaYS3WG10lyMvmk4uMu6480rO5OsDKt3NnbXknmfg6xYx5ry2zUJ8Rgz3MH+jLK1",
-	"pG3c2fXMlcNE47gmBTHg17O5XA6MRtFd4lkas32bI3GGdWZfdCZurKneWeg6kurczQnArAk/bWgaQPgH",
-	"F/RbT6Vo6cCoRNCkIAiIP4hNsRHRnWtgtbZ/hBqyjVylpY2yOott+mZxqeOXDa/SfQPivILE8V8PN7PY",
-	"r2GX3bYnUnjMQkTEh474RWC4Tht8KgXSCljbdkITSEz5wtipnHmkvBZoCx/r4QPBwR5nI/3uwDSj1UNZ",
-	"UkcshSSzPfjvkGgtWRCJ1jMjSCT6MqchEUWLLOr0X6GHf8ZHkj2Eo9H+uOcdY9L3D356cfi8Prec8yDo",
-	"1HTVuynWdwVk+MJRM1cxGyD0M63rpViLpuzqXAs+ZI51jSNEFl8usHvhA4O4YRwWaHjq6hID9Av0UhrG",
-	"bTIoQxj54RJlsdJb41Bc6dbJ2yZagk38IJiNvUJOZoSX0dEdlpK+oMkpboxw+O4+K3VCMtEvkUgdWr5u",
-	"Jze9pLj6nxt4WpJCj0xdx4nO0bSSMJunkHW0tA7URtJu3KdHvX27OjNmhud/6T37/I+CLJlU1Xht9Fy9",
-	"2NWVKVuUvWS2B+ufQJbjwMjw+BvPVoDmVtnG7fYxFV3KCvNELfHJmDJq0xx3Emh6AIH9fDfhqZKaR7je",
-	"gzhB02Y8xZucZs7qdncEZv6If9ldeOsRQAofPZDo+Gm72N6G8iK+bxti4hZdyV2j3eKHbzq2TY3qwSOp",
-	"gy/hNhluoQsCBm53lpJU7LaaSXE+9voc/lx+9mPjZI+88Ln/GEs/jx5JGeZPFQszYma4GdJgMS/cNYZg",
-	"RW64OW5Wwx2/Y+5YC7nim0Vva7jnOu5Zzivrt4Qrr/vFpSbeep95XR6/IXpVMZO/H1yqRvFtWPujZe0N",
-	"K/9WWXnSk7geMwREr7hROLDvkVZzh/qaD9toqJet/gtU4CH4J4f6ggyh2hcNrynz1RPUtz8bnjhEPLQv",
-	"nlyyYUgAa0+/J9DQHvRQ56DpD+n/VN+CvrWMxCy2iy6mRPfEF2jBw2vEWVyDOkDkC/ZksIRX+PiSDRNH",
-	"vVDTEyQgnuShGQEHwRAJvDSNyrqXLM+wg6Cs7a9b23zXFYWQDIqDgC+uoBqqyJdqF6PF0Mxk7zEepwdS",
-	"3fYdMwRt8XczUSgixcLDPqmYglAXd8INt4hMinA27rcyVTjTrLu3NSbGi1TGdnlqgIP30z86uIPgWL9y",
-	"tnl1EXG0A2wKyK23d7depEjzH7inmgFpIWk/1kZYoE8fzy/giU9/XGhGRLP5uYnUMyLJSs91UY7t60gP",
-	"N8xAhzxo0DivTH/E9Cl4tKA9/NYk9ULX+nu7ucX7x5WK3O76ohw42WxW90taOudrRzMZYw5QQhqmYlVb",
-	"6EJ1sH4F8p1b4oLIK/3RwbpYq6RqFlC3uPNb0leLnXG/IFyoVQwT3MwDiUTM5EmVYIm4v+/kmH5yUxZz",
-	"7D+jq981afd7d4m8AxUgfJ66Jzqc1E46uIMWZ0NXOjIGylyr3dLlQ6mLpOjN/XfECh7SSJdx/j2ez4Pl",
-	"lZuOT9nfERXuI/oj7jWNv5zK9tR/cq+w82T6z8nVSFNQdgn1bL+4JKie4INXBkprO3vzEv10cPw85YBu",
-	"7fpCHoH5JTEtML5yBzJAAcE3GlFX/6WN+IIRH42WiPER95c7UTv7hyuNREOYA/DCIMnRlC8QldAsHUud",
-	"LGjfXm81rmnBXHPmB2kwzavVVQ13zjb2IdNMWw75jcva+ImRAVVB1u4fOlXgibVmAJaVzTEiGsUh7b5w",
-	"3vrZJzdtnX2EKEM/kOjH9GoPe8fPt1/uphVhLl+yadCKpEtSlZDLuAaQkgNGWYJnYjQ5tMBZxPiCnJyd",
-	"C13ALV9ZcZbl1XDIKX54d8iEVdHZ+jl4Nl6czB+7Q86IACy8O4IG+xDNRhpYKAYIs0xlPg8ooKWmzna/",
-	"v8qn1HeMo5WjxQ+p4SSPvCnxa4xzkMj2GqKttMZlniRAQiJLvILCo1DCYG1WXeE5mCtzRy3r85mv6i4L",
-	"RLA3jW8nXzBxoqFRGWfLGY90ISjV2H0amEZpGZkbnIfbXuPfTHhSZczszDHEClG8TWXbH4opnVcso8j6",
-	"mHQGYjq9ULO2BY8CH02V8NdtCtS2xHxOaHeedLH0FoAzZKE5BS+IjhTDWcXlufD7Aod+moP+1cKMbVYl",
-	"frQCmOpDakEniClKWGg8OwM0lqYSRT1ZD8RfijY2mtrhbXsFK3ppfXy5vajlElsJDVfBs7UaDyrnl0pu",
-	"SJ36IYfZpOZkRohPsG0IqOgiJFep0JUKk2gjBiy3jYxi2kYBFRIp7UfXfiP7KHAEqArHAg2nJJihTkcQ",
-	"OTT3Qv2WJYVWfz1UX6XE6qpMY1XCcSa/GP0wjGgXqtaHbTScciHFX73PXXWp1R8Y98m5UQW717GSeHnZ",
-	"pXyPi0xzj5xK09dpxrmq+LKDehRtBiolUJetrHBpAWY1ZeAIC3JVvVplBYZ/jPVY1BAp1i8c1p7E1Kp1",
-	"P4DHDcr/KnYLbWIMVP5VSLAoMuD+nC6VruNzYiAzdW2cUrUMkmIMpAlcmcqpKYeCeOCUR2EG57CXVNUh",
-	"QK4VZp0jEn8SEEsPYomlZdiMa6nF0FEPIuoMPo8Y0ej4I4LMkoh/F4UvvfweWVaYY1zK6lDcCAxaNSGt",
-	"p8wDzK6mWEzr1fApPXES8mheLm8Egge0fb/IAwXPKtOLC917u7ohBrdKTH5a5kYvplyQjAaSImMAKAY1",
-	"hYdgoCYOC+TzypPOqlNryq7ic0hLweNx39sn62vUlO1SvRwsa/SsQd2RXOL1Gf6KZV3oJ2/brQUOWa7/",
-	"R2Wd4jgr19PMzd2ushsQTzthZjHJunSS7J4z6c8lLPki3ontsX7farBZ+DV1+XrrDEEHiLfwk+b3mmbf",
-	"WgXS3h2N3lyQR7F6DKe2uWAMfcfpjeGwOBCmZSBUPev7GXvplXKVArYBz6IwDfcIkQhaNMXgPHQc90Kj",
-	"IvmMhq3KqF69dakd5VjFevfN79U/erhCiS1HB3Y2s4Ra80BpK7slDFKGGwhSiKLaHoHEzWRAE6J9U8X1",
-	"0xlstFIscAQSwRdQru24/CyWfE6/qoRWsK5nzMspDqXpk2dL3h214OPLtwiHko5xBsKpqjFToSPMUIOR",
-	"DE2DCSVm5pSxDNlUgCx5qOq1/cMcHFtmk2MJYZJOTEO9KcGBnC7RmIYia/9ujeK2Pn/Obfl3lG75xxSF",
-	"F4J/b9XdYv0ZPk/DzhR0iQnJnAsqebhEP1gsmh8V7SpaDcmECql+4h5VP6Tnvj12zdHWgHXHBXh1hcuE",
-	"R9Y3Jq1yHr3HUF+4f5DD2UvP41MUBKawPgPZ5oJbsxwY+1pwvyKMvcKk1602eWtM2hcPVbt/tF17JpJ0",
-	"Z3qkXZj2i9swVULMKwbKy0NWZcDzcmh5NUHyNixrzek6G5a3bqkO7boS9r6Uq+p9gJ+oslWv6/ZjaHL9",
-	"YMpYnd65j1o5q3zm35iydm9hgdrddnejD1ZPY+s9yv65O9QX63SOvVv9sfrIrj5ZOJqivKG5f8OVXe/y",
-	"hVrmke3KtB5Nt+HHr8BWFQ5VNVXLdivpgJtV9W+tAu4aAOC7VQIr85BGKfxulEI7Y8AoZQQZclrV8btW",
-	"HezTUhlrtQl2Vcgg+DhuDf5aLQ1yYH+3nxuFsFEIG4WwUQg3VAjX63gbonpsreTdDwBIo+o1ql6j6jWq",
-	"3n2qeo23sFEOG+WwUQ6/QeUwaXKeuZtvXqLjw6Of0Fw/gXTjbpssjpGQaljkcV9jiGiNT9dimnfyytm6",
-	"7uhWJ7vMFNn0V/dGByCQMCyqtz3X05xhb0oZgbrfeN7pq3SDA+rrdFj9rTUCCx4SJdhFOm3SlmItQs4m",
-	"cZo9LFf9vYs+jp3s9/12r9dLGCHo2Ro8acoXaIbZEtTjgIwl4lH18tBUN/vbrTMkQClhQmJWxLA+Kc3V",
-	"8HPTdD7btt/kae5ljnhdeC6G0C+vXhNoqClsmEF1257E1IkLiWWUBkg67PXWZQhLKrOt8X7BPjrTm7Mu",
-	"UG8ZdfIyHvFIDkYBZte1ykpNmomeTryYuCO/c6j2MiV7XhQ7ULYbZUTUTez2psS73gYm7zX2pgi+MkBD",
-	"fj0Ei2kxXSoTJVNWpBYJs76GFUMVovrHuurR5KQzNhG/1nhrEcM3mALnzdAar3cq8TGYbSneaZi6pZjt",
-	"WqbvHhOo/21iAu0XCkiro27UJQ17+aZSMdjLSvs4LtStjqhgegctbDPa2GeywMIgdPr3A26S1Pve0eyN",
-	"tyBzuRVlp0GA7gVxbIsuZ6mbUYmuy9iG6fgHEV9DZZ9XUO+rWO+qR708g4ymuBX1OouQriZhtU93oLiv",
-	"viLQQysjGxn7v+ZfXY/P1qkU2ta88nSpqfOh/XV9yJxKz0o6WIaNrCziAu/cjOarwo/G+14fj447z8c9",
-	"0jlU/+8YHx50DnHPe45H+17PJ+5WRhH11xfB2frQZJyXv/3a2e8fHA6Q8HBAwNrVamnEAJ9qpZZktL7c",
-	"7F/4B+Oet086vdEx7hzioxedF+MXpLPv972D0SE+Gj/vtVYCs9ZpK7eqoipzl9z82XjjgX7b5g7ExBbv",
-	"V2qZGUJKqGPVlTyPZjMcLje9k3kkBat1Qyu6tE7yOK9tegn/6ui70dG98QB+0mC/eAGmM+Jb5wvICPMT",
-	"4xJN6E12wVvygfUwMYXFgjWYRt6CAWcy6veKB7m7CvGGvzxx/pLuH5+L4hnzV2nZyKjZK1vFPUSZ3FFJ",
-	"3MNlc6a81llumgXU6V3/0PVOh05n00orzniudtFpv1KX/YepQnpesbv/hoUxDkltWhKz+pLtvOTlEQRX",
-	"n8YV3jzI9IivNFTc3+O93qIJSZV7vuYKb5jRvO4G7zxj+Une4VrJBU/0TtfK09n6jleNDz6qO7/qPt9t",
-	"L60VanA1OVSxpZazgE3T79ZxpHtKr2v4UsOXGr5krvV5HCeswY8KwshFUcOSSGERd7G2Wk1f4pxqdLjy",
-	"rCMsEGUowSwfoHCEva72VtD/hWyJ7vUL0aUcvDh/CBJCNgh8uO1kS52T8IZ65NQDH0aaAEu/WRbq0+ls",
-	"rdNPb/UCNgvk2EhMBbL9XYdbUmzA5tQ5yVgmtNmBTjhrbtCKpK+4/6KWUau2rnUXLVyKY0uwvhXUpq/y",
-	"zkmuOqlUyjnLks4GdLDB2d/ZeY+D6EtHLIUk67PsNjzX3zOhe3WnW+2WvWnp2aUj9PaZCvH523brgl8T",
-	"VuSjHBEcklAHMhyYf4CouyZkbpLQeCQhaV9napZXAhSpCkoKouGcB8FwUJbgqVG3lWAVWd2hcsT38IGA",
-	"xo6zWTMpkOhUbuIzgRyq2oP/DongUegRQSQ6h+1dF0IhX+Y0JMIssii2P7B4sxC00c9n4Jt7/Z9gQ/Yv",
-	"er0B/F/9GNPzEuXwPfYJGmlUcUHCm0xfwdbRaH/c844x6fsHP704fL7O41ScUv0Ho39HBOEZZxNNwAbu",
-	"PuAT3XNU7cKICOqTkoTeIOjUTCl4cP/1C0cBXcVF4cafaf9NSsPTV7gkMsbIggipA2QntjWlkDQIdINK",
-	"yJUBW0736a0cL4PpGPJeA5H3IGBbvUL/l0GFMm4wh8mlb3yyqRs7wmF/NnSBG+Yd+7k35c4aItr2AwhJ",
-	"iluvY8u1SpIy7DILlx1n7aJIKOt5DEmHHAB2pljb3YoA86j0G7LbypM/XMN+/zTxciH5HOapbs0JwoYr",
-	"A0bQ5oy4VtFMMdOMy5lENPL5DFPWRlGekW7HKPe34VH97E10L2Hp1TkrtMldrQNgegnzQTcXiktzllA3",
-	"GipeMRyY3Hr1D30d5gFmoouGkNAR/675umX1Wl3CAi1IEHTREPszytSwsJfxD051h5qX4U+tdssmi8B7",
-	"aTXPPFhDyzvjsj4T+Y0vnFuFk8SWNCNZS/pxUkz6Buh6DcYXiLPkNsRZJ7kb8eLOb4SS3fyGhAEuMIjU",
-	"6meRN0UBZxMSGr0FOLqeuakoUUuBZJlfOYIzEwgjP9JI5UkD8eFP/d50eIKGPTFEUO8qp2SmfuYs2wS9",
-	"fzhNpwU7uIpV+heZJZXeC8Pi6lHDn7atzZQvTCftUsX/7hTulWe3ivL+YJIGSaoSD69FisjUqar/LcnY",
-	"iqd6cDdZV2OqiGge0qIEpyT96AWaki/YJx6d4QD5dEI1V0qI75lA57+ddvpHzyGKLYnSwqbUm5orZk/F",
-	"NLrAAo15xHw0ImrFItu/q/Vi3MeH+95PtbJf3dWkVJoiksuWUNXUZJgp6UKUodiGd0W43Z8UtPqUB75A",
-	"bnUYFuj/nb5/10VvpUAeZ5IwafH5uLILlIaRp+VsIn2sHrzkbEwn7/U9S/ZzhbW2rpVm3qkxCfEYM9zR",
-	"MqBKpYDL2YzjqQjyHYDkHSM+viimo7q0m3HnfS0Pk4q+a1LQ9f13slQnTeWJObjuEs/MRdbXN1c1Zh/a",
-	"SXvlmj6cfybV/DXcchNe3I58wve7/efd3jpGWNxdGLQXCD/pmhkvjPxMsYz60zrWZcp2cl8XfwdK+2kr",
-	"Q0HISUiEHmZGZjxcZgbSD6/z1BRuwk2/21u9BTn+lEACOztrtskuKH962g6OQiqX50oZtcXlM8pKXGXD",
-	"l2d/vLo6/ePit6uLj7+//qBLoYympPgSBAuN6qc2BJRcuEDgYksWNZUSfKFKtSv1y2U+a+wzU+ma0mJB",
-	"bCxYosmeohsS0jElPvICCqFGRX5j6indLsYPSWykVx/Ogd0qjoAFmnDut+MGd9aDA4YXtl98eVppiYoq",
-	"y/Zz7VaCQt62mjfQW43dhbe2O8tNBr6Fik3dXSsv+X0iFN0iqJXTipW2HfjYccM7PZtg731bkQ4mjG6N",
-	"w43wCyMGBdDQ+VFLx1n3kl2yf/zDNkX5xz+gIQp84R9KmP7DIaCYHNRuW72C+WhCJBp+vWxRaBly2Rqg",
-	"v7rd7ufb4QDMJl0wq+xyGBhKcC9Z7D9OaOvMmNvnBBqPMB8olBnXL3SkU3qN0GuDgPqM3xBtZpmGKDLp",
-	"dgWRdC27FLO71EJdx9CJhyNBNFjOjEpJbL8kXdgruNmXT4TPA11IPadzElBG1B6ZZxN7Tk5DHk307mj/",
-	"dMG2AY0YrRKd2o9QcclMjbPuqofRYsoD0kZ4gtViMqA9cSdU06ZLt+hkzkpMn5gwdjLqzk9YIhwEemHo",
-	"NVRJQ+LBEHq4emCY7JkS8f/8t+BsiH6w5eY/dtEQik+HcPHdKvMT84sYwhFZjCFbnw5qZvuSIX36pkr9",
-	"v84/fkBGuiLKDM2a3GoE3bNhlvCpOA0C2ApDw9cXeDLsonOilq8zIqDI+O248x5LbzpMenAa25sFy7hh",
-	"F/TPUUPYRH71pJpgPA5laETkghCGfjjc7+sTXVBB1Da8HXc+cEbsSFzp1nAhMBMLEgp00DuEyQ//1Xmj",
-	"iKNjvb3xw2LOmWnbJczCzVHZrrrwKdOYrY2GpxMyTKrNBfG4shTxRG8bCC61gLgdWxydUYaoLseA68HI",
-	"Qt2pM4J9YZubzpdxPbzkHPHAB6o46h3oVfjh8iqM2M9KBTIr0IQMMQPn7o0iaYhQv/in7j81QP3j4yGa",
-	"6qQO5OEwXCLs31Av6YkK5MkQ0BG8fBrTwgwvzTvDf3VMqW3nrT88MVc74JOJuuvXZO4AXtnmZ7p5s82a",
-	"uVTSPqAeYQI0Fxt0nGNvSjp90CYA6ybGplksFl0MP3d5ONkz74q9d29fvv5w/hreSWrJW1mvYcvRXVpa",
-	"XwENnDA8p61B66Db6x6Ydp6gVezhOd276YP7cc/tYTUhBQbiGx6arm86S8h2toJtnYfc3n9wzXfROQ+l",
-	"bmBHfWCsmswQHikuetzrod/pL+gHKGRHzwH1wH7yR7XVh/3+ADEchqanvL7KYxooVQL2lttWbG/91qD1",
-	"iQfBy6T70xyHeEb0gkrgF5NH9l4nkF+t2/bax22PzirPvh2rCwz3t8rj7ymzNxhgIO39hXPp93rg2tCG",
-	"o46lJ9z03+kaGxNIgYh6mb/TPrqnhFy8e6CEgid0LapE+rVclf5HgJuaRzKRyAG9SbnuzVVVI51OSh2z",
-	"5qm9U103qXjyukfhmdt2K8sY170HTydnoBZ10DssUZtiJm6DURZkS3dJHC1RioN31YQO9SkWzSE+7b1f",
-	"sG9L/eGV/fWv/MFsTgTx9UsH6196w8MR9X3C4I1+f/0b7+iMytdfPEJ8M07/eP1bF5y/x2xp1gR9Do+q",
-	"7MNbJbQZDvQLB5V2wYIyaEK2JZat0yBwm44KTZmQzYknAlxKQfSl9Vm9Vcga977aeJXPxO1e7Agq55kQ",
-	"uYz9RUmipjJnBJ2wRIO2N6KEs31IxqrL28z9fPXh/BOW06fFspxtqce0Ui8W9q3XxNG2aHlg5YMWAwc3",
-	"Mz6ghns9Iu6l17n6jQ9cvlFGwpNld8Z5BJzBceT89VndZMft8ddndVcT7pjciEwEcmP+GGfDJRNfySgt",
-	"tixU1fhF/iB+Q8KQ+kRoG9nAqKFT5BOwBYQievAuJZCzoOrHNr1S0lHErhnEjxhBh2A/FfLcHGZuw3td",
-	"3luwPfV4cOEHGl7c8OLvnhfbm5Gga98ZU3aAtVZz45ISo9qaq1N80/BPl3+mNqYe58y82vDMhmd+9zzz",
-	"zOFX1bjlyBaFz7koSlgPAhu3QgbpGW6TG+3oIgOpqh3c6g3LAHW4IyRz7QeVfELklIRtJzIB1GqffyYQ",
-	"ZT75gii7ZFQKG7Bwgjc6x1kn2iSIscP3p/+6Onv9/uM/T9+dD3XES6AFgdGh4b1tIoAZmvIojFMuMBrO",
-	"A8yuplhMdQwXB8ElSzy7Zs6gbS+mWEJMC0IIPJKkjRghOofM/ZB29at/x0lDUIAYb8wJElz789VW6uAB",
-	"vlZK/SVLnCWwQ4BYSDm7mvOAeks01BCGagwXNNfNlywQQ6fzebD8BU67rgB6FS7PIlZFkljcJUDuqfy8",
-	"xrnaTFLB1fyF+8sdCSnYsZgNVhZQmddSWREyjMjtvUlZMxOhnq09f/NWTrYqYqLE13izQKM6ZAUXBC14",
-	"FPhoRDKy1USn1gk/+9jdyM2nJOl6R+tfeE/klPsfuDwNAr6wc6sg7F5yNg6ozp063K8gU88lDoh++qCS",
-	"LH2Hw4l54ajKBotoruXGe+JTDI3fvwd576bGZOU7MHEklAjCKTFrRLIOBjuSPsZHA2G/NryZjlf+aUTk",
-	"MFDbOdR1U1SAqqnWpaTQib7/VLbR8B1l1wMUkuDnyxYjX+Rla4gCCHwbK0n9Ec3xhHTR8F+dCy5x0HnJ",
-	"IyaHJqcCMY0wGPcImFA2KZJm76iQGwc6E4PqvyMSLqsInh3GRl9pQOIqjwJZV3nw43gsiHzEtp85AnWM",
-	"GalUDd/RqLTZWrUSM9DS/cbGnqLsdY/CM9sLLfUB52asexse1U8+OXn3jYRUFRHHJObyXvunz5BOqs2r",
-	"NBvTJYUvE0j4HenlnwLMfsNi+n3q8GZ/Tf1mdSU4+94DavExw6s7+SKW+CpcojBig7S27mLLP7TW3tcs",
-	"6bFv5MvCHavjGXzH9ZrWChf73G27saO+ITuqsYzuyTLSVxFKILLeTkcOu0bQ3lfq32rWoRTwgpJZa/7M",
-	"uE+G6AcoqeE++TliJuN9+GOq3i0g+MYm6GpDCbLFpchWN9ss0FSi/Tjks0sGieWcQSY9vKXdl0LzajfZ",
-	"vmtmw8P5FLMhGvMQQv3OjAZQWiCgXOCwdwjTgY8Cdoz5pLhkYcQUqzhBckoFwoHgcWGsmaHNtNYZzG59",
-	"n+6pkso80NZb1zgqwXMZckmgOccQhWQcCSLQiEsADJ3xG8ombloz4OmIOBk/7dstsga1CbWpGlVHOXr7",
-	"qlr8rXrsjfukkpX4iH2w354GlAqcpQrdG3/l0/dXfs9y8pXDqhEPjdRYJzfb1l2Y5ru/Erkp0z0VH8c1",
-	"GG4m/OB5ZA6OSlNVpit6TF37M2HqIAWUsghds6QrU2zUj4zHxJMDAzylS9B0TLEEUOcG2gK2Bq2/wWVo",
-	"a8RbTp/0lsuYcgB0TyRp487ZcFMF0Xjr7tNb92sVbje3WRH5VsA/HRw/HyAWBUGsmmPT7BeqlK/Jsh33",
-	"PsYhMZm8bVOqaRGpixLF1KCb8tM3PPTIXbsC71zb/Z4zCczJ6i4Mtdln8po7H6CtDlDrfz783J6KfzRt",
-	"HYylyfdJ0CI3dPY1BkWTANG4+bYyX94nDK+CFI+KKrh1/4d5SIQBHlB3G8AJjGy2fjFd5e+3DdoR2A8g",
-	"9zkj6ke87KJ3INTVLzM8j6V7ClOCfFHGioPerCcAnjSlEzwTBq/DgIfZ2cQAwYoNKWvtmpC5+pmGGpCp",
-	"DfX/Yx6iIffolcQTjcIwjLf8ao6lzUWM/9g2A+nMzIBgQfwuSvG8WSQkIl+okEV6im7b0SgqT1xRMd1Z",
-	"akvU+L1GHWjUgUYdaNSBHaoDmtfUjvrtTamS7cvSPMg/eXgtQLQ6LaEsdM4EiiAk50XCMXGJ/mbGqCsg",
-	"q8kye6srpwS+jEKhJM79uQrtFMUmGX7Z5uAVM/1sTco3kerX5Os9iAcwpkt9oy0kWcxE2qk+C1VZSgKE",
-	"svc1/u+rNSkGr4yOD2HvDPKrLTEtVMGZ/jXGK9gRl4m/X73ydAcq9uPOXvymwy6NPtvos028fIWGeYGv",
-	"lX7JnMZk4w09T2XMPsYSwEFIMOBw5qs3G3bfsPuG3TfsvnFfPKVyTuDqKfEieX1vhsEA2/uaOP7X2B26",
-	"E4gFZSaBIIgvYrQGwEswhZ3DkEhMLRaxnJIlRD7aKGJ8UWKdnJGAsr8jKqaf9Mx2JK5y2FlVxRbEgN4D",
-	"jG9Yzdmi9qARiA8nED8qWrPUVF0qZl4rFI3m9jSisRGNjSW0Qlj9Sm8IiuZuoQY2WOghSI+6qcOPVDh8",
-	"G3m4u2eI33xGbty+o0nIfdSI5ElqyjMRS2PoehE75DX2FtdKKqSv1MzcPbeVcRN6QxiC7g8n6SxezkgX",
-	"ncJPOjCAme4ro8nF5XS2EYNPx1BzIHVCDnRs6B2jIaT4XHlGzgwvWcQCIgQajnnokeFJgnwGqGD65RGX",
-	"U2gVRWVpdvAT0acr5wB9h+r0rrN7IIMO6EgbgTWER+Gru0hHvts5PmAeUmO2NGZL49H7joykc6LzhE2f",
-	"PEHZJDACXtQKFl3YNGCa6vgFBfpWFVlgJkUXKSkNJczgkNNpytw2y9ZVRzi0mk80HySIqFPC8j5A06Ow",
-	"GEC0UUAaBWRLmbiZXG9EeiPSG5HeiPSHwlyNXZ3PBBpHQYCE7gu8SrQXROqMgLtyplg9alcpWxC66ltO",
-	"MuEJPKupdAKPQ9w0tDSzMCeKH5+btom0NaknjVRr4mtPK9Nwnmt7tEXKoUbF057vpOcN4iGKoHJGmY0D",
-	"Jcok9MsoKopVpqMgsq2d5V5AcAjt5Gwburg81qmKPZV8Rj3AsNNlrwuO5rqvu24Jr17WLa11Z3w5LWla",
-	"0cii79RKPI2p9dxQZw2JVPjy7W0jQxsZ2liGjWV45+mbBTJ7kzxOty3h3lfnX7suI3Na6e2qXDUZoRGq",
-	"jYHXCKfGwPteDbxUT9mHrCZruH7D9Ruu33D9xiR5giZJSspUM0amBAdyurIf+jzkHhG2gYXoonO8TKQQ",
-	"HvFIY9wBcl4JPM5veph743znEsuojvcofqE4SG+2ABpl0BvS3YAK0if6Od1M7IYwItyIoiDhDfWIOaUZ",
-	"kSH1yls4fuBIKtoA+w/IWzdyVDRBsG9+lFMSEvDtQrcP81HtrWUQITS0MdC6hTpU6BzCx9plG2AhobsI",
-	"8XVSktmX7iU7RWrGxHSGff/64uzty/Or01evztAU6/wiPX47yYOeh3xENJCi+ucNCRWH1onftvfIYe8Q",
-	"qddK6Oq92Zi1hCXJF7k3DzB1Sao1aI2VcLiyCELosL8S0L2QOMw+djeXEvfDhlYQoNlGGwP4FPIZkVMS",
-	"CaT2DY15OMOylDoTFJyn0WP0Q7Keuiry02nWGW/Cpu06E9yKijBeCRk1LTubmqMdtexk7t227Mz547q2",
-	"nZujsTRBwJqMp3brzvybD5gy6rC/+gtoGnjueDObJp6Nr6Np4vm4mngyR7QWSua0rbG2lecp8smYMgo4",
-	"+hr109i3pjQ8ElC9q3tT6jZhUMprDVIwSfgYjNc2suW8HhYe9okFx8HXRNfhjMcIB4F9vmLmrW5iublS",
-	"8aB4+S/1TjSdLB9CgjXdLJuQ6vfazVLxzCoCoxyGZnOOW7OH5ZPAndkJ84pPqukC2TiA7rELZAWu8XCd",
-	"IL9RTfB77pzk4ifXaqRY8OIucFXubn5PyZvW9HdqNO4mneUbaPdYRVw/7ZaPG/RpbNSIb1eNqN2CMf9m",
-	"I6gbQd0I6kZQ31cjxk0iN7ttxxizlKYhY9OQsWnI+C01ZIz5RGlLxhxr4XPC8Jx27T0p8/p/nBN2+unt",
-	"f51//LBVKrr5uBqzNWgddHvdg1bqcmHfh7AzDj6FahaSqlGUJhZfIO0jLLtBZqYx47vjhPOLKRWp6KHZ",
-	"kuL8Xru9SzwLKmzv/zt9/67e9toPJ2nZZsgB0ptbOyf7vvfPrLl4/+YBBuqxeYWZVCSg/LigootOdep7",
-	"G2QfwIDGdVcQV7DbLkwSmOSRN7UN/imbRxKsTioF5OqLJFcM+76yc81du2Q/aMf1aKmN1R8dFFP/JMmW",
-	"SAOXk/GYeFKji4Y8mhO/i4ZqiVdTLKZDfX91eYB+dIAwGoE1b6W3MrMvmcnvVn/gLFgioAhAKKUBgemb",
-	"oVJhFTWHQve52uS6Uv7+zbxf1EbEYqSyiZR57QENPNjnGhCe+vHiqpoAsyZhobHKGquslub0J/SpMCxV",
-	"83afuxV+WqAkwieLPvk0qnRywF31q3XiV/+pS8+qWHBPp8Int4GbVvrkodoq2ol5CJ2m9KcxNndV+lNA",
-	"bQ7XLOKT64qBtscobIqCNuRVtYuDyr/wsMp0lnNuvqCmaOieN7cpImpMpKaI6HEVEeWF/FoZX2IlPaH6",
-	"ou31lKbO6BupM9q50Gvqjpq6o++87mgDGbOiIfbWvPl7rEi6FzaXP+emVKlxWN1jqdJGjObhipe+cTXz",
-	"e84+LuqCUqtYaMUHdlHUtLv5PmVvYJNL3aj7TdT+Gyh62kzwN2VQmTKoRiF5OgpJ7bKo8i80Ir4R8Y2I",
-	"b0T8Q5VL3XGMareVVDmu01RUNRVVTUXVt1RRlec3paVV5dwH+kqVsph+r4c484hW+RU5KN4ScOwTH/1A",
-	"GZpxnyAvjPxBHP4Ge8M2enDaQhh25lSLhDfE/1Hr/2ArCLwU2n64ZN6UeNdojGlA/BPT76ID9SSmIQV8",
-	"ZqKsC85gEB5JqC7R40OAHvtLmBZ8WHDTPGM45uHPUEIz1F+ZcmXKmNVcMrUcYJ0DZfxAj2NBmG/LbqDb",
-	"BiPEB7NGSD5HI+LhSFh1TMC0S/juGex3jslmODtskdQtNjgaEbOWMQ9PdOmQbtKit1IKfQywMUL3+NDG",
-	"nuIqSfEVTL/VblE1xN8RAWbP8Az6ZfAwVY1FWDQDwoF3Prcz5Vnt1pfOhHeyNVv3yazVNlZXstXzFHqx",
-	"FHBi+Bg01gGi3TQ4Yu75LtAXuLzTBX/gUlPUib7YcMuQvnLmEi67Kyvlks+XVcfFoq2UuQw9kPFDpHaM",
-	"skjTbkhMExlyQ3kkoLAAEeYrNlBYi+DhMKSQTFNWUpBI9rrKze+U+f8NN6WSo6Dyo6eerGahn1PmVcqQ",
-	"+YNJGjSaWKOJNZrYbssNYkIpVbas3Zbhg3tf7X/elrLE11AWnETzY3WvbYunoInWWJKwi2yFMdY1VTYV",
-	"0dZ1qSeHHKqVhgO03+71erGehO1TuivXmCxIeMkS7mtnoD8e4HBCDPfN1H6FpNhR+6tDrnWZrn2xapvR",
-	"2qVb98/JXhGJaVBLfGdeXMm0muqqht3dPbv7yBIKs/Wgwto4tfidGk5ZZeVoCe8hHxorluqMOeUiy4sk",
-	"/E1nS6MJvSEMcUZOdLTLp9oog/iRegI6J+pEbx9FzDdu8zAKCMSuXr1+9/ridfeSDa8p8w3PpP4wE1BT",
-	"Bo4H7FhyyKqK8SfQpwBDt2bYH8wSGAc0NIseqoGGgBYxLGKVZ/qxe2OXTW1aVd5tzqUuqEPuxdv7C0QZ",
-	"QAmhnq0NQ2HeKrCPbQyZm0agfri8CiOWLj9rksWb0FITWrrL0NKnSKbEDVxAHARtNMLetRJGU75QgmqJ",
-	"FiQkpWARIQ+I6R/9RFAiznhAfrEr+n67uTrbsCnKg/OJyr4Spx95g+zQ2B47c7W4dOYwtxQ7Wwfm4NJ3",
-	"A+OwczZUG8Ch6N0HzORKscNNFtHANdzDhjYQDY1F00A0PC6IBldalwvrrDnyhOAYttE0GiCGbwSIYSfi",
-	"rAFfaMAXvnPwhWrSoxxvYRvm+z0iLeyMj7kH2eAqNO6ie8RVqMpDHg5K4ZtVEb/nmkXn0OrCERS+ugvg",
-	"hLud41PzvzXVk41K3oS4vwGAhMoSvMFEyGAiNJrFt61Z1MZBKHq3kduN3G7kdiO37xP1YIuwz24RDhze",
-	"0mAbNBV1TUXdt4Rt4HKV0kK7Ah4jFbeqluOqPntDwhiggIZIEC8kUuw0+7UkofVCT/wRpLLCTD7gGan8",
-	"8EsdkH/E0Q6Y5qYZsloCVuR6mgCbpNiGW+5EJcP+jLISlQxyZqXlI5ZJmj+4abJ5qtXAFwYIBRJegBPq",
-	"6mDTwRiJKV9AbgKeYMoGDibMNSFzAdWB57+ddvpHz6Hzbxed6ukgPgaGfsmGcx4EQ8Ce0OO8CaIviDB/",
-	"zilL+hsPTYrPFTU1eQtQBLFAAWcT9b9uIpBiynoB4NIJBAfOfMnIbC6XJjKjrUedWGErAk/QUBcAoj2b",
-	"UwR66f+ZcZ/8zMP5FLMhAuiX4rwfnfukj2N3ucVPz++hpUbdTOH0Ww/o6/iDUSEi4hvBUHkBb1Nv1cwS",
-	"bjvF+/p2Pu284be72GKTN3zi8DjFPShDQ+BUwyajuHFENRnFD6vHxBnF0gjWnCqTWHpr04ffSjc5eLRE",
-	"ckoFmofcI0IgLAHeTus5o6VO/ZVTEgrgtpRpZsuZr5QZpbzE7if7yYDgGwLKzCWzColO4aSiuNz/hl9v",
-	"qDN8V8GX+zMM6+ogK22/Jn+3yd/9fni15mareHW72BP3IfG9AWin1miLPfm7ZZbfQrbu3bOpbz41VzPb",
-	"Ji/3W+YeOm23qpq3F3KJ5QoQqUJPFiOLCt6sLjrXvn80DvnMYlAseHgN4cchvyFhgOdDcECRsI0Ev2TG",
-	"CUUBnMrDTFnrM35DfKDEJF8BNEoTLhj2xLBtQprGAIXPBARfKyMfwDwI861qWqhCwj40KuTj8GPp06jL",
-	"nOO3HjRnR83hrn0sMXM+ydy/tKclLsUEg2wBeXW+9oA1mT2Nkt1k9jyYUKY3sUJvEBn1/S0T0TcktBen",
-	"rDrvn+aRe2NtdsDqXC15o5Cj6a4DzwQyq+1ucHIr8NTN6BbYUo9WjK2ePcuQYD99lPCy1gaiMGgNWnsg",
-	"D823CpsNEOxNbTztmdBhuY9wijw0fQ9+OCOCR6FHzol8y+aR/BTyG+orZUgu5wS9/qLXea6n+mPX6S4Q",
-	"RF9Aguf3NS7mNyuHgOIgTtTGQtAJIz6SHObYRkoTC6lPdG42JI4T0UUfWbBEbkMKZ3g7RtkUsMQBn6gZ",
-	"JAeYgRow2p2dzurxirpt5If+gGdEzLFHHICD7LAhGSsdkltUtlWjMvu9osFMikYaUmmLwVKpN/nhFIuL",
-	"u2HETtZ5gJk6S6Ndg6oLNXTYNy5YiRXTGWHves2JGni7ggMFzgQKtqBsEiQU1kZzwueBhtCe0zkJKCOi",
-	"jUZEUF/DXssFt3TocTamk0izsdWTMcwwP5c/pzxOaVIE3Ta9OZgPDRZWftSmRua/+inkIzXvGZEh9YTB",
-	"uaDCAaX9wA37ZiCcnM9aPqL4wZcOCUOudSwdZIT/bLSZJjz0APqJDuA0FNg4rTelIMgqemr086h3HAoE",
-	"mivbmMDfAoO4vf3/AwAA//8=",
+	"7L0Lc9s4li/+VVDarUr3rCTLsp3Eck3d686jO9t5bZyenr1x/hZEQhLGFMAmQCvarL/7v3AAkCBFSqRk",
+	"+RVWbe10ZJJ4HZz3+Z3vLY/PQs4Ik6I1+N4i3/AsDAj896kQdMJmhMkzIiVlE/j1CgcxgUcZHgXEbw1k",
+	"FJN2i3v0QuJJa9C62u/2ur3Ofuv6ut36BUtv+on8FRMhM6/zkERYUs5Ea/DFmcYF9VuDVsh9ysa81Xb+",
+	"cEUiQTlrDVpPu8fdXqvd4mFr0BJEXiQPtdotQQLiSR61Bi3CrmjEYQl/98lV6/pruxURLOAjL377tbPf",
+	"PzgcIDMYgs8iyhA8m05exEF27t4UswnRE8ee1JOKQx9L0mq3YAE+mfGOF8RCkqjT22+1W5eUqT+Y32Au",
+	"YYDZxRSLaWvQaqmpqZHMfujHRGuw32753Itn+oj2C1etF3ZF9f4cHrRbcxwxfWRfvqqlvDDDZpahf7vw",
+	"1RnkZ9y9fC66hhy6Hp+pozDPMzwjhUv0IoIl8S+wbA1a/V7/aae33+n1P/cOBr3DQe+o+/TZ8+Pe/v9r",
+	"tVs+CYjauIsw4pKYPRzjQJC2e2wwzFX5pgZ4RAKgy4hM9DmQuHXdbqk5ihB75pQyRAVbr45W07n9GT4S",
+	"BtTDL3gMQ/db7VZMux4PgJz+rT9+fnSEgTTCAMsxj2YX7v35snQrlsZ1TqnfbkU8ICPKfHNS3+0yrzoR",
+	"wb46fvWOpqwK2+oc9As4it0e9w97hhVOzTmKtzTD+r40F+/xXbyv6XF/VAvMXLxKSz7QS54RIfCEtAYs",
+	"DoLra4eM/tDyJSuC3fP6C7c22x5HeMOoQLyvg/jbi0QIOYNSFsZZIXVzdLw9AaaTf+8QYvH0MWNcWh3k",
+	"e4vPmRKQyRYqavZSsVl1kUVrKFnwtXsdeUC9BTwUkFSPSM8oXTAOQ5e40yV/NDN/kdHpVpzc7tZlj5qw",
+	"q4uE9gybSVW6EMvpWm0vwFIpj2qvQsJ8wjzqMhcZYTKml612Sy5CNZspCWZwffXz4kJ95Uvy3Nf2msvg",
+	"XNeKbElxl4BgQSxlpx8TxIuIvIjIWOt4gseRpxXgRGFOFqh+iqNArUHKUAz29oQkY8zCiPuYdSdUTuNR",
+	"l/K95OzbLYmjCZEXCdvNjO7uSFsTQsG6+mpVoCEU8Fv90sU44jPQJRNi+0T0Wu6OxgxnGOM4kB2fsIW6",
+	"NGwSEQFqryOLFJkQPOsIzPwR/9ZyVsED8ksiCO52Ianw0QJK2VKUzBXVxKN/Ec+yrZD+GvFY8YBohL0u",
+	"juWUR/R/gJPBXChP7Q39qDP6VUdtRSu7O2pHYE/eCBET/zO/JKxQeSzhxrUUEOFFNDRWE2VITgkyH3si",
+	"0BlcGLWF30IaEZF88hl8cv9zrzeA//t/lkUejfbHPe8Yk75/8Oz54dN0sSEPgs7yZJdVAfNscl/NuVdf",
+	"1JiyCYnCiMJ5Px/38eG+9wy4kNR72RpH4qLb7bZq6vPvSDQhoFP8I7m+yalU0iHarffpSTsvVxF/m+iV",
+	"xYIsc/9caQbUOGglVzN/PrV2K1lpgf1TYb03tojMXJYNgEe39V/d9S5rwPkhFWG2W5LCqrW3xf1Agapb",
+	"OumCz3D5iWB/kXPZEO8S3hcSvt3iSmUQkkcgHaYEwX8jnxOBGJcIMzEnkdoU9Uas+H7M8BWmgVIegNo+",
+	"zBnxP6bqQjLaDDM8MYqzR5X2QWd4QrpK3n+9diVx+nvq1lrSOmBZZTxg+QvwdICzDHyk1JPs8d6UG8vj",
+	"bEyjGdDzRUT+imnkaHsTJYDyTq0vS19Watl4TDy4KfYidLLeSez76sNKtOu5+/DZMSWBb5YxBkGdbOWI",
+	"jPUBJzpWyCnTz+wtK5tqNTltMCIzfoUDsxxtSc74lZ7H9bX6Aa6vmNJQT8316h2P+94+2dq3J7nEgbsF",
+	"PWcH9tvZL5oZC3gqmWzvetkpuGQvFIr8m1Tha3G1Eu29zHbdQo92lf5V2nz2/uR1+xqqeC2htnRMK5x7",
+	"N29v3a8T2HjPCzey3DXXEP1dEv3XosNaVitWxYYcKz412Y1TreDjBSpH+dfVF2qrGPwyo0uof8JnUo9A",
+	"+qXqBFNkA+cOLCSeNmgrWcbJoTEi5zy67IBSSYmoy7XsygqYVdGk7TTLZ+Z+tODiPvg9++qsb5nWl6f0",
+	"vRXySLYGz3vPe8p4d14vDNjyKxJF1Nd3YmkxOLvBn2FBm9Fk1sJ/r/fkI9gmiBtHhjmFgg0z0wQle/DF",
+	"mehXRxlLLZzcwXlTMsNGUaJqBjj4GPGQRBKchoaTh85PzpZ+t1ShD5xKMhM1v6WP5LslCKVrTpSaDAzW",
+	"asZf9GNfE7rRu+IQEo4ivMiEU5yPChlRNln6Zmanlj9MZkqrJpprb3STFU0U3OZbPe7mgKsccP7UtmKX",
+	"zXV+RNf5a44yCgRNsufZrSDLu2q2zExuxHlAMFNyJE9/BdpVKV2kPvyv7mcKPrFOJLbXKxNKNyvKTqro",
+	"/ICPaIJ9SSSmQdbhaNKQlM5Hvc48okDiFa6cdukrwmHs/+ZiqGD2X3jaObS/zotjHCK36v3MueRSL8wt",
+	"+2CLXzBnmJKGdmHNZtTknh2N970+Hh13no57pHOo/t8xPjzoHOKe9xSP9r2erznVUiKZ8HBA0JhHENMI",
+	"cMy8aUvfaiLM15/7B+Oet086vdEx7hzio+ed5+PnpLPv972D0SE+Gj/t5figS2Yi50i+ByT2SDYZOGMa",
+	"DdzSIMvE8oriTbcY2aur7qWbUG673XGsMjvNm7AGH+qB5ch2WZ6b6ROfyvzxFsjU5aelmkgTEC6hqqeV",
+	"AsL7+94R6fnHret2LdrML1kPeHC7Eegz47JyNa+cF6shj5vLF6h1NrDxK8IBJdtfZa/W7ImzC8lEyt3p",
+	"DRnsjgy+2u3XvHrJygqwkk/9wykc1B+MNik+d3ll/2GDCc7WT7gTY5jw/W7/KQQxZtxXE/ei2HciCeKv",
+	"QKv56TtX/W4PAhPX7dbU6DGD763TSYGH7jWP0JTP0QyzBRLE48wXKE2AmGKd/zAihKFLxucMSY6m+Iqo",
+	"n6eUTRAjc6LUb6xOlgo0x8KkSxAfjSM+GyBBCHp3+s+Ls8+nb1+9f3V21oXzBjMDAtOpm2FGGZ3FM/i1",
+	"wM9yGgR8vryKz1OCZkROOUyeChRiOUUSXxKRGar166vPbfTxD/X/Tj+/+K2NXr56++rzq4wvcdkT8+oz",
+	"niwPas4O8TFsmI3dnyBBmI+oRCPsXSIs0Jtx553SxLJTOW8d9jvW8jlvrZnC64AQ+Skh5KINsGRuJzRW",
+	"r5ScSWYqWeeaMr2BdimTTw9bhcfwlrLL5UkMIxL8/bzFyDd53hqi+ZTAZY8IwhFBM0VPhMmI5g/lPO71",
+	"Drw9m7fwfwI6o/LvRz31e/8pH48Fsf88ICfIHWXNrr3lHpaFG/ZREYjZKEbmyellZ5bMaW+Zq6wa9xOR",
+	"0eLUeluyI5+ZSwbOGDSfUm+q7pSMFghPMGWZGewXjOMexGcucWByg5ac7/FsRCK1SLPrSLteUIgnlE2y",
+	"4/R7a0b6888/T2M5JUxSzwiWZRKELxC1nFiQ7Fb+QnBEojX79qfOSVn++Kl/RT2iuIxE1KZkIRJFPGoj",
+	"zgjSfA4R7E0HaNg/PkYddN6SmhSzM7F/TEK66Pz83IbX1X8iE3hHnMGfPBLJjsniUv9um1OzE4HSSOLD",
+	"KarbZshkDXVet1shjvCM2KKKU+2+yS/9AwsWyd0WaLTQg4CzJ7uwnN+Hqrf/ikm0SCWkdhGtPoRT8WFc",
+	"fLz2kiimRqXmKobD2AkuMZaiWSQCeSXfSUTBfiEPeoGFh/0iQsSXRHNkMqYMnPuIj8eIXJFoYQ9Hk1Is",
+	"iFpJGxm1ROAZQdozlVmI8W0XrcUz03CXstYn3m69AC/aqfG75Zfw55QjIbGiwRGZUuZrpQneaVvGml6F",
+	"+ZQLdesuCVPnQsUAng9JJDgD79h8ymcIo5CGJKCMoChmoot+J6FEc6pEpSs/sCJhTGfEP0mkfBjxK9ir",
+	"LMkt+wthj/RtTDfpnx293o5ZcEbi429vCZvIaWvQP3raLiBI/e4n4/1b3qvFCbosXEl2rmu9hqunbsYv",
+	"mfp+r39YOHdNbi/fn32ENKH87F++P0NqJCuLDHkCRSqVzMN5Rrq+3gDWAVlJKZU6xVluZEnXvJQcxgHc",
+	"wWSFq5f3X3AtirmXszB7SFQgu/SNlpe/hZn1reJuSZKPo3oXTNmKzHS6Rr/OzjZJuCqc1FLO0JqpxZEo",
+	"5gZKh4IbrSibx0q/nShlyid+G/Q5RKVAQ6WW5YTdYb9scnqwksN/WkjMLyH24i/PUJHRAHG1cT4B/inU",
+	"eolvj11YmSkkDQKji4IIn4VygQIqKjNc30yiJsN9GS0+xQWn/ZJrwaDZ3CiWhv8P0BUOqDLl2ggz3055",
+	"rtjunMeBj0ak8pSjxUUUs7pTfuXWDRVSqd1dzT2oQE6pUf5aXZUQgludtMYGoSTw32k9qFhm8TnT1qPO",
+	"addCSin/gsgTc9ZUP4EZZ4uZomWjWWXn69GS6UJ+94V5p3hHld7lsub+8yJifs1Npl2B9sCvSAQ2pFkC",
+	"V2aMnahQy6x69GMYpebBv3m5PK83ft7QXMk3i8UA9W+U+795WcL1u92uwzmp0iMI8QUaXlLmDytNPLeP",
+	"1F9DnG/G72y0IzsXLb41c6LZHTTcaIoF2BB6fwVByt4XbcQjNPzbcJ3VXqg1WJN/7aTfc0ZKJn7QO0xs",
+	"6HTKxZPddJJq+Eoz/Z0yf5WITw0UuDCmHgHhdOKWRSkSODHXaowwikxOh2IMQ/uPvc///fFVbuttokUx",
+	"gUBYzV1DiKUkkXry//vJvPq/ywXx/5tE2/7XgQH4XzuPC7UTyb/2vuDO//Q6x52v//G/oG3//O+tonvx",
+	"ls5oAcs+lWjGhTGYwOFmtIwTuCw8lmCL4CDILPyoV7xicJPkBbixmHq9Xm+tBfWOsnKP0p+YShSHyqjt",
+	"I2GUZcfQayMSCIKOegcDFBHsowWPI8UZEdifQkvNUUwDX9nRckpmbSSnEY8nU8X8gaOa4qZio3FZEwcn",
+	"WOcdZZ1P9SzIYmfiO15kPg5jRpmQOAiGA/Q6iL8hXTYjtOxX9pX+M/G7aMijcIqZffKSkHDZSEo+WEK6",
+	"4NgtlmTuq4SppXzJ/KaHd5LCDBW2W986E95ZJk23Lm+6Ssok98Ixo7PLymV5FIib5BsXNyx4PoBPsMC3",
+	"dknD5euV9zYXnYH2MhafQm8tJX0MMPsNiryK3CbDpAhsqFme+vcA4TAMFlouzac00Bq+LntTvFDLJs0n",
+	"GUE/He73tR4yp4L8nD0KXVmmw7lFq0ur0MrMV6Ujrdv1oiKMlTTkYYkDPoFzWGRnnJaFFFmrLv7XTdKN",
+	"k1G/cuKW4ec1lRy6wNLEE7Gxo3mbJM1Kc0fqM9kFFGTkFiwChr/Z2UtMC0TMW4KviGsuUKauhkfaKGZ8",
+	"zohfVcuO9Ag11WwrRCqL60TJyfrOe5UFdDIpeCcjrtdKazvb4vNPnf2lDrBEsOZpNhGl5Ude1zmbTUJa",
+	"Ta88IMjoXaWyJpuSVbSKVHm76ct3lmAIrrbBgVXPlC49QL/HIxIxIolAkJOKLBAhEgsm8TdtYWYj4Tp5",
+	"tY3CIBZo6JjlQ1ClhjRvOeUQDdsa+0jdop9I/HOJKEgQEUu25LB3XOiEPaOsyFzOKf9KWEUmtAX3RtK8",
+	"gy8JiedC+0VzhTEL6dDHknTUxwsVcJ0J4yC1FPgk1SOp48QcwyamqZMqsdqGglm9h5dK3aTaiZ/azssO",
+	"0lLPCPzP6hn8waROS18dYtJhwvLze1bx/GIYrvb5Qe2DCDkTutjgF+w7afkeZ9J4xJQGRXWEdy+M+Cgg",
+	"s//4lwkSJBNWi9XZ+K0+Mk+JEx0hp5GQA7RXgJO219uj/sCEryHMguxTKBs4nER4zLD6L7VNUQR51MZ3",
+	"SDm70D+ZP+lEk2RCaz7/RH/7SRapoGy2kE+YfHoWC4lGRN1IkGJPD5RRHmFPah7qfFAznj1IPwXQA2Ve",
+	"wG1fGQBPkGVuYV9tjuGhEpSSSh1Sxj6yhJFW14x4LAejADNdYpuQ3r/rKuV/23Mmo/8q9j7q6WvaK8qs",
+	"gEFsuA0O9wQN9YkOwXstTHjRbES3BaEGNg6oty3VFhGGUZ+fqCnFgvhotED9RBQNEG6jkUOOlF3EQseE",
+	"ax7tFoOnZ3acnlmyJzs7sKFnhhgOlLFOvsHp4ECpD4suGuq9GA5Swa0trVgQZbmjocHCJP5wgHA2blWA",
+	"l5kEA5AJTCgBGHBBkOAzAlGFLhpqr7UzM+sBMT5l7TnHWhHuomEhispwoFOLIBJkLbrUogSae82jEfV9",
+	"nc23BdGlsohHyAuoOniPRJKOIf1DHT1cgzaETNStsB6iAcLiEv6lzFbYtsTdwwPiUOU4mesGhLnLCaaU",
+	"e5BS7mtntjvkNZutqYtOUciDwCYBCCR54Kc5DTBTw6L0UpNA83xK4If0rvBIfRvI6Y2SEQwHW1ITVlqp",
+	"/pJO2kHc8+IoIv5Jylx9dDDe97QTI2Vc+q1Eitamk9pD28M/ckWN3Qd0RiKlub8y09kRIZxZ1oHmigbm",
+	"EWcTpERmF30GvwowK2HTVgI+QTHzjUWRrgqOEKzbV988Qnwdut2SKxTAMSkeZPnkk9xhPEkZ5HF/v/2s",
+	"10OjhSTiRHtMPwDyu7IZPI+EUsBDT3s9hwbAjL4gdgUb8opbm3bCPPr9lH7+YGHEPTWhUUDQC3MCO2Uk",
+	"OgRjljHDl1ogOfamiWgHOJrYBN7CtQEVvYPs2vdcQgbuDRASFUjouwRBBex3OAsWRsKZGkMkOfBosKyj",
+	"mJl0jNOPby7efXj56u8mFdoSis4AvmBcXmAzy42I5QanlkqSo5QY9F6i91yi02SeO6MEmw2dYNlJnR9H",
+	"hUmZPlFsZMZ9kq41SfuCFGqEdUxHcUc3n9zmYhdNzTy3px+yUHyvecxugAclpkPJ7e0/cahCkcMYxt2M",
+	"c1QaLD3nw/Sc1QG/NiPv7qIn8xOxN03Cre1kulxnMsAtPpM4IDcgAzLRaBPrHUAO0qvPeKLnM0dPDg86",
+	"Pbw/6nsHvnsiAmaxIR/fbOjkfPYdpvwxglRsnSH6GtNgtxfRmbsxJNV6FBNheKatKJs2gH4aqtUMkcAL",
+	"YbONzWvznyEzIRssKvxaYiPkLq4tZ1h1b+GZa+214m+ViLgBshlxf6GE7lH/sH/cO9ISVU3flUGH6B39",
+	"Bf10uH98eNA71M/83IbVGXe8iYhZPWeGF8CaBwnXmqekkVZjUIZCHEnRhiRxZdmZxJAxUA+fM4dEJecX",
+	"MKlNyfT+LzW9EgcZ81wdMPrMOXpr1r/DCwG7VLQpwK0+c/4Os4Vx8YhtCZBzG8XR30uSLrC2qozt5Cl7",
+	"CXIqdZ6970dEgGNLGfXaXDRmu59aazhjqOGIpPU2WPuGctSlpnJhp7IRld39elJV1/HwKNJRx4Y+pYvb",
+	"FQlttQVtJLi+YpDY4fEZETaZ1vJUNR+sFg37NDz94/NvF58//P7qvYnJvPj0x8sL91dweaMhFAB1oAJo",
+	"eJLdXQFvOrsrYHsnnCdb20UfTPjEi4hPmKRYZ6nBmSsxr629OV6gnxSXF2000hCHP+d4vTORdSzfKVq6",
+	"1sECi2CwtbqP0QjKf1L3RBKeS29F7I63iaW/apBUQdt3rbLMiDui0vdcz6htHCup3QBlPMrGIr627rNn",
+	"9+eff3byNVerDjBfomVPMYGp3l6CF8Ji6yIgJbNMEnGq6PGIXLhA2RtK02rDpp4bR6KdkQhKx/7IzGKH",
+	"Mk2XXRr+EXDsEx8tiEyUtsK1aJevhIz+4cC46MDoigRSbBeNMWjz2oUn6Yy0i3SALhryWCpWdhEzqNfV",
+	"Tmwt/5X6wCP4HzU0lPFCZa9OeZc64eKmuIeIw5BHkvjviE+xxZDcggBBvXFf+pcuyEkZSDLkxUyNeWFS",
+	"WWrTXNlIqc505HKRZFgES0Wf9bC3oDiB81+No8VF0kcxa+13IfhrPg2mexZ5qxgDbymAnJ+Ik+TgQHm1",
+	"k5Bj/+gp+p3+AqVMuZzWYrSvJWC74q6TKyH78sW2+jW1UYrt4uSDXXQ6EpCXzIhAQuJFG7E4CJAXEByp",
+	"FSGLkapmnoW/y4M/fy/MbFOf03xXp6AsbWcBqLD7JYtevPY7CTa183bm0STryQGLdkdKunRWGCzTA+h7",
+	"CqS4ipp1p4JPZEwiou7hNSQ/vdGvHvRLRzVQiUWkke8lWgPH0e02WnEBH+wr2amnedb2h9zU261vHR75",
+	"itL3rzPdAL4vpW8WVK2sSk1yUnw74pKGHR7q9XeS0L7ey2QGB9cphlphFWWu1jGJ70IVAobrUlZSWdg2",
+	"tb2uQrL+Gvp5ZEznML+Wk4nt2lqDShKcu/xWvQIRnPhy3HoHyL+tQk+2pHW8hAuaWWuOYnJZO2PHCWSq",
+	"gm1Vtrgkvg5xRmDDxDKXTJnS3PKJmOEPr51OFcspQ7qAFhwMyRlUXn9yn8zRrNiFg0wnmpJN0ArMCYqZ",
+	"rTxx0CfmGsREO7R54gyxMX1dnJdNlTxor8XByF3ttJ2Gw1KWmGfZIo/yZO1kZVpCTE+jnUnoTkYuov+U",
+	"0OpRv0V2zO+3xshpI41yozZRpz3kKh4sHGQpcR0YQM7vK9PtSl9XV0MD6S1N0Ma1l5OP2mlRQxs5CaNt",
+	"lCn3AU09U4hUVodUOr39/HGa6iRIETRbW3haZSmLp9adPzBVKCIDOwEQBlIkGov2MZiuBwXqi9uqs6wi",
+	"XV0m+ldM2tpi8RVTD7iyu6AmHUElSaa0W5f5oHEQf0OE+cDCRd3q7pUUk+0Zmp/5vtqKTJ7bCTIZ10KD",
+	"cxAIirc3pzkXIup7UVJrMVpUUdZjRLD/gQWLYkXLJaYjC4SbDLxUH86yNfZY5OqwT4z4Bp6NUUCvIFZQ",
+	"kpm7i0U8uy5pN1xcS+4ux8MMjQhihIJZbPOsGI/QhF4p1cSk71jS1bVnluWb15UhpIFAisE9cqqyO/fe",
+	"da6JY5E0NOnskupccOLEkCGbaxInfsSfhq/e/+PNpw/v3716//ls+HNRqfZKsUz9wnvb2d/vHyARj3w+",
+	"wxSAoArTP08QI2pqRrJsfCOU3LvsCdd6WUYXg7pApRuadDaoeMoOebXfPdjv9v/jsic00tl6rdHOQHGF",
+	"FPV5lcrxVj+VEbrZDtUVbYGkhG6N+qYonnE/wU7ebHMOcnUivdXVaO7egMWhZMCFbkq2ytQv+72iKlNk",
+	"oZXAA+hoppFNbTRaOKml6tqajMgTQI1L3TXfqX+950g0x5Xg9NFe7q93XcqkzEzr2yD7z68zLYVW+nHM",
+	"Y87rx2WNy5dqZDRXh9fUfy0MlEJ0VcfSsD+lvpRVRPtUK/1pM9+1hLFqcFu3tmLsAkLJ6Td8rK9JprBN",
+	"U45W1+iKfUoEn2MPgG82J/y+LxfHOZ3gnbo/QNjcloKOV9o0n3JAfgEW1sJcKuhaslJKiL2IP4CBl+l9",
+	"X/VY0+quNTxQ3RQXEPPWdCZFx1ezC+AEG8uleBQzGXf6h93eYT2xtOSmAM0/o762c6BFWRyWwEqrIk6R",
+	"EVu5M0w5U7G+1c6Ylqk6mzmnFbZJii9cww27jfkyAJsdRu2iT0mGmu7zCTedTpgyUNJ4roM6YZQ/YAEj",
+	"7F02xlAtY2i1N3h3xlF+3G2MpTuayL03eErOtjGA7qEBVPke5gyi7SN7tio52cfDnN5kOu24cbyS2Trq",
+	"0s1aYCujR7dukZXMZjsLTX+qhtFTkXEtn0neuikjobVWj2lPvkRc+ves4Ud94GC/kWCma+BMznINWrpz",
+	"s+oNC2NZhxx3bWslE7pZg2sLu6nWYe7IQKp4MXZsMFWlkRs2oDZXZ27FoKou5lYbWMsW1QqLJumSdGsG",
+	"zYxEE6L/+cOZNJWPuDFxGhPnkZs4lUnvRkweiwhi64SM29QqWjdyRx6sQbQ27a0xkBoDqcRACoIPY9B6",
+	"Vx3JOyXzbTQI2hE3hs3Whs3qtNFtDZ0TnRBsaqCDwMm25uNxYwY1ZtD9MIPKDJu0o+utWTbGhJEcoJ2x",
+	"Rxr7prFvGvumsW8a+6YJ+DT2TBPwaQI+TcCnsXQaS+emLJ2C7Nba9o7bpSJj7CTor110mpYDp9gNOrN0",
+	"RrDpema+9EQYHNcKdcM5HSyxqrKfy75X1klj29rKw7KS5LqTLGyVaKuZt53lUbbgOTs3OOJc2x5TH2hr",
+	"wKD5XEItUPmdNfLWqdL9EmW1Zt+TlTqmU6VdbfPNC0tapi3rvona4Vzld3ZiqSQ3IDr6kgptVacI++2k",
+	"O4A7fegVZbtTJzn+N1NbvsRp6638aWGk2VLg12pMSUvm7TiTYkjwwcqsySAa8Mi0XtyKU9VHOKjCWuqi",
+	"HaxiBKa3Sk5zrn6dt7mlG2AprL5dt4CrsIbIV5K2hXPJMQE+z3hBfBIGfJFjwQOEQe//RAKCBdFoY7/H",
+	"QvIZ/Z+kjNx2O5uSYNZqty7N34maVrrZ5q9Vmp+Z9rWUs49KcV0U1VFiiaY4DAlL/GtOxbDiUU6rWMrA",
+	"GWrL7qlwvDU400/ErET7gDJN21yfhPljtaW8gqL/XyMeh3VhDUxBVXGrMqeZDRXOXmS4ceWqdnVHNDzB",
+	"pnblK+OG1etdNmV+WSSe2kERxLNT8i0yNd+mP2GB2dNtrTBTFLMY82jCpSRs9RY+AUD2BGb5sHdoIegU",
+	"kbATt2Og9bRHMWOUTSqWp9aV4LkrnlBCckhFNz53AjVRBHy/SEv7c8oDgqiSiaKdYPbJKaEJLj0aBVy7",
+	"/hOyW+UnKS3Iag1a/xKcdT/h+TsD77SGYA2ARGUeDKJdwyysA/PQGmmh6ig2u2EaHAP+UfTdpK2Q9n0Y",
+	"9VRvfGHy+00R22Ge2DQlpLubbkYR0UGnabOnNSluXIyfkC0C1KEodeMmS1XwZXrIKpLaTJ/WCm+NyTIy",
+	"L2k/v9vJAhCN/Vt+tv959uE9Mn9FlNm4lKKx7GT3ivrhV4fQsBMopRcLmVaPYCy6nKvCretOZHsTtdbB",
+	"RVTbtJ8+vX6Bnh739n9O988i/o64v7Cd08cGQRDA3zDAsitGmtvl0vZQm2x22+5P4a4H8TcHsaTOpuvA",
+	"7Y2UwvWXA1uVS4kOrm2vsu+bFgDlNs6UdlZLQHY28JUy8TZT5S5ucjeLotIbo6VseiyH24ED7W+FCXEz",
+	"hbtrjlvUPGotsivrJEuEdV0AqZdZpf5+2axfkpAwnzCvLonmT1FGmIzp5brTk8a6rBSQMWib5RBxKe8r",
+	"W18SX6yrbWRxNFdN14XcLL5vNQ417wZJkxQS03bVl3KG8JqbV9EZsumNKz6upP4dZ/Ytv9B089Ye7S1c",
+	"uZSMtrxvS522N5MMG1IUhH4sjyPs6qIIX3QtatLTjMtvlRdxtTBa7TVMNOCVwsS3/IsWAToO9Z/FBWdD",
+	"k40WkTQQBH4fvQN5Z3ZlJ3WOia5BzEjnk1nsl4R9ft3EVnxWByn2ZhykdUByTPZAPmcp0l7CAmWkyhzU",
+	"3AXxIiIvIo2BmL6/8kVFNdorVOVoz/STOa4scTQh8oK5wqXe9A+2lYXHiWN5nQdl2ZEFjQPNCSpzA3rL",
+	"ECGJ3wZPmW9CPLn0gIgAbPYLnXHTb7diqgMKAYB0/1t//PzoCBeA+ubzZFaGmz640aXU4Qy3d8oDN7NE",
+	"DLIhj7Z2wWWab58gxUgiDQY9p6ztprXqZt0GwrrydS/wzZe6nY5WxpiW+GgRV0zItZh1Z5hKjiG2bcv/",
+	"FDnmyl7GzPUrIOnM9cqe2XrZvCTmbkFGL4vWLWW1TcOpd8GG1B+2U++OsL45ERJPE9/Q7B40fS+zSJZn",
+	"tdb36c75FvY72Z5ttznNqLlVZajYFr3qRKZLwhoJCB1ls/FBSubrDGcRa/ZWa6fP4mTDyt3FRXzGdr21",
+	"g66/uM5h3AYJOUe/JRWdrbmqxXjxRWHe9Ypn30SI4yjnXpxKGYrB3p6QZIxZGHEfs+6Eymk86lK+V0m3",
+	"yqOgm3HSmHTpDhgqqWnohjQJNqYLiUbY69oWOjpye/lcdGlpMpJW4lqnH9/or+XumUV0XkUQZv6/a0Dl",
+	"zF0r8ldddSBdec0xlahoq22TYohnIyhdCZlsXtmZ5FWFemdjdy2d9xmI5HWsaXm7JhEeY4Y72J9Rtpa0",
+	"TdSgnlV4mCp2l6QgBv9qFsrFwChu3QWeZfuGbHMkzrDO7IvOxA3p1TsLLcyrczcnzrUmyrehBQZRNn1I",
+	"uQRON0VOx58lgkY5QUD8QWLxjojungartT2MNO6mqxu2UV41tI1HbW+E5GXDq3Q1ZZLXkcZX6oEzF7uP",
+	"7LLb9kQKj1mImPif+WVRKP/UtBGDYhcqBdJ6btt24xRITPncuAM480h5mdoWruzDO8IcP85nWrgD05zx",
+	"BBVzHbEQksz24L+TJHci0XpmBIlc30IaEVG0yGewyP3Pvd4A/q90daUDPC24P0ej/XHPO8ak7x88e374",
+	"tD63DHkQdGpGRNwU95vCcX3uqJmrmA0Q+iet62VYi6bs6lwLPmSOdY2/SRZfLnAvwAcGSdNSLNDw1NUl",
+	"BugX6Oc3TFo1UYYw8qMFyvfraI0jcaHb92+b6AquhzuBrO0VcjIjvIyO7rCU7AVNT3FjgNe3t1lEFpGJ",
+	"fonE6tCWS8qWppcCKPxjA4dWWoOUKzkyRf5WEi7jQmf9Wa0DtZG0m/SKU29frzbCZzj8ovfs698KDPIM",
+	"MkRtiHa92NV1NltUZOW2B+s/gSxPEBGSbzxZgcxeZRu328dMEC8vzFO1xCdjyqhNM91JPO8OBPbT3UQB",
+	"S8px4XoPkgRZ67xKNjnLnNXt7gjM/BH/trso4j1AVD+6I9HxbLsQ6obyIrlvG0KCF13JXYN947tvfLlN",
+	"+fTBPYFoKOE2OW6hCzIGboewklT4tppJcT78+hqKpfz4+8bJ7nlNfv8+lt4e3ZMy2GcVC2MSZrgZmmgx",
+	"L9w1TmhFbrg5Nl7DHX9g7lgLVOXBIjQ23HMd9yznlfXbkpbXXeNSE2+9z7wuj98QWK2Yyd8OZFqj+Das",
+	"/d6y9oaVP1RWnvbFr8cMAWzOvqvZ90iruUN9zYdtNNTLVv8FKvBQp0XpCzKEams0vKTMV09Q3/7Z8MQh",
+	"4pF98eScDSMCMJBDA+c6tAc9NNlW8CH9n+pb0DudkYTFdtHnKUEA2SfQnEeXiLOk1HeAyDfsyWABr/Dx",
+	"ORumjnqhpidIQDzJIzMCDoIhEnhhumF2z9kyww6Cstbzbm35TRduQs4tDgI+v4CisyJfql2MFkMzkyTJ",
+	"eJKFCZVzEmGGSBTxHU0UanWx8LBPKqYg1MX9cMMtIpeJnY/7rczITjEZLHzclpgkzzOJ8eWpAQ7eUv/o",
+	"4AaCY/3KSf3VRcTRDrBBoITB3t16kSLNf+CeagakhaT9WBthgT5+OPsMT3z847NmRDSfBp1KPSOSrPRc",
+	"F+XYvlz3cMNEf0g3B43zwjThzZ6CR3MQXv3nN0BSzzWkgrebW7x/XKmW8KYvyoGTzWZ1Py9JLl0u0c1l",
+	"jDlAFa0UMvDCpGnbf2cRRNLPV9QU69eA37iRLoi80B8drAvDSqpmAZWjO79AfbXYGfcLIola+zBxz2WM",
+	"l5iZFKoSmBf37zs5pmduNuOSZMip8TdN9f3eTYIiQQ0ODzNXSEearEZsSxZsVMtcDqXntdotXcCVuWOK",
+	"3tx/x6zgIY3PmlRA4DAMFhduQQRlf8VUuI/oj7g3OPlyJhFU/5S93cmT2Z/tjyQp60gfTH9LL1CWzvIL",
+	"rWc8AraVBZqrJz1zU0zdG7asDlToORXElO6IFDHH5Bp4AcEafnqWRx5NI/yalHE1++5GecOxrWurtzHw",
+	"ykDpxJ9ev0DPDo6fZtz7rV3P+8jBni3ISHSAW3fAFyBFjUhMC+zqpQs1QAHBVxrHW//SRnzOiI9GC8T4",
+	"iPuLnVgU/cOV9r9hLANwsCHJ0ZTPEZVojgXCUueB2rfXOwRc/OgC47/mzA+yOLUXqwtWbvx49yGJUBuF",
+	"yxuXd9+k9iPU1VmXztDBUUgNcQPrrszJEdE4KFnPlPPW331y1daJZYgy9BOJf86u9rB3/HT75R47RZk5",
+	"XCsqp0ipfWhor5pxL4x5hHKsUVsYbIlhavQXB5Esu94l9OUdnOezDatGXclpc/jVpS3Js0OuaB1APhmI",
+	"iRTzyJghaI7znTgKEsp2rhbuP1tXlZrXJuCMM7L45mBNq0I79pewHXlxJUriy/tEBABp3hCu4Pt4NtLg",
+	"Ywm6oGWbYRhQgFrOnO1+f5VDtO9Y9itHSx5Sw0kee1Pi1xjnINU+a6hVpQVaYZq9C1lYyQoKj0KJu7Up",
+	"oYXnYK5MNXj51dgB10VV4eouC0SwN01uJ58zcaJxlRlnixmPdbE41cCfGrxK6W65G7zcxmCNcz7lSZV7",
+	"EeSOIVHZk20q2/5ITGlYsQYo7yDV6bPZ3FjN2uY8Dnw0VeqNbv+itiXhcwaUUrpAnHPAIrO4voIXhPaK",
+	"Ie+SEn74+xxHfpaDfmlhxjZDkjhaAV73PrOgE8QUJcw15qUBI8xSiaKevPvsi6KNjaZ2eN1ewYpeWAf1",
+	"0l7U8ueuhI+s4JZdjRm35FRNb0id4jeH2WTmZEZITrBtCKjoIqRXqTAOAJNoIwYst42M6t1GARUSKf1O",
+	"40Mg+yhwBECOwAINpySYoU5HEDk09wJa6+VIodVfX9JeqSqgKtNYlS2fS45HPw1j2gVki2EbDadcSPGl",
+	"97WrLrX6gXGfnBllt3uZqMHn513K97jINU1aUmn6Okd+CTmj7KDuRfuWStn/ZSsrXFqAWU0ZOMKCXFQv",
+	"tVrRACTBgy1qNJfoFw5rTwPC1brKwOOmRcgqdgvtt0yfjYuIYFFkov45XShdx+fEwOrqwk6lahm01QRs",
+	"F7gylVNTywfB7CmPoxwWai8tCUUAey3MOkck+SSgGh8kEkvLsBnXUouhox6kgzD4PGJEt9YYEWSWRPyb",
+	"qNrqLe+RZYVLjEtZHYobgcmuJqT1lDDA7GKKxbReAarSEycRj8NyeSMQPKA9GPNllPFZZXpxcb+vVzca",
+	"4laJWZ6WudHzKRckp4FkyBjQzUFN4RGY4KlLBvm88qTz6tSamsHkHLJS8Hjc9/bJ+gJLZbtUr2XMGz1r",
+	"kLkkl3h9eYpiWZ/1k9ft1hxHbKl5UGWd4jgv17PMzd2ushuQTDtlZgnJunSS7p4z6a8lLPlzshPb44G/",
+	"0YDU8NfM5eutMwQdsO7CT5q/1zT71iqQ9u5ohPeCJKDVYziF+QVj6DtOrwyHxYEwrVihZF/fzySOpJSr",
+	"DPgV+E6FaWRKiETQ+i4B8KLjpMckFelnNLRdTvXqrctLKscz17tv/l79o4crlNhyBHFnM0uodRlMcWWr",
+	"lUHGcANBCikAtvcqcdNw0IRo31Rx8X8OP7G0XwACieALwBpwnJq2EcWSflUJamNdw6kXUxxJ03/U4jU4",
+	"asGHF28QjiQd4xzMW1VjpkI7qaFG0hma7jRKzISUsRzZVMDbuavSy/3DJcjG3CYnEsJkTJlGpVOCAzld",
+	"oDGNRN7+3RrpcX3yp9tK9SjbSpUpCi9sELBVa5z1Z/g0i5lU0GIqIiEXVPJogX6yQEo/K9pVtBqRCRVS",
+	"/Yl7VP0hO/ftgZeOtga1PC7AtCxcJjyyvuFzlfPo3Yfi2P2DJSzO7Dw+xkFgUCFysI4uAD5batiwFgC0",
+	"CIezMGN7q03eGrf6+V0BTxxt19uNpK3d7mkLt/3iHm6VUDWLwTSX8dZyAJtLiJo1gTQ3rMle0nU2rM3e",
+	"Uh3adRn3bSlX1furP1Jlq1YHu/tQoHN3ylidnuT3WjmrfOYPTFm7tbBA7S7mu9EHqyda9u5l8+0d6ot1",
+	"2k7frP5YfeT90jQjM5qivKG5f8OVLTOXqwzNI9vVGN6bVuX3X4GtKhyqaqqW7VbSATeDpNhaBdw1esUP",
+	"qwRW5iGNUvjDKIV2xgCwywgy5LRE0xuJokenMtbqMe6qkEHwYdwafFktDZaQKq+/NgphoxA2CmGjEG6o",
+	"EK7X8TaEpNlaybsd9JpG1WtUvUbVa1S921T1Gm9hoxw2ymGjHD5A5TDio4AULOzT6xfo+PDoGQr1E0g3",
+	"97fJ4hgJqYZFHvd1earW+HQtpnlnWTnTH8kBTUDVEs2gQp3nimz65611rW8APmp5HWd6mjPsTSkjUNmc",
+	"zDt7la5wQH2dDqu/tUZgwUOiBHhLp03aUqx5xNkkSbOH5arfu+jD2Ml+32/3er2UEYKerZG/pnyOZpgt",
+	"QD0OyFgiHlcvD4XOUfagr7fOkAClhAmJWRHD+qg0V8PPI/JXTHIaUmvP5mnu5Y54XXgu6f9QXr0m0FBT",
+	"2DAHSbg9iakTFxLLOIvuddjrrcsQllTm+zr+gn30SW/OukC9ZdTpy3jEYzkYBZhd1iorNWkmejrJYtr2",
+	"TjqHai9TuudFsQNlu1FGRN3Ebm9KvMttMB5fYW+K4CsDNOSXQ7CY5tOFMlFyZUVqkTDrS1gxVCGqf6yr",
+	"Hk1POmcT8UsNFhgzfIUpcN4crfF6p5Icg9mW4p1O28bmrfIUHlbdOo0piBY8jrLAAEVZx3eR/9qvZNGs",
+	"TFzIAZBU7qF1N5mMgHcREm9tr0r1TJ5zFCppGsOYSl0feaK4XqlZV4AAsdKeu5OcwoMSTgXhTKH3ZcMc",
+	"N3tzTgFsYTXAX4nbq+oFaxvQDl2zlkH8qo5LnR1MI1wswXpUvQBbQDO9ThpNQzvDkHilqExUpEoulPpj",
+	"gTCaT3lATpIGkA6AKZrhBRqRSnBNFTs83QBSU0VY72V6gvKVnREVkBKMlSUq9MGea3ougJnCI2Ohwi/G",
+	"Qi2ivx2T0w0gcW14NBtmsTonsuN81Pvg+XwcYngLF5ArlquzxTdSGEIAaFfL3Z4IpMU4mupfZ443TVHM",
+	"mELZHGXruF4C/FoT734nmkItT/C9cNcc1OQVm2U73WbbnUfKLWrFqhru0XCPW+MepbzijEhpS/NrsAv7",
+	"mtXzcKI5Jq2KOSMCCYkXJyjRr+DgTZjcd1TqdiHuaZZn3JaStnK7PhfS1KmGPITrCrsCHDEBsAp5EJgC",
+	"9rwtRCUKOL8UKKCX5B45M3Kdz/MgK6ZXvmhDyCgkPAxy1tx7fXV0Z1UbPsiBp/f6h2t45BZR4jbCKAzi",
+	"CAeazqI4MNCSwE5DHEnLXyEtwTq11WERv4vel3P9uu4HQ7ma5JY8y8mB56hGGZSCyNQwzYXkU9qu0Xlh",
+	"NWyYAREoOXEAX/A5ESZWwsyxGiQIqkxGNOHEkQNkFgZYEh0soFISNkjbl/xkxMHPDkADtogPtrPGQuPl",
+	"YMCmOUHDS0LCoZ4F41Ij7VCBIjqZSo2vRsfZsdUbQk8eQllhFDPKJuincRB/8/yux5mMeKC+TyBwHsWM",
+	"DJBPBWTZ/FzYvEh9tFXctaheTPDo/rjzQFrXk/3/efbhPTrTYr7f6/c6+/28x+eJdrS4DYvQ7/SXgUs/",
+	"ipyGRaMOEEifofHBGOa4QFYZBhe5DtwZYuqi4b9HZDzUtODkGunl5XSNGv79TDR7dfO0zM1cEiV1EVpd",
+	"jcbQdHGwyPpYxGdL+nAUjqTXlyoizCdazOpLK7rodxJK4OXzKbeAVwJRabVfYVLHcGHrnVaWsT89Ojp4",
+	"uibodD9csuCLdXcyuQZZrp2yRucQtnbfKmViQ79Oxp/2o7h2bk8pqWXINUrKjSspVdM/GqWlttKys36L",
+	"R/fXp9FoNo1mc5OaTa0M4HvrQk4uxjodZTN/ckZF+YFcyo2Wsp2WUi9Tv9FaGq2l0VoarWVzrWXb5mmN",
+	"FnNPQllKVdmwCDSnq9xSSWejsTQaS6OxNBpLo7E0GkujsfyAGsuG2oqbqbekqpwgrDPb0+yaJoWvSeFr",
+	"UvgeYwqf5BGxFZf1hNFyuUS2+98Oeupet1uXlPmZbvZ6QN3DB+B8Ms1FXWzwbG/4pI+3KapKGsJnNK70",
+	"8xVVrJqg6rXaIA+AYu+2r3EZIWlmVbHXZ66hkSfzLebMpVnXqSTp2lmdUZnUUmimCcBMVl7NsUBav/Zv",
+	"p5F82vzzhmZv5GmOk6prusRCd7u6w0SmruIOK+Vics0r3cSyGmL4iqmXNFT2dQX1vkxAGOpRr4ZXcDoc",
+	"Syyp11EmKVmHznADUmH1FYnlND8/zNj/Nf/qeny2Dl9AKx0Xnu476Xxof5Ui8Tzb9rESIEOOjazs6AZQ",
+	"XTO63CL2aLzv9fHouPN03COdQ/X/jvHhQecQ97yneLTv9XzibmUcU399nZZtFpmO8+K3Xzv7/YPDARIe",
+	"DghYKlpRi5k3XQeZYCAglmb/3D8Y97x90umNjnHnEB897zwfPyedfb/vHYwO8dH4aW/Vt5/llMrNu3bm",
+	"7pKbqZZsPNBv29yBhNiS/cosM0dIKXWsupJn8WyGo8Wmd3K5rbJVpyW/JFml855e2+wS/tnRd6NzCg+A",
+	"sm0awXsBpjPiWyQmkBHmT4xLNKFX+QVvyQfW94wv7BxYg2ks+xMAWQ71e8WD3Fy72Ia/PHL+wgPyi7EF",
+	"ijoZGiwcZTIgYzM4TpP7UWZzVOK6cNmc6bXpLDfvu7gC6CfdHnKlHXvnNQYQQuABqbziHIwVJfN191DE",
+	"JvJUVWM5i/O5a0us5OCOctWLuyDABjoL3TwFPSWpTftjrb5kgx8gKf1xXOHNvY33+Epr/JLbu9cb01C1",
+	"e77mCm/Y3mTdDf4RUjZv/g7Xci8/0jtdK4qy9R2vmsVwr+78qvv8ScP31nbnF6NvrVCDq8mhqvAj6QI2",
+	"xeJfx5F+nMSshi81fOl+8KWz2uFk7eqxUHtuKk8SXjZxZSeMm8SY8xEQNokAjfXL91bII9kaPO8970E/",
+	"oRVR5johErXGBBi1Bs8twM0tgkktgUYt4qDWHq3pLw3prxGPwxUw6zpC/ns8IhEjkogBikbY62qPDP0f",
+	"gIfuXj4XXcrBU/WHIBFkz8GH2w48/BmJrqhHTj3w02QvWek3ywKwGr+/dfrxjV7AZsEqG22qcDV/1yGl",
+	"DKuzTQQc9HkTi+4oqlpnoaxAuX9v/6Svwaqta91QbLcgfgbrW0Ft1aAetya56qRSKT0yTzob0MEGZ39j",
+	"5z0O4m8dsRCSrG8rsOG5/p7LtVB3utVu2ZuWnV02b8I+UyFr4rrd+swvCSvyw44IjkikgzUG9VVJhoAQ",
+	"qRNvNXY8j6XGY4XWFOWtj4rUISXp0TDkQTAclHW0gJxp0CmXUr8qR7UPb7a5T2WRfLycnp8OTDPNGJ4I",
+	"5FDVHvx3ksBJJDqD7V0XJiLfQhoRYRZZlL8wQFQmOdZIP5/d136v/ww2ZP9zrzeA/6sfR3taogC/wz5B",
+	"o4XWIkh0lU8cPRrtj3veMSZ9/+DZ88On67xqxT1k/mD0r5ggPONsoglYaNjfgE+gnxUE7kZEUJ+UdDAJ",
+	"gk7NtIk799E/d5TsVVwUbvwn7aPKaLH6CpdE/xiZEyF1EPBE30qBhKRBgOY8ukSQDwT2qsTWQK2kd8N0",
+	"DHlfr247dSewM71CHx8QXuLqc5jcEiKN2dSNnf2wPxu6+Q3zTnz5m3JnXYwBdjq0rchw63VsuVYPtjXV",
+	"TEmbEhQL4rdtijokCIMJwjUBqqey89qQ3Vae/OEa9vunyQkQkocwT3VrThA2XBlynDdnxLW6hBUzzSTr",
+	"WsQjn88wZW0ULzPS7Rjl/jY8ql9UaGEvYenV+VTod3C1DiggIswH3TwBxUxgzYeKVwwHppmQ+oe+DmGA",
+	"meiiISStJH/XfN2yeq0uYYHmJAi6aIj9GWVqWNjL5A9OHZKal+FPrXbLJsTAe1k1zzxYQ8v7xGV9JvIb",
+	"nzu3CqfJO1lGspb0k8Sf7A3QhVuMzxFn6W1IMmuWbsTzG78RfVPWF+ACg0itfhZ7UxRwNiGR0VuAo+uZ",
+	"mxZaaingHvmVQzkcEQgjP46w8ZuY2qfhs35vOjxBw54YImjwKadkpv7MmZfXww6n2Rzig36d/Eu7pNJ7",
+	"YVhcPWr405RaiimfM20olSr+N6dwrzy7VZT3B5M0SNOxeHQpMkSmTjWpmVjOSkumenAzmWVjqogojGhR",
+	"EleaYvUcTck37BOPznCAfDqhmiulxPdEoLPfTjv9o6cQqZdEaWHQyEJfMXsq2m6bY4HGPGY+GhG1YnX5",
+	"sgt9Pu7jw33vWa0MX3c1GZWmiOTyPeNqajJJrSBlKLHhXRFu98cGIWDhUx74Arnt8LBA/3367m0XvZEC",
+	"eZxJwqStL+LKLlAaxjIt5ysfEvXgBWdjOnmHc3CiK6y1VcWhxQ6tSYTHmOGOlgFVygpczmYcTwUBJl3V",
+	"5xjxyUWh2jqUdjPybYYL2grXd/yZFoaXZLE8t9/JQp00lSfm4LoLPDMXWV/fpTZ59qFd1V3U8eH8I21f",
+	"XMMtN+Fu32Pn/Pl+t/+021vHCGfcL1J0Ihti003CvCj2c93B1E/rWJfpU7b0dfFXoLSftjIUhJxEROhh",
+	"ZmTGo0VuIP3wOk9N4SZc9bu91VuwxJ/sd9ruzpptsgv6WoQfLogXR1QuoLDZIpbPKCtxlQ1ffPrj5cXp",
+	"H59/u/j84fdX73XvN6MpKb4EAVGj+nUtcBdcIHCxpYuaSgm+UKXalfrlcp819plp7ZnRYkFszFmqyZ6i",
+	"KxLRMSU+8gIK4VRFfmPqKd0uaZie2kgv358Bu1UcAQs04dxvm2aRqQcHDC9sv/jitNISFVWW7efarQSF",
+	"vG01b6C3GrsLb213lpsMfA0tKse8WPL7REBBOzQH1IqVth342HHDJ5ASbb33vm3BCybMh5BEWHIj/KKY",
+	"QcdXqJzX0nHWPWfn7G9/M4FW8be/AWYGfOFvSpj+zSGghBzUblu9gvloQiQafj9v6VLx89YAfel2u1+v",
+	"hwMwm3SHUGWXw8AAqX/OEv9xSltOHbowNehddMqM6zegQoJeY/AdIGlgxq+INrN0K1MlqrQUM9kCWnYp",
+	"Znfu1KmPiIdjoYwXnd0sFf1rMw1agAlu9uUjoKNo446GJKCMqD0yz6b2nJxGPJ7o3dH+6YJtAxoxWiU6",
+	"tR+h4pyZpq65Hgp4gtVirBlp9BgqkeSxNwXoDQ2IIZUUTFeCBex7lDgZIxDeWCIcBHph6BW0hYXkiiEO",
+	"w0BdeMrZnumJ+x//EpwN0U+2v+7PXTSEbptDuPhuW90T8xcxhCMSZrq2IS+ome1zhvTpG2wGgIkw0hVR",
+	"ZmjW5I+jEfcXXZglfCpJ9QC2wtDw1Wc8GXbRGVHL11kf0FX1zbjzDktvOoSNAeIytjcLFmiKw1CZ2HSM",
+	"GFdD2GIF9aSaYDIOZWhE5JwQhn463O+nKC1qG96MO+85I3YkzgDHBPsIMzEnkUAHvUOY/PCfndeKODrW",
+	"25s8LELOBDF+Z71wc1SmRER/ivhgUbbR8HRChml7XUE8rixFPNHbBoJLLcBTumc0gxVho63ZkhO4HozM",
+	"1Z36RLCN5Xs8XCRwOZJzxAMfqOKod6BX4UeLiyhmf1cqkFmBJmSIGTh3bxRLQ4T6xT9xxCibDFD/+HiI",
+	"pjpxBXk4ihYI+1fUI8nAQJ4MAR3By6cJLczwwrwz/GfH1EZ33vjDE3O1Az6ZqLt+SULpCCw4WX1B0syg",
+	"cyXtA+oRJpK6diVBQ+xNSacP2gQ090+a8c/n8y6GP3d5NNkz74q9t29evHp/9greSZvntvJew5aju7S0",
+	"vgIaOGE4pK1B66Db6x60oEv/FLSKPRzSvas+uB+TFsSgCpICA/E1jxRF4AnRmVAWXQi2NYy4vf/gmu+i",
+	"Mx4p9jBaIOoDY9VkhvBIcdHjXg/9Tn9BP0HnXvQU2jzbT/6stvqw3x8ghqOIz4FQ9VUe00CpErC3HOQN",
+	"5eyN3xq0PvIgsIIFFhnhGdEL+lLs7Esf2XvFrmjEdTPM6/bax89IQKAupcKzb8bqAsP9rfL4O8rsDW5d",
+	"f4XadLi/cC79Xg9cG9pw1LH0lJv+K1tHZAIpEFEv83faR/eUkEt27zoDx7OyjXb2taW2xB+YRW9KJHJA",
+	"rzKue3NV1Uink1LHrHlq71Sn3CievO5ReOa63cozxnXvwdPpGahFHfQOS9SmhInbYBTIZKbZLVB/hoN3",
+	"1YQO9SkWzSE57b1fsG+xGeCV/fWv/MFsTgTx9UsH6196zaMR9X3C4I1+f/0bb+mMylffPEJ8M07/eP1b",
+	"nzl/h9nCrEmo946q7MMbJbQZDvQLB5V2wXah1oRsy0hbp9AkyiqwkGKiVEilKOOJAJdSEH9rfVVvFbLG",
+	"ve82XuUzcb2XOILKeSZELhN/UZrKJjKNcd1gVglne5+OVZe3mfv58v3ZRyynj4tlOdtSj2llXrwuykHU",
+	"xNG24DBg5YMWkzYra7jX/eJeep2r33jP5WtlJDxadmecRyblNXHkfPmqbrLj9vjyVd3VlDumNyIXgdyY",
+	"PybZcOnEVzJKD0sc8ImuHPKL/EFOK0BlIyuaJEJZtz4BW0AoogfvkrZeJ8q2x65Nr5R0FLNLBvEjRtAh",
+	"2E+FPPejmf+LdPoN7015b8H21OPBhR9oeHHDi394XmxvBkqHuSmm7CChrebGJWVUtTVXp8Co4Z8u/8xs",
+	"TD3OmXu14ZkNz/zheeYnh1/dGLf8LhchuV7JJ13WCE7uWICuqnsrQvloRMqY5sCJU1Ap0JD6w7aO9CQl",
+	"cFDdEBKvQCE+Z4lGrL3PQ/OnoVKK0xk4CfdUwHU57B2m9a0Q4dJg5nMD2D/F4gR2kI9tZo+T3TIFLz8j",
+	"54zm9OtSKWDd1LcgAnLdpx6b2Eh2sqbMcN5rBEYjMBqBYS+EZtvALauIjZHFSwm5KKpzCgKb7qBj4YzA",
+	"nXKD5F30UQes9djqDcsxdZQ8IqEOn0k+IXJKorYjKIBm7fNPBKLMJ98QZedMiQoT53Zi/ro0RnPxGYfc",
+	"GczQ8N3pPy8+vXr34R+nb8+GOlFCoDmB0Wf8ynhgKFMMfsrjKMnUw2gYBphdTLGY6tQfHATnLA0ImjmD",
+	"RFICBVIhIPLMY0na0HdDh6KdD+lTUP9Ock2hNj/ZmBMlr0CSqa3UMWd8SQTC5yz1scMOAZgv5ewi1E1l",
+	"ksYgfDx2tsBNsy+QW6dhGCx+gdOuK7ReRotPMasiSSwkIYDaVX5eQ0BuJqnggv7C/cWOhBTsWMIMK8uo",
+	"3GuZZDoZxeT61qSsmYlQz9aev3lrScIqYqLEbyctQ0ymg9a45jwOfDQiOQlrkhrWiUD72M1Iz8ck73pH",
+	"6194R+SU+++5PA0CPrdzqyDyXnA2DqhOuT3cryBZzyQOiH76oJJEfYujiXnhqMoGizjUcuMd8SlW+u8P",
+	"IfXdjMq8lAcmjoQSQTgjZo1I1jlEjqRPoENB2K/NismmufxpROQwUNs51OW2xuRS61JS6MSae200fEvZ",
+	"5QBFJPj7eYuRb/K8NUQB5EsZO1H9iEI8IV00/GfnM5c46LzgMZNDk4qHmAbfNYVAIZ5QNimSZm+pkBvn",
+	"x6RG2H/FJFpUETw7TKl5qbH6qzwKZF3lwQ/jsSDyHtt+5gjUMeakUjXoY6PS5kucS4xBS/cbm3yKstc9",
+	"Cs9sL7TUB5ybse5teFQ/+ejk3QPJxFFEnJCYy3vtT1+hCkGbV1k2pivRX6StX3akl38MMPsNi+mPqcOb",
+	"/TVl/9WV4Px7d6jFJwyv7uSLWOLLaIGimA2y2rrbduWutfa+Zkn3fSNfFO5YHf/gW67XtFa42Oeu240d",
+	"9YDsqMYyuiXLSF/FtIVmsRx2jaC979S/1qwDmtEWdi4D82fGfTJEP0ElJvfJ32NmCqWGP2cCSQHBV7au",
+	"QxtKUGQkRR4UwxYPZOqzxhGfnTOoR+IMwlnwlnZfprGspEara2bDo3CK2RCNeQQZYpmAXMiDQECV2WHv",
+	"EKazFB4T5yyKmWIVJ0hOqUA4EDzBUzAztAU6uvDFLQvX7cYyCWvaeusaRyV4LiMuCfStGqKIjGNBBBpx",
+	"CVjaM35F2cSthrFtjk0NV9a3W2QNahNqUzWqjnL05mW1+Fv12Bv3SSUr8R77YB+eBpQJn2XwURp/5eP3",
+	"V/7IcvKlw6oRj4zUWCc329ZdmOW7vxK5KdM9FR/GNRhuLvzgeSQER6UpRtaFoAYO5Ykw5fMCKiCFLnXV",
+	"KSU26kfGY+LJgcEr1JXLOqZYgsN21Wq3qBr7L3AZWmiRFnEcgy5jWsItfSRJGzfOhpviucZbd5veul+r",
+	"cLvQZkXkQBxfv0DPDo6fDhCLgyBRzbHOb9PgFpdk0Tb4Sjr7QReAtE2Fv23WUJRZpgbdlJ++5pFHbtoV",
+	"eOPa7o+cSWBOVjcoqs0+09fc+QBtdYBa/+Pu5/ZY/KNZ62AsTb5PCjK8obOvMSiaBIjGzbeV+fIuZXgV",
+	"pHhcBPyhU9HDiAiDV6PuNmDaGNls/WIaHMZvG5A8sB9A7nNG1B/xooveglBXf5nhMJHuGSgi8k0ZKw7o",
+	"v9MORukET4SBeUoz02E2SZq7YkPKWrskJFR/ppHG8WsDbMyYR2jIPXoh8WRo0ubtll+EWNpcxOTHthlI",
+	"Z2YGBAvid1GG581iYbLri/QU3dGqUVQeuaJiGpfVlqjJe4060KgDjTrQqAM7VAc0r6kd9dubUiXbF6V5",
+	"kH/y6FKAaHW6JVrEtQkUQUjOi4Rj6hL9zYxRV0BWk2X2VldOCXwRR0JJnNtzFdopik0y/OzLZ+asK2b6",
+	"2ZqUB5Hq1+Tr3YkHMKFLfaMtkmXCRNqZ9jxVWUqKn7X3PfnvizUpBi+Njg9h7xxguC2yLVTBmf5rAnOz",
+	"Iy6TfL965ekOVOz7nb34oMMujT7b6LNNvHyFhvkZXyr9kjn9LMcbep7KmH2CpoCDiGCAb16u3mzYfcPu",
+	"G3bfsPvGffGYyjmBq2fEi+T1vRkGOnLve+r4X2N36AZSFsufBIIgPk/QGgAvwRR2DiMiMbUQ9nJKFhD5",
+	"aKOY8XmJdfKJBJT9FVMx/ahntiNxtQS5WFVsQQzoHaC/R9WcLWoPGoF4dwLxg6I1S03VpWLutULRaG5P",
+	"Ixob0dhYQiuE1a/0iqA4dAs1sGmhEYH0qJs6fE+Fw8PIw909Q3zwGblJ16cmIfdeN7JIU1OeiEQaQ7Ok",
+	"xCGvsbe4VlIhfaVm5u6ZrYyb0CvCEDQNOslm8XJGuugU/mSQLpluR6bJxeV0tn+PT8dQcyB1Qo6GojxG",
+	"Q0jxufCMnBmes5gFRAg0HPPII8OTFPkMUMH0yyMup9BhkMrS7OBHok9XzgH6AdXpXWf3QAYd0JE2AmsI",
+	"j8JXd5GOfLNzvMM8pMZsacyWxqP3AxlJZ0TnCZv2qoKySWAEvKgVLPps04BpplEkFOhbVWSOmRRdpKQ0",
+	"lDCDQ06nKXPoxk8iU3WEI6v5xOEgRUSdErbsAzStbYsBRBsFpFFAtpSJm8n1RqQ3Ir0R6Y1IvyvM1cTV",
+	"+USgcRwESOh28qtEe0Gkzgi4C2eK1aN2lbIF0RuZelEmPIVnNZVO4HFIek2XZhYuieL756ZtIm1N6kkj",
+	"1Zr42uPKNAyXuuVtkXKoUfG05zvtfIN4hGKonFFm40CJMgn9MoqKYpXpKIhsa2e5FxAcQZck26spKY91",
+	"qmJPJZ9RL23JJOcchYSHAUEM2meol2EvdCMQ8LOXpz02sujHsxJPE2o9M9RZQyIVvnx93cjQRoY2lmFj",
+	"Gd54+maBzN4kjzOyPbxMp8a97/aXXdeR2e5hOytWrd/D0L7TyODGHmxkWWMP/qj2oBUBO7cCk+a7hZhI",
+	"cso1zmpElEmYNQfllMyy+KpYv53UC9y4TdhIrMZqLIKc0Eewgc1Y8GpjMTZStrEYG4txBxZjItU3shN5",
+	"QEaU+YpN7X13/rVzM5EH5Bc91K7kbjpCI0Ybw68RSY3h98MafjwgyDD2O0Udabh+w/Ubrt9w/cYQeYyG",
+	"iCtlqhkjU4IDOS3FToVM5oh7RNhGh6KLzvAilUJ4xGONhQ4I6yUwqr/pYW6N851JLOM6HqPkheJkbrMF",
+	"0FCRXpHuBlSQPdGv2abTV4QR4WaeChJdUY+YU5oRGVGvvNX/e46kog2w/4C8dcN/ME6xb/6YOHx1V0jz",
+	"Ue3BZZBJamhjoHULdajQYZKPtRs3wEJCF0ri6+IVsy/dc3aK1IxJpFNU3736/OnNi7OL05cvP6Ep1k5l",
+	"PX47rZcNIz4iGnBf/fOKRIpDa9+z7VF52DtE6rUSunpnNmYtYUnyTe6FAaYuSbUGrbESDhcWaRYd9lc2",
+	"/iokDrOP3c2lxO2woRUEaLbRBgs+RnxG5JTEAql9Q2MezbAspc4ULbWUQM+AZaPRAlFDmtCMNVAcGZCI",
+	"dNtUKiDqHhBJTtJk5+Fbyi4HKCLB389bjHyT560hCgj2hWJy6mX1IwrxhHTRMNNxf6g+CU/EsxGJTDdT",
+	"9ShlkyKaekuFfJ+up66KXBnB+cN4LIi8x7pjsglqRzYBfU7xDSvCPadk9BDwntUHHEJb9zY8qp9soKLv",
+	"BptCEbJDZA47c34E05uLApAbHXjdHLWzCfvVZDx6w2vocMtv3mFpocP+6i+giEW+jBYoitlAdzSa8zjw",
+	"0YggD9bq34d2x33NoB7CZr4o3LU6fou3XK9rrbixzzW+jgfl62i8F7fkvdBX0cVNLZPMWVsDwqerAqSn",
+	"yCdjyij0W9PdIYx9ayDEYgEoTxEZx4LodCeAfLIGKZgkfGwyoizsk4eFh31iQVTxJdF4DeMxwkFgn69Y",
+	"ofkS5r65UnGnfdVe6J146C3YHqY6kG1kBiQ4x+I+qAGNwGlCqrsUGJpnVhEY5XClm3PcU/FhfJPc9iHg",
+	"k+6EeSUn9eCxSRM23ICT3msH0K9EVuMaJbijn16/QM8Ojp8OslijWHcBRtBg8JIs2oiP/kU8g9QFMIp+",
+	"22B3mQz8UkzQB6oJ/sgddt0+O7Ua7he8uAv8zZub32PypjV9gBuNu0lnuZf6/buU8VUU10Wpkq91Z/4i",
+	"FBRbBjc3PYAhccVPsE8Ac1MJeAcE5a1G3mQ+muEwEePK7sZoPuUBaSPyzSOhaSyshhrrCfAxwiD8nwhE",
+	"mIwWGvI8nY1vcjqRYkWUM3RJSKj+TCMNSNZFGWY1i4Vc18+/USMerhpRu1X/8puNoG4EdSOoG0F9Ww37",
+	"N4nc7LZtf8JSmsb9TeP+pnH/Q2rcn/CJ0tb9S6yFh4ThkHbtPSnz+n8ICTv9+OY/zz683yoV3Xxcjdka",
+	"tA66ve5BK3O5sO9D2BkHHyM1C0nVKEoTSy6Q9hGW3SAz04Tx3XDC+ecpFZnoodmS4vxeu70LPAsqbO9/",
+	"n757W2977YfTtGwz5ADpza2dk33b+2fWXLx/YYCBemxeYS4VCSg/KajoolOd+t4G2QftIpK6K4gr2G0X",
+	"JglM8tibto1ZSVkYS7A6qRSQqy/SXDHs+8rONXftnP2kHdejhTZWf3a6XfgnabZEtsEVGY+JJ3UXiojH",
+	"IfG7aKiWeDHFYjrU91eXB+hHBwijEVjzVnorM/ucmfxu9QNnwQIBRUAnCxoQmL4ZKhNWUXModJ+rTa4r",
+	"5W/fzPtFbUQiRiqbSLnX7tDAg32u0epBP15cVRNg1iQsNFZZY5XV0pz+hH6GhqVq3u5zt8JPC5RU+OS7",
+	"FDyOKp0lgOf61TrJq//QpWdVLLjHU+GztIGbVvosQ3pXtBOXoVab0p/G2NxV6U8BtTlcs4hPrisG2h7L",
+	"vikK2pBX1S4OKv/C3SrTec65+YKaoqFb3tymiKgxkZoiovtVRLQs5NfK+BIr6RHVF22vpzR1Rg+kzmjn",
+	"Qq+pO2rqjn7wuqMNZEx5JdL2vPlHrEi6FTa3fM5NqVLjsLrFUqWNGM3dFS89cDXzR84+LuqWWatYaMUH",
+	"dlHUtLv5PmZvYJNL3aj7TdT+ARQ9bSb4mzKoXBlUo5A8HoWkdllU+RcaEd+I+EbENyL+rsqlbjhGtdtK",
+	"qiWu01RUNRVVTUXVQ6qoWuY3paVV5dwH+kqVsph+r4c4g9bCBEFPBcVbAo594qOfKEMz7hPkRbE/SMLf",
+	"YG/YRg9OWwjDzpxqkeiK+D9r/R9sBYEXQtsP58ybEu8SjTENiH9i+l10oJ7ENKSAz0yUdcFZ0tKYSmPv",
+	"6AA99hcwLfiw4KZ5xnDMo79DCc1Qf2XKlSljVnPO1HKAdQ6U8QN9jwVhvi27gW4bjBAfzBoheYhGxMOx",
+	"sOqYgGmX8N1PsN9LTDbH2WGLpG6xwdGImLWMeXSiS4d0kxa9lVLoY4CNEbrHhzb2FFdJi69g+q12i6oh",
+	"/ooJMHuGZ9Avg0eZaizC4hkQDrzztZ0rz2q3vnUmvJOv2bpNZq22sU7nYOxT6MVSwInhY9BYB4h20+CI",
+	"uee7QF/g8kYX/J5LTVEn+mLDLUP6yplLuOiurJRLP19WHWe7p14oInkktQlux/EfuYmIuw+bVhe436iu",
+	"LtmOvOoAmpqCRt3aUU1BltAcHpfjausqCTJE3hQR7J4b1a4fKHz5Dj2JWba40TKagoFb2dKmTKBx2DZl",
+	"AverTCAjt1eJ7WULpUJdgHoO8XEa4jRtN+2HRFFZQFkFgB7GtNAE3wmUBMA/bVFAUnhQUBWAPoI3AhBB",
+	"YBaHvUM0jjj042SIs4Fu8nlJSChMMBg8CuX1BFtpK00pwQMpJdiROGwKCJoCgh+8gKCy9CkvG9iKBf+I",
+	"FQM75GaZ42xKBBr/0y2WCNRgJXdXGPBw9cUfOQXPPbW66fXF7+6iEuCmZ/n4XHpNSmCjozcpgQ8g67+O",
+	"LG9y/XO5/o2O8dB1jNoZ/oUvN/K7kd+N/G7k9+2m9G8bT9ptDr/LYZr0/SZ9v0nff0jp+xneUpq5v5LT",
+	"iL3v6ufrx5VdWz+zNufwmf5YgN929dtm4tbNwjUW4VbRkSYVt2Gd1VJxHWorYI/VU3Fvhbk0qbv1WNfG",
+	"abv3KWV3g+k3qbo73comRbdxwDQpuvczRbdEiBeZN48IsvtWtZAmJfeBpeTekNhrUnGbVNwmFXeVlFmf",
+	"gHsrDPpHTti9QV5nT7bJ0W0cU3eQo1vujrrzzNzHr2Y2WTbexvmxt5PBu+3sHo9nr8n4aVT5JuPnAWXs",
+	"lkv2Jk+3JE+30Th+BI1j45ze+5TP20j1Rqo3Uv2HyuOtG3S6nfzdTXN3NxGdTb5vk+/b+AbvMt93bapv",
+	"ypEshZdxn6EH126I1P2iLNboz5GG6w7V+zwWkKCLCPOJf1Kc0+vhKKIQ2y5PzbVTqcujfqfM/y/Amq7E",
+	"nCo/eurJakryGWVepSj0H0zSoGGODXNsmOOuM3oNoZRyQqt15fjg3nf7n+UVD6+uSLRwAmkJB27bIgTM",
+	"fG2mddELg9ePdW2CzQyy9RHqySGH9P/hAO23e71e0mkA26fa8NiYzEl0zlLua2egPx4oXd5w31wNRUSK",
+	"3Sq/OuRaXzHUL+6sFuL2OdlLIrFizzVM9tyLK5lWU8DQsLubZ3cfWEphtq5K2C4htfidGk7yCKjSVjlk",
+	"qfkdpCdixVKdMadc5HmRhN908iKa0CsACyUn2jftU93WBLy9GkmUCoNV6qOY+ca7FcWBrsh4+ertq8+v",
+	"uudseEmZb3gm9Yc597eQEfWAHUsOCQ12Tl30McAMUtTU/mCGEjaIhmbRQzXQcC8MMBsWscpP+rFbY5dN",
+	"dUdlR6s+F8NQ6rhbsy9e3553+BeTP6GerT7j7FsFHWZsxIdHmtD9aHERxSxb5NGkaDYe4MYDfJMe4I+x",
+	"zIgbuIA4CNpohL1LJYymfK4E1QLNSeT6h62UNjKZB2REmU/Z5LH0MuIB+cWu6AduZZRuw8b10+knKvtK",
+	"eECQpafG9mhsj125Wlw6c13NLjtbWznt0HfTw2jnbKh+LXTBu3eZXuGyw00W0RRF38KGNqXRjUXTlEbf",
+	"s9JoR1qXC+u8OfKYqqO30DSaYueHUuy8C3HWlDw3Jc8/eslzJemxovJ5C+b7QxYy74qPuQfZlDQ37qLb",
+	"LGmuyEPusLL5oaqIP3TZUHpotauBi17dSbnyjc7xsfnfmiKnRiVvQtwPoXS5qgRvKpjzFcyNZvGgNYv6",
+	"NckF7zZyu5Hbjdxu5PatFidvHvbZcX1yylua9kJNRV1TUfegyo0drlJecrzMY6TiVtVyXNVnr4hJaNfK",
+	"tyBeRKTYafZrSULrZz3xe5DKCjN5j2ek8sMvdED+Hkc7YJqbZshqCViR62kCbJJiG265E5UM+zPKSlQy",
+	"yJmVlo9YJml+cNNkl6kWMzEnEZrywNe5+JoT6upgxuWUsgkSUz6H3AQ8wZQNtMtD0RT4LwRUB579dtrp",
+	"Hz1FnAWLLjrV00F8DAz9nA1DHgRDFGnWOCXodRB/Q4T5IadMgutEfWVoUnwuqKnJm4MiiAUKOJuo/3UT",
+	"gRRT1gsAl04gOHDmc0ZmoVyYyIy2HnViha0IPEFDXQCI9mxOEeil/2fGffJ3HoVTzIZqdmXgEjr3SR/H",
+	"7nKLH5/fQ0uNupnC2bfu0NfxB6NCxMQ3gqHyAt5k3qqZJdx2ivf17XzcecNvdrHFJm/4xOFxintQhobA",
+	"qYZNRnHjiGoyiu9Wj0kyiqURrEuqTGrprU0ffiPd5ODRAskpFSiMuEeEQFgizjyi9ZzRQqf+yimJBHBb",
+	"yjSz5cxXyoxSXhL3k/1kQPAVAWXmnFmFRKdwUlFc7n/FLzfUGX6o4MvtGYZ1dZCVtl+Tv9vk7/44vFpz",
+	"s1W8ul3siXuf+t6UxWc02mJP/m6Z5UPI1r15NvXgU3M1s23ych8y99Bpu1XVvL2ISyxXgEgVerIYmVfw",
+	"ZnXRmfb9o3HEZxaDYs6jSwg/DvkViQIcDsEBRaI2EvycGScUBXAqDzNlrc/4FfGBEtN8BdAoTbhg2BPD",
+	"tglpGgMUPhMQfKmMfADzIMy3qmmhCgn70KiQ98OPpU+jLnNO3rrTnB01h5v2sSTM+SR3/7KelqQUEwyy",
+	"OeTV+doD1mT2NEp2k9lzZ0KZXiUKvUFk1Pe3TERfkchenLLqvH+YR26NtdkBq3O19I1CjiZIdEWiJwKZ",
+	"1XY3OLnsKWQ23YxugS31aM6Gqx+oR9SO588yItjPHiW8rLWBOApag9YeyEPzraUkK6V+EOxNbTztidBh",
+	"uQ9wijwCv5dAP9mGDWdEvmFhLD9G/Ir6ShmSi5CgV9/0Os/0VH9WXFxp461BaxzE30CCL+9rUsxvVg4B",
+	"xUGSqI2FoBNGfCQ5zLGNlCYWUZ/o3GxIHCeiiz6wYKGky4z7BHlR7DvD2zHKpoAlDvhEzSA9wBzUgNHu",
+	"7HRWjxcGWI55NLtIP1cw9Hs8IyLEHnEADvLDRmSsdEhuUdlWjcrs94oGMykaWUilLQbLpN4sD/c7Zb45",
+	"0oKBFD210Qz7RA214PFAKcNwD0Ez1sk4zq6smYuhywtFhmWH7O4xH6tBo6SnAdBvxUGKvq8YusXFTV3K",
+	"YYCZolxjS4BiDxWD2DcOZ4kVix1h73IN/Rowv4KVAR+GTROUTYL0PrVRSHgYaMDwkIYkoIyINhoRQX0N",
+	"8i3n3N46j7MxncSaaa+ejGH9y3P5c8qTBC51fdtoPlUShKl/LlZ/1CaCLn/1Y8RHat4zIiPqCYPqQYUD",
+	"wfueG2HFQBQ7n7VcU3G/bx0SRVxrlDqkCv/Z6G5NMOwOtDEdrmoosHHRb0pBkEP12OjnXu84lEM0V7Yx",
+	"+B8Cg7i+/v8DAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

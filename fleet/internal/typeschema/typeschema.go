@@ -27,6 +27,8 @@ const (
 	// maxPlaces is how many subschemas it comes to when each reference is written out: what one value can be held against.
 	maxPlaces   = 10_000
 	maxProblems = 100
+	// maxFilled is how many values are filled into one spec. A small spec and a small schema can come to gigabytes.
+	maxFilled = 100_000
 )
 
 // Reserved are names of input fields that are ours.
@@ -154,13 +156,31 @@ func problemsOf(err *jsonschema.ValidationError) []Problem {
 // Fill puts defaults in where a spec lacks properties, in nested objects and lists too, and answers the spec. Whatever is of
 // a wrong type is left for Check.
 func (s *Schema) Fill(spec map[string]any) map[string]any {
-	s.fill(s.text, spec)
+	s.Complete(spec)
 	return spec
 }
 
-func (s *Schema) fill(schema, value any) {
+// Complete is Fill that tells whether it came to an end: there are defaults that make gigabytes of a small spec.
+func (s *Schema) Complete(spec map[string]any) bool {
+	f := s.filler()
+	f.fill(s.text, spec)
+	return f.left >= 0
+}
+
+// Endless is what is wrong with a spec that Complete has not come to the end of.
+var Endless = Problem{Detail: fmt.Sprintf("comes to more than %d values with the defaults in it", maxFilled)}
+
+// filler fills defaults into one value, as many as are good for it.
+type filler struct {
+	*Schema
+	left int // values that may still be filled in or looked at
+}
+
+func (s *Schema) filler() *filler { return &filler{s, maxFilled} }
+
+func (s *filler) fill(schema, value any) {
 	text, ok := schema.(map[string]any)
-	if !ok {
+	if s.left--; !ok || s.left < 0 {
 		return
 	}
 	if ref, ok := text["$ref"].(string); ok {
@@ -174,8 +194,8 @@ func (s *Schema) fill(schema, value any) {
 	case map[string]any:
 		for name, property := range properties(text) {
 			_, has := value[name]
-			if fallback, ok := defaultOf(property); ok && !has {
-				value[name] = clone(fallback)
+			if fallback, ok := defaultOf(property); ok && !has && s.left > 0 {
+				value[name] = s.clone(fallback)
 			}
 			s.fill(property, value[name])
 		}
@@ -202,18 +222,19 @@ func defaultOf(property any) (any, bool) {
 	return value, has
 }
 
-func clone(v any) any {
+func (s *filler) clone(v any) any {
+	s.left--
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			out[k] = clone(e)
+			out[k] = s.clone(e)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = clone(e)
+			out[i] = s.clone(e)
 		}
 		return out
 	}
@@ -230,8 +251,13 @@ func (s *Schema) checkDefaults(compiler *jsonschema.Compiler, at []string) []Pro
 			found = append(found, Problem{place, err.Error()})
 			continue
 		}
-		value := clone(text["default"])
-		s.fill(text, value)
+		f := s.filler()
+		value := f.clone(text["default"])
+		f.fill(text, value)
+		if f.left < 0 {
+			found = append(found, Problem{place + "/default", Endless.Detail})
+			continue
+		}
 		for _, p := range validate(compiled, value) {
 			found = append(found, Problem{place + "/default" + p.Pointer, "the default is not valid: " + p.Detail})
 		}
@@ -251,18 +277,28 @@ func (s *Schema) CheckOverrides(spec, overrides map[string]any, overridable []st
 	if len(found) > 0 {
 		return found
 	}
-	return s.Check(s.Overlaid(spec, overrides))
+	overlaid, complete := s.overlaid(spec, overrides)
+	if !complete {
+		return []Problem{Endless}
+	}
+	return s.Check(overlaid)
 }
 
 // Overlaid is a spec with a cluster's overrides laid over it, property by property, with the defaults of what they lack.
 func (s *Schema) Overlaid(spec, overrides map[string]any) map[string]any {
+	out, _ := s.overlaid(spec, overrides)
+	return out
+}
+
+func (s *Schema) overlaid(spec, overrides map[string]any) (map[string]any, bool) {
 	out := maps.Clone(spec)
+	f := s.filler()
 	for name, value := range overrides {
-		value = clone(value)
-		s.fill(properties(s.text)[name], value)
+		value = f.clone(value)
+		f.fill(properties(s.text)[name], value)
 		out[name] = value
 	}
-	return out
+	return out, f.left >= 0
 }
 
 // CheckOverridable is what is wrong with the list of properties that clusters may set otherwise.

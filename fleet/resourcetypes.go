@@ -1,0 +1,394 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// KindResourceType is the kind of resource types: each makes a kind of definition of a document, as if it was compiled in.
+const KindResourceType Kind = "resource_type"
+
+// resourcePrefix is what the kinds of the definitions of resource types begin with.
+const resourcePrefix = "resource/"
+
+// ResourceKind is the kind of the definitions of a resource type, whether or not there is that type.
+func ResourceKind(id string) Kind { return Kind(resourcePrefix + id) }
+
+// ResourceType is the id of the resource type that the kind's documents are definitions of.
+func (k Kind) ResourceType() (id string, ok bool) {
+	return strings.CutPrefix(string(k), resourcePrefix)
+}
+
+// What becomes of an object on the cluster when its input goes.
+const (
+	removalDelete = "delete"
+	removalKeep   = "keep"
+)
+
+const (
+	maxTypeID        = 53
+	maxTemplateBytes = 64 << 10
+)
+
+// reservedTypes are paths beside the lists that clusters poll, and some that may come.
+var reservedTypes = []string{"clusters", "receipts", "events"}
+
+// resourceType is the value of a resource type's document.
+type resourceType struct {
+	api.ResourceType
+	schema   *typeschema.Schema   // nil: it is unsound
+	problems []typeschema.Problem // then
+}
+
+var typeKind = kindRules{
+	name: KindResourceType, noun: "resource type", collection: "resource_types",
+	empty: func() any { return new(resourceType) },
+	normalize: func(obj map[string]any) {
+		setDefault(obj, "description", "")
+		setDefault(obj, "overridable", []any{})
+		setDefault(obj, "removal", removalDelete)
+		setDefault(obj, "template", "")
+	},
+	complete: func(value any) error { return value.(*resourceType).parse() },
+	check:    func(c *checker, d *Document) { checkResourceType(c, d.value.(*resourceType)) },
+	view: func(d *Document) any {
+		t := d.value.(*resourceType).ResourceType
+		t.Revision, t.CreatedAt, t.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
+		return &t
+	},
+	bound: func(any) int { return 0 },
+}
+
+func (t *resourceType) parse() error {
+	var text any
+	if len(t.Schema) > 0 {
+		var err error
+		if text, err = decodeValue(t.Schema); err != nil {
+			return err
+		}
+	}
+	t.schema, t.problems = typeschema.Parse(text, len(t.Schema))
+	return nil
+}
+
+func checkResourceType(c *checker, t *resourceType) {
+	c.dnsLabel("/id", t.ID)
+	if len(t.ID) > maxTypeID {
+		c.problem("/id", "must be at most %d characters", maxTypeID)
+	}
+	if a := c.next.kinds.polled[t.ID]; a != nil && a.kind != ResourceKind(t.ID) || slices.Contains(reservedTypes, t.ID) {
+		c.problem("/id", "%q is the name of another list that clusters poll, or may become one", t.ID)
+	}
+	c.text("/description", t.Description, 1024)
+	c.oneOf("/removal", t.Removal, removalDelete, removalKeep)
+	if len(t.Template) > maxTemplateBytes {
+		c.problem("/template", "must be at most %d bytes", maxTemplateBytes)
+	}
+	c.spec("/schema", t.problems)
+	if t.schema != nil {
+		c.spec("/overridable", t.schema.CheckOverridable(t.Overridable))
+	}
+}
+
+// spec reports what a schema finds wrong.
+func (c *checker) spec(at string, problems []typeschema.Problem) {
+	for _, p := range problems {
+		if c.full() {
+			return
+		}
+		c.problem(at+p.Pointer, "%s", p.Detail)
+	}
+}
+
+// resource is the value of the document of a definition.
+type resource struct {
+	api.Resource
+	of      *Document // its type; nil for a document by itself
+	fields  []inputField
+	endless bool // not all of them could be worked out
+}
+
+func (r *resource) typ() *resourceType {
+	if r.of == nil {
+		return &resourceType{}
+	}
+	return r.of.value.(*resourceType)
+}
+
+// inputField is a field of an input, encoded.
+type inputField struct {
+	name  string
+	value json.RawMessage
+}
+
+// complete fills in the defaults of the type as it is: it may have got more since the document was written.
+func (r *resource) complete() error {
+	spec, err := decodeValue(r.Spec)
+	if err != nil {
+		return err
+	}
+	fields, ok := spec.(map[string]any)
+	if !ok {
+		return &decodeError{"/spec", "must be an object"}
+	}
+	if schema := r.typ().schema; schema != nil {
+		r.endless = !schema.Complete(fields)
+	}
+	r.fields, err = encodeFields(fields)
+	return err
+}
+
+func encodeFields(spec map[string]any) ([]inputField, error) {
+	fields := make([]inputField, 0, len(spec))
+	for _, name := range sortedKeys(spec) {
+		value, err := jsontext.Canonical(spec[name])
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, inputField{name, value})
+	}
+	return fields, nil
+}
+
+// spec is the filled spec, to be changed at will.
+func (r *resource) spec() (map[string]any, error) {
+	spec := make(map[string]any, len(r.fields))
+	for _, f := range r.fields {
+		value, err := decodeValue(f.value)
+		if err != nil {
+			return nil, err
+		}
+		spec[f.name] = value
+	}
+	return spec, nil
+}
+
+// resourceInput is what a cluster polls for a definition of a resource type: id, the fields of the spec, and the cluster.
+type resourceInput struct {
+	id      string
+	fields  []inputField
+	cluster api.FluxCluster
+}
+
+// MarshalJSON implements json.Marshaler.
+func (in resourceInput) MarshalJSON() ([]byte, error) {
+	body := []byte(`{"id":`)
+	value, err := jsontext.Canonical(in.id)
+	body = append(body, value...)
+	for _, f := range in.fields {
+		name, bad := jsontext.Canonical(f.name)
+		err = errors.Join(err, bad)
+		body = append(append(append(append(body, ','), name...), ':'), f.value...)
+	}
+	value, bad := jsontext.Canonical(in.cluster)
+	body = append(append(append(body, `,"cluster":`...), value...), '}')
+	return body, errors.Join(err, bad)
+}
+
+// resourceKind is the kind of definition that a resource type makes. Every version of the type makes another one.
+func resourceKind(id string, of *Document) *assigned {
+	d := definition[resource, api.ResourceAssignment, resourceInput]{
+		kind: ResourceKind(id), noun: id + " resource", field: id, endpoint: id, operand: "resource_id", of: of, typed: true,
+		operandOf: func(op *api.Operation) string { return op.ResourceID },
+		list: func(c *Document) *[]api.ResourceAssignment {
+			entries := c.Cluster().Resources[id]
+			return &entries
+		},
+		entryID: func(e *api.ResourceAssignment) string { return e.ID },
+		stamp: func(r *resource, revision int64, created, updated time.Time) {
+			r.Revision, r.CreatedAt, r.UpdatedAt = revision, created, updated
+		},
+		make:      func() *resource { return &resource{of: of} },
+		complete:  (*resource).complete,
+		normalize: func(obj map[string]any) { normalizeResource(id, of, obj) },
+		check:     checkResource,
+		input: func(_ *site, r *resource, e *api.ResourceAssignment) (resourceInput, error) {
+			fields, err := r.overlaid(e.Overrides)
+			return resourceInput{id: r.ID, fields: fields}, err
+		},
+		cluster:        func(in *resourceInput) *api.FluxCluster { return &in.cluster },
+		normalizeEntry: normalizeResourceEntry,
+		keeps: func(d *Document, now time.Time) bool {
+			of := d.value.(*resource).of
+			return of != nil && of.value.(*resourceType).Removal == removalKeep && !of.unsettled(now)
+		},
+	}
+	d.checkOn = func(c *checker, cluster *api.Cluster) {
+		for i := range cluster.Resources[id] {
+			if c.full() {
+				return
+			}
+			checkOverrides(c, cluster, id, i)
+		}
+	}
+	d.overrides = &overrides[resource]{
+		size:        func(c *api.Cluster) int { return overridesSize(of, c.Resources[id]) },
+		ofType:      true,
+		differ:      func(_, _ *api.Cluster, _ string) bool { return false }, // they are in the entry
+		on:          func(c *api.Cluster, resource string) bool { return entryOf(c, id, resource) >= 0 },
+		invalidates: func(was, is *resource) bool { return was.of != is.of || !slices.Equal(was.Spec, is.Spec) },
+		recheck: func(c *checker, cluster *api.Cluster, resource string) {
+			checkOverrides(c, cluster, id, entryOf(cluster, id, resource))
+		},
+	}
+	return d.assigned()
+}
+
+func normalizeResource(id string, of *Document, obj map[string]any) {
+	setDefault(obj, "type", id)
+	setDefault(obj, "spec", map[string]any{})
+	spec, ok := obj["spec"].(map[string]any)
+	if !ok || of == nil {
+		return
+	}
+	if schema := of.value.(*resourceType).schema; schema != nil {
+		schema.Fill(spec)
+	}
+}
+
+func normalizeResourceEntry(entry map[string]any) {
+	if overrides, ok := entry["overrides"]; ok {
+		if object, isObject := overrides.(map[string]any); overrides == nil || isObject && len(object) == 0 {
+			delete(entry, "overrides")
+		}
+	}
+}
+
+func checkResource(c *checker, r *resource) {
+	c.dnsLabel("/id", r.ID)
+	if r.of == nil {
+		return
+	}
+	if r.Type != r.of.ID {
+		c.problem("/type", "must be %q, as the path says", r.of.ID)
+	}
+	schema := r.typ().schema
+	if schema == nil {
+		return // the type is refused, or what is wrong with it is known
+	}
+	if r.endless {
+		c.spec("/spec", []typeschema.Problem{typeschema.Endless})
+		return
+	}
+	spec, err := r.spec()
+	if err != nil {
+		c.problem("/spec", "%v", err)
+		return
+	}
+	c.spec("/spec", schema.Check(spec))
+}
+
+// entryOf is where a cluster says something else about a definition than that it has it, or -1.
+func entryOf(c *api.Cluster, typeID, id string) int {
+	return slices.IndexFunc(c.Resources[typeID], func(e api.ResourceAssignment) bool { return e.ID == id && len(e.Overrides) > 0 })
+}
+
+func decodeOverrides(raw map[string]json.RawMessage) (map[string]any, error) {
+	out := make(map[string]any, len(raw))
+	for name, value := range raw {
+		var err error
+		if out[name], err = decodeValue(value); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// checkOverrides checks what a cluster says about one definition.
+func checkOverrides(c *checker, cluster *api.Cluster, typeID string, at int) {
+	if at < 0 || len(cluster.Resources[typeID][at].Overrides) == 0 {
+		return
+	}
+	e := &cluster.Resources[typeID][at]
+	doc, ok := c.next.Get(ResourceKind(typeID), e.ID)
+	if !ok {
+		return // reported where it is assigned
+	}
+	r := doc.value.(*resource)
+	schema := r.typ().schema
+	if schema == nil {
+		return
+	}
+	where := jsontext.Pointer("resources", typeID, at, "overrides")
+	spec, err := r.spec()
+	if err != nil {
+		c.problem(where, "%v", err)
+		return
+	}
+	overrides, err := decodeOverrides(e.Overrides)
+	if err != nil {
+		c.problem(where, "%v", err)
+		return
+	}
+	c.spec(where, schema.CheckOverrides(spec, overrides, r.typ().Overridable))
+}
+
+// overlaid are the fields with a cluster's overrides laid over them, property by property.
+func (r *resource) overlaid(raw map[string]json.RawMessage) ([]inputField, error) {
+	if len(raw) == 0 {
+		return r.fields, nil
+	}
+	over, err := filledOverrides(r.typ().schema, raw)
+	if err != nil {
+		return nil, err
+	}
+	fields := slices.Clone(r.fields)
+	for _, f := range over {
+		at, there := slices.BinarySearchFunc(fields, f.name, func(have inputField, name string) int { return strings.Compare(have.name, name) })
+		if there {
+			fields[at] = f
+		} else {
+			fields = slices.Insert(fields, at, f)
+		}
+	}
+	return fields, nil
+}
+
+// filledOverrides are overrides with the defaults of what they lack.
+func filledOverrides(schema *typeschema.Schema, raw map[string]json.RawMessage) ([]inputField, error) {
+	overrides, err := decodeOverrides(raw)
+	if err != nil {
+		return nil, err
+	}
+	if schema != nil {
+		overrides = schema.Overlaid(map[string]any{}, overrides)
+	}
+	return encodeFields(overrides)
+}
+
+// overridesSize is what a cluster's overrides add at most to its answer. Only objects in them can gain defaults.
+func overridesSize(of *Document, entries []api.ResourceAssignment) int {
+	n := 0
+	for i := range entries {
+		if len(entries[i].Overrides) == 0 {
+			continue
+		}
+		nested := false
+		for name, value := range entries[i].Overrides {
+			n += len(name) + len(`"":,`) + len(value)
+			nested = nested || strings.ContainsRune(string(value), '{')
+		}
+		if !nested || of == nil {
+			continue
+		}
+		if fields, err := filledOverrides(of.value.(*resourceType).schema, entries[i].Overrides); err == nil {
+			for _, f := range fields {
+				n += len(f.value)
+			}
+		}
+	}
+	return n
+}
+
+// decodeValue reads a value that canonical wrote.
+func decodeValue(body json.RawMessage) (any, error) {
+	obj, err := decodeOwn(slices.Concat([]byte(`{"v":`), body, []byte(`}`)))
+	return obj["v"], err
+}
