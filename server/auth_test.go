@@ -145,7 +145,7 @@ func targets(t *testing.T) []target {
 	t.Helper()
 	doc, err := apiserver.GetSpec()
 	require.NoError(t, err)
-	fill := strings.NewReplacer("{id}", "nobody", "{component_id}", "nobody", "{namespace_id}", "nobody", "{rolebinding_id}", "nobody", "{revision}", "77")
+	fill := strings.NewReplacer("{id}", "nobody", "{component_id}", "nobody", "{namespace_id}", "nobody", "{rolebinding_id}", "nobody", "{type}", "things", "{resource_id}", "nobody", "{revision}", "77")
 	var out []target
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
@@ -189,6 +189,7 @@ func TestAuthorizationTable(t *testing.T) {
 	require.Greater(t, len(all), 80)
 	crud := setup(t)
 	crud.create("/clusters", `{"id":"other","cluster_dns":"other.example.com","environment":"dev"}`)
+	crud.create("/resource_types", `{"id":"things","schema":{"type":"object","additionalProperties":false,"properties":{}}}`)
 	var secrets []string
 	for _, body := range managed {
 		token := crud.issue(body)
