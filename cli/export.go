@@ -3,12 +3,16 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -32,9 +36,34 @@ func (s exporter) exportCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if c.Args().Len() == 0 {
+				if err := s.leftOut(c, conn); err != nil {
+					return err
+				}
+			}
 			return s.export(c, conn, wanted)
 		},
 	}
+}
+
+// leftOut says so when the fleet has something that export does not know.
+func (s exporter) leftOut(c *cli.Context, conn client) error {
+	one := 1
+	a, err := receive(conn.ListResourceTypes(c.Context, &api.ListResourceTypesParams{Limit: &one}))
+	if failed, ok := errors.AsType[*apiclient.Error](err); ok && failed.StatusCode == http.StatusNotFound {
+		return nil // an older server
+	}
+	if err != nil {
+		return err
+	}
+	var types []json.RawMessage
+	if err := a.decode(&types); err != nil {
+		return err
+	}
+	if n := max(a.total, len(types)); n > 0 {
+		s.warn("this leaves out the fleet's " + strconv.Itoa(n) + " resource types and their definitions: read them from /resource_types and /resources/TYPE; what clusters have of them can only be applied where they are")
+	}
+	return nil
 }
 
 // wantedFrom reads KIND and KIND/NAME: the names by kind, nil for all of a kind. Nothing means everything.

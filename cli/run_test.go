@@ -369,6 +369,20 @@ func TestOlderServer(t *testing.T) {
 	}
 }
 
+// TestExportSaysWhatItLeavesOut: what looks like all of a fleet and is not would be taken for a backup.
+func TestExportSaysWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	for types, said := range map[string]bool{`200 [{"id":"network-policies"}]`: true, `200 []`: false, missingAnswer: false} {
+		url, _ := scripted(t, map[string][]string{
+			"GET /resource_types": {types}, "GET /platform_components": {"200 []"}, "GET /namespaces": {"200 []"}, "GET /rolebindings": {"200 []"}, "GET /clusters": {"200 []"},
+		})
+		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, "export")
+		if got.code != 0 || !strings.Contains(got.stdout, "clusters:") || strings.Contains(got.stderr, "leaves out the fleet's 1 resource types") != said {
+			t.Errorf("%s: %d %q %q", types, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
 // A revision that the server no longer keeps is not taken for one before the document was there: that would advise to
 // delete it.
 func TestRollbackBeyondWhatIsKept(t *testing.T) {

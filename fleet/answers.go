@@ -86,12 +86,12 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	if list == nil {
 		return nil, fmt.Errorf("%q is not a kind of definition", kind)
 	}
-	if list.count(d) == 0 {
-		return emptyAnswer()
-	}
 	if a := d.answers.load(list); a != nil && (a.current.Load() == s.id || s.stillMadeOf(list, a)) {
 		a.current.Store(s.id)
 		return a, nil
+	}
+	if list.count(d) == 0 {
+		return emptyAnswer() // kept once, not for each cluster and type
 	}
 	inputs, deps, err := s.inputs(d, list, nil)
 	if err != nil {
