@@ -33,7 +33,7 @@ func (f *flux) poll(t require.TestingT, s *State, dns string) int {
 				source = nil
 			}
 			path := in["component_path"].(string)
-			if in["type"] == "kustomize" && in["cluster_env_enabled"] == true {
+			if inPath, _ := in["cluster_env_enabled"].(bool); inPath && in["type"] == "kustomize" {
 				path += "/" + in["cluster"].(map[string]any)["environment"].(string)
 			}
 			components[in["id"].(string)] = fmt.Sprint(in["type"], in["release_name"], in["target_namespace"], path, source["oci_url"])

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -23,7 +24,16 @@ var forgottenKind = kindRules{
 type storedForgotten struct {
 	ID        string         `json:"id"` // the DNS name, in lower case
 	Installed []installation `json:"installed"`
+	// At is when that was, or the newest time of any commit before. Those of earlier versions have none.
+	At time.Time `json:"at,omitzero"`
 }
+
+// forgottenFor is how long a name is remembered: clusters that live for a day, each with a name of its own, would otherwise
+// leave one each for ever.
+const forgottenFor = 90 * 24 * time.Hour
+
+// maxExpired is how many names one commit ends at most.
+const maxExpired = 100
 
 // internal tells whether a kind is no part of what clusters get.
 func internal(kind Kind) bool {
@@ -56,14 +66,45 @@ func (r Result) forgets(hit []affected) ([]edit, error) {
 		case a.after != nil && r.base.docs[KindForgotten][a.name] != nil:
 			edits = append(edits, edit{KindForgotten, a.name, nil})
 		case a.after == nil && a.before != nil && !a.before.Deleted():
-			doc, err := r.base.kinds.recordOf(KindForgotten, a.name, storedForgotten{ID: a.name, Installed: r.base.installed(a.before, r.Commit.At)})
+			doc, err := r.base.kinds.recordOf(KindForgotten, a.name, storedForgotten{
+				ID: a.name, Installed: r.base.installed(a.before, r.Commit.At), At: later(r.Commit.At, r.base.newest),
+			})
 			if err != nil {
 				return nil, err
 			}
 			edits = append(edits, edit{KindForgotten, a.name, doc})
 		}
 	}
-	return edits, nil
+	return append(edits, r.expired(hit)...), nil
+}
+
+// expired are the edits that end names which were forgotten long ago. A commit before this one has to say that it was: a
+// name that ends is no longer guarded, and that is not for a single clock to decide.
+func (r Result) expired(hit []affected) []edit {
+	now := r.Commit.At
+	if r.base.at.Before(now) {
+		now = r.base.at
+	}
+	here := map[string]bool{}
+	for _, a := range hit {
+		here[a.name] = true
+	}
+	var old []*Document
+	for name, doc := range r.base.docs[KindForgotten] {
+		at := doc.value.(*storedForgotten).At
+		if at.IsZero() {
+			at = doc.UpdatedAt
+		}
+		if !here[name] && now.Sub(at) >= forgottenFor {
+			old = append(old, doc)
+		}
+	}
+	sortDocuments(old)
+	var edits []edit
+	for _, doc := range old[:min(len(old), maxExpired)] {
+		edits = append(edits, edit{KindForgotten, doc.ID, nil})
+	}
+	return edits
 }
 
 // installedUnder is what Flux has installed on the cluster that polls by a name.
