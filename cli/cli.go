@@ -44,7 +44,9 @@ func Run(ctx context.Context, args []string, env Env) int {
 	if env.Now == nil {
 		env.Now = time.Now
 	}
-	s := &session{env: env, warned: map[string]bool{}}
+	out := &stdout{to: env.Stdout}
+	env.Stdout = out
+	s := &session{env: env, stdout: out, warned: map[string]bool{}}
 	app := s.app()
 	line, err := argv.Arrange(app, args[1:])
 	switch {

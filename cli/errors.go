@@ -68,10 +68,43 @@ func (s *session) reportError(err error) {
 			b.WriteString("  An earlier attempt was sent and its answer was lost: it may have been carried out.\n")
 		}
 	}
+	b.WriteString(s.madeBefore())
 	if hint := s.hint(err); hint != "" {
 		_, _ = fmt.Fprintf(&b, "Hint: %s\n", hint)
 	}
 	_, _ = io.WriteString(s.env.Stderr, b.String())
+}
+
+// madeBefore says that something was changed before what went wrong; empty: nothing was.
+func (s *session) madeBefore() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.made {
+		return ""
+	}
+	text := "  A change was made before that"
+	if s.stdout.failed {
+		text = "  The change was made"
+	}
+	if s.madeAt != "" {
+		text += ": the fleet is at revision " + render.Printable(s.madeAt)
+	}
+	if s.stdout.failed {
+		text += ". Only the output failed"
+	}
+	return text + ".\n"
+}
+
+// stdout is standard output, which may fail.
+type stdout struct {
+	to     io.Writer
+	failed bool
+}
+
+func (w *stdout) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	w.failed = w.failed || err != nil
+	return n, err
 }
 
 // errorText is the first line: the server's words without method and path, which the user never typed.
@@ -101,6 +134,9 @@ func (s *session) hint(err error) string {
 			return hint
 		}
 		return hints[first(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
+	}
+	if lost, ok := errors.AsType[*apiclient.Unanswered](err); ok {
+		return fmt.Sprintf("look before you repeat it, with: revision list --limit 5 -o wide; if it was made, its revision has the request id %s.", lost.RequestID)
 	}
 	var (
 		op         *net.OpError
@@ -139,7 +175,8 @@ var hints = map[string]string{
 	"internal_error":        "the server's log has the cause, under the request id.",
 	"unresolved_reference":  "the stored data names something that does not exist; the server's log says what.",
 	"401":                   "something in front of the server wants other credentials.",
-	"502":                   "a proxy answers, but the server behind it does not.",
+	"502":                   "a proxy answers, but the server behind it does not; a change may have been made, so look before you repeat it, with: revision list --limit 5",
+	"504":                   "a proxy answers, but the server behind it does not; a change may have been made, so look before you repeat it, with: revision list --limit 5",
 	"503":                   "the server is not ready; try again in a moment, or see: status",
 	"404":                   "the address reaches a server, but not this service; check its path in FLUX_API_URL.",
 }

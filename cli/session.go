@@ -45,8 +45,12 @@ type session struct {
 	memory            *config.Memory  // what earlier runs saw of it; nil until there is a client
 	replies           *bufio.Reader   // of the person at the terminal
 
+	stdout *stdout
+
 	mu     sync.Mutex // guards what the client's callbacks use
 	warned map[string]bool
+	made   bool   // something was changed
+	madeAt string // the fleet's revision then, if it is known
 }
 
 // client connects as the command line, the environment and the context say. Nothing is sent yet.
@@ -70,6 +74,7 @@ func (s *session) client(c *cli.Context) (client, error) {
 		TLS:       tlsConfig,
 		Seen:      s.recall(set),
 		Warn:      s.warn,
+		Changed:   s.changed,
 	}
 	if c.Bool("verbose") {
 		cfg.Trace = s.trace
@@ -109,6 +114,13 @@ func (s *session) note(format string, args ...any) {
 	if !s.quiet {
 		_, _ = fmt.Fprintf(s.env.Stderr, format+"\n", args...)
 	}
+}
+
+// changed notes that a change was made, which is so before its answer can be read or shown.
+func (s *session) changed(h http.Header) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made, s.madeAt = true, h.Get("X-Fleet-Revision")
 }
 
 // trace prints one attempt of a request.

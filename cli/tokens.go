@@ -199,10 +199,14 @@ func (s tokenCommands) printIssued(c *cli.Context, a answer) error {
 		return s.printChange(c, tokens.one(a.body))
 	case c.Bool("quiet"), format == "table", format == "wide":
 		s.note("Token %q (%s), role %s, expires: %s. Its secret, shown this once:", issued.Name, issued.ID, issued.Role, expiry(issued.ExpiresAt))
-		_, err := fmt.Fprintln(s.env.Stdout, issued.Token)
-		return err
+		_, err = fmt.Fprintln(s.env.Stdout, issued.Token)
+	default:
+		err = s.print(c, tokens.one(a.body))
 	}
-	return s.print(c, tokens.one(a.body))
+	if err != nil {
+		return hintedError{err, "nobody has seen its secret; make another one with: token rotate " + issued.Name}
+	}
+	return nil
 }
 
 func (s tokenCommands) getTokenCommand() *cli.Command {

@@ -9,8 +9,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
+	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 )
@@ -20,6 +24,7 @@ var _ rawclient.HttpRequestDoer = (*caller)(nil)
 // caller sends the requests of a client made by New: token, time-out, size limit, retries, errors.
 type caller struct {
 	cfg    Config
+	plan   string // the path that plans are asked for at
 	client *http.Client
 }
 
@@ -27,7 +32,8 @@ type caller struct {
 func (c *caller) Do(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), c.cfg.Timeout)
 	defer cancel()
-	req = req.WithContext(ctx)
+	var connected connections
+	req = req.WithContext(httptrace.WithClientTrace(ctx, connected.trace()))
 	c.setHeaders(req)
 
 	lost := false
@@ -56,16 +62,41 @@ func (c *caller) Do(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		if ctx.Err() != nil && req.Context().Err() == context.DeadlineExceeded {
-			return nil, fmt.Errorf("%s %s: no answer within %s: %w", req.Method, req.URL.Redacted(), c.cfg.Timeout, err)
+			err = fmt.Errorf("no answer within %s: %w", c.cfg.Timeout, err)
 		}
-		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Redacted(), err)
+		err = fmt.Errorf("%s %s: %w", req.Method, req.URL.Redacted(), err)
+		if c.changes(req) && !connected.never() {
+			err = &Unanswered{RequestID: req.Header.Get(requestID), Err: err}
+		}
+		return nil, err
 	}
 }
+
+// changes tells whether a request changes anything: a read does not, nor does a plan or a dry run.
+func (c *caller) changes(req *http.Request) bool {
+	return !isRead(req.Method) && req.URL.Query().Get("dry_run") != "true" && req.URL.Path != c.plan
+}
+
+// connections tells whether a call ever had one.
+type connections struct{ wanted, had atomic.Bool }
+
+func (n *connections) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GetConn: func(string) { n.wanted.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { n.had.Store(true) },
+	}
+}
+
+// never: none, so that nothing was sent. A transport of somebody else's that does not tell may have had one.
+func (n *connections) never() bool { return n.wanted.Load() && !n.had.Load() }
 
 func (c *caller) setHeaders(req *http.Request) {
 	token := c.cfg.WriteToken
 	if !isRead(req.Method) && c.cfg.Author != "" && req.Header.Get("X-Change-Author") == "" {
 		req.Header.Set("X-Change-Author", c.cfg.Author)
+	}
+	if !isRead(req.Method) && req.Header.Get(requestID) == "" {
+		req.Header.Set(requestID, uuid.NewString()) // to be found by, should the answer be lost
 	}
 	if isRead(req.Method) {
 		token = c.cfg.Token
@@ -93,6 +124,9 @@ func (c *caller) attempt(req *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		return nil, rootCause(err)
+	}
+	if c.cfg.Changed != nil && rsp.StatusCode/100 == 2 && c.changes(req) {
+		c.cfg.Changed(rsp.Header)
 	}
 	body, err := io.ReadAll(io.LimitReader(rsp.Body, c.cfg.MaxResponse+1))
 	_ = rsp.Body.Close()

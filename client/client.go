@@ -69,6 +69,9 @@ type Config struct {
 	Seen *Seen
 	// Warn is called with every warning of the server: advice that is not an error. Calls may be concurrent.
 	Warn func(text string)
+	// Changed is called with the header of a change's answer when it was made, before the rest of the answer is read: what
+	// goes wrong after that does not undo it. Not for dry runs and plans. Calls may be concurrent.
+	Changed func(header http.Header)
 	// Trace is called after every attempt, retries included. Response is nil when err is not. The request carries
 	// the token in its Authorization header: do not log that. Calls may be concurrent.
 	Trace func(req *http.Request, rsp *http.Response, took time.Duration, err error)
@@ -77,7 +80,8 @@ type Config struct {
 // New makes a client for one server. It is safe for concurrent use; make one and keep it.
 //
 // Every method of the client answers with an [*Error] (find it with errors.As) unless the status is 2xx or 304, so the
-// fields for other statuses in the generated …Response types are never set. Every call asks for the newest revision that
+// fields for other statuses in the generated …Response types are never set. A change that was sent and not answered is an
+// [*Unanswered]. Every call asks for the newest revision that
 // an answer to this client named, so that it builds on what was seen, through any replica of the server; a replica that
 // does not have it within two seconds answers 503: see [Error.Behind].
 func New(cfg Config) (*Client, error) {
@@ -101,7 +105,8 @@ func New(cfg Config) (*Client, error) {
 		}
 	}
 	return rawclient.NewClientWithResponses(base.String(), rawclient.WithHTTPClient(&caller{
-		cfg: cfg,
+		cfg:  cfg,
+		plan: strings.TrimSuffix(base.Path, "/") + "/plan",
 		client: &http.Client{
 			Transport: cfg.Transport,
 			// A redirected write would become a GET, and the token might go somewhere else.

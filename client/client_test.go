@@ -352,3 +352,36 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestUnanswered: a change that was sent and not answered is told from one that was not sent, and from what changes nothing.
+func TestUnanswered(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Value
+	fleet := connect(t, client.Config{}, func(_ http.ResponseWriter, r *http.Request) {
+		sent.Store(r.Header.Get("X-Request-Id"))
+		panic(http.ErrAbortHandler)
+	})
+	dry := true
+	var unanswered *client.Unanswered
+	_, err := fleet.CreateNamespaceWithBodyWithResponse(context.Background(), nil, "application/json", strings.NewReader(`{"id":"n"}`))
+	if !errors.As(err, &unanswered) || unanswered.RequestID == "" || unanswered.RequestID != sent.Load() {
+		t.Errorf("a change: %v, request %v", err, sent.Load())
+	}
+	_, err = fleet.DeleteNamespaceWithResponse(context.Background(), "n", &api.DeleteNamespaceParams{DryRun: &dry})
+	if err == nil || errors.As(err, &unanswered) {
+		t.Errorf("a dry run: %v", err)
+	}
+	if _, err = fleet.PlanWithBodyWithResponse(context.Background(), nil, "application/json", strings.NewReader(`{}`)); err == nil || errors.As(err, &unanswered) {
+		t.Errorf("a plan: %v", err)
+	}
+	if _, err = fleet.GetNamespaceWithResponse(context.Background(), "n", nil); err == nil || errors.As(err, &unanswered) {
+		t.Errorf("a read: %v", err)
+	}
+	nobody, err := client.New(client.Config{URL: "http://127.0.0.1:1", RetryWait: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = nobody.DeleteNamespaceWithResponse(context.Background(), "n", nil); err == nil || errors.As(err, &unanswered) {
+		t.Errorf("nobody there: %v", err)
+	}
+}

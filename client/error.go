@@ -38,6 +38,24 @@ type Error struct {
 	asked int64 // for this revision
 }
 
+// Unanswered is the error of a change that was sent and whose answer never came: it may have been made. If it was, the
+// revision that it made has this request id. Look there before you send it again.
+type Unanswered struct {
+	RequestID string
+	Err       error
+}
+
+// Error says what went wrong, and what nobody knows.
+func (e *Unanswered) Error() string {
+	return e.Err.Error() + ": no answer came; the change may have been made"
+}
+
+// Unwrap is what went wrong with the connection.
+func (e *Unanswered) Unwrap() error { return e.Err }
+
+// requestID names a change in the server's log and in the revision it makes.
+const requestID = "X-Request-Id"
+
 // Behind tells whether the call was refused because the server does not have the revision it asked for, and which the
 // server has instead. The server is behind, and trying again helps; or it was given another history, such as a restored
 // backup, and then [Seen.Forget] does.
