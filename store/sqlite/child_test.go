@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -56,6 +57,15 @@ func child(ctx context.Context, role, path string) error {
 			return err
 		}
 		return s.Close()
+	case "look for locks":
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: 0x40000000, Len: 512} // https://www.sqlite.org/lockingv3.html
+		err = syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock)
+		fmt.Println("locked:", lock.Type != syscall.F_UNLCK)
+		return errors.Join(err, f.Close())
 	case "write":
 		s, err := Open(ctx, Config{Path: path})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -14,29 +15,50 @@ import (
 // files are those of one open database, as they were when it was opened: the file itself, its log and the log's index.
 // SQLite opens them by name and then looks only at what it has open, and would acknowledge commits into files that
 // nobody will ever read again. The log and the index are kept open so that no other file can be given their numbers.
+//
+// The file itself stays open from before SQLite opens it until SQLite has closed it, and nothing else here opens it: a
+// process that closes any descriptor of a file gives up all locks that it has on it, SQLite's as well
+// (https://www.sqlite.org/howtocorrupt.html, "Posix advisory locks canceled by a separate thread doing close()").
 type files struct {
 	path  string
+	file  *os.File // nil once SQLite has closed it
 	main  os.FileInfo
 	wal   *os.File // nil when there was none
 	shm   *os.File // likewise
 	index int64    // how large the index was
 	cut   bool     // the file itself is no longer whole
+
+	mu    sync.Mutex
+	last  folded // what was seen of the file when it was last looked at: its size from the beginning, the rest when
+	known bool
 }
 
-// openFiles looks at the files of a database that is open: they exist from the first read on, for as long as it is.
-func openFiles(path string, main os.FileInfo) (_ *files, err error) {
-	f := &files{path: path, main: main}
-	if f.wal, err = openIfThere(path+"-wal", os.O_RDONLY); err != nil {
-		return f, err
+// openMain opens the database file before SQLite does.
+func openMain(path string) (*files, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
 	}
-	if f.shm, err = openIfThere(path+"-shm", os.O_RDWR); err != nil || f.shm == nil {
-		return f, err
+	info, err := file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &files{path: path, file: file, main: info, last: folded{size: info.Size()}}, nil
+}
+
+// openRest opens the other files of a database that is open: they exist from the first read on, for as long as it is.
+func (f *files) openRest() (err error) {
+	if f.wal, err = openIfThere(f.path+"-wal", os.O_RDONLY); err != nil {
+		return err
+	}
+	if f.shm, err = openIfThere(f.path+"-shm", os.O_RDWR); err != nil || f.shm == nil {
+		return err
 	}
 	info, err := f.shm.Stat()
 	if err == nil {
 		f.index = info.Size()
 	}
-	return f, err
+	return err
 }
 
 func openIfThere(path string, flag int) (*os.File, error) {
@@ -50,8 +72,32 @@ func openIfThere(path string, flag int) (*os.File, error) {
 	return f, err
 }
 
+// closeMain is for when SQLite has closed the file.
+func (f *files) closeMain() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		return nil
+	}
+	err := f.file.Close()
+	f.file = nil
+	return err
+}
+
+// closeIndex is for when the index describes an empty log, which is what the next one is.
+func (f *files) closeIndex() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shm == nil {
+		return nil
+	}
+	err := f.shm.Close()
+	f.shm = nil
+	return err
+}
+
 func (f *files) close() error {
-	var errs []error
+	errs := []error{f.closeMain()}
 	for _, file := range []*os.File{f.wal, f.shm} {
 		if file != nil {
 			errs = append(errs, file.Close())
@@ -77,12 +123,17 @@ func (d *damage) Unwrap() error { return d.cause }
 // intact returns a *damage when a name no longer leads to the file that is open, or a file has become shorter than what
 // was written into it.
 func (f *files) intact() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	now, err := same(f.path, f.main)
 	if err != nil {
 		return &damage{data: true, cause: err}
 	}
-	if now.Size() < f.smallest(now.Size()) {
+	if now.Size() < smallestFile {
 		return &damage{data: true, cut: true, cause: truncated(f.path)}
+	}
+	if err := f.whole(); err != nil {
+		return &damage{data: true, cut: true, cause: err}
 	}
 	if f.shm != nil {
 		index, err := stillThere(f.shm)
@@ -103,28 +154,6 @@ func (f *files) intact() error {
 		return &damage{data: true, cause: truncated(f.wal.Name())}
 	}
 	return nil
-}
-
-// smallest is how large the file must be when it has this size: as many pages as its header counts. While a part of them
-// is still in the log it may be smaller than that, but not than it was when it was opened.
-func (f *files) smallest(size int64) int64 {
-	if size >= f.main.Size() {
-		return smallestFile
-	}
-	var header [32]byte // https://www.sqlite.org/fileformat.html#the_database_header
-	file, err := os.Open(f.path)
-	if err != nil {
-		return smallestFile
-	}
-	_, err = file.ReadAt(header[:], 0)
-	if errors.Join(err, file.Close()) != nil {
-		return smallestFile
-	}
-	page := int64(binary.BigEndian.Uint16(header[16:]))
-	if page == 1 {
-		page = 64 << 10
-	}
-	return max(smallestFile, min(f.main.Size(), page*int64(binary.BigEndian.Uint32(header[28:]))))
 }
 
 // logged tells whether the log is the one that its index describes, and holds all its frames

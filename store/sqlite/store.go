@@ -10,7 +10,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 
@@ -129,8 +128,7 @@ func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
 			err = errors.Join(err, h.close())
 		}
 	}()
-	main, err := os.Stat(cfg.Path)
-	if err != nil {
+	if h.files, err = openMain(cfg.Path); err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	if !cfg.ReadOnly {
@@ -152,14 +150,23 @@ func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
 			return nil, translate(ctx, doing, err)
 		}
 	}
-	if h.files, err = openFiles(cfg.Path, main); err != nil {
+	if err = h.files.openRest(); err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	return h, h.intact() // what was opened by name is what was looked at
 }
 
-// close closes the readers first: the last connection to a database folds its log into it, which a reader cannot do.
+// close closes the connections, and then the files.
 func (h *handles) close() error {
+	err := h.disconnect()
+	if h.files != nil {
+		err = errors.Join(err, h.files.close())
+	}
+	return err
+}
+
+// disconnect closes the readers first: the last connection to a database folds its log into it, which a reader cannot do.
+func (h *handles) disconnect() error {
 	var errs []error
 	for _, db := range []*sql.DB{h.reader, h.keeper} {
 		if db != nil {
@@ -168,9 +175,6 @@ func (h *handles) close() error {
 	}
 	if h.writer != nil && h.writer != h.reader {
 		errs = append(errs, h.writer.Close())
-	}
-	if h.files != nil {
-		errs = append(errs, h.files.close())
 	}
 	return errors.Join(errs...)
 }
@@ -201,9 +205,24 @@ func (h *handles) rescue(ctx context.Context, d *damage) bool {
 	return false
 }
 
-// handles returns the connections to the file that the path leads to now, opening them again when it was replaced.
+// insideKey marks what is done inside a transaction, which has the writer's connection.
+type insideKey struct{}
+
+// rescueTimeout is how long saving what would be lost waits for the writer's connection.
+const rescueTimeout = 2 * lockedTimeout
+
+// handles returns the connections to the file that the path leads to now, opening them again when it was replaced. Who
+// finds that the files are damaged sees to what can be saved; others are told of the damage meanwhile.
 func (s *Store) handles(ctx context.Context) (*handles, error) {
 	h, err := s.current()
+	if h != nil && err != nil && ctx.Value(insideKey{}) == nil {
+		select {
+		case s.reopening <- struct{}{}:
+			err = s.giveUp(h, err)
+			<-s.reopening
+		default:
+		}
+	}
 	if h != nil || err != nil {
 		return h, err
 	}
@@ -219,34 +238,50 @@ func (s *Store) handles(ctx context.Context) (*handles, error) {
 	return s.reopen(ctx)
 }
 
-// current returns the open connections; nil without an error when the file is to be opened again.
+// current returns the open connections, and what is wrong with their files; nothing at all when the file is to be opened
+// again.
 func (s *Store) current() (*handles, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	h, closed := s.open, s.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
 		return nil, fmt.Errorf("%w: it was closed", store.ErrUnavailable)
-	}
-	if s.open == nil {
+	case h == nil:
 		return nil, nil
 	}
-	err := s.open.intact()
-	if err == nil {
-		return s.open, nil
+	return h, h.intact()
+}
+
+// giveUp lets go of connections whose files are damaged: as long as we hold the old file's -shm, a process that opens the
+// new one could take it for its own. Queries under way fail. Only who holds the token of reopening calls it.
+func (s *Store) giveUp(h *handles, err error) error {
+	s.mu.Lock()
+	mine := s.open == h && !s.closed
+	s.mu.Unlock()
+	if !mine {
+		return err
 	}
-	// Let go at once: as long as we hold the old file's -shm, a process that opens the new one could take it for its
-	// own. Queries under way fail.
-	lost := s.open
-	s.open = nil
 	var d *damage
-	rescued := errors.As(err, &d) && lost.rescue(context.Background(), d)
-	s.forget()
-	s.lost, lost.files = lost.files, nil
-	s.lost.cut = d != nil && d.cut
-	if rescued && s.lost.shm != nil {
-		_ = s.lost.shm.Close() // it describes an empty log, which is what the next one is
-		s.lost.shm = nil
+	isDamage := errors.As(err, &d)
+	ctx, cancel := context.WithTimeout(context.Background(), rescueTimeout)
+	rescued := isDamage && h.rescue(ctx, d)
+	cancel()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open != h {
+		return err // it was closed meanwhile
 	}
-	return nil, errors.Join(err, lost.close())
+	s.open = nil
+	s.forget()
+	s.lost = h.files
+	s.lost.cut = isDamage && d.cut
+	err = errors.Join(err, h.disconnect(), s.lost.closeMain())
+	if rescued {
+		err = errors.Join(err, s.lost.closeIndex())
+	}
+	return err
 }
 
 // forget lets go of the files that were lost.
@@ -300,6 +335,7 @@ func (s *Store) Close() error {
 	var errs []error
 	if s.open != nil {
 		errs = append(errs, s.open.close())
+		s.open = nil
 	}
 	s.forget()
 	if s.keeper != nil {

@@ -1,0 +1,89 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// folded is what can be seen of the database file itself: its header
+// (https://www.sqlite.org/fileformat.html#the_database_header) and its size. SQLite writes there only while it folds the
+// log in, and says so in the index.
+type folded struct {
+	log    [16]byte // which log it is, and how much of it was folded in
+	header [100]byte
+	size   int64
+}
+
+// whole returns ErrUnavailable when the file is smaller than it was written, or was written by somebody else.
+func (f *files) whole() error {
+	now, settled, err := f.look()
+	switch {
+	case err != nil:
+		return err
+	case !settled && now.size >= f.last.size:
+		return nil // the rest may still be in the log
+	case now.size < now.pages():
+		return truncated(f.path)
+	case settled && f.known && f.last.log == now.log && (f.last.header != now.header || f.last.size != now.size):
+		return fmt.Errorf("%w: %s was overwritten", store.ErrUnavailable, f.path)
+	case settled:
+		f.last, f.known = now, true
+	}
+	return nil
+}
+
+// look tells what is seen of the file, and whether SQLite was done with it meanwhile.
+func (f *files) look() (now folded, settled bool, err error) {
+	if f.file == nil {
+		return now, false, fmt.Errorf("%w: %s was given up", store.ErrUnavailable, f.path)
+	}
+	log, before := f.folding()
+	if _, err := f.file.ReadAt(now.header[:], 0); errors.Is(err, io.EOF) {
+		return now, false, truncated(f.path)
+	} else if err != nil {
+		return now, false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	info, err := f.file.Stat()
+	if err != nil {
+		return now, false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	now.size = info.Size()
+	again, after := f.folding()
+	now.log = log
+	return now, before && after && log == again, nil
+}
+
+// folding reads from the index (https://www.sqlite.org/walformat.html) which log it describes and how much of that was
+// folded in, and whether that is all that was begun. A log that was found by a process that started has been begun as a
+// whole, for all anybody knows.
+func (f *files) folding() (log [16]byte, done bool) {
+	const salts, backfill, attempted = 32, 96, 128
+	if f.shm == nil {
+		return log, false
+	}
+	var index [136]byte
+	if _, err := f.shm.ReadAt(index[:], 0); err != nil {
+		return log, false // SQLite makes it
+	}
+	copy(log[:], index[salts:salts+8])
+	copy(log[8:], index[backfill:backfill+4])
+	copy(log[12:], index[attempted:attempted+4])
+	folded, begun := binary.NativeEndian.Uint32(index[backfill:]), binary.NativeEndian.Uint32(index[attempted:])
+	return log, index[12] != 0 && folded == begun
+}
+
+// pages is how large the file is by its header, smallestFile when that does not say it.
+func (n folded) pages() int64 {
+	if string(n.header[24:28]) != string(n.header[92:96]) {
+		return smallestFile // written by an SQLite that does not count
+	}
+	page := int64(binary.BigEndian.Uint16(n.header[16:]))
+	if page == 1 {
+		page = 64 << 10
+	}
+	return max(smallestFile, page*int64(binary.BigEndian.Uint32(n.header[28:])))
+}
