@@ -22,7 +22,7 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 	case s.cfg.Memory:
 		return s.commitAgain(ctx, next)
 	}
-	inner, cancel := context.WithTimeout(ctx, lockedTimeout)
+	inner, cancel := context.WithTimeout(context.WithValue(ctx, insideKey{}, true), lockedTimeout)
 	defer cancel()
 	return s.transact(ctx, "committing with the lock held", id, func(tx *transaction) error {
 		now, err := readHead(ctx, tx)
