@@ -50,7 +50,8 @@ func Migrate(ctx context.Context, url string) error {
 // MigrateDown takes the last steps migrations back, and with the first one every document and the whole log. ErrSchema
 // when the database's schema is newer than this binary's, which then does not know how.
 func MigrateDown(ctx context.Context, url string, steps int) error {
-	if err := unpackFor(ctx, url, steps); err != nil {
+	steps, err := unpackFor(ctx, url, steps)
+	if err != nil {
 		return err
 	}
 	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, found contents) error {

@@ -29,6 +29,19 @@ func TestPackedLogDownAndUp(t *testing.T) {
 	})
 }
 
+// Going back one migration at a time leads where all at once do.
+func TestDownOneByOne(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	open := func() store.Store { return openStore(t, Config{URL: url}) }
+	storetest.DownAndUp(t, open, func() {
+		for range newestVersion() - backend.PackedVersion + 1 {
+			require.NoError(t, MigrateDown(t.Context(), url, 1))
+		}
+		require.NoError(t, Migrate(t.Context(), url))
+	})
+}
+
 func TestDownWithoutInternalDocuments(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)

@@ -10,16 +10,24 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
-// unpackFor writes the log as older versions read it, before migrations that need that are taken back. It works in small
-// transactions; what one that was interrupted has done is read as well, and not done again.
-func unpackFor(ctx context.Context, url string, steps int) (err error) {
+// unpackFor writes the log as older versions read it, before migrations that need that are taken back, and returns how many
+// are to be taken back: only the newest schema is read here, so a database that had it before is brought there again. It
+// works in small transactions; what one that was interrupted has done is read as well, and not done again.
+func unpackFor(ctx context.Context, url string, steps int) (_ int, err error) {
 	found, err := Status(ctx, url)
-	if err != nil || found.Dirty || !backend.MustUnpack(found.Current, newestVersion(), steps) {
-		return err
+	newest := newestVersion()
+	if err != nil || found.Dirty || steps > found.Current || found.Current > newest || !backend.MustUnpack(found.Current, steps) {
+		return steps, err
+	}
+	if found.Current < newest {
+		if err := Migrate(ctx, url); err != nil {
+			return steps, err
+		}
+		steps += newest - found.Current
 	}
 	s, err := Open(ctx, Config{URL: url})
 	if err != nil {
-		return err
+		return steps, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	h, err := s.Head(ctx)
@@ -30,7 +38,7 @@ func unpackFor(ctx context.Context, url string, steps int) (err error) {
 			return err
 		})
 	}
-	return err
+	return steps, err
 }
 
 // unpackSome goes on from a revision downwards, and returns where to go on; 0 at the end.

@@ -56,7 +56,8 @@ func Migrate(ctx context.Context, path string) error {
 // MigrateDown takes the last steps migrations back, and with the first one every document and the whole log. ErrSchema
 // when the file's schema is newer than this binary's, which then does not know how.
 func MigrateDown(ctx context.Context, path string, steps int) error {
-	if err := unpackFor(ctx, path, steps); err != nil {
+	steps, err := unpackFor(ctx, path, steps)
+	if err != nil {
 		return err
 	}
 	return withMigrator(ctx, path, func(m *migrate.Migrate, found contents) error {

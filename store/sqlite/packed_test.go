@@ -28,6 +28,19 @@ func TestPackedLogDownAndUp(t *testing.T) {
 	})
 }
 
+// Going back one migration at a time leads where all at once do.
+func TestDownOneByOne(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	open := func() store.Store { return openStore(t, Config{Path: path}) }
+	storetest.DownAndUp(t, open, func() {
+		for range newestVersion() - backend.PackedVersion + 1 {
+			require.NoError(t, MigrateDown(t.Context(), path, 1))
+		}
+		require.NoError(t, Migrate(t.Context(), path))
+	})
+}
+
 func TestDownWithoutInternalDocuments(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)

@@ -11,16 +11,24 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
-// unpackFor writes the log as older versions read it, before migrations that need that are taken back. It works in small
-// transactions; what one that was interrupted has done is read as well, and not done again.
-func unpackFor(ctx context.Context, path string, steps int) (err error) {
+// unpackFor writes the log as older versions read it, before migrations that need that are taken back, and returns how many
+// are to be taken back: only the newest schema is read here, so a database that had it before is brought there again. It
+// works in small transactions; what one that was interrupted has done is read as well, and not done again.
+func unpackFor(ctx context.Context, path string, steps int) (_ int, err error) {
 	found, err := inspect(ctx, path)
-	if err != nil || found.dirty || !backend.MustUnpack(found.version, newestVersion(), steps) {
-		return err
+	newest := newestVersion()
+	if err != nil || found.dirty || steps > found.version || found.version > newest || !backend.MustUnpack(found.version, steps) {
+		return steps, err
+	}
+	if found.version < newest {
+		if err := Migrate(ctx, path); err != nil {
+			return steps, err
+		}
+		steps += newest - found.version
 	}
 	s, err := Open(ctx, Config{Path: path})
 	if err != nil {
-		return err
+		return steps, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	h, err := s.Head(ctx)
@@ -31,7 +39,7 @@ func unpackFor(ctx context.Context, path string, steps int) (err error) {
 			return err
 		})
 	}
-	return err
+	return steps, err
 }
 
 // unpackSome goes on from a revision downwards, and returns where to go on; 0 at the end.

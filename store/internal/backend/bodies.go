@@ -164,8 +164,8 @@ func (w walk) after(r *Row) ([]byte, error) {
 const PackedVersion = 3
 
 // MustUnpack tells whether taking migrations back leads to a version that cannot read packed changes.
-func MustUnpack(version, newest, steps int) bool {
-	return version == newest && version >= PackedVersion && version-steps < PackedVersion
+func MustUnpack(version, steps int) bool {
+	return version >= PackedVersion && version-steps < PackedVersion
 }
 
 // SelectPacked are the newest packed changes up to revision $1, and Unpacked writes $1 and $2, before and after, into the
