@@ -24,7 +24,7 @@ func TestReadOnlyRoleHolds(t *testing.T) {
 			server := pgtest.NewServer(t)
 			url := server.Database(t, "fleet")
 			require.NoError(t, Migrate(t.Context(), url))
-			at := fill(t, url, 3)
+			fill(t, url, 3)
 			pgtest.Exec(t, url, `CREATE ROLE fleet_reader LOGIN PASSWORD 'sesame';
 				GRANT USAGE ON SCHEMA public TO fleet_reader;
 				GRANT SELECT ON ALL TABLES IN SCHEMA public TO fleet_reader;`+grant)
@@ -40,7 +40,7 @@ func TestReadOnlyRoleHolds(t *testing.T) {
 			}()
 			t.Cleanup(func() { <-done })
 			t.Cleanup(cancel)
-			at = fill(t, url, 1)
+			at := fill(t, url, 1)
 			require.NoError(t, r.WaitFor(t.Context(), at.Revision))
 
 			// The history is replaced by an older one.
