@@ -48,8 +48,8 @@ func All() []Control {
 			Store: rig.StorePostgres, Faults: []string{"delay", "pause-server"}, Breaks: check.Forward,
 			Replace: []rig.Replace{{
 				File: "store/replica.go",
-				Old:  "\tif r.current.Load() != from {\n\t\treturn false\n\t}\n\tbefore()\n\tr.current.Store(v)\n\tclose(from.replaced)\n\treturn true\n",
-				New:  "\tbefore()\n\tclose(r.current.Swap(v).replaced)\n\treturn from != nil\n",
+				Old:  "\tif r.current.Load() != from {\n\t\treturn false\n\t}\n\tbefore()\n\tr.current.Store(v)\n\tclose(from.replaced)\n\tr.forgetParts(v.state.Head())\n\treturn true\n",
+				New:  "\tbefore()\n\tclose(r.current.Swap(v).replaced)\n\tr.forgetParts(v.state.Head())\n\treturn from != nil\n",
 			}},
 		},
 		{
@@ -129,8 +129,8 @@ func All() []Control {
 			Store: rig.StorePostgres, Damage: "dangling", Breaks: check.Doubt,
 			Replace: []rig.Replace{{
 				File: "fleet/answers.go",
-				Old:  "\t\tif !ok {\n\t\t\treturn nil, nil, errorf(CodeUnresolved,",
-				New:  "\t\tif !ok && r == Namespaces {\n\t\t\tcontinue\n\t\t}\n\t\tif !ok {\n\t\t\treturn nil, nil, errorf(CodeUnresolved,",
+				Old:  "\tinputs, deps, err := s.inputs(d, list, nil)\n",
+				New:  "\tinputs, deps, err := s.inputs(d, list, nil)\n\tif err != nil && kind == KindNamespace {\n\t\tinputs, deps, err = nil, nil, nil\n\t}\n",
 			}},
 		},
 	}
