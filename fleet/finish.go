@@ -268,16 +268,26 @@ func (v *verdict) document(e edit) (now, was *checker) {
 
 // inUse refuses to delete a definition that something would still refer to.
 func (v *verdict) inUse(tx *Tx, edits []edit) error {
+	deleted := map[Kind]map[string]bool{}
+	for _, e := range edits {
+		if e.doc == nil && e.kind != KindCluster && e.kind != KindResourceType {
+			if deleted[e.kind] == nil {
+				deleted[e.kind] = map[string]bool{}
+			}
+			deleted[e.kind][e.id] = true
+		}
+	}
+	usersOf := map[Kind]map[string][]*Document{}
+	for kind, ids := range deleted {
+		usersOf[kind] = tx.usersOf(kind, ids)
+	}
 	var used []string
 	for _, kind := range v.next.orphans() {
 		users := v.next.sorted(kind, func(*Document) bool { return true })
 		used = append(used, fmt.Sprintf("the resource type %q is used by %s: %s", kind.Endpoint(), plural(len(users), "resource"), list(idsOf(users))))
 	}
 	for _, e := range edits {
-		if e.doc != nil || e.kind == KindCluster || e.kind == KindResourceType {
-			continue
-		}
-		users := tx.users(e.kind, e.id)
+		users := usersOf[e.kind][e.id]
 		if len(users) == 0 {
 			continue
 		}

@@ -107,6 +107,22 @@ func TestDependenciesAreFollowedOncePerCommit(t *testing.T) {
 	require.Contains(t, e.Problems[0].Detail, "399 other components depend on each other")
 }
 
+// TestUsersAreLookedForOncePerCommit, however many definitions a commit deletes.
+func TestUsersAreLookedForOncePerCommit(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	kinds, asked := counting()
+	empty, err := kinds.state(testRules, Head{}, newWorld(t).now, nil)
+	require.NoError(t, err)
+	w := &world{t: t, state: empty, now: newWorld(t).now}
+	w.must(batch(entries(n, `{"op":"create","kind":"platform_component","document":{"id":"k%d","component_path":"p","oci_url":"oci://x.example.com/y"}}`)))
+	w.must(create(KindComponent, `{"id":"user","component_path":"p","oci_url":"oci://x.example.com/y","depends_on":["k1","k2"]}`))
+	asked.Store(0)
+	e := w.refused(CodeInUse, batch(entries(n/2, `{"op":"delete","kind":"platform_component","id":"k%d"}`)))
+	require.Contains(t, e.Detail, `the platform component "k1" is used by 1 platform component: user; the platform component "k2" is used by`)
+	require.LessOrEqual(t, asked.Load(), int64(2*n))
+}
+
 func TestCyclesAreSpelledOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

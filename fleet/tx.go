@@ -316,27 +316,43 @@ func (tx *Tx) deleteResources(typeID string) error {
 
 // users are the documents that refer to a definition or are of a resource type, as the Tx sees them, sorted by kind and id.
 func (tx *Tx) users(kind Kind, id string) []*Document {
-	var out []*Document
 	if kind == KindResourceType {
+		var out []*Document
 		tx.each(ResourceKind(id), func(d *Document) { out = append(out, d) })
 		sortDocuments(out)
 		return out
 	}
+	return tx.usersOf(kind, map[string]bool{id: true})[id]
+}
+
+// usersOf are the documents that refer to each of some definitions.
+func (tx *Tx) usersOf(kind Kind, ids map[string]bool) map[string][]*Document {
+	out := map[string][]*Document{}
 	a := tx.assigned(kind)
 	if a == nil {
-		return nil
+		return out
+	}
+	add := func(id string, user *Document) {
+		if n := len(out[id]); ids[id] && (n == 0 || out[id][n-1] != user) {
+			out[id] = append(out[id], user)
+		}
 	}
 	tx.each(KindCluster, func(d *Document) {
-		if !d.Deleted() && a.has(d, id) {
-			out = append(out, d)
+		if d.Deleted() {
+			return
+		}
+		for id := range a.each(d) {
+			add(id, d)
 		}
 	})
 	tx.each(kind, func(d *Document) {
-		if slices.Contains(a.dependsOn(d), id) {
-			out = append(out, d)
+		for _, id := range a.dependsOn(d) {
+			add(id, d)
 		}
 	})
-	sortDocuments(out)
+	for _, users := range out {
+		sortDocuments(users)
+	}
 	return out
 }
 
