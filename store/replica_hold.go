@@ -119,7 +119,7 @@ func (r *Replica) seen(ours, head fleet.Head) {
 // calls it, so nobody else touches r.held meanwhile but letGo.
 func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) (bool, error) {
 	r.mu.Lock()
-	h, known := r.held, r.status.LastContact
+	h, known := r.held, r.followed
 	r.mu.Unlock()
 	if h.ours == ours && h.looked == head {
 		return false, nil // nothing is new

@@ -39,7 +39,7 @@ type Status struct {
 	// WriteError is why the last attempt to commit failed, or to confirm that there is nothing to; nil when a commit has
 	// succeeded since, or [Replica.Healthy] has found that one would. What a caller is refused does not count.
 	WriteError error
-	// FromDisk: that State was read from StateDir, and the store has not been followed since.
+	// FromDisk: that State was read from StateDir, and the store has not answered since.
 	FromDisk bool
 	// Reloads counts how often another history was accepted in place of the one that was served.
 	Reloads int64
@@ -79,6 +79,9 @@ func (r *Replica) contact(err error) (changed bool) {
 	changed = (err == nil) != (r.status.LastError == nil)
 	r.status.LastError = err
 	if err == nil {
+		r.followed = r.cfg.Now()
+	}
+	if err == nil || asHeld(err) != nil { // it says that it is held
 		r.status.LastContact, r.status.FromDisk = r.cfg.Now(), false
 	}
 	return changed

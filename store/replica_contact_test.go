@@ -1,0 +1,37 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// A store that is held answers all the same: a process that goes on with what the hold names does not say that the store
+// has not confirmed it.
+func TestHeldStoreIsInContact(t *testing.T) {
+	t.Parallel()
+	w, dir, _ := kept(t)
+	state := w.replica.State()
+	s := open(t, w.path)
+	require.NoError(t, s.Hold(t.Context(), store.NewHold(state, clock)))
+
+	next := keeping(t, w.path, dir)
+	require.True(t, next.replica.Restore(t.Context()))
+	require.True(t, next.replica.Status().FromDisk)
+	require.ErrorIs(t, next.replica.Load(t.Context()), store.ErrHeld)
+	status := next.replica.Status()
+	require.False(t, status.FromDisk)
+	require.False(t, status.Cold)
+	require.False(t, status.LastContact.IsZero())
+	require.ErrorIs(t, status.LastError, store.ErrHeld)
+	_, _, err := next.replica.Served()
+	require.NoError(t, err)
+
+	gone := errors.New("gone")
+	next.fail(gone)
+	require.ErrorIs(t, next.replica.Load(t.Context()), gone)
+	require.Equal(t, status.LastContact, next.replica.Status().LastContact)
+}
