@@ -291,7 +291,7 @@ func (v verbs) unassignCommand() *cli.Command {
 			return v.onTargets(c, on, change{
 				operations: on.planner("unassign_"+v.name, withID(v.noun, id, nil)),
 				what:       fmt.Sprintf("take the %s %q off %s, where Flux then removes %s", v.title, id, on, v.gone),
-				scriptsMay: single && v.scriptsMay,
+				scriptsMay: single && v.scriptsMay && !v.withContents,
 			}, func(conn client, cluster, hash string) (answer, error) {
 				return receive(v.api.unassign(c.Context, conn, cluster, id, append(writeEdits(c), planned(hash))...))
 			})

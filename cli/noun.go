@@ -36,7 +36,9 @@ type assignable struct {
 	overrides  []field // settings of an assignment
 	gone       string  // what Flux removes from a cluster that it is taken off
 	scriptsMay bool    // without a terminal, taking it off one cluster and deleting it need no --yes
-	inputs     inputType
+	// withContents: Flux deletes what others have put into it, too, so that no script takes it off a cluster unasked.
+	withContents bool
+	inputs       inputType
 }
 
 // calls are a kind's operations. Optional parameters travel as edits, so all kinds look the same. A kind that is not
