@@ -383,16 +383,6 @@ func (a *assigned) ownBound(d *Document) int {
 // ids is each as a list.
 func (a *assigned) ids(c *Document) []string { return slices.Collect(a.each(c)) }
 
-// has tells whether a cluster is assigned a definition.
-func (a *assigned) has(c *Document, id string) bool {
-	for have := range a.each(c) {
-		if have == id {
-			return true
-		}
-	}
-	return false
-}
-
 // hasAny tells whether a cluster is assigned one of some definitions.
 func (a *assigned) hasAny(c *Document, ids map[string]bool) bool {
 	if len(ids) == 0 {
