@@ -297,3 +297,16 @@ func TestMain(m *testing.M) {
 		return m.Run()
 	}())
 }
+
+// TestAlertsAreExplained: the page has a part for each alert of the chart, which the alert links to.
+func TestAlertsAreExplained(t *testing.T) {
+	t.Parallel()
+	rules := read(t, filepath.Join(root, "charts", "flux-resourceset", "files", "alerts.yaml"))
+	explained := anchors(read(t, "alerts.md"))
+	found := regexp.MustCompile(`(?m)alert: (\w+)$`).FindAllStringSubmatch(rules, -1)
+	require.NotEmpty(t, found)
+	for _, m := range found {
+		require.Contains(t, explained, strings.ToLower(m[1]))
+		require.Contains(t, rules, "blob/main/docs/alerts.md#"+strings.ToLower(m[1])+"\n")
+	}
+}

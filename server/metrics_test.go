@@ -1,6 +1,9 @@
 package server_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -171,5 +174,27 @@ func TestReadiness(t *testing.T) {
 		require.NoError(t, w.replica.Load(t.Context()))
 		w.get("/ready", "Authorization", "").want(200)
 		w.poll(demoPolls+"/namespaces").problem(404, "not_found")
+	}
+}
+
+// TestChartKnowsTheMetrics: alerts and the dashboard ask for metrics that exist, with labels that they have.
+func TestChartKnowsTheMetrics(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.poll(demoPolls + "/namespaces").want(200)
+	served := string(w.get("/metrics", "Authorization", "Bearer "+readToken).want(200).body)
+	ours := regexp.MustCompile(`\bflux_resourceset_[a-z_]+`)
+	// What is not there before something has happened, and what Prometheus adds.
+	absent := map[string]bool{"flux_resourceset_store_size_bytes": true}
+	for _, file := range []string{"alerts.yaml", "dashboard.json"} {
+		text, err := os.ReadFile(filepath.Join("..", "charts", "flux-resourceset", "files", file))
+		require.NoError(t, err)
+		names := ours.FindAllString(string(text), -1)
+		require.NotEmpty(t, names)
+		for _, name := range names {
+			if !absent[name] {
+				require.Regexp(t, `(?m)^`+name+`[{ ]`, served, "%s asks for %s", file, name)
+			}
+		}
 	}
 }
