@@ -36,7 +36,7 @@ func run(t *testing.T, env cli.Env, variables map[string]string, args ...string)
 		if value, ok := variables[name]; ok {
 			return value
 		}
-		if name == "XDG_CONFIG_HOME" {
+		if name == "XDG_CONFIG_HOME" || name == "XDG_STATE_HOME" {
 			return t.TempDir()
 		}
 		return ""

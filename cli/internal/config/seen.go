@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 )
 
@@ -76,11 +77,46 @@ func (w World) seenPath() string {
 	if dir == "" {
 		home := w.Getenv("HOME")
 		if home == "" {
-			return ""
+			return w.temporaryPath()
 		}
 		dir = filepath.Join(home, ".local", "state")
 	}
 	return filepath.Join(dir, "flux-resourceset", "revisions.jsonl")
+}
+
+// temporaryPath is where they are kept for who has no home, as in many CI jobs: in a directory that is ours alone, because
+// whoever else could write to it could have us ask for revisions that there will never be.
+func (w World) temporaryPath() string {
+	above := w.Getenv("TMPDIR")
+	if above == "" {
+		above = os.TempDir()
+	}
+	dir := filepath.Join(above, fmt.Sprintf("flux-resourceset-%d", os.Getuid()))
+	err := os.Mkdir(dir, 0o700)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = oursAlone(dir)
+	}
+	if err != nil {
+		w.Warn(fmt.Sprintf("the next command may not see what this one did: there is no place to keep the newest revision (%v); set XDG_STATE_HOME", err))
+		return ""
+	}
+	return filepath.Join(dir, "revisions.jsonl")
+}
+
+// oursAlone makes sure that a directory is one, and that only this user can use it.
+func oursAlone(dir string) error {
+	info, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	case runtime.GOOS == "windows": // where the directory for temporary files is the user's own
+		return nil
+	case info.Mode().Perm() != 0o700 || !ownedByUs(info):
+		return fmt.Errorf("%s is not this user's alone", dir)
+	}
+	return nil
 }
 
 // sightings are what the file holds and is not too old. A file that cannot be read is as good as none: nothing depends on
