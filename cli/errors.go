@@ -135,7 +135,7 @@ func (s *session) hint(err error) string {
 		}
 		return hints[first(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
 	}
-	if lost, ok := errors.AsType[*apiclient.Unanswered](err); ok {
+	if lost, ok := errors.AsType[*apiclient.UnansweredError](err); ok {
 		return fmt.Sprintf("look before you repeat it, with: revision list --limit 5 -o wide; if it was made, its revision has the request id %s.", lost.RequestID)
 	}
 	var (

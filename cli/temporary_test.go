@@ -44,7 +44,7 @@ func TestSeenWithoutAHome(t *testing.T) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				return err
 			}
-			return os.Chmod(path, 0o755) //nolint:gosec // this is what must be refused
+			return os.Chmod(path, 0o755)
 		},
 		"a link": func(path string) error { return os.Symlink(t.TempDir(), path) },
 		"a file": func(path string) error { return os.WriteFile(path, nil, 0o600) },

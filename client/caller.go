@@ -66,7 +66,7 @@ func (c *caller) Do(req *http.Request) (*http.Response, error) {
 		}
 		err = fmt.Errorf("%s %s: %w", req.Method, req.URL.Redacted(), err)
 		if c.changes(req) && !connected.never() {
-			err = &Unanswered{RequestID: req.Header.Get(requestID), Err: err}
+			err = &UnansweredError{RequestID: req.Header.Get(requestID), Err: err}
 		}
 		return nil, err
 	}

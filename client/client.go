@@ -81,7 +81,7 @@ type Config struct {
 //
 // Every method of the client answers with an [*Error] (find it with errors.As) unless the status is 2xx or 304, so the
 // fields for other statuses in the generated …Response types are never set. A change that was sent and not answered is an
-// [*Unanswered]. Every call asks for the newest revision that
+// [*UnansweredError]. Every call asks for the newest revision that
 // an answer to this client named, so that it builds on what was seen, through any replica of the server; a replica that
 // does not have it within two seconds answers 503: see [Error.Behind].
 func New(cfg Config) (*Client, error) {

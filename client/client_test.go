@@ -362,7 +362,7 @@ func TestUnanswered(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	dry := true
-	var unanswered *client.Unanswered
+	var unanswered *client.UnansweredError
 	_, err := fleet.CreateNamespaceWithBodyWithResponse(context.Background(), nil, "application/json", strings.NewReader(`{"id":"n"}`))
 	if !errors.As(err, &unanswered) || unanswered.RequestID == "" || unanswered.RequestID != sent.Load() {
 		t.Errorf("a change: %v, request %v", err, sent.Load())

@@ -38,20 +38,20 @@ type Error struct {
 	asked int64 // for this revision
 }
 
-// Unanswered is the error of a change that was sent and whose answer never came: it may have been made. If it was, the
+// UnansweredError is the error of a change that was sent and whose answer never came: it may have been made. If it was, the
 // revision that it made has this request id. Look there before you send it again.
-type Unanswered struct {
+type UnansweredError struct {
 	RequestID string
 	Err       error
 }
 
 // Error says what went wrong, and what nobody knows.
-func (e *Unanswered) Error() string {
+func (e *UnansweredError) Error() string {
 	return e.Err.Error() + ": no answer came; the change may have been made"
 }
 
 // Unwrap is what went wrong with the connection.
-func (e *Unanswered) Unwrap() error { return e.Err }
+func (e *UnansweredError) Unwrap() error { return e.Err }
 
 // requestID names a change in the server's log and in the revision it makes.
 const requestID = "X-Request-Id"
