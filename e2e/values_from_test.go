@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -19,9 +20,7 @@ func (c *cluster) put(kind, name string, fields object) {
 	o.SetNamespace(c.ns)
 	o.SetName(name)
 	o.SetLabels(map[string]string{"reconcile.fluxcd.io/watch": "Enabled"})
-	for field, value := range fields {
-		o.Object[field] = value
-	}
+	maps.Copy(o.Object, fields)
 	if err := c.w.Kube.Create(c.Context(), o); err != nil {
 		c.Fatal(err)
 	}
