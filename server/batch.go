@@ -44,7 +44,7 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 	if err != nil {
 		return err
 	}
-	return requestOf(c).job.deliver(c, answer)
+	return requestOf(c).job.send(c, answer)
 }
 
 // runBatch runs operations in one transaction.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -13,7 +14,11 @@ import (
 // matter how fast the machine is: see testing/synctest. Connections are in memory.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	setup(t).get("/revisions/1?limit=1").want(200) // makes what the process has one of, which is not to belong to the bubble
+	w := setup(t) // makes what the process has one of, which is not to belong to the bubble; the log packs what is large
+	for _, message := range []string{strings.Repeat("large ", 1000), "small"} {
+		w.patch(demoCluster, `{"patches":{"podinfo":{"ui.message":"`+message+`"}}}`).want(200)
+	}
+	w.get("/revisions/3").want(200)
 	synctest.Test(t, test)
 }
 

@@ -28,10 +28,28 @@ type operation struct {
 const (
 	queuePlans   = "plans"
 	queueBatches = "batches"
+	queueHistory = "reads of the history"
+	queueReads   = "reads"
 )
 
-// queueOf are the operations that may take long, by their ids in the contract.
-var queueOf = map[string]string{"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches}
+// slow are the operations that may take long, by their ids in the contract.
+var slow = map[string]string{
+	"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches,
+	"ListRevisions": queueHistory, "GetRevision": queueHistory,
+}
+
+// queueOf is where an operation waits.
+func queueOf(spec *openapi3.Operation, op *operation) string {
+	switch queue, known := slow[spec.OperationID]; {
+	case known:
+		return queue
+	case !op.crudOnly || op.write:
+		return ""
+	case strings.HasSuffix(spec.OperationID, "History"):
+		return queueHistory
+	}
+	return queueReads
+}
 
 // contract is the contract: its operations by the router's path and method.
 type contract map[string]map[string]*operation
@@ -59,8 +77,8 @@ func loadContract(mode string) (contract, error) {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
 			op.write = op.needs >= roleWrite && method != http.MethodGet
-			op.queue = queueOf[spec.OperationID]
 			op.crudOnly = !op.public() && !slices.Contains(spec.Tags, "flux")
+			op.queue = queueOf(spec, op)
 			if mode == ModeCRUD || !op.crudOnly && !op.public() && !op.poll {
 				op.spec, op.route = spec, item
 			}

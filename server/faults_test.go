@@ -11,12 +11,13 @@ import (
 // faultyStore is the real store until a test breaks it.
 type faultyStore struct {
 	store.Store
-	mu     sync.Mutex
-	fail   error  // of every call
-	commit error  // of Commit alone
-	panics bool   // reading the history panics
-	slow   *slow  // what Commit waits for
-	past   func() // is called before Past answers
+	mu      sync.Mutex
+	fail    error  // of every call
+	commit  error  // of Commit alone
+	panics  bool   // reading the history panics
+	slow    *slow  // what Commit waits for
+	past    func() // is called before Past answers
+	changes func() // is called before Changes answers
 }
 
 // slow holds a commit up: it says that it has begun, and waits to be let go.
@@ -86,6 +87,12 @@ func (f *faultyStore) Probe(ctx context.Context) error {
 func (f *faultyStore) Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
 	if err := f.reading(); err != nil {
 		return nil, err
+	}
+	f.mu.Lock()
+	changes := f.changes
+	f.mu.Unlock()
+	if changes != nil {
+		changes()
 	}
 	return f.Store.Changes(ctx, rev, offset, limit)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Room for the answers of plans that their clients have not taken yet. A plan of 5,000 clusters takes 90 MiB while it is
-// made, is answered by 24 MiB, and those are 0.3 MiB when they are packed.
+// Room for the answers of plans, and for pages of the history, that their clients have not taken yet. A plan of 5,000 clusters
+// takes 90 MiB while it is made, is answered by 24 MiB, and those are 0.3 MiB when they are packed.
 const (
 	roomEach  = 16 << 20 // packed bytes of one principal, who may always have one answer that is larger
 	roomTotal = 64 << 20 // of all together, and the largest answer there is
@@ -71,9 +71,20 @@ func pack(v any, stop func() error) (*packed, error) {
 	return p, zw.Close()
 }
 
-// deliver ends the job and sends its answer. From here on the request holds nothing but that, so a client that takes its time
+// deliver ends the job and sends its answer, when there is room for it until the client has taken it.
+func (s *Server) deliver(c echo.Context, answer *packed) error {
+	job := requestOf(c).job
+	leave := s.room.take(job.who, answer.Len())
+	if leave == nil {
+		return job.queue.busy("too many answers to " + job.queue.what + " are under way: take those that you asked for, or try again later")
+	}
+	defer leave()
+	return job.send(c, answer)
+}
+
+// send ends the job and sends its answer. From here on the request holds nothing but that, so a client that takes its time
 // keeps nobody waiting.
-func (j *job) deliver(c echo.Context, answer *packed) error {
+func (j *job) send(c echo.Context, answer *packed) error {
 	r := requestOf(c)
 	r.state, r.body = nil, nil
 	j.leave()

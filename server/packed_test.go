@@ -23,8 +23,13 @@ import (
 // waits to be taken.
 func (w *world) stall(plan string, full <-chan struct{}) (status int) {
 	req := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, "/plan", strings.NewReader(plan))
-	req.Header.Set("Authorization", "Bearer "+readToken)
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+readToken)
+	return w.stalled(req, full)
+}
+
+// stalled is stall for any request.
+func (w *world) stalled(req *http.Request, full <-chan struct{}) (status int) {
 	client := &stalled{header: http.Header{}, full: full}
 	go w.http.Config.Handler.ServeHTTP(client, req)
 	synctest.Wait()

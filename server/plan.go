@@ -29,16 +29,10 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
 		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect is no longer the one that plan_hash names"}
 	}
-	job := requestOf(c).job
-	answer, err := pack(plan, job.stopped)
+	answer, err := pack(plan, requestOf(c).job.stopped)
 	if err != nil {
 		return err
 	}
-	leave := s.room.take(actor(c), answer.Len())
-	if leave == nil {
-		return job.queue.busy("too many answers to plans are under way: take those that you asked for, or try again later")
-	}
-	defer leave()
 	c.Response().Header().Set(headerRevision, formatRevision(fleet.Revision(plan.BaseRevision)))
-	return job.deliver(c, answer)
+	return s.deliver(c, answer)
 }

@@ -51,7 +51,7 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	if len(out) == q.Limit {
 		linkNext(c, url.Values{"cursor": {strconv.FormatInt(out[len(out)-1].Revision, 10)}})
 	}
-	return writeJSON(c, http.StatusOK, out)
+	return s.recall(c, lazyList{len(out), func(i int) any { return out[i] }})
 }
 
 func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionParams) error {
@@ -94,7 +94,16 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 		}
 		out.Changes = append(out.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action(), Before: before, After: after})
 	}
-	return writeJSON(c, http.StatusOK, out)
+	return s.recall(c, out)
+}
+
+// recall answers with a page of the history.
+func (s *Server) recall(c echo.Context, page any) error {
+	answer, err := pack(page, requestOf(c).job.stopped)
+	if err != nil {
+		return err
+	}
+	return s.deliver(c, answer)
 }
 
 // public is a commit without the removals it adds to the budget, which is always its first change, and how many changes

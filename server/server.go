@@ -68,8 +68,8 @@ type Server struct {
 	failures    failures // to authenticate
 	plain       plainBodies
 	echo        *echo.Echo
-	queues      map[string]*queue // of operations that take long
-	room        room              // for answers to plans
+	queues      map[string]*queue
+	room        room // for answers that are on their way
 	// The document served at /openapi.yaml in other forms, made when first asked for.
 	specJSON, docsSpec func() ([]byte, error)
 }
@@ -90,7 +90,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), contract: ops, echo: echo.New()}
 	s.room.each = map[string]int{}
-	s.queues = map[string]*queue{queuePlans: newQueue(queuePlans), queueBatches: newQueue(queueBatches)}
+	s.queues = newQueues()
 	s.metrics = newMetrics(s)
 	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })
 	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })
@@ -165,7 +165,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 				return err
 			}
 			defer j.leave()
-			if op.queue != "" {
+			if j.waits() {
 				r.state = nil // it may be replaced many times before it is this request's turn, and would be kept
 			}
 			if err := op.validate(r, j.begin); err != nil {
@@ -175,7 +175,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := s.authenticate(r); err != nil {
 			return err
 		}
-		if op.write || op.queue != "" {
+		if op.write || r.body != nil {
 			if err := s.refuseSecrets(r); err != nil {
 				return err
 			}

@@ -11,37 +11,58 @@ import (
 
 // Plans and batches may take a core for seconds and hundreds of megabytes. One plan and one batch are worked on at a time;
 // the others wait, and there is a limit to how many do. Plans and batches do not wait for each other: whoever may only read
-// must not keep changes out.
+// must not keep changes out. A page of the history is tens of megabytes while it is made, so those wait for each other, too.
+// Other reads wait for nobody, and hold what they answer with for as long as their client takes.
 const (
-	workEach  = 4  // plans, or batches, of one principal that are under way or wait
-	workTotal = 24 // of all together
 	// workTime is how long one may take, waiting included. The answer to a longer one could not be sent: see writeTimeout.
 	workTime = 50 * time.Second
 	// workAgain is when to come back, in seconds.
 	workAgain = "5"
 )
 
-// queue is where plans, or batches, wait for each other.
+// limits of a queue.
+type limits struct {
+	each   int // of one principal that are under way or wait
+	total  int // of all together
+	atOnce int // that are worked on; 0: all of them
+}
+
+// newQueues are the queues of a server, by their names.
+func newQueues() map[string]*queue {
+	return map[string]*queue{
+		queuePlans:   newQueue(queuePlans, limits{each: 4, total: 24, atOnce: 1}),
+		queueBatches: newQueue(queueBatches, limits{each: 4, total: 24, atOnce: 1}),
+		queueHistory: newQueue(queueHistory, limits{each: 8, total: 48, atOnce: 2}),
+		queueReads:   newQueue(queueReads, limits{each: 128, total: 512}),
+	}
+}
+
+// queue is where plans, batches or reads wait for each other.
 type queue struct {
 	what  string
-	turn  chan struct{} // holds a token while one is worked on
+	most  limits
+	turn  chan struct{} // holds a token for each that is worked on; nil: nobody waits
 	mu    sync.Mutex
 	each  map[string]int // by principal
 	total int
 }
 
-func newQueue(what string) *queue {
-	return &queue{what: what, turn: make(chan struct{}, 1), each: map[string]int{}}
+func newQueue(what string, most limits) *queue {
+	q := &queue{what: what, most: most, each: map[string]int{}}
+	if most.atOnce > 0 {
+		q.turn = make(chan struct{}, most.atOnce)
+	}
+	return q
 }
 
 // enter takes a place in the queue.
 func (q *queue) enter(who string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.each[who] >= workEach {
+	if q.each[who] >= q.most.each {
 		return q.busy("too many " + q.what + " of this credential are under way: wait for their answers, or try again later")
 	}
-	if q.total >= workTotal {
+	if q.total >= q.most.total {
 		return q.busy("too many " + q.what + " are under way: try again later")
 	}
 	q.each[who]++
@@ -65,7 +86,7 @@ func (q *queue) busy(detail string) error {
 	}
 }
 
-// job is one plan or batch. The zero value is the job of every other request, which waits for nobody.
+// job is a request in its queue. The zero value is that of a request without one.
 type job struct {
 	queue *queue
 	who   string
@@ -101,9 +122,12 @@ func (s *Server) queueOf(r *request) *queue {
 	return s.queues[r.op.queue]
 }
 
+// waits tells whether the job has to wait for its turn.
+func (j *job) waits() bool { return j.queue != nil && j.queue.turn != nil && !j.turn }
+
 // begin waits for the job's turn.
 func (j *job) begin() error {
-	if j.queue == nil || j.turn {
+	if !j.waits() {
 		return nil
 	}
 	select {
