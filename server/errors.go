@@ -184,7 +184,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 	}
 	for i, problem := range p.problems {
 		if i == maxErrors {
-			body.Errors = append(body.Errors, api.FieldProblem{Detail: fmt.Sprintf("%d more are left out here", len(p.problems)-maxErrors)})
+			body.Errors = append(body.Errors, api.FieldProblem{Detail: "more are left out here"})
 			break
 		}
 		body.Errors = append(body.Errors, api.FieldProblem{Pointer: redact(problem.Pointer), Detail: redact(problem.Detail)})

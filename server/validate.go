@@ -219,9 +219,9 @@ func visit(schema *openapi3.Schema, value any, options ...openapi3.SchemaValidat
 	return schema.VisitJSON(value, append(options, openapi3.VisitAsRequest(), openapi3.DisableReadOnlyValidation())...)
 }
 
-// maxListed is how many problems of one body are listed, and from how many entries on a list is looked through one by one.
+// maxListed is how many problems of one body are looked for, one more than an answer has, and from how many entries on a list is looked through one by one.
 // The validator lists every problem there is, each with what it is about: for a million of them that takes gigabytes.
-const maxListed = 1000
+const maxListed = maxErrors + 1
 
 // longest is the length of the longest list or map anywhere in a value.
 func longest(value any) int {
