@@ -20,10 +20,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if and $tls.existingSecret (or $tls.ca $tls.cert $tls.key) }}{{ $problems = append $problems "api.tls.existingSecret excludes api.tls.ca, cert and key" }}{{ end }}
 {{- if ne (empty $tls.cert) (empty $tls.key) }}{{ $problems = append $problems "api.tls.cert and api.tls.key belong together" }}{{ end }}
 {{- if and (hasPrefix "http://" .Values.api.url) (or $tls.existingSecret $tls.ca $tls.cert) }}{{ $problems = append $problems "api.tls needs an https:// api.url" }}{{ end }}
+{{- $types := list "platform-components" "namespaces" "rolebindings" }}
+{{- range .Values.customResources }}
+{{- if has .type $types }}{{ $problems = append $problems (printf "customResources: %q is there already" .type) }}{{ end }}
+{{- $types = append $types .type }}
+{{- end }}
 {{- if $problems }}{{ fail (printf "\n  - %s" (join "\n  - " $problems)) }}{{ end }}
 {{- end }}
 
-{{/* One type of resource: (dict "root" $ "name" the provider's name "values" its values "settings" for the template). */}}
+{{/* One type of resource: (dict "root" $ "name" the provider's name "values" its values "settings" for the template). With
+"custom", an entry of customResources, the ResourceSet is that of the namespaces, every guard included, with another name
+and template. */}}
 {{- define "cluster.resource" -}}
 {{- $api := .root.Values.api }}
 {{- if .values.enabled }}
@@ -31,7 +38,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 apiVersion: fluxcd.controlplane.io/v1
 kind: ResourceSetInputProvider
 metadata:
-  name: {{ .name }}
+  name: {{ toYaml .name }}
   namespace: flux-system
   labels:
     {{- include "cluster.labels" .root | nindent 4 }}
@@ -63,7 +70,19 @@ spec:
       {{- toYaml . | nindent 6 }}
   {{- end }}
 {{- if .values.resourceSet }}
-{{- $set := .root.Files.Get (printf "files/%s.yaml" .name) | fromYaml }}
+{{- $name := .name }}
+{{- $set := .root.Files.Get (printf "files/%s.yaml" (ternary "namespaces" .name (hasKey . "custom"))) | fromYaml }}
+{{- with .custom }}
+{{- $_ := set $set.metadata "name" $name }}
+{{- range concat $set.spec.dependsOn $set.spec.inputsFrom }}{{ $_ := set . "name" $name }}{{ end }}
+{{- $_ := set $set.spec "resourcesTemplate" .template }}
+{{- if or .force (eq .prune false) }}
+{{- $annotations := dict }}
+{{- if .force }}{{ $_ := set $annotations "fluxcd.controlplane.io/force" "enabled" }}{{ end }}
+{{- if eq .prune false }}{{ $_ := set $annotations "fluxcd.controlplane.io/prune" "disabled" }}{{ end }}
+{{- $_ := set $set.spec "commonMetadata" (dict "annotations" $annotations) }}
+{{- end }}
+{{- end }}
 {{- $_ := set $set.metadata "labels" (include "cluster.labels" .root | fromYaml) }}
 {{- $_ := set $set.metadata.annotations "fluxcd.controlplane.io/reconcileEvery" .root.Values.driftCorrectionInterval }}
 {{- with .root.Values.serviceAccountName }}{{ $_ := set $set.spec "serviceAccountName" . }}{{ end }}
