@@ -16,7 +16,7 @@ import (
 
 func pruneFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "prune", Usage: "delete the documents of this `KIND` that are not among those given; repeat for more"},
+		&cli.StringSliceFlag{Name: "prune", Usage: "delete the documents of this `KIND` (resource/TYPE: of one resource type; resource: of all) that are not among those given; repeat for more"},
 		&cli.StringFlag{Name: "mode", Usage: "`MODE` for clusters that --prune deletes: uninstall tells Flux to remove everything; orphan forgets the cluster and Flux keeps what runs"},
 	}
 }
@@ -70,6 +70,9 @@ type application struct {
 	c      *cli.Context
 	docs   []document
 	pruned []noun
+	// prunesResources: those of all resource types are pruned, whichever there are.
+	prunesResources bool
+	types           []noun // of which there are documents, or may be some to prune
 	// found is what the fleet has of these documents, and of the kinds to prune, by kind and id.
 	found map[string]map[string]json.RawMessage
 }
@@ -78,6 +81,10 @@ func (s *session) newApplication(c *cli.Context) (*application, error) {
 	a := &application{s: s, c: c}
 	mode := c.String("mode")
 	for _, word := range c.StringSlice("prune") {
+		if isResource(word) {
+			a.prunesResources = true
+			continue
+		}
 		n, ok := nounOf(word)
 		if !ok {
 			return nil, argv.Errorf("--prune: there is no kind %q; there are %s", word, argv.ListOf(kinds()))
@@ -103,17 +110,23 @@ func (s *session) newApplication(c *cli.Context) (*application, error) {
 			return nil, argv.Errorf("--prune %s would delete every %s: there is none among the documents given", n.name, n.title)
 		}
 	}
+	if a.prunesResources && !slices.ContainsFunc(a.docs, func(d document) bool { return d.noun.typed != "" }) {
+		return nil, argv.Errorf("--prune %s would delete every resource: there is none among the documents given", resourceKind)
+	}
 	return a, nil
 }
 
 // question is what a person is asked, if anything is taken away.
 func (a *application) question() string {
-	if len(a.pruned) == 0 {
-		return ""
+	var titles []string
+	for _, n := range a.pruned {
+		titles = append(titles, n.title)
 	}
-	titles := make([]string, len(a.pruned))
-	for i, n := range a.pruned {
-		titles[i] = n.title
+	if a.prunesResources {
+		titles = append(titles, resourceKind)
+	}
+	if len(titles) == 0 {
+		return ""
 	}
 	what := fmt.Sprintf("delete every %s that is not among the documents given", strings.Join(titles, ", every "))
 	switch a.c.String("mode") {
@@ -150,7 +163,7 @@ func (a *application) apply(conn client, hash string) (answer, error) {
 func (a *application) describe(op operation) string {
 	for _, d := range a.docs {
 		fields, _ := op["document"].(map[string]json.RawMessage)
-		if op["kind"] == d.noun.kind && fields != nil && string(fields["id"]) == string(d.fields["id"]) {
+		if kindOf(op) == d.noun.kind && fields != nil && string(fields["id"]) == string(d.fields["id"]) {
 			return d.name() + " (" + d.source + ")"
 		}
 	}

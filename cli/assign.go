@@ -54,7 +54,7 @@ func (v verbs) createAndAssign(c *cli.Context, id string, doc map[string]any, se
 			return argv.Errorf("--cluster must not be empty")
 		}
 		if len(given) > 0 {
-			return argv.Errorf("--enabled and the --cluster-… settings are those of an assignment; name its --cluster")
+			return argv.Errorf("%s are settings of an assignment; name its --cluster", flagNames(settings))
 		}
 		return v.put(c, id, doc)
 	}
@@ -64,7 +64,7 @@ func (v verbs) createAndAssign(c *cli.Context, id string, doc map[string]any, se
 	operations := func(conn client) ([]operation, error) {
 		ops, err := v.ensureOperations(c, conn, id, doc)
 		on := targets{ids: []string{cluster}}
-		return append(ops, on.operation("assign_"+v.name, withID(v.noun, id, given))), err
+		return append(ops, on.operation(v.assigning("assign"), withID(v.noun, id, given))), err
 	}
 	return v.perform(c, change{
 		operations: operations,
@@ -98,12 +98,11 @@ func (v verbs) put(c *cli.Context, id string, doc map[string]any) error {
 
 // putOperation creates a document, or changes it if there is one, which it answers too.
 func (v verbs) putOperation(c *cli.Context, conn client, id string, doc map[string]any) (operation, answer, error) {
-	op := operation{"op": "update", "kind": v.kind, "id": id, "document": doc}
 	found, err := receive(v.api.get(c.Context, conn, id))
 	if apiclient.ErrorCode(err) == "not_found" {
-		op["op"], err = "create", nil
+		return v.operation("create", id, map[string]any{"document": doc}), found, nil
 	}
-	return op, found, err
+	return v.changing(id, doc), found, err
 }
 
 // ensureOperations create a definition. One that exists is left alone: other clusters use it, and this command is about
@@ -171,6 +170,9 @@ func (s *session) untilSettled(do func() (answer, error)) (a answer, err error) 
 // withID adds the id of a definition to an operation's fields.
 func withID(n noun, id string, settings map[string]any) map[string]any {
 	fields := map[string]any{n.name + "_id": id}
+	if n.typed != "" {
+		fields = map[string]any{"type": n.typed, resourceKind + "_id": id}
+	}
 	maps.Copy(fields, settings)
 	return fields
 }
@@ -267,7 +269,7 @@ func (v verbs) assignCommand() *cli.Command {
 				return err
 			}
 			if len(v.overrides) == 0 {
-				return v.onTargets(c, on, change{operations: on.planner("assign_"+v.name, withID(v.noun, id, nil))}, func(conn client, cluster, hash string) (answer, error) {
+				return v.onTargets(c, on, change{operations: on.planner(v.assigning("assign"), withID(v.noun, id, nil))}, func(conn client, cluster, hash string) (answer, error) {
 					return v.assign(c, conn, cluster, id, given, planned(hash))
 				})
 			}
@@ -289,7 +291,7 @@ func (v verbs) unassignCommand() *cli.Command {
 			}
 			_, single := on.one()
 			return v.onTargets(c, on, change{
-				operations: on.planner("unassign_"+v.name, withID(v.noun, id, nil)),
+				operations: on.planner(v.assigning("unassign"), withID(v.noun, id, nil)),
 				what:       fmt.Sprintf("take the %s %q off %s, where Flux then removes %s", v.title, id, on, v.gone),
 				scriptsMay: single && v.scriptsMay && !v.withContents,
 			}, func(conn client, cluster, hash string) (answer, error) {

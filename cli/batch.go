@@ -103,7 +103,7 @@ func located(ops []operation, err error, describe func(operation) string) error 
 
 // describeOperation names the document of an operation; the others say enough without.
 func describeOperation(op operation) string {
-	kind, _ := op["kind"].(string)
+	kind := kindOf(op)
 	id, _ := op["id"].(string)
 	if id == "" {
 		return kind

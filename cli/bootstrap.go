@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -33,7 +34,8 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 		Usage:     "Print what a cluster must apply to run what the API says",
 		ArgsUsage: "CLUSTER",
 		Description: "Prints manifests for kubectl apply, or with --values the values of chart flux-resourceset-cluster. Either way\n" +
-			"Flux Operator must be installed on the cluster. CLUSTER is an id or a DNS name.\n\n" +
+			"Flux Operator must be installed on the cluster. CLUSTER is an id or a DNS name. Resource types that have a\n" +
+			"template are among it; of one that is made later, run it again.\n\n" +
 			"The token is never this program's own: name a Secret that is on the cluster, give the token in a file, or let\n" +
 			"--create-token make one that is good for this cluster's polls only. That one is shown this once: send the output\n" +
 			"where it belongs, and use token rotate when it is lost.\n\n" +
@@ -69,6 +71,7 @@ type identityOf struct {
 	url                 string
 	secret, token       string
 	tlsSecret, interval string
+	types               []api.ResourceType // that have a template
 }
 
 func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
@@ -106,6 +109,10 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 	if id.cluster, err = s.clusterOf(c, conn, cluster); err != nil {
 		return err
 	}
+	if id.types, err = s.typesOf(c.Context, conn); err != nil {
+		return err
+	}
+	id.types = slices.DeleteFunc(id.types, func(of api.ResourceType) bool { return of.Template == "" })
 	if c.Bool("create-token") {
 		if id.token, err = s.pollToken(c, conn, id.cluster.ID); err != nil {
 			return err
@@ -233,6 +240,16 @@ func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 	if id.interval != "" {
 		values["interval"] = id.interval
 	}
+	if len(id.types) > 0 {
+		custom := make([]kubeObject, len(id.types))
+		for i, of := range id.types {
+			custom[i] = kubeObject{"type": of.ID, "template": of.Template}
+			if of.Removal == removalKeep {
+				custom[i]["prune"] = false
+			}
+		}
+		values["customResources"] = custom
+	}
 	document, err := render.Encode(values)
 	if err != nil {
 		return err
@@ -264,6 +281,13 @@ func (id identityOf) manifests() ([]kubeObject, error) {
 		secret := named("Secret", id.secret)
 		secret["type"], secret["stringData"] = "Opaque", kubeObject{"token": id.token}
 		objects = append(objects, secret)
+	}
+	for _, of := range id.types {
+		made, err := typeObjects(of)
+		if err != nil {
+			return nil, err
+		}
+		shipped = append(shipped, made...)
 	}
 	for _, obj := range shipped {
 		if textAt(obj, "kind") == kindProvider {

@@ -85,6 +85,7 @@ func (s *session) app() *cli.App {
 		Commands: []*cli.Command{
 			clusterCommands{s}.clusterCommand(), verbs{s, namespaces}.definitionCommand(), verbs{s, components}.definitionCommand(componentCommands{s}.commands()...),
 			verbs{s, roleBindings}.definitionCommand(),
+			s.resourceTypeCommand(), s.resourceCommand(),
 			tokenCommands{s}.tokenCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(),
 			inputCommands{s}.inputsCommand(), statusCommands{s}.statusCommand(), s.demoCommand(),
@@ -123,16 +124,23 @@ func (s *session) app() *cli.App {
 func finish(cmd *cli.Command) {
 	cmd.HideHelp, cmd.HideHelpCommand = true, true
 	cmd.OnUsageError = badFlag
+	name := cmd.HelpName
 	if len(cmd.Subcommands) > 0 {
 		cmd.Action = needsVerb
+		if argv.Operand(cmd) != "" {
+			name += " " + cmd.ArgsUsage
+		}
 	}
 	for _, sub := range cmd.Subcommands {
-		sub.HelpName = cmd.HelpName + " " + sub.Name
+		sub.HelpName = name + " " + sub.Name
 		finish(sub)
 	}
 }
 
 func needsVerb(c *cli.Context) error {
+	if operand := argv.Operand(c.Command); operand != "" {
+		return argv.Errorf("%s takes %s, and then a command: %s", c.Command.HelpName, c.Command.ArgsUsage, argv.ListOf(argv.Visible(c.Command.Subcommands)))
+	}
 	return argv.Errorf("%s needs a command: %s", c.Command.HelpName, argv.ListOf(argv.Visible(c.Command.Subcommands)))
 }
 

@@ -123,28 +123,12 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			verbs{s.session, clusters}.getCommand(),
 			verbs{s.session, clusters}.historyCommand(),
 			verbs{s.session, clusters}.rollbackCommand(),
-			s.createClusterCommand(),
+			verbs{s.session, clusters}.createDocumentCommand(),
 			verbs{s.session, clusters}.updateCommand(),
 			verbs{s.session, clusters}.patchDocumentCommand(),
 			s.labelCommand(),
 			s.protectCommand(),
 			s.deleteClusterCommand(),
-		},
-	}
-}
-
-func (s clusterCommands) createClusterCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "create",
-		Usage:     "Create a cluster, or change the fields given when it exists",
-		ArgsUsage: "NAME", Description: argv.ExampleText(clusters.example),
-		Flags: slices.Concat(flagsOf(clusters.fields), []cli.Flag{fileFlag("the document"), dryRunFlag(), yesFlag()}, plannedFlags()),
-		Action: func(c *cli.Context) error {
-			id, doc, err := s.documentFrom(c, clusters)
-			if err != nil {
-				return err
-			}
-			return verbs{s.session, clusters}.put(c, id, doc)
 		},
 	}
 }

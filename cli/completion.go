@@ -3,8 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
@@ -49,7 +49,7 @@ func (s *session) completeCommand() *cli.Command {
 			if len(words) == 0 {
 				words = []string{""}
 			}
-			for _, candidate := range argv.Complete(s.root, words, completer{s, c}) {
+			for _, candidate := range argv.Complete(s.root, words, &completer{session: s, c: c}) {
 				_, _ = fmt.Fprintln(s.env.Stdout, candidate)
 			}
 			return nil
@@ -60,16 +60,23 @@ func (s *session) completeCommand() *cli.Command {
 // completer answers what can follow, from the server where only that knows.
 type completer struct {
 	*session
-	c *cli.Context
+	c     *cli.Context
+	typed string // the resource type of the command that is being typed
 }
 
-var _ argv.Values = completer{}
+var _ argv.Values = (*completer)(nil)
 
 // Set takes over a flag of the command line that is being typed. One that is wrong is as good as none.
-func (s completer) Set(flag cli.Flag, value string) { _ = s.c.Set(flag.Names()[0], value) }
+func (s *completer) Set(flag cli.Flag, value string) {
+	if flag.Names()[0] == "type" { // of `resource TYPE`: what says which server to ask is not called so
+		s.typed = value
+		return
+	}
+	_ = s.c.Set(flag.Names()[0], value)
+}
 
 // Flag answers what a flag's value can be.
-func (s completer) Flag(flag cli.Flag, path []*cli.Command) []string {
+func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	switch flag.Names()[0] {
 	case "output":
 		return render.Formats
@@ -87,10 +94,15 @@ func (s completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		}
 		return nil
 	case "type":
-		if len(path) > 0 && path[0].Name == "inputs" {
-			return inputTypeNames()
+		if len(path) > 0 && slices.Contains([]string{"inputs", "render"}, path[0].Name) {
+			return append(inputTypeNames(), s.typeNames()...)
 		}
 		return []string{"helm", "kustomize"}
+	case "set", "set-json", "override", "override-json":
+		if s.typed != "" {
+			return s.propertiesOf(flag.Names()[0])
+		}
+		return nil
 	case "depends-on":
 		return s.idsOf(components)
 	}
@@ -98,7 +110,7 @@ func (s completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 }
 
 // Argument answers what the positional argument with this index can be.
-func (s completer) Argument(path []*cli.Command, index int) []string {
+func (s *completer) Argument(path []*cli.Command, index int) []string {
 	if len(path) == 0 {
 		return nil
 	}
@@ -110,6 +122,8 @@ func (s completer) Argument(path []*cli.Command, index int) []string {
 		return s.idsOf(clusters)
 	case leaf.Name == "patch-component" && index == 1:
 		return s.idsOf(components)
+	case len(leaf.Subcommands) > 0:
+		return s.typeNames()
 	case path[0].Name == "config" && index == 0:
 		return s.contextNames()
 	case index > 0 && placeholders[0] != "NAME...":
@@ -117,13 +131,16 @@ func (s completer) Argument(path []*cli.Command, index int) []string {
 	case path[0].Name == tokens.name && leaf.Name != "create":
 		return s.tokenNames()
 	}
-	if leaf.Name == "create" {
+	switch {
+	case leaf.Name == "create":
 		return nil
+	case s.typed != "":
+		return s.idsOf(resourcesOfID(s.typed))
 	}
 	return s.idsOfNamed(path[0].Name)
 }
 
-func (s completer) contextNames() []string {
+func (s *completer) contextNames() []string {
 	file, err := s.world().Load(s.c)
 	if err != nil {
 		return nil
@@ -136,7 +153,7 @@ func (s completer) contextNames() []string {
 }
 
 // idsOfNamed are the ids of a kind's documents, by its name.
-func (s completer) idsOfNamed(name string) []string {
+func (s *completer) idsOfNamed(name string) []string {
 	for _, n := range nouns() {
 		if n.name == name {
 			return s.idsOf(n)
@@ -146,13 +163,13 @@ func (s completer) idsOfNamed(name string) []string {
 }
 
 // idsOf asks the server, for no longer than somebody waits for a completion. No answer: no candidates.
-func (s completer) idsOf(n noun) []string {
+func (s *completer) idsOf(n noun) []string {
 	s.quiet = true
 	conn, err := s.client(s.c)
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.c.Context, 2*time.Second)
+	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
 	defer cancel()
 	a, err := receive(n.api.list(ctx, conn))
 	if err != nil {
@@ -172,13 +189,13 @@ func (s completer) idsOf(n noun) []string {
 }
 
 // tokenNames are candidates for a completion.
-func (s completer) tokenNames() []string {
+func (s *completer) tokenNames() []string {
 	s.quiet = true
 	conn, err := s.client(s.c)
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.c.Context, 2*time.Second)
+	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
 	defer cancel()
 	a, err := receive(tokens.api.list(ctx, conn))
 	if err != nil {

@@ -50,7 +50,7 @@ func (s *session) demoCommand() *cli.Command {
 					if err != nil {
 						return err
 					}
-					return inputCommands{s}.printInputs(c, args[0], namespaces.inputs)
+					return inputCommands{s}.printInputs(c, args[0], namespaces.inputs.name)
 				},
 			},
 		},

@@ -163,31 +163,27 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 		if err := json.Unmarshal(raw, &kind); err != nil {
 			return nil, fmt.Errorf("%s: the kind must be a string", source)
 		}
-		n, ok := nounOf(kind)
-		if !ok {
-			return nil, fmt.Errorf("%s: there is no kind %q; there are %s", source, kind, argv.ListOf(kinds()))
-		}
 		delete(fields, "kind")
-		d, err := newDocument(n, fields, source)
+		d, err := documentOf(kind, fields, source)
 		return []document{d}, err
 	}
 	var (
 		docs []document
 		errs []error
 	)
-	for _, n := range nouns() {
-		raw, ok := fields[n.list]
-		delete(fields, n.list)
+	for _, name := range listNames() {
+		raw, ok := fields[name]
+		delete(fields, name)
 		if !ok {
 			continue
 		}
 		var list []map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &list); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s must be a list of documents", source, n.list))
+			errs = append(errs, fmt.Errorf("%s: %s must be a list of documents", source, name))
 			continue
 		}
 		for i, fields := range list {
-			d, err := newDocument(n, fields, fmt.Sprintf("%s, %s[%d]", source, n.list, i))
+			d, err := documentOf(name, fields, fmt.Sprintf("%s, %s[%d]", source, name, i))
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -204,6 +200,25 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 
 // readOnly are the fields of a document that the server sets.
 var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners"}
+
+// documentOf is a document of the kind that a word stands for; a resource says itself of which type it is.
+func documentOf(kind string, fields map[string]json.RawMessage, source string) (document, error) {
+	n, ok := nounOf(kind)
+	if isResource(kind) && fields != nil {
+		var of string
+		if err := json.Unmarshal(fields["type"], &of); err != nil || checkID("type", of) != nil {
+			return document{}, fmt.Errorf("%s: a resource needs a type: the id of its resource type", source)
+		}
+		n, ok = resourcesOfID(of), true
+	}
+	if !ok {
+		return document{}, fmt.Errorf("%s: there is no kind %q; there are %s", source, kind, argv.ListOf(kinds()))
+	}
+	return newDocument(n, fields, source)
+}
+
+// isResource tells whether a word stands for the definitions of all resource types.
+func isResource(word string) bool { return word == resourceKind || word == resourcesList }
 
 // newDocument checks the id, which a seed file may call _id. All other rules are the server's.
 func newDocument(n noun, fields map[string]json.RawMessage, source string) (document, error) {
@@ -229,7 +244,7 @@ func newDocument(n noun, fields map[string]json.RawMessage, source string) (docu
 
 // kinds are the API's names of the kinds.
 func kinds() []string {
-	var names []string
+	names := []string{resourceKind}
 	for _, n := range nouns() {
 		names = append(names, n.kind)
 	}
@@ -240,18 +255,19 @@ func kinds() []string {
 // listNames are the members of a file in the layout of a seed file, the clusters first.
 func listNames() []string {
 	names := []string{clusters.list}
-	for _, n := range definitions() {
+	for _, n := range append(definitions(), resourceTypes) {
 		names = append(names, n.list)
 	}
-	return names
+	return append(names, resourcesList)
 }
 
-// nounOf is the kind that a word stands for: as the API calls it, as the command is called, its short form, and plurals.
+// nounOf is the kind that a word stands for: as the API calls it, as the command is called, its short form, and plurals;
+// resource/TYPE for what a resource type makes.
 func nounOf(word string) (noun, bool) {
 	for _, n := range nouns() {
 		if word == n.kind || word == n.name || word == n.list || slices.Contains(n.aliases, word) {
 			return n, true
 		}
 	}
-	return noun{}, false
+	return typedNoun(word)
 }

@@ -3,15 +3,12 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -36,42 +33,25 @@ func (s exporter) exportCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if c.Args().Len() == 0 {
-				if err := s.leftOut(c, conn); err != nil {
-					return err
-				}
-			}
 			return s.export(c, conn, wanted)
 		},
 	}
 }
 
-// leftOut says so when the fleet has something that export does not know.
-func (s exporter) leftOut(c *cli.Context, conn client) error {
-	one := 1
-	a, err := receive(conn.ListResourceTypes(c.Context, &api.ListResourceTypesParams{Limit: &one}))
-	if failed, ok := errors.AsType[*apiclient.Error](err); ok && failed.StatusCode == http.StatusNotFound {
-		return nil // an older server
-	}
-	if err != nil {
-		return err
-	}
-	var types []json.RawMessage
-	if err := a.decode(&types); err != nil {
-		return err
-	}
-	if n := max(a.total, len(types)); n > 0 {
-		s.warn("this leaves out the fleet's " + strconv.Itoa(n) + " resource types and their definitions: read them from /resource_types and /resources/TYPE; what clusters have of them can only be applied where they are")
-	}
-	return nil
-}
-
-// wantedFrom reads KIND and KIND/NAME: the names by kind, nil for all of a kind. Nothing means everything.
+// wantedFrom reads KIND and KIND/NAME: the names by kind, nil for all of a kind. Nothing means everything. The definitions
+// of all resource types are the kind resource, and those of one are resource/TYPE.
 func wantedFrom(args []string) (map[string][]string, error) {
 	wanted := map[string][]string{}
 	for _, arg := range args {
 		word, id, one := strings.Cut(arg, "/")
+		if one && isResource(word) {
+			of, name, named := strings.Cut(id, "/")
+			word, id, one = resourcePrefix+of, name, named
+		}
 		n, ok := nounOf(word)
+		if isResource(word) {
+			n, ok = noun{kind: resourceKind}, true
+		}
 		if !ok {
 			return nil, argv.Errorf("there is no kind %s; there are %s", strconv.Quote(word), argv.ListOf(kinds()))
 		}
@@ -86,18 +66,29 @@ func wantedFrom(args []string) (map[string][]string, error) {
 		}
 	}
 	if len(args) == 0 {
-		for _, n := range nouns() {
-			wanted[n.kind] = nil
+		for _, kind := range kinds() {
+			wanted[kind] = nil
 		}
 	}
 	return wanted, nil
 }
 
 func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string) error {
-	var members []string
+	types, err := s.typesOf(c.Context, conn)
+	if err != nil {
+		return err
+	}
+	if _, every := wanted[resourceKind]; every && len(types) == 0 && len(wanted) == len(kinds()) {
+		delete(wanted, resourceTypes.kind) // as with a server that has no such thing
+	}
+	lists := map[string][]string{}
+	var members []string // in their order
 	var names []string
-	for _, n := range nouns() {
+	for _, n := range nouns(typedNouns(types, wanted)...) {
 		ids, ok := wanted[n.kind]
+		if _, every := wanted[resourceKind]; every && n.typed != "" {
+			ids, ok = nil, true
+		}
 		if !ok {
 			continue
 		}
@@ -105,20 +96,24 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 		if err != nil {
 			return err
 		}
-		list := make([]string, len(docs))
-		for i, doc := range docs {
+		if _, begun := lists[n.list]; !begun {
+			members, lists[n.list] = append(members, n.list), []string{}
+		}
+		for _, doc := range docs {
 			id, err := idOf(doc)
 			if err != nil {
 				return err
 			}
-			applicable, err := applicable(doc)
+			applicable, err := applicable(doc, n.kind == clusters.kind && len(types) > 0)
 			if err != nil {
 				return err
 			}
-			list[i] = string(applicable)
+			lists[n.list] = append(lists[n.list], string(applicable))
 			names = append(names, n.name+"/"+id)
 		}
-		members = append(members, strconv.Quote(n.list)+":["+strings.Join(list, ",")+"]")
+	}
+	for i, list := range members {
+		members[i] = strconv.Quote(list) + ":[" + strings.Join(lists[list], ",") + "]"
 	}
 	out := render.Output{
 		Document: json.RawMessage("{" + strings.Join(members, ",") + "}"),
@@ -132,6 +127,24 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 		return argv.Errorf("documents are not exported as a %s; -o is yaml, json or name", format)
 	}
 	return s.print(c, out)
+}
+
+// typedNouns are the kinds that the fleet's resource types make, and those that are asked for by name.
+func typedNouns(types []api.ResourceType, wanted map[string][]string) []noun {
+	ids := map[string]bool{}
+	for _, of := range types {
+		ids[of.ID] = true
+	}
+	for kind := range wanted {
+		if n, ok := typedNoun(kind); ok {
+			ids[n.typed] = true
+		}
+	}
+	var out []noun
+	for _, id := range render.SortedKeys(ids) {
+		out = append(out, resourcesOfID(id))
+	}
+	return out
 }
 
 // exported reads documents, sorted by id: all, or those named, each once.
@@ -152,9 +165,9 @@ func (s exporter) exported(c *cli.Context, conn client, n noun, ids []string) ([
 }
 
 // applicable is a document as apply takes it: without the fields that the server sets, in the order it has them. What
-// an entry of platform_components does not override is null, because a field that is not mentioned would keep what it
-// has by then.
-func applicable(doc json.RawMessage) (json.RawMessage, error) {
+// an entry of a cluster's lists does not override is null, because a field that is not mentioned would keep what it
+// has by then. For the same reason a cluster that has nothing of any resource type says so.
+func applicable(doc json.RawMessage, saysResources bool) (json.RawMessage, error) {
 	keys, fields, err := ordered(doc)
 	if err != nil {
 		return nil, err
@@ -165,17 +178,40 @@ func applicable(doc json.RawMessage) (json.RawMessage, error) {
 		if slices.Contains(readOnly, key) {
 			continue
 		}
-		if key == "platform_components" {
-			if value, err = withNulls(value); err != nil {
-				return nil, err
-			}
+		switch {
+		case key == components.list:
+			value, err = withNulls(value, "oci_tag", "component_path", "component_version", "values_from")
+		case key == resourcesList && saysResources:
+			value, err = resourcesWithNulls(value)
+		}
+		if err != nil {
+			return nil, err
 		}
 		members = append(members, strconv.Quote(key)+":"+string(value))
+	}
+	if _, has := fields[resourcesList]; saysResources && !has {
+		members = append(members, strconv.Quote(resourcesList)+":{}")
 	}
 	return json.RawMessage("{" + strings.Join(members, ",") + "}"), nil
 }
 
-func withNulls(entries json.RawMessage) (json.RawMessage, error) {
+func resourcesWithNulls(lists json.RawMessage) (json.RawMessage, error) {
+	ids, byID, err := ordered(lists)
+	if err != nil {
+		return nil, err
+	}
+	members := make([]string, len(ids))
+	for i, id := range ids {
+		list, err := withNulls(byID[id], "overrides")
+		if err != nil {
+			return nil, err
+		}
+		members[i] = strconv.Quote(id) + ":" + string(list)
+	}
+	return json.RawMessage("{" + strings.Join(members, ",") + "}"), nil
+}
+
+func withNulls(entries json.RawMessage, settings ...string) (json.RawMessage, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(entries, &list); err != nil {
 		return nil, err
@@ -186,7 +222,7 @@ func withNulls(entries json.RawMessage) (json.RawMessage, error) {
 			return nil, err
 		}
 		members := []string{string(bytes.TrimSuffix(bytes.TrimSpace(entry), []byte("}")))}
-		for _, name := range []string{"oci_tag", "component_path", "component_version", "values_from"} {
+		for _, name := range settings {
 			if _, has := fields[name]; !has {
 				members = append(members, strconv.Quote(name)+":null")
 			}

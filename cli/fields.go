@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
@@ -16,6 +17,7 @@ type field struct {
 	flag string // on the command line
 	// initial is what it is in a new assignment, of fields of assignments; nil: it is not there.
 	initial any
+	merge   bool            // it is an object, and what is given goes over what a file has of it
 	make    func() cli.Flag // flags hold what was parsed, so every command tree has its own
 	read    func(c *cli.Context, flag string) (any, error)
 }
@@ -139,6 +141,15 @@ func flagsOf(fields []field) []cli.Flag {
 	return flags
 }
 
+// flagNames are the flags of some fields, for a sentence.
+func flagNames(fields []field) string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = "--" + f.flag
+	}
+	return argv.ListOf(names)
+}
+
 // collect reads the fields whose flags are on the command line into doc.
 func collect(c *cli.Context, fields []field, doc map[string]any) error {
 	for _, f := range fields {
@@ -149,9 +160,28 @@ func collect(c *cli.Context, fields []field, doc map[string]any) error {
 		if err != nil {
 			return err
 		}
+		if f.merge {
+			value = over(doc[f.name], value)
+		}
 		doc[f.name] = value
 	}
 	return nil
+}
+
+// over are the fields of an object over those that a file has; what is no object is left for the server to refuse.
+func over(file, given any) any {
+	raw, read := file.(json.RawMessage)
+	fields, ok := given.(map[string]any)
+	var was map[string]json.RawMessage
+	if !read || !ok || json.Unmarshal(raw, &was) != nil {
+		return given
+	}
+	merged := map[string]any{}
+	for name, value := range was {
+		merged[name] = value
+	}
+	maps.Copy(merged, fields)
+	return merged
 }
 
 func fileFlag(of string) cli.Flag {

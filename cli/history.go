@@ -125,7 +125,7 @@ func (v verbs) rollback(c *cli.Context, conn client, id string) ([]operation, er
 	if before == 0 || apiclient.ErrorCode(err) == "not_found" && !existed(history[0], v.kind, id) {
 		return nil, hintedError{
 			fmt.Errorf("the last change of the %s %q, revision %d, created it: there is nothing to go back to", v.title, id, history[0].Revision),
-			fmt.Sprintf("delete it with: %s delete %s", v.name, id),
+			fmt.Sprintf("delete it with: %s delete %s", v.command(), id),
 		}
 	}
 	if err != nil { // it may be older than the history that the server keeps
@@ -136,7 +136,7 @@ func (v verbs) rollback(c *cli.Context, conn client, id string) ([]operation, er
 			return nil, err
 		}
 	}
-	return []operation{{"op": "restore", "revision": before, "kind": v.kind, "id": id}}, nil
+	return []operation{v.operation("restore", id, map[string]any{"revision": before})}, nil
 }
 
 // existed tells whether a document that a revision changed was there before.
@@ -172,7 +172,7 @@ func (s *session) restoreCommand() *cli.Command {
 				if err := checkID("NAME", args[2]); err != nil {
 					return err
 				}
-				op["kind"], op["id"] = n.kind, args[2]
+				op = n.operation("restore", args[2], op)
 				what = fmt.Sprintf("put the %s %q back to revision %d", n.title, args[2], revision)
 			}
 			if c.String("reason") == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
@@ -40,6 +41,34 @@ func inputTypeNames() []string {
 	return names
 }
 
+// inputTypesOf are those that an effect is on, the types that are made by resource types last.
+func inputTypesOf(effect map[string]api.EndpointEffect) []inputType {
+	types := slices.DeleteFunc(inputTypes(), func(t inputType) bool { _, on := effect[t.name]; return !on })
+	for _, name := range render.SortedKeys(effect) {
+		if !slices.Contains(inputTypeNames(), name) {
+			types = append(types, resourcesOfID(name).inputs)
+		}
+	}
+	return types
+}
+
+// inputType is the list that a cluster's Flux polls at an endpoint, of one that is compiled in or of a resource type.
+func (s *session) inputType(c *cli.Context, conn client, name string) (inputType, error) {
+	for _, t := range inputTypes() {
+		if t.name == name {
+			return t, nil
+		}
+	}
+	of, err := s.typeOf(c.Context, conn, name)
+	switch apiclient.ErrorCode(err) {
+	case "not_found":
+		return inputType{}, argv.Errorf("there is no type %q; there are %s, and the fleet's resource types", name, argv.ListOf(inputTypeNames()))
+	case "method_not_allowed": // in read-only mode polls are answered, and nothing is said about them
+		return resourcesOfID(name).inputs, nil
+	}
+	return resourcesOf(of).inputs, err
+}
+
 // inputCommands show what polls answer.
 type inputCommands struct{ *session }
 
@@ -53,7 +82,7 @@ func (s inputCommands) inputsCommand() *cli.Command {
 			"--static prints the list alone, as flux-operator build rset -f RESOURCESET --inputs-from FILE takes it.\n\n" +
 			argv.ExampleText("inputs demo-cluster-01 --type namespaces --static > inputs.yaml"),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "type", Value: names[0], Usage: "`TYPE` of the inputs: " + argv.ListOf(names)},
+			&cli.StringFlag{Name: "type", Value: names[0], Usage: "`TYPE` of the inputs: " + argv.ListOf(names) + ", or a resource type"},
 			&cli.BoolFlag{Name: "static", Usage: "only the list, as YAML unless -o says otherwise"},
 		},
 		Action: func(c *cli.Context) error {
@@ -61,18 +90,20 @@ func (s inputCommands) inputsCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			for _, t := range inputTypes() {
-				if t.name == c.String("type") {
-					return s.printInputs(c, args[0], t)
-				}
-			}
-			return argv.Errorf("there is no type %q; there are %s", c.String("type"), argv.ListOf(names))
+			return s.printInputs(c, args[0], c.String("type"))
 		},
 	}
 }
 
-func (s inputCommands) printInputs(c *cli.Context, cluster string, t inputType) error {
+func (s inputCommands) printInputs(c *cli.Context, cluster, typ string) error {
 	conn, err := s.ready(c)
+	if err != nil {
+		return err
+	}
+	if err := checkID("--type", typ); err != nil {
+		return err
+	}
+	t, err := s.inputType(c, conn, typ)
 	if err != nil {
 		return err
 	}

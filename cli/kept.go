@@ -37,16 +37,10 @@ func (a assignment) reset() map[string]any {
 }
 
 // own are the settings in which an assignment differs from a new one, and which were not given, as NAME=VALUE.
-func (a assignment) own(list string, cluster json.RawMessage) ([]string, error) {
-	var doc map[string]json.RawMessage
-	if err := json.Unmarshal(cluster, &doc); err != nil {
-		return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
-	}
-	var entries []map[string]json.RawMessage
-	if entriesOf := doc[list]; entriesOf != nil {
-		if err := json.Unmarshal(entriesOf, &entries); err != nil {
-			return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
-		}
+func (a assignment) own(n noun, cluster json.RawMessage) ([]string, error) {
+	entries, err := n.entries(cluster)
+	if err != nil {
+		return nil, err
 	}
 	var own []string
 	for _, entry := range entries {
@@ -64,7 +58,7 @@ func (a assignment) own(list string, cluster json.RawMessage) ([]string, error) 
 			}
 		}
 	}
-	return own, nil
+	return slices.Compact(own), nil // a setting may have several flags
 }
 
 // assignWith assigns a definition that has settings on each cluster, and says what it left of them, or took back.
@@ -73,7 +67,7 @@ func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
 	if c.Bool("reset") {
 		values = a.reset()
 	}
-	ch := change{operations: on.planner("assign_"+v.name, withID(v.noun, a.id, values))}
+	ch := change{operations: on.planner(v.assigning("assign"), withID(v.noun, a.id, values))}
 	if !c.Bool("reset") {
 		ch.show = func(conn client, result answer) error {
 			if err := v.printBatch(c, result); err != nil {
@@ -97,7 +91,7 @@ func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
 		if err != nil {
 			return after, err
 		}
-		released, err := a.own(v.list, before.body)
+		released, err := a.own(v.noun, before.body)
 		if err == nil && len(released) > 0 {
 			v.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], argv.ListOf(released))
 		}
@@ -107,11 +101,11 @@ func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
 
 // noteKept says what one cluster's assignment keeps.
 func (v verbs) noteKept(a assignment, cluster string, document json.RawMessage) error {
-	kept, err := a.own(v.list, document)
+	kept, err := a.own(v.noun, document)
 	if err != nil || len(kept) == 0 {
 		return err
 	}
-	command := fmt.Sprintf("%s assign %s --cluster %s --reset", v.name, a.id, cluster)
+	command := fmt.Sprintf("%s assign %s --cluster %s --reset", v.command(), a.id, cluster)
 	what := "release it"
 	switch {
 	case len(kept) == 1 && kept[0] == "enabled=false":
@@ -130,7 +124,7 @@ func (v verbs) noteKeptOn(c *cli.Context, conn client, a assignment, on targets)
 	if c.Bool("dry-run") || v.quiet { // what is not assigned yet would look as if it were kept
 		return
 	}
-	ops := []operation{on.operation("assign_"+v.name, withID(v.noun, a.id, a.reset()))}
+	ops := []operation{on.operation(v.assigning("assign"), withID(v.noun, a.id, a.reset()))}
 	plan, err := v.plan(c, conn, ops)
 	if err != nil {
 		v.note("What the assignments keep could not be asked: %v", err)

@@ -26,6 +26,8 @@ type noun struct {
 	filters      func() []filter // of lists of them
 	// Of kinds that clusters are assigned.
 	*assignable
+	// typed is the resource type that the documents are definitions of; empty for what is compiled in.
+	typed string
 	// page is how many entries the server lists at most in one answer; 0: all of them.
 	page int
 }
@@ -80,17 +82,20 @@ func rowOf[T any](cells func(T) []string) func(json.RawMessage) ([]string, error
 	}
 }
 
-// definitions are the kinds that clusters are assigned, in the order of a cluster's lists and of its Flux's polls. Flags,
-// columns, completion, files, plans and help follow from them.
+// definitions are the kinds that clusters are assigned and that are compiled in, in the order of a cluster's lists and of
+// its Flux's polls. Flags, columns, completion, files, plans and help follow from them.
 func definitions() []noun { return []noun{components, namespaces, roleBindings} }
 
-// nouns are the kinds of documents, definitions first: what a cluster refers to is there before it does.
-func nouns() []noun { return append(definitions(), clusters) }
+// nouns are the kinds of documents, with those that some resource types make, definitions first: what a document refers
+// to is there before it does.
+func nouns(types ...noun) []noun {
+	return slices.Concat(definitions(), []noun{resourceTypes}, types, []noun{clusters})
+}
 
 // kindNames are the API's names of what has a history, the clusters first.
 func kindNames() []string {
 	names := []string{clusters.kind}
-	for _, n := range definitions() {
+	for _, n := range append(definitions(), resourceTypes) {
 		names = append(names, n.kind)
 	}
 	return append(names, tokens.name)

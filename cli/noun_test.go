@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // A kind that is in the list and lacks something would be refused, or shown as nothing, by a command that nobody tried.
@@ -16,7 +17,8 @@ func TestKindsAreWhole(t *testing.T) {
 	for _, f := range clusters.fields {
 		flags[f.flag] = true
 	}
-	for _, n := range definitions() {
+	typed := resourcesOf(api.ResourceType{ID: "network-policies", Template: "x"})
+	for _, n := range append(definitions(), typed) {
 		for what, text := range map[string]string{
 			"kind": n.kind, "name": n.name, "plural": n.plural, "title": n.title, "list": n.list, "usage": n.usage, "example": n.example, "word": n.word,
 			"gone": n.gone, "inputs' name": n.inputs.name, "inputs' gone": n.inputs.gone, "template": n.inputs.template,
@@ -33,6 +35,12 @@ func TestKindsAreWhole(t *testing.T) {
 		}
 		if n.inputs.poll == nil || n.inputs.view.row == nil || n.view.row == nil {
 			t.Errorf("%s cannot be shown", n.name)
+		}
+		if n.typed != "" {
+			if found, ok := nounOf(n.kind); !ok || found.kind != n.kind {
+				t.Errorf("%q stands for %q", n.kind, found.kind)
+			}
+			continue
 		}
 		if !flags[n.name] || !slices.Contains(clusters.view.header, strings.ToUpper(n.name)+"S") {
 			t.Errorf("clusters have no flag or column for %s", n.plural)

@@ -22,7 +22,10 @@ func (a *application) look(conn client) error {
 		return err
 	}
 	a.found = map[string]map[string]json.RawMessage{}
-	for _, n := range nouns() {
+	if err := a.findTypes(conn); err != nil {
+		return err
+	}
+	for _, n := range nouns(a.types...) {
 		found := map[string]json.RawMessage{}
 		a.found[n.kind] = found
 		var ids []string
@@ -31,7 +34,7 @@ func (a *application) look(conn client) error {
 				ids = append(ids, d.id)
 			}
 		}
-		if len(ids) <= fewDocuments && !slices.ContainsFunc(a.pruned, func(p noun) bool { return p.kind == n.kind }) {
+		if len(ids) <= fewDocuments && !a.prunes(n) {
 			for _, id := range ids {
 				doc, err := receive(n.api.get(a.c.Context, conn, id))
 				switch {
@@ -44,6 +47,9 @@ func (a *application) look(conn client) error {
 			continue
 		}
 		list, err := a.s.listAll(a.c, conn, n)
+		if n.typed != "" && apiclient.ErrorCode(err) == "not_found" {
+			continue // the type is among what is given
+		}
 		if err != nil {
 			return err
 		}
@@ -54,6 +60,37 @@ func (a *application) look(conn client) error {
 			}
 			found[id] = doc
 		}
+	}
+	return nil
+}
+
+// prunes tells whether documents of a kind that were not given are deleted.
+func (a *application) prunes(n noun) bool {
+	return n.typed != "" && a.prunesResources || slices.ContainsFunc(a.pruned, func(p noun) bool { return p.kind == n.kind })
+}
+
+// findTypes finds the resource types that the documents, and what is pruned, are of.
+func (a *application) findTypes(conn client) error {
+	ids := map[string]bool{}
+	for _, d := range a.docs {
+		ids[d.noun.typed] = true
+	}
+	for _, n := range a.pruned {
+		ids[n.typed] = true
+	}
+	if a.prunesResources {
+		types, err := a.s.typesOf(a.c.Context, conn)
+		if err != nil {
+			return err
+		}
+		for _, of := range types {
+			ids[of.ID] = true
+		}
+	}
+	delete(ids, "")
+	a.types = nil
+	for _, id := range render.SortedKeys(ids) {
+		a.types = append(a.types, resourcesOfID(id))
 	}
 	return nil
 }
@@ -109,9 +146,9 @@ func (a *application) operations(conn client) ([]operation, error) {
 			ops = append(ops, g.operation)
 		}
 	}
-	for _, n := range slices.Backward(nouns()) {
+	for _, n := range slices.Backward(nouns(a.types...)) {
 		for _, id := range a.surplus(n) {
-			op := operation{"op": "delete", "kind": n.kind, "id": id}
+			op := n.operation("delete", id, nil)
 			if n.kind == clusters.kind {
 				op["mode"] = a.c.String("mode")
 			}
@@ -120,7 +157,7 @@ func (a *application) operations(conn client) ([]operation, error) {
 	}
 	if len(ops) == 0 { // the API wants at least one, and a plan of nothing has a hash, too
 		d := a.docs[0]
-		ops = append(ops, operation{"op": "update", "kind": d.noun.kind, "id": d.id, "document": d.fields})
+		ops = append(ops, d.noun.operation("update", d.id, map[string]any{"document": d.fields}))
 	}
 	return ops, nil
 }
@@ -135,12 +172,12 @@ type givenOperation struct {
 // given are the operations of the documents, as the fleet was found.
 func (a *application) given() ([]givenOperation, error) {
 	var given []givenOperation
-	for _, n := range nouns() {
+	for _, n := range nouns(a.types...) {
 		for _, d := range a.docs {
 			if d.noun.kind != n.kind {
 				continue
 			}
-			g := givenOperation{operation: operation{"op": "create", "kind": n.kind, "id": d.id, "document": d.fields}, doc: d}
+			g := givenOperation{operation: n.operation("create", d.id, map[string]any{"document": d.fields}), doc: d}
 			if now, exists := a.found[n.kind][d.id]; exists {
 				changes, err := render.Changes(d.fields, now)
 				if err != nil {
@@ -215,7 +252,7 @@ func (a *application) confirmPart(conn client, part []*givenOperation) error {
 
 // surplus are the documents of a kind that are to be pruned.
 func (a *application) surplus(n noun) []string {
-	if !slices.ContainsFunc(a.pruned, func(p noun) bool { return p.kind == n.kind }) {
+	if !a.prunes(n) {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.found[n.kind])), func(id string) bool {

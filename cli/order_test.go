@@ -38,6 +38,9 @@ func words(path []*cli.Command) []string {
 	var names []string
 	for _, cmd := range path {
 		names = append(names, cmd.Name)
+		if argv.Operand(cmd) != "" {
+			names = append(names, "network-policies")
+		}
 	}
 	return names
 }
@@ -137,6 +140,9 @@ func TestArrange(t *testing.T) {
 		{"component patch x --set a=--cluster", "component patch --set=a=--cluster -- x"},
 		{"component patch x --set=--cluster", "component patch --set=--cluster -- x"},
 		{"cluster create x --node-count -5", "cluster create --node-count=-5 -- x"},
+		{"resource list get x -o json", "--o=json resource --type=list get -- x"},
+		{"resource -o json --type=a get --revision 3 x", "--o=json resource --type=a get --revision=3 -- x"},
+		{"resource network-policies", "resource --type=network-policies"},
 		{"-v", "--v"},
 	} {
 		l, err := argv.Arrange(testSession().app(), strings.Fields(test.line))
@@ -192,7 +198,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 
 // FuzzArrange: whatever is typed, flags keep their order and arguments theirs, and nothing panics.
 func FuzzArrange(f *testing.F) {
-	for _, line := range []string{"cluster list -ojson", "component patch x --set a=b -- --set", "-o", "--=", "- -- -", "ns create --label=a=b x y", "\x00 --\xff"} {
+	for _, line := range []string{"cluster list -ojson", "component patch x --set a=b -- --set", "-o", "--=", "- -- -", "ns create --label=a=b x y", "\x00 --\xff", "resource a --type=b list --type=c", "resource -- a"} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -135,11 +135,8 @@ func (w *planWriter) group(group api.EffectGroup) {
 	if group.Forgotten {
 		w.linef("  %s", w.paint(render.Yellow, "forgotten: polls are answered with 404, and Flux keeps what is running"))
 	}
-	for _, t := range inputTypes() {
-		effect, ok := group.Effect[t.name]
-		if !ok {
-			continue
-		}
+	for _, t := range inputTypesOf(group.Effect) {
+		effect := group.Effect[t.name]
 		w.linef("  %s", t.name)
 		for _, id := range effect.Removed {
 			w.linef("    %s", w.paint(render.Red, "- "+render.Printable(id)+"   REMOVED: "+t.gone))

@@ -19,31 +19,28 @@ import (
 type renderer struct{ *session }
 
 func (s renderer) renderCommand() *cli.Command {
-	names := inputTypeNames()
 	return &cli.Command{
 		Name:      "render",
 		Usage:     "Show the Kubernetes objects that a cluster would end up with",
 		ArgsUsage: "CLUSTER",
-		Description: "The cluster's inputs are read from the API and rendered here, with the ResourceSets that are shipped or with\n" +
-			"your own. No cluster is asked. A file may hold several ResourceSets, and the ResourceSetInputProviders whose\n" +
+		Description: "The cluster's inputs are read from the API and rendered here, with the ResourceSets that are shipped and the\n" +
+			"templates of the resource types, or with your own. No cluster is asked. A file may hold several ResourceSets, and the ResourceSetInputProviders whose\n" +
 			"defaultValues they use, so what bootstrap prints can be rendered as it is. CLUSTER is an id or a DNS name.\n\n" +
 			argv.ExampleText(
 				"render demo-cluster-01",
 				"render demo-cluster-01 --type namespaces",
+				"render demo-cluster-01 --type network-policies",
 				"render demo-cluster-01 -f my-resourceset.yaml",
 				"render demo-cluster-01 -o name",
 			),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "ResourceSets in a YAML `FILE`; - is standard input (default: the shipped ones)"},
-			&cli.StringFlag{Name: "type", Usage: "only what is rendered from inputs of this `TYPE`: " + argv.ListOf(names) + " (default: all)"},
+			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "ResourceSets in a YAML `FILE`; - is standard input (default: the shipped ones, and one for each resource type with a template)"},
+			&cli.StringFlag{Name: "type", Usage: "only what is rendered from inputs of this `TYPE`: " + argv.ListOf(inputTypeNames()) + ", or a resource type (default: all)"},
 		},
 		Action: func(c *cli.Context) error {
 			args, err := arguments(c, "CLUSTER")
 			if err != nil {
 				return err
-			}
-			if t := c.String("type"); t != "" && !slices.Contains(names, t) {
-				return argv.Errorf("there is no type %q; there are %s", t, argv.ListOf(names))
 			}
 			return s.render(c, args[0])
 		},
@@ -51,11 +48,16 @@ func (s renderer) renderCommand() *cli.Command {
 }
 
 func (s renderer) render(c *cli.Context, cluster string) error {
-	sets, providers, err := s.resourceSets(c)
+	conn, err := s.ready(c)
 	if err != nil {
 		return err
 	}
-	conn, err := s.ready(c)
+	if t := c.String("type"); t != "" {
+		if _, err := s.inputType(c, conn, t); err != nil {
+			return err
+		}
+	}
+	sets, providers, err := s.resourceSets(c, conn)
 	if err != nil {
 		return err
 	}
@@ -63,7 +65,11 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	poll := pollOnce(func(t inputType) ([]map[string]json.RawMessage, error) {
+	poll := pollOnce(func(name string) ([]map[string]json.RawMessage, error) {
+		t, err := s.inputType(c, conn, name)
+		if err != nil {
+			return nil, fmt.Errorf("inputsFrom %q: %w", name, err)
+		}
 		a, err := receive(t.poll(c.Context, conn, dns))
 		if err != nil {
 			return nil, err
@@ -103,33 +109,28 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 }
 
 // pollOnce asks for each type of inputs at most once, by the name of its provider.
-func pollOnce(poll func(inputType) ([]map[string]json.RawMessage, error)) func(name string) ([]map[string]json.RawMessage, error) {
+func pollOnce(poll func(name string) ([]map[string]json.RawMessage, error)) func(name string) ([]map[string]json.RawMessage, error) {
 	known := map[string][]map[string]json.RawMessage{}
 	return func(name string) ([]map[string]json.RawMessage, error) {
 		if inputs, ok := known[name]; ok {
 			return inputs, nil
 		}
-		for _, t := range inputTypes() {
-			if t.name == name {
-				inputs, err := poll(t)
-				known[name] = inputs
-				return inputs, err
-			}
-		}
-		return nil, fmt.Errorf("inputsFrom %q: only the inputs of %s are known here", name, argv.ListOf(inputTypeNames()))
+		inputs, err := poll(name)
+		known[name] = inputs
+		return inputs, err
 	}
 }
 
-// resourceSets are those of --file, or the shipped ones.
-func (s renderer) resourceSets(c *cli.Context) ([]resourceSet, map[string]provider, error) {
+// resourceSets are those of --file, or the shipped ones and those of the resource types.
+func (s renderer) resourceSets(c *cli.Context, conn client) ([]resourceSet, map[string]provider, error) {
 	file := c.String("file")
-	var shipped []string
-	for _, t := range inputTypes() {
-		shipped = append(shipped, t.template)
-	}
-	text := []byte(strings.Join(shipped, "\n---\n"))
-	var err error
+	var (
+		text []byte
+		err  error
+	)
 	switch {
+	case file == "":
+		text, err = s.shippedSets(c, conn)
 	case file == "-":
 		text, err = io.ReadAll(s.env.Stdin)
 	case file != "":
@@ -151,6 +152,27 @@ func (s renderer) resourceSets(c *cli.Context) ([]resourceSet, map[string]provid
 		}
 	}
 	return sets, providers, nil
+}
+
+// shippedSets are the ResourceSets that clusters have, if nobody has written others.
+func (s renderer) shippedSets(c *cli.Context, conn client) ([]byte, error) {
+	types, err := s.typesOf(c.Context, conn)
+	if err != nil {
+		return nil, err
+	}
+	sets := inputTypes()
+	for _, of := range types {
+		sets = append(sets, resourcesOf(of).inputs)
+	}
+	var texts []string
+	for _, t := range sets {
+		if t.template != "" {
+			texts = append(texts, t.template)
+		} else if t.name == c.String("type") {
+			return nil, fmt.Errorf("the resource type %q has no template: give a ResourceSet with -f", t.name)
+		}
+	}
+	return []byte(strings.Join(texts, "\n---\n")), nil
 }
 
 // printObjects writes Kubernetes objects: as YAML documents, ready for kubectl, unless -o says otherwise.

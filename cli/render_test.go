@@ -24,7 +24,14 @@ func answers(t *testing.T, bodies map[string]string) map[string]string {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		body, ok := bodies[path.Base(r.URL.Path)]
-		if !ok {
+		switch {
+		case ok:
+		case r.URL.Path == "/resource_types":
+			body = `[]`
+		case strings.HasPrefix(r.URL.Path, "/resource_types/"):
+			w.WriteHeader(http.StatusNotFound)
+			body = `{"error":"not_found","detail":"there is none"}`
+		default:
 			body = `{"inputs":[]}`
 		}
 		_, _ = w.Write([]byte(body))
@@ -178,7 +185,7 @@ func TestRenderOwn(t *testing.T) {
 		{"not YAML", from + "  resourcesTemplate: |\n    a: b: c\n", "a: b: c", 1},
 		{"no kind", from + "  resourcesTemplate: |\n    a: b\n", "without kind", 1},
 		{"selector", head + "  inputsFrom: [{selector: {matchLabels: {a: b}}}]\n  resourcesTemplate: x\n", "selector", 1},
-		{"other provider", head + "  inputsFrom: [{name: else}]\n  resourcesTemplate: x\n", `"else"`, 1},
+		{"other provider", head + "  inputsFrom: [{name: else}]\n  resourcesTemplate: x\n", `there is no type "else"`, 2},
 		{"permute", head + "  inputStrategy: {name: Permute}\n  resourcesTemplate: x\n", "Permute", 1},
 		{"nothing", "kind: ConfigMap\napiVersion: v1\n", "no ResourceSet", 1},
 	} {

@@ -231,7 +231,7 @@ func (v verbs) updateCommand() *cli.Command {
 				return argv.Errorf("nothing to change: give at least one field")
 			}
 			return v.performOn(c, change{
-				operations: fixed(operation{"op": "update", "kind": v.kind, "id": id, "document": body}),
+				operations: fixed(v.changing(id, body)),
 				request: func(conn client, hash string) (answer, error) {
 					data, err := render.Encode(body)
 					if err != nil {
@@ -240,6 +240,23 @@ func (v verbs) updateCommand() *cli.Command {
 					return receive(v.api.update(c.Context, conn, id, data, append(writeEdits(c), planned(hash))...))
 				},
 			})
+		},
+	}
+}
+
+// createDocumentCommand is that of a kind that clusters are not assigned.
+func (v verbs) createDocumentCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "create",
+		Usage:     "Create a " + v.title + ", or change the fields given when it exists",
+		ArgsUsage: "NAME", Description: argv.ExampleText(v.example),
+		Flags: slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("the document"), dryRunFlag(), yesFlag()}, plannedFlags()),
+		Action: func(c *cli.Context) error {
+			id, doc, err := v.documentFrom(c, v.noun)
+			if err != nil {
+				return err
+			}
+			return v.put(c, id, doc)
 		},
 	}
 }
@@ -280,7 +297,7 @@ func (v verbs) patchDocumentCommand() *cli.Command {
 // mergePatch merges a patch into a document.
 func (v verbs) mergePatch(c *cli.Context, id string, patch json.RawMessage) error {
 	return v.performOn(c, change{
-		operations: fixed(operation{"op": "patch", "kind": v.kind, "id": id, "patch": patch}),
+		operations: fixed(v.operation("patch", id, map[string]any{"patch": patch})),
 		request: func(conn client, hash string) (answer, error) {
 			return receive(v.api.patch(c.Context, conn, id, patch, append(writeEdits(c), planned(hash))...))
 		},
@@ -313,8 +330,8 @@ func (v verbs) deleteCommand() *cli.Command {
 				what += ", also from every cluster that uses it"
 			}
 			return v.performOn(c, change{
-				operations: fixed(operation{"op": "delete", "kind": v.kind, "id": ids[0], "cascade": c.Bool("cascade")}),
-				what:       what, scriptsMay: v.scriptsMay && !c.Bool("cascade"),
+				operations: fixed(v.operation("delete", ids[0], map[string]any{"cascade": c.Bool("cascade")})),
+				what:       what, scriptsMay: v.assignable != nil && v.scriptsMay && !c.Bool("cascade"),
 				request: func(conn client, hash string) (answer, error) {
 					edits := append(writeEdits(c), planned(hash))
 					if c.Bool("cascade") {

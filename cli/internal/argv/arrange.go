@@ -48,8 +48,11 @@ func Arrange(app *cli.App, args []string) (Line, error) {
 		}
 	}
 	l := Line{Args: a.globals, Path: a.path, Help: a.help}
-	for _, cmd := range a.path {
+	for i, cmd := range a.path {
 		l.Args = append(l.Args, cmd.Name)
+		if operand, ok := a.operands[i]; ok {
+			l.Args = append(l.Args, "--"+Operand(cmd)+"="+operand)
+		}
 	}
 	l.Args = append(l.Args, a.locals...)
 	if len(a.positional) > 0 {
@@ -64,6 +67,7 @@ type arranger struct {
 	rest     []string       // words to come
 	path     []*cli.Command // named so far
 	commands []*cli.Command // that can be named next
+	operands map[int]string // by the place of their command in the path
 
 	globals, locals, positional []string
 
@@ -76,6 +80,9 @@ func (a *arranger) word(word string) error {
 		a.positional = append(a.positional, word)
 		return nil
 	}
+	if last := len(a.path) - 1; last >= 0 && a.operand(Operand(a.path[last]), word) {
+		return nil
+	}
 	cmd := FindCommand(a.commands, word)
 	if cmd == nil {
 		return unknownCommand(a.app, a.path, word)
@@ -84,11 +91,24 @@ func (a *arranger) word(word string) error {
 	return nil
 }
 
+// operand takes the operand of the last command, if it is called so and wanted.
+func (a *arranger) operand(name, value string) bool {
+	last := len(a.path) - 1
+	if _, taken := a.operands[last]; taken || last < 0 || name == "" || name != Operand(a.path[last]) {
+		return false
+	}
+	a.operands = map[int]string{last: value}
+	return true
+}
+
 // flag takes a flag, with its value from the words to come if it needs one.
 func (a *arranger) flag(word string) error {
 	name, value, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	if name == "help" || name == "h" {
 		a.help = true
+		return nil
+	}
+	if hasValue && a.operand(name, value) {
 		return nil
 	}
 	flag, global := a.find(name)
@@ -142,11 +162,20 @@ func (a *arranger) value(flag cli.Flag, name string) (value string, ok bool, err
 // find looks for a flag where it can be: at the commands named so far, the innermost first, and everywhere.
 func (a *arranger) find(name string) (f cli.Flag, global bool) {
 	for _, cmd := range slices.Backward(a.path) {
-		if f := FindFlag(cmd.Flags, name); f != nil {
+		if f := FindFlag(cmd.Flags, name); f != nil && name != Operand(cmd) {
 			return f, false
 		}
 	}
 	return FindFlag(a.app.Flags, name), true
+}
+
+// Operand is what stands between a command and the ones below it, as `TYPE` in `resource TYPE list`: the name of the
+// command's flag that it becomes the value of. Empty: nothing does. It is said by the command's ArgsUsage.
+func Operand(cmd *cli.Command) string {
+	if len(cmd.Subcommands) == 0 {
+		return ""
+	}
+	return strings.ToLower(cmd.ArgsUsage)
 }
 
 // FlagName is the name a token would have as a flag, or empty.

@@ -19,7 +19,7 @@ var Shells = []string{"bash", "zsh", "fish", "powershell"}
 func Script(shell string) ([]byte, error) { return scripts.ReadFile("completion/" + shell) }
 
 // Values are what can stand for the value of a flag, or for an argument. Set is told of flags before the last word that may
-// say which server to ask.
+// say which server to ask, and of operands.
 type Values interface {
 	Flag(flag cli.Flag, path []*cli.Command) []string
 	Argument(path []*cli.Command, index int) []string
@@ -48,7 +48,7 @@ func Complete(app *cli.App, words []string, values Values) []string {
 		}
 		return matching(word, "", names)
 	}
-	if len(at.commands) > 0 {
+	if len(at.commands) > 0 && !at.wantsOperand() {
 		return matching(word, "", Visible(at.commands))
 	}
 	return matching(word, "", values.Argument(at.path, at.positional))
@@ -63,6 +63,7 @@ type completion struct {
 	commands   []*cli.Command // that can be named next
 	flags      []cli.Flag     // that can be
 	positional int
+	operand    bool // the last command's has been passed
 	flagsEnded bool
 }
 
@@ -75,12 +76,18 @@ func (a *completion) pass() (flag cli.Flag, isLast bool) {
 		return nil, false
 	}
 	if a.flagsEnded || !strings.HasPrefix(w, "-") {
+		if a.wantsOperand() {
+			last := a.path[len(a.path)-1]
+			a.values.Set(FindFlag(last.Flags, Operand(last)), w)
+			a.operand = true
+			return nil, false
+		}
 		cmd := FindCommand(a.commands, w)
 		if cmd == nil || a.positional > 0 {
 			a.positional++
 			return nil, false
 		}
-		a.path, a.commands = append(a.path, cmd), cmd.Subcommands
+		a.path, a.commands, a.operand = append(a.path, cmd), cmd.Subcommands, false
 		a.flags = append(append([]cli.Flag{}, cmd.Flags...), a.flags...)
 		return nil, false
 	}
@@ -99,6 +106,11 @@ func (a *completion) pass() (flag cli.Flag, isLast bool) {
 		a.values.Set(flag, value)
 	}
 	return nil, false
+}
+
+// wantsOperand is true where not a command can follow, but what stands before it.
+func (a *completion) wantsOperand() bool {
+	return len(a.path) > 0 && !a.operand && Operand(a.path[len(a.path)-1]) != ""
 }
 
 func matching(word, prefix string, candidates []string) []string {

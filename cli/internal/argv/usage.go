@@ -43,11 +43,11 @@ func ExampleText(lines ...string) string {
 // Synopsis is how a command is written.
 func Synopsis(cmd *cli.Command) string {
 	words := []string{cmd.HelpName}
-	if len(cmd.Subcommands) > 0 {
-		words = append(words, "COMMAND")
-	}
 	if cmd.ArgsUsage != "" {
 		words = append(words, cmd.ArgsUsage)
+	}
+	if len(cmd.Subcommands) > 0 {
+		words = append(words, "COMMAND")
 	}
 	for _, f := range cmd.Flags {
 		if name, usage := Describe(f); strings.Contains(usage, "(required)") {

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/charts"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// What a cluster applies for a resource type is what it applies for namespaces, with another name, path and template: so
+// whatever guards those guards these. The chart makes it in the same way from the same file.
+
+// resourceSetOf is the ResourceSet that renders the inputs of a resource type with its template, as text of one YAML
+// document; empty: it has no template.
+func resourceSetOf(of api.ResourceType) string {
+	if of.Template == "" {
+		return ""
+	}
+	objects, err := parseObjects(charts.Namespaces)
+	if err != nil || len(objects) != 1 {
+		return "" // the test of what is shipped fails
+	}
+	set := objects[0]
+	custom(set, of)
+	text, err := render.Encode(set)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// custom makes an object that is shipped for namespaces that of a resource type. What the type keeps, Flux must not prune.
+func custom(obj kubeObject, of api.ResourceType) {
+	renamed(obj, of.ID)
+	if textAt(obj, "kind") != kindResourceSet {
+		return
+	}
+	spec, _ := obj["spec"].(kubeObject)
+	spec["resourcesTemplate"] = of.Template
+	if of.Removal == removalKeep {
+		spec["commonMetadata"] = kubeObject{"annotations": kubeObject{"fluxcd.controlplane.io/prune": "disabled"}}
+	}
+}
+
+// removalKeep says of a resource type that Flux leaves what was made of an input that goes.
+const removalKeep = "keep"
+
+// renamed gives an object that is shipped for namespaces, and everything in it that leads to the provider, another name.
+func renamed(obj kubeObject, name string) {
+	was := namespaces.inputs.name
+	metadata, _ := obj["metadata"].(kubeObject)
+	metadata["name"] = name
+	spec, _ := obj["spec"].(kubeObject)
+	for _, list := range []string{"dependsOn", "inputsFrom"} {
+		items, _ := spec[list].([]any)
+		for _, item := range items {
+			if from, ok := item.(kubeObject); ok && from["name"] == was {
+				from["name"] = name
+			}
+		}
+	}
+	if url, ok := spec["url"].(string); ok {
+		spec["url"] = strings.TrimSuffix(url, was) + name
+	}
+}
+
+// typeObjects are the provider and the ResourceSet of a resource type, of the manifests that are shipped.
+func typeObjects(of api.ResourceType) ([]kubeObject, error) {
+	shipped, err := parseObjects(charts.Manifests)
+	if err != nil {
+		return nil, err
+	}
+	var made []kubeObject
+	for _, obj := range shipped {
+		if textAt(obj, "metadata", "name") != namespaces.inputs.name {
+			continue
+		}
+		custom(obj, of)
+		made = append(made, obj)
+	}
+	const provided = 2
+	if len(made) != provided {
+		return nil, fmt.Errorf("what is shipped has %d objects for %s", len(made), namespaces.plural)
+	}
+	return made, nil
+}

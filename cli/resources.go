@@ -1,0 +1,330 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+const (
+	// resourceKind is what documents and operations call the definitions of all resource types; which it is is in type.
+	resourceKind = "resource"
+	// resourcePrefix is what the kinds of the definitions of one resource type begin with.
+	resourcePrefix = "resource/"
+	// resourcesList is what clusters and files call the lists of them.
+	resourcesList = "resources"
+)
+
+// resourcesOf is the kind that a resource type makes: a noun like those that are compiled in. Of a type by its id alone
+// the columns of tables are not known, and what --set gives is read as JSON where it is JSON.
+func resourcesOf(of api.ResourceType) noun {
+	id := of.ID
+	properties := propertiesIn(of.Schema)
+	return noun{
+		typed: id, kind: resourcePrefix + id, name: resourcePrefix + id, plural: id, title: id + " resource", list: resourcesList,
+		usage:   "Definitions of your resource types, and which clusters are given them",
+		example: "resource network-policies create podinfo --set namespace=podinfo --set ports=[9898] --cluster demo-cluster-01",
+		fields:  specFields("set", "spec", "", properties),
+		view:    properties.view(true),
+		assignable: &assignable{
+			word: id, gone: "what was made of it", overrides: specFields("override", "overrides", " on these clusters, instead of what the definition says; those given replace all", properties),
+			inputs: inputType{
+				name: id, gone: "Flux deletes what was made of it", template: resourceSetOf(of),
+				poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
+					return c.PollResources(ctx, dns, id, nil)
+				},
+				view: properties.view(false),
+			},
+		},
+		api: calls{
+			list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
+				return c.ListResources(ctx, id, nil, e...)
+			},
+			get: func(ctx context.Context, c client, name string, e ...edit) (*http.Response, error) {
+				return c.GetResource(ctx, id, name, nil, e...)
+			},
+			history: func(ctx context.Context, c client, name string, e ...edit) (*http.Response, error) {
+				return c.GetResourceHistory(ctx, id, name, nil, e...)
+			},
+			create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
+				return c.CreateResourceWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
+			},
+			// A PUT would replace the spec: the fields that are not given stay.
+			update: func(ctx context.Context, c client, name string, body []byte, e ...edit) (*http.Response, error) {
+				return c.PatchResourceWithBody(ctx, id, name, nil, contentMergePatch, bytes.NewReader(body), e...)
+			},
+			patch: func(ctx context.Context, c client, name string, body []byte, e ...edit) (*http.Response, error) {
+				return c.PatchResourceWithBody(ctx, id, name, nil, contentMergePatch, bytes.NewReader(body), e...)
+			},
+			delete: func(ctx context.Context, c client, name string, e ...edit) (*http.Response, error) {
+				return c.DeleteResource(ctx, id, name, nil, e...)
+			},
+			assign: func(ctx context.Context, c client, cluster, name string, body []byte, e ...edit) (*http.Response, error) {
+				return c.AssignResourceWithBody(ctx, cluster, id, name, nil, contentJSON, bytes.NewReader(body), e...)
+			},
+			unassign: func(ctx context.Context, c client, cluster, name string, e ...edit) (*http.Response, error) {
+				return c.UnassignResource(ctx, cluster, id, name, nil, e...)
+			},
+		},
+	}
+}
+
+// resourcesOfID is the kind of the definitions of a resource type by its id.
+func resourcesOfID(id string) noun { return resourcesOf(api.ResourceType{ID: id}) }
+
+// resourceCommand is the command of the definitions of every resource type. Its commands are those of any kind that
+// clusters are assigned; of which type they are is known when one is run.
+func (s *session) resourceCommand() *cli.Command {
+	const operand = "TYPE"
+	general := verbs{s, resourcesOfID("TYPE")}
+	general.title, general.plural = "resource", "resources of a type"
+	cmd := general.definitionCommand()
+	cmd.Name, cmd.Aliases = resourceKind, []string{"resources", "res"}
+	cmd.ArgsUsage = operand
+	cmd.Flags = []cli.Flag{&cli.StringFlag{Name: strings.ToLower(operand), Hidden: true, Usage: "the resource type"}}
+	for i, sub := range cmd.Subcommands {
+		sub.Action = func(c *cli.Context) error {
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			id := c.String("type")
+			if err := checkID(operand, id); err != nil {
+				return err
+			}
+			of, err := s.typeOf(c.Context, conn, id)
+			if err != nil {
+				return err
+			}
+			return verbs{s, resourcesOf(of)}.definitionCommand().Subcommands[i].Action(c)
+		}
+	}
+	return cmd
+}
+
+// typeProperties are the fields of the specs of a type.
+type typeProperties struct {
+	names []string            // those that are required first, in the order in which the schema requires them
+	types map[string][]string // as the schema has them; none where it says more
+}
+
+func propertiesIn(schema json.RawMessage) typeProperties {
+	var text struct {
+		Required   []string                   `json:"required"`
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	p := typeProperties{types: map[string][]string{}}
+	if json.Unmarshal(schema, &text) != nil { // it is the server's to refuse one
+		return p
+	}
+	for _, name := range append(text.Required, render.SortedKeys(text.Properties)...) {
+		raw, ok := text.Properties[name]
+		if _, known := p.types[name]; known || !ok {
+			continue
+		}
+		p.names = append(p.names, name)
+		p.types[name] = typesIn(raw)
+	}
+	return p
+}
+
+// typesIn are the types that a property may have.
+func typesIn(property json.RawMessage) []string {
+	var one struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(property, &one) == nil && one.Type != "" {
+		return []string{one.Type}
+	}
+	var several struct {
+		Type []string `json:"type"`
+	}
+	if json.Unmarshal(property, &several) == nil {
+		return several.Type
+	}
+	return []string{}
+}
+
+// text tells whether a property is always a text.
+func (p typeProperties) text(name string) bool {
+	return slices.Equal(p.types[name], []string{"string"})
+}
+
+// shownProperties is how many properties a table shows without -o wide.
+const shownProperties = 4
+
+// view is the table of definitions, or of the inputs that clusters get of them: the properties that are one value each.
+func (p typeProperties) view(definitions bool) view {
+	var scalars []string
+	for _, name := range p.names {
+		if types := p.types[name]; len(types) > 0 && !slices.Contains(types, "object") && !slices.Contains(types, "array") {
+			scalars = append(scalars, name)
+		}
+	}
+	first := scalars[:min(len(scalars), shownProperties)]
+	header := func(names []string) []string {
+		out := make([]string, len(names))
+		for i, name := range names {
+			out[i] = strings.ToUpper(strings.ReplaceAll(name, "_", " "))
+		}
+		return out
+	}
+	v := view{header: append([]string{"ID"}, header(first)...)}
+	if definitions {
+		v.header = append(v.header, "REVISION")
+	}
+	v.narrow = len(v.header)
+	v.header = append(v.header, header(scalars[len(first):])...)
+	if definitions {
+		v.header = append(v.header, "UPDATED")
+	}
+	cells := func(names []string, spec map[string]json.RawMessage) []string {
+		out := make([]string, len(names))
+		for i, name := range names {
+			out[i] = plain(spec[name])
+		}
+		return out
+	}
+	v.row = rowOf(func(d map[string]json.RawMessage) []string {
+		if !definitions {
+			return slices.Concat([]string{plain(d["id"])}, cells(scalars, d))
+		}
+		var doc api.Resource
+		var spec map[string]json.RawMessage
+		_ = json.Unmarshal(d["spec"], &spec) // rowOf has read it as an object's field; of another shape it shows nothing
+		_ = json.Unmarshal(d["updated_at"], &doc.UpdatedAt)
+		return slices.Concat([]string{plain(d["id"])}, cells(first, spec), []string{string(d["revision"])}, cells(scalars[len(first):], spec), []string{when(doc.UpdatedAt)})
+	})
+	return v
+}
+
+// specFields are the flags that give properties of a spec one by one: NAME=VALUE, and as JSON. Together they are one
+// field of the document, so each of them reads both.
+func specFields(flag, name, usage string, properties typeProperties) []field {
+	read := func(c *cli.Context, _ string) (any, error) { return properties.given(c, flag) }
+	plainly := listField(flag, name, "`NAME=VALUE`: a property"+usage+"; a text if the schema says so, else JSON; repeat for more")
+	exactly := listField(flag+"-json", name, "`NAME=JSON`: a property"+usage+"; repeat for more")
+	plainly.read, exactly.read = read, read
+	plainly.merge, exactly.merge = true, true
+	return []field{plainly, exactly}
+}
+
+// given are the properties of the command line.
+func (p typeProperties) given(c *cli.Context, flag string) (any, error) {
+	spec := map[string]any{}
+	for _, name := range []string{flag, flag + "-json"} {
+		for _, pair := range texts(c, name) {
+			property, text, ok := strings.Cut(pair, "=")
+			if !ok || property == "" {
+				return nil, argv.Errorf("--%s %q is not NAME=VALUE", name, pair)
+			}
+			if _, twice := spec[property]; twice {
+				return nil, argv.Errorf("--%s %s is given twice", name, property)
+			}
+			value, err := valueOf(text)
+			switch {
+			case err == nil && (name != flag || !p.text(property)):
+				spec[property] = value
+			case name != flag:
+				return nil, argv.Errorf("--%s %s: %w", name, property, err)
+			default:
+				spec[property] = text
+			}
+		}
+	}
+	return spec, nil
+}
+
+// valueOf reads JSON, in which numbers stay as they are written.
+func valueOf(text string) (json.RawMessage, error) {
+	parts, err := jsonValues([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("%q is not JSON: %w", text, err)
+	}
+	if len(parts) != 1 {
+		return nil, fmt.Errorf("%q is not JSON", text)
+	}
+	return parts[0], nil
+}
+
+// operation is one on a document of the kind.
+func (n noun) operation(op, id string, more map[string]any) operation {
+	o := operation{"op": op, "kind": n.kind, "id": id}
+	if n.typed != "" {
+		o["kind"], o["type"] = resourceKind, n.typed
+	}
+	maps.Copy(o, more)
+	return o
+}
+
+// changing is the operation of the fields given of a document: as [calls] update does it.
+func (n noun) changing(id string, doc any) operation {
+	if n.typed != "" {
+		return n.operation("patch", id, map[string]any{"patch": doc})
+	}
+	return n.operation("update", id, map[string]any{"document": doc})
+}
+
+// assigning is what the operation is called that assigns one of the kind, or takes it off: VERB_component.
+func (n noun) assigning(verb string) string {
+	if n.typed != "" {
+		return verb + "_" + resourceKind
+	}
+	return verb + "_" + n.name
+}
+
+// command is how the command of the kind is typed.
+func (n noun) command() string {
+	if n.typed != "" {
+		return resourceKind + " " + n.typed
+	}
+	return n.name
+}
+
+// entries are a cluster's list of the kind.
+func (n noun) entries(cluster json.RawMessage) ([]map[string]json.RawMessage, error) {
+	var doc map[string]json.RawMessage
+	var entries []map[string]json.RawMessage
+	err := json.Unmarshal(cluster, &doc)
+	list := doc[n.list]
+	if err == nil && n.typed != "" && list != nil {
+		var lists map[string]json.RawMessage
+		err = json.Unmarshal(list, &lists)
+		list = lists[n.typed]
+	}
+	if err == nil && list != nil {
+		err = json.Unmarshal(list, &entries)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
+	}
+	return entries, nil
+}
+
+// kindOf is the kind of the document that an operation is about.
+func kindOf(op operation) string {
+	kind, _ := op["kind"].(string)
+	if id, ok := op["type"].(string); ok && kind == resourceKind {
+		return resourcePrefix + id
+	}
+	return kind
+}
+
+// typedNoun is the kind that a word stands for when it is that of a resource type's definitions: resource/TYPE.
+func typedNoun(word string) (noun, bool) {
+	id, ok := strings.CutPrefix(word, resourcePrefix)
+	if !ok || checkID("TYPE", id) != nil || strings.Contains(id, "/") {
+		return noun{}, false
+	}
+	return resourcesOfID(id), true
+}

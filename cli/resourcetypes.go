@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// resourceTypes are the documents each of which makes a kind of definition; see resources.go.
+var resourceTypes = noun{
+	kind: "resource_type", name: "resource-type", plural: "resource types", title: "resource type", list: "resource_types",
+	aliases: []string{"rt", "resource-types"}, usage: "Resource types: kinds of definitions that are made by you",
+	example: "resource-type create network-policies -f network-policies.yaml",
+	fields: []field{
+		textField("description", "description", "what it is, for people"),
+		listField("overridable", "overridable", "`PROPERTY` that clusters may set otherwise; repeat for more; replaces all"),
+		textField("removal", "removal", "what Flux does with an object whose input goes: delete, or keep if the template sees to it"),
+	},
+	view: view{
+		header: []string{"ID", "REMOVAL", "TEMPLATE", "OVERRIDABLE", "REVISION", "DESCRIPTION", "UPDATED"},
+		narrow: 6,
+		row: rowOf(func(d api.ResourceType) []string {
+			template := "no"
+			if d.Template != "" {
+				template = "yes"
+			}
+			return []string{
+				d.ID, d.Removal, template, strings.Join(d.Overridable, ","), strconv.FormatInt(d.Revision, 10), d.Description, when(d.UpdatedAt),
+			}
+		}),
+	},
+	api: calls{
+		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
+			return c.ListResourceTypes(ctx, nil, e...)
+		},
+		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.GetResourceType(ctx, id, nil, e...)
+		},
+		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.GetResourceTypeHistory(ctx, id, nil, e...)
+		},
+		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
+			return c.CreateResourceTypeWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
+		},
+		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
+			return c.UpdateResourceTypeWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
+		},
+		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
+			return c.PatchResourceTypeWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
+		},
+		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
+			return c.DeleteResourceType(ctx, id, nil, e...)
+		},
+	},
+}
+
+func (s *session) resourceTypeCommand() *cli.Command {
+	v := verbs{s, resourceTypes}
+	remove := v.deleteCommand()
+	remove.Usage = "Delete a resource type of which there are no definitions"
+	for _, f := range remove.Flags {
+		if flag, ok := f.(*cli.BoolFlag); ok && flag.Name == "cascade" {
+			flag.Usage = "delete its definitions, and take them off every cluster, in the same change"
+		}
+	}
+	return &cli.Command{
+		Name: v.name, Aliases: v.aliases, Usage: v.usage,
+		Subcommands: []*cli.Command{
+			v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createDocumentCommand(), v.updateCommand(),
+			v.patchDocumentCommand(), remove,
+		},
+	}
+}
+
+// typesOf are the resource types of the fleet, by their ids. An older server has none, and neither has one that only
+// serves polls.
+func (s *session) typesOf(ctx context.Context, conn client) ([]api.ResourceType, error) {
+	docs, err := s.all(0, 0, func(e ...edit) (*http.Response, error) { return resourceTypes.api.list(ctx, conn, e...) })
+	if e, ok := errors.AsType[*apiclient.Error](err); ok && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.StatusCode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	types := make([]api.ResourceType, len(docs))
+	for i, doc := range docs {
+		if err := (answer{body: doc}).decode(&types[i]); err != nil {
+			return nil, err
+		}
+	}
+	return types, nil
+}
+
+// typeOf is one resource type.
+func (s *session) typeOf(ctx context.Context, conn client, id string) (api.ResourceType, error) {
+	var of api.ResourceType
+	a, err := receive(resourceTypes.api.get(ctx, conn, id))
+	if err != nil {
+		return of, err
+	}
+	return of, a.decode(&of)
+}
+
+// completionTime is how long somebody waits for a completion.
+const completionTime = 2 * time.Second
+
+// typeNames are candidates for a completion.
+func (s *completer) typeNames() []string { return s.idsOf(resourceTypes) }
+
+// propertiesOf are the names of the fields of the type that is being typed, with an equals sign behind each.
+func (s *completer) propertiesOf(flag string) []string {
+	conn, err := s.client(s.c)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
+	defer cancel()
+	of, err := s.typeOf(ctx, conn, s.typed)
+	if err != nil {
+		return nil
+	}
+	names := of.Overridable
+	if strings.HasPrefix(flag, "set") {
+		names = propertiesIn(of.Schema).names
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = name + "="
+	}
+	return out
+}
