@@ -14,11 +14,14 @@ import (
 // log in, and says so in the index.
 type folded struct {
 	log    [16]byte // which log it is, and how much of it was folded in
+	all    bool     // nothing is left in the log
 	header [100]byte
 	size   int64
 }
 
-// whole returns ErrUnavailable when the file is smaller than it was written, or was written by somebody else.
+// whole returns ErrUnavailable when the file is smaller than it was written, or was written by somebody else. As long as
+// something is left in the log, the file may be smaller than its header says: while somebody reads an older moment, SQLite
+// folds in the header of that moment but leaves out pages that were written again since, the last one, too.
 func (f *files) whole() error {
 	now, settled, err := f.look()
 	switch {
@@ -26,7 +29,7 @@ func (f *files) whole() error {
 		return err
 	case !settled && now.size >= f.last.size:
 		return nil // the rest may still be in the log
-	case now.size < now.pages():
+	case now.size < now.pages() && (now.all || now.size < f.last.size):
 		return truncated(f.path)
 	case settled && f.known && f.last.log == now.log && (f.last.header != now.header || f.last.size != now.size):
 		return fmt.Errorf("%w: %s was overwritten", store.ErrUnavailable, f.path)
@@ -41,7 +44,7 @@ func (f *files) look() (now folded, settled bool, err error) {
 	if f.file == nil {
 		return now, false, fmt.Errorf("%w: %s was given up", store.ErrUnavailable, f.path)
 	}
-	log, before := f.folding()
+	log, before, allBefore := f.folding()
 	if _, err := f.file.ReadAt(now.header[:], 0); errors.Is(err, io.EOF) {
 		return now, false, truncated(f.path)
 	} else if err != nil {
@@ -52,28 +55,29 @@ func (f *files) look() (now folded, settled bool, err error) {
 		return now, false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	now.size = info.Size()
-	again, after := f.folding()
-	now.log = log
+	again, after, all := f.folding()
+	now.log, now.all = log, all && allBefore && log == again
 	return now, before && after && log == again, nil
 }
 
 // folding reads from the index (https://www.sqlite.org/walformat.html) which log it describes and how much of that was
-// folded in, and whether that is all that was begun. A log that was found by a process that started has been begun as a
-// whole, for all anybody knows.
-func (f *files) folding() (log [16]byte, done bool) {
-	const salts, backfill, attempted = 32, 96, 128
+// folded in, whether that is all that was begun, and whether it is all there is. A log that was found by a process that
+// started has been begun as a whole, for all anybody knows.
+func (f *files) folding() (log [16]byte, done, all bool) {
+	const frames, salts, backfill, attempted = 16, 32, 96, 128
 	if f.shm == nil {
-		return log, false
+		return log, false, false
 	}
 	var index [136]byte
 	if _, err := f.shm.ReadAt(index[:], 0); err != nil {
-		return log, false // SQLite makes it
+		return log, false, false // SQLite makes it
 	}
 	copy(log[:], index[salts:salts+8])
 	copy(log[8:], index[backfill:backfill+4])
 	copy(log[12:], index[attempted:attempted+4])
 	folded, begun := binary.NativeEndian.Uint32(index[backfill:]), binary.NativeEndian.Uint32(index[attempted:])
-	return log, index[12] != 0 && folded == begun
+	done = index[12] != 0 && folded == begun
+	return log, done, done && folded == binary.NativeEndian.Uint32(index[frames:])
 }
 
 // pages is how large the file is by its header, smallestFile when that does not say it.
