@@ -1,0 +1,108 @@
+package jsontext
+
+import (
+	"reflect"
+	"slices"
+)
+
+// Side is one of the two that a [Merge] brings together.
+type Side string
+
+// The sides: what there is, and what is brought to it.
+const (
+	Ours   Side = "ours"
+	Theirs Side = "theirs"
+)
+
+// Merge brings what is different between a base and theirs to ours, which has gone on from that base as well: a three-way
+// merge of parsed JSON. Objects are merged by key, lists whose entries all have an id by that, and everything else is one
+// value. What both have changed, and not to the same, is a conflict.
+type Merge struct {
+	// Prefer decides conflicts. Empty: ours stays, and somebody has to look.
+	Prefer Side
+	// Sets are pointers to lists of strings that are merged string by string.
+	Sets []string
+	// Conflicts are what both have changed, also those that Prefer has decided. Entries of lists are named by their ids,
+	// since each side may have them in another place.
+	Conflicts []MergeConflict
+}
+
+// MergeConflict is one thing that both sides have changed. What is absent is nil, as null is, which no document holds.
+type MergeConflict struct {
+	Pointer            string
+	Base, Ours, Theirs any
+}
+
+// absent is the value of what is not there.
+type absent struct{}
+
+// Objects merges objects. It changes none of them, and the result shares parts with them.
+func (m *Merge) Objects(base, ours, theirs map[string]any) map[string]any {
+	return m.objects("", base, ours, theirs)
+}
+
+func (m *Merge) objects(at string, base, ours, theirs map[string]any) map[string]any {
+	keys := map[string]bool{}
+	for _, side := range []map[string]any{base, ours, theirs} {
+		for k := range side {
+			keys[k] = true
+		}
+	}
+	get := func(obj map[string]any, key string) any {
+		if v, ok := obj[key]; ok {
+			return v
+		}
+		return absent{}
+	}
+	sorted := make([]string, 0, len(keys))
+	for k := range keys {
+		sorted = append(sorted, k)
+	}
+	slices.Sort(sorted) // so that conflicts are in order
+	out := make(map[string]any, len(keys))
+	for _, k := range sorted {
+		if v := m.value(at+Pointer(k), get(base, k), get(ours, k), get(theirs, k)); v != any(absent{}) {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func (m *Merge) value(at string, base, ours, theirs any) any {
+	switch {
+	case reflect.DeepEqual(base, theirs), reflect.DeepEqual(ours, theirs):
+		return ours
+	case reflect.DeepEqual(base, ours):
+		return theirs
+	}
+	if b, o, t, ok := three[map[string]any](base, ours, theirs); ok {
+		return m.objects(at, b, o, t)
+	}
+	if b, o, t, ok := three[[]any](base, ours, theirs); ok {
+		if base, ours, theirs, ok := m.entries(at, b, o, t); ok {
+			return m.list(at, base, ours, theirs)
+		}
+	}
+	return m.conflict(at, base, ours, theirs)
+}
+
+func (m *Merge) conflict(at string, base, ours, theirs any) any {
+	shown := func(v any) any {
+		if v == any(absent{}) {
+			return nil
+		}
+		return v
+	}
+	m.Conflicts = append(m.Conflicts, MergeConflict{at, shown(base), shown(ours), shown(theirs)})
+	if m.Prefer == Theirs {
+		return theirs
+	}
+	return ours
+}
+
+func three[T any](base, ours, theirs any) (b, o, t T, ok bool) {
+	b, okB := base.(T)
+	o, okO := ours.(T)
+	t, okT := theirs.(T)
+	return b, o, t, okB && okO && okT
+}
