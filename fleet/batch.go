@@ -32,19 +32,26 @@ type PastQuery struct {
 	ID       string
 }
 
-// Past answers a PastQuery. Reading that is I/O, so the caller provides it.
-type Past func(PastQuery) (Documents, error)
+// History answers what was. Reading that is I/O, so the caller provides it.
+type History interface {
+	// Past answers a PastQuery.
+	Past(q PastQuery) (Documents, error)
+	// Changes are those of one revision, all of them.
+	Changes(rev Revision) ([]Change, error)
+}
 
 // Batch runs operations in one Tx and knows which of them touched which document.
 type Batch struct {
 	tx      *Tx
-	past    Past
+	past    History
 	touched map[docKey]int // the last operation that did
 	grown   atomic.Int64   // bytes that the operations have added to documents
 }
 
 // NewBatch prepares to run operations in a Tx.
-func NewBatch(tx *Tx, past Past) *Batch { return &Batch{tx: tx, past: past, touched: map[docKey]int{}} }
+func NewBatch(tx *Tx, past History) *Batch {
+	return &Batch{tx: tx, past: past, touched: map[docKey]int{}}
+}
 
 // Run runs the operations in order. Problems of all of them are reported together, with the operation's index in the
 // pointer; when they are all of one kind, the error has that code.
@@ -164,6 +171,9 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 		return []*Document{doc}, 0, nil
 	case "restore":
 		docs, err := b.restore(op)
+		return docs, 0, err
+	case "revert":
+		docs, err := b.revert(op)
 		return docs, 0, err
 	}
 	apply, err := b.clusterOperation(op)

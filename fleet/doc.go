@@ -23,7 +23,7 @@
 //  2. commit.go and state.go: the log's words, and documents at one revision.
 //  3. answers.go: a poll.
 //  4. tx.go, assignments.go and patches.go: changes of one document, of a cluster's lists, and of values that have managers.
-//     batch.go, batch_operations.go and restore.go are many of them at once, seed.go is the first.
+//     batch.go, batch_operations.go, restore.go and revert.go are many of them at once, seed.go is the first.
 //  5. finish.go: what a change comes to. dependents.go and sizes.go look at clusters that it only touches; guard.go and
 //     budget.go are about what Flux would remove, forgotten.go about what it keeps.
 //  6. plan.go, affected.go, effects.go and diff.go: the same, to be read before it is done.

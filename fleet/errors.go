@@ -12,16 +12,17 @@ type Code string
 
 // The codes of the errors this package returns.
 const (
-	CodeInvalid       Code = "validation_error"      // the request is not valid; Problems says where
-	CodeNotFound      Code = "not_found"             // there is no such document
-	CodeConflict      Code = "conflict"              // it exists already
-	CodeInUse         Code = "in_use"                // other documents refer to it
-	CodeProtected     Code = "protected"             // deletion protection is on
-	CodeStale         Code = "stale"                 // If-Match does not name the current version; ETag does
-	CodeLimitExceeded Code = "limit_exceeded"        // some cluster's answer would be larger than Flux accepts
-	CodeFieldConflict Code = "field_conflict"        // another manager owns a patch with a different value
-	CodeConfirm       Code = "confirmation_required" // so much would be removed that a plan must have been seen
-	CodeUnresolved    Code = "unresolved_reference"  // stored data refers to a document that is not there
+	CodeInvalid        Code = "validation_error"      // the request is not valid; Problems says where
+	CodeNotFound       Code = "not_found"             // there is no such document
+	CodeConflict       Code = "conflict"              // it exists already
+	CodeInUse          Code = "in_use"                // other documents refer to it
+	CodeProtected      Code = "protected"             // deletion protection is on
+	CodeStale          Code = "stale"                 // If-Match does not name the current version; ETag does
+	CodeLimitExceeded  Code = "limit_exceeded"        // some cluster's answer would be larger than Flux accepts
+	CodeFieldConflict  Code = "field_conflict"        // another manager owns a patch with a different value
+	CodeRevertConflict Code = "revert_conflict"       // what a revision changed was changed again since
+	CodeConfirm        Code = "confirmation_required" // so much would be removed that a plan must have been seen
+	CodeUnresolved     Code = "unresolved_reference"  // stored data refers to a document that is not there
 )
 
 // Problem is one thing wrong with a document: where in it (a JSON pointer, RFC 6901) and what. Kind and ID name the

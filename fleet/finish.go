@@ -18,7 +18,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	if len(changes) == 0 {
-		res := Result{Commit: c, State: tx.base, base: tx.base, stop: tx.stop}
+		res := Result{Commit: c, State: tx.base, Warnings: tx.notes, base: tx.base, stop: tx.stop}
 		return res, tx.guard.check(res)
 	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
@@ -42,7 +42,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}
-	res := Result{Commit: c, State: next, Warnings: v.warnings, Stored: v.stored, base: tx.base, stop: tx.stop}
+	res := Result{Commit: c, State: next, Warnings: slices.Concat(tx.notes, v.warnings), Stored: v.stored, base: tx.base, stop: tx.stop}
 	hit, err := res.affected(false)
 	if err != nil {
 		return Result{}, err

@@ -16,6 +16,24 @@ type world struct {
 	t     *testing.T
 	state *State
 	now   time.Time
+	log   log
+}
+
+// log is the history of a world.
+type log struct {
+	commits []Commit
+	past    Documents // what Past answers, whatever it is asked
+}
+
+func (l *log) Past(PastQuery) (Documents, error) { return l.past, nil }
+
+func (l *log) Changes(rev Revision) ([]Change, error) {
+	for _, c := range l.commits {
+		if c.Revision == rev {
+			return c.Changes, nil
+		}
+	}
+	return nil, nil
 }
 
 var testRules = Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50}
@@ -70,8 +88,16 @@ func (w *world) must(edit func(*Tx) error) Result {
 		require.NoError(w.t, err)
 		require.Equal(w.t, polls(w.t, res.State), polls(w.t, followed))
 	}
-	w.state = res.State
+	w.keep(res)
 	return res
+}
+
+// keep makes what an edit came to the fleet.
+func (w *world) keep(res Result) {
+	if len(res.Commit.Changes) > 0 {
+		w.log.commits = append(w.log.commits, res.Commit)
+	}
+	w.state = res.State
 }
 
 // refused runs an edit that must fail with a code, and returns the error.

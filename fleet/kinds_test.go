@@ -219,7 +219,7 @@ func TestBatchesKnowAnyKind(t *testing.T) {
 	require.Contains(t, w.refused(CodeInvalid, run(api.Operation{Op: "set_quota", ID: "a", All: true})).Detail, `"set_quota" is not an operation`)
 
 	w.must(run(api.Operation{Op: "create", Kind: "quota", Document: json.RawMessage(`{"id":"c"}`)}, api.Operation{Op: "patch", Kind: "quota", ID: "c", Patch: json.RawMessage(`{"text":"1"}`)}))
-	past := func(PastQuery) (Documents, error) { return Documents{kindQuota: {"c": nil}}, nil }
+	past := &log{past: Documents{kindQuota: {"c": nil}}}
 	w.must(func(tx *Tx) error {
 		_, err := NewBatch(tx, past).Run([]api.Operation{{Op: "restore", Revision: 1, Kind: "quota", ID: "c"}})
 		return err

@@ -313,7 +313,7 @@ func TestTypesAreRestored(t *testing.T) {
 	restore := func(op api.Operation, past Documents) func(*Tx) error {
 		return func(tx *Tx) error {
 			op.Op, op.Revision = "restore", 1
-			_, err := NewBatch(tx, func(PastQuery) (Documents, error) { return past, nil }).Run([]api.Operation{op})
+			_, err := NewBatch(tx, &log{past: past}).Run([]api.Operation{op})
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 	case (op.Kind == "") != (op.ID == ""):
 		return nil, Invalid([]Problem{{Detail: "kind and id name one document together; leave out both to restore everything"}})
 	}
-	past, err := b.past(PastQuery{At: rev, UpTo: base, Kind: kind, ID: op.ID})
+	past, err := b.past.Past(PastQuery{At: rev, UpTo: base, Kind: kind, ID: op.ID})
 	if err != nil {
 		return nil, err
 	}

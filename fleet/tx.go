@@ -24,6 +24,7 @@ type Tx struct {
 	force bool // overwrite patches that named managers own
 	seed  Seed // what it was made of, if it was
 	stop  Stop
+	notes []string // what the edits leave to be said, as warnings
 }
 
 type docKey struct {
@@ -56,6 +57,13 @@ func (s *State) Begin() *Tx { return &Tx{base: s, kinds: s.kinds, edits: map[doc
 
 // StopWhen sets what ends the work on the Tx, its plan included, before it is done.
 func (tx *Tx) StopWhen(stop Stop) { tx.stop = stop }
+
+// note adds a warning to what comes of the Tx.
+func (tx *Tx) note(format string, args ...any) {
+	if note := fmt.Sprintf(format, args...); !slices.Contains(tx.notes, note) {
+		tx.notes = append(tx.notes, note)
+	}
+}
 
 // Base is the State the Tx was begun on.
 func (tx *Tx) Base() *State { return tx.base }

@@ -57,14 +57,13 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	}
 	shape := s.misshapenDocuments(ops)
 	meta.DryRun = meta.DryRun || len(shape) > 0
+	past := &history{ctx: c.Request().Context(), log: s.cfg.History}
 	var batch *fleet.Batch
 	var results []api.OperationResult
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(guard)
 		tx.StopWhen(requestOf(c).job.stopped)
-		batch = fleet.NewBatch(tx, func(q fleet.PastQuery) (fleet.Documents, error) {
-			return s.cfg.History.Past(c.Request().Context(), q)
-		})
+		batch = fleet.NewBatch(tx, past)
 		var err error
 		results, err = batch.Run(ops)
 		if err != nil {

@@ -34,7 +34,7 @@ const (
 
 // slow are the operations that may take long, by their ids in the contract.
 var slow = map[string]string{
-	"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches,
+	"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
 	"ListRevisions": queueHistory, "GetRevision": queueHistory,
 }
 

@@ -33,16 +33,17 @@ const statusClientGone = 499
 
 // domainStatus maps the domain's codes to statuses.
 var domainStatus = map[fleet.Code]int{
-	fleet.CodeInvalid:       http.StatusBadRequest,
-	fleet.CodeNotFound:      http.StatusNotFound,
-	fleet.CodeConflict:      http.StatusConflict,
-	fleet.CodeInUse:         http.StatusConflict,
-	fleet.CodeProtected:     http.StatusConflict,
-	fleet.CodeFieldConflict: http.StatusConflict,
-	fleet.CodeConfirm:       http.StatusConflict,
-	fleet.CodeStale:         http.StatusPreconditionFailed,
-	fleet.CodeLimitExceeded: http.StatusUnprocessableEntity,
-	fleet.CodeUnresolved:    http.StatusInternalServerError,
+	fleet.CodeInvalid:        http.StatusBadRequest,
+	fleet.CodeNotFound:       http.StatusNotFound,
+	fleet.CodeConflict:       http.StatusConflict,
+	fleet.CodeInUse:          http.StatusConflict,
+	fleet.CodeProtected:      http.StatusConflict,
+	fleet.CodeFieldConflict:  http.StatusConflict,
+	fleet.CodeConfirm:        http.StatusConflict,
+	fleet.CodeRevertConflict: http.StatusConflict,
+	fleet.CodeStale:          http.StatusPreconditionFailed,
+	fleet.CodeLimitExceeded:  http.StatusUnprocessableEntity,
+	fleet.CodeUnresolved:     http.StatusInternalServerError,
 }
 
 // httpCodes maps the statuses that the router and net/http themselves answer with to codes.
@@ -187,7 +188,11 @@ func (s *Server) handleError(err error, c echo.Context) {
 			body.Errors = append(body.Errors, api.FieldProblem{Detail: "more are left out here"})
 			break
 		}
-		body.Errors = append(body.Errors, api.FieldProblem{Pointer: redact(problem.Pointer), Detail: redact(problem.Detail)})
+		field := api.FieldProblem{Pointer: redact(problem.Pointer), Detail: redact(problem.Detail)}
+		if p.code == string(fleet.CodeRevertConflict) { // the request does not name the documents
+			field.Kind, field.ID = string(problem.Kind), redact(problem.ID)
+		}
+		body.Errors = append(body.Errors, field)
 	}
 	h.Set(echo.HeaderContentType, "application/problem+json")
 	if c.Request().Method == http.MethodHead {

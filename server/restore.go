@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -23,4 +25,67 @@ func (s *Server) RestoreRevision(c echo.Context, revision int64, p api.RestoreRe
 	}
 	meta := changeMeta(c, reason, p.DryRun)
 	return s.answerBatch(c, meta, []api.Operation{op}, value(p.PlanHash))
+}
+
+func (s *Server) RevertRevision(c echo.Context, revision int64, p api.RevertRevisionParams) error {
+	var req api.RevertRequest
+	if len(requestBody(c)) > 0 {
+		var err error
+		if req, err = decodeBody[api.RevertRequest](c); err != nil {
+			return err
+		}
+	}
+	var ops []api.Operation
+	for _, doc := range req.Documents {
+		ops = append(ops, api.Operation{Op: "revert", Revision: revision, Prefer: req.Prefer, Kind: doc.Kind, Type: doc.Type, ID: doc.ID})
+	}
+	if len(ops) == 0 {
+		ops = []api.Operation{{Op: "revert", Revision: revision, Prefer: req.Prefer}}
+	}
+	reason := value(p.XChangeReason)
+	if reason == "" {
+		reason = fmt.Sprintf("reverted revision %d", revision)
+	}
+	return s.answerBatch(c, changeMeta(c, reason, p.DryRun), ops, value(p.PlanHash))
+}
+
+// history reads the log for the operations of one request.
+type history struct {
+	ctx     context.Context //nolint:containedctx // it lives as long as the request
+	log     History
+	changes map[fleet.Revision][]fleet.Change // what a revision changed never changes, and every attempt asks again
+	held    int                               // of them all
+}
+
+// maxReverted is how many changes of documents one request may take back, and look through for those to take back.
+const maxReverted = 100_000
+
+var _ fleet.History = (*history)(nil)
+
+// Past implements [fleet.History].
+func (h *history) Past(q fleet.PastQuery) (fleet.Documents, error) { return h.log.Past(h.ctx, q) }
+
+// Changes implements [fleet.History].
+func (h *history) Changes(rev fleet.Revision) ([]fleet.Change, error) {
+	if changes, known := h.changes[rev]; known {
+		return changes, nil
+	}
+	var all []fleet.Change
+	for {
+		page, err := h.log.Changes(h.ctx, rev, len(all), defaultChanges)
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		if all = append(all, page...); h.held+len(all) > maxReverted {
+			return nil, &fleet.Error{Code: fleet.CodeLimitExceeded, Detail: fmt.Sprintf("the revisions to revert changed more than %d documents: revert fewer at a time", maxReverted)}
+		}
+	}
+	if h.changes == nil {
+		h.changes = map[fleet.Revision][]fleet.Change{}
+	}
+	h.changes[rev], h.held = all, h.held+len(all)
+	return all, nil
 }

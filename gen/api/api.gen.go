@@ -457,6 +457,20 @@ type ComponentType = string
 // Example: delete
 type DeletionPolicy = string
 
+// DocumentRef defines model for DocumentRef.
+type DocumentRef struct {
+	// Kind Example: cluster
+	Kind string `json:"kind"`
+
+	// ID Example: demo-cluster-01
+	ID string `json:"id"`
+
+	// Type With kind `resource`: its resource type.
+	//
+	// Example: network-policies
+	Type string `json:"type,omitempty"`
+}
+
 // EffectGroup defines model for EffectGroup.
 type EffectGroup struct {
 	// Clusters The clusters this happens to.
@@ -513,6 +527,16 @@ type FieldProblem struct {
 
 	// Detail Example: there is no platform component "grafna"
 	Detail string `json:"detail"`
+
+	// Kind `revert_conflict`: the kind of the document that was changed again; the pointer is that of the operation, and in it that of the field, with entries of lists named by their ids.
+	//
+	// Example: cluster
+	Kind string `json:"kind,omitempty"`
+
+	// ID `revert_conflict`: the document's id.
+	//
+	// Example: demo-cluster-01
+	ID string `json:"id,omitempty"`
 }
 
 // FluxCluster defines model for FluxCluster.
@@ -923,8 +947,8 @@ type NamespaceUpdate struct {
 }
 
 // Operation One operation of a batch. `create`, `update`, `patch` and `delete` take `kind`, `id` and `document` or `patch`;
-// `restore` takes `revision`, and `kind` and `id` for one document. The others work on clusters: exactly one of
-// `cluster_ids`, `selector` and `all` says which.
+// `restore` takes `revision`, and `kind` and `id` for one document; `revert` does too, and `prefer`. The others work on
+// clusters: exactly one of `cluster_ids`, `selector` and `all` says which.
 type Operation struct {
 	// Op Example: set_component
 	Op string `json:"op"`
@@ -1006,7 +1030,7 @@ type Operation struct {
 	// Example: {"tier":"dev"}
 	Labels json.RawMessage `json:"labels,omitempty"`
 
-	// Revision restore: back to how it was at this revision.
+	// Revision restore: back to how it was at this revision. revert: what this revision changed is taken back.
 	//
 	// Example: 42
 	Revision int64 `json:"revision,omitempty"`
@@ -1031,6 +1055,11 @@ type Operation struct {
 	//
 	// Example: {"namespace":"team-a"}
 	Overrides nullable.Nullable[json.RawMessage] `json:"overrides,omitempty"`
+
+	// Prefer revert: what becomes of that which was changed again since. `ours` keeps it, `theirs` puts back what was before the revision; without it, nothing is reverted and 409 `revert_conflict` names it all.
+	//
+	// Example: ours
+	Prefer string `json:"prefer,omitempty"`
 }
 
 // OperationResult defines model for OperationResult.
@@ -1830,6 +1859,17 @@ type RestoreRequest struct {
 	//
 	// Example: network-policies
 	Type string `json:"type,omitempty"`
+}
+
+// RevertRequest defines model for RevertRequest.
+type RevertRequest struct {
+	// Documents Revert only what was done to these; all, when it is left out or empty.
+	Documents []DocumentRef `json:"documents,omitempty"`
+
+	// Prefer Of what was changed again since, `ours` keeps what is there now, `theirs` puts back what was before the revision.
+	//
+	// Example: ours
+	Prefer string `json:"prefer,omitempty"`
 }
 
 // RevisionChange defines model for RevisionChange.
@@ -3367,6 +3407,24 @@ type RestoreRevisionParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// RevertRevisionParams defines parameters for RevertRevision.
+type RevertRevisionParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // ListRoleBindingsParams defines parameters for ListRoleBindings.
 type ListRoleBindingsParams struct {
 	// Limit At most this many entries; without it, all.
@@ -3645,6 +3703,9 @@ type UpdateResourceJSONRequestBody = ResourceUpdate
 
 // RestoreRevisionJSONRequestBody defines body for RestoreRevision for application/json ContentType.
 type RestoreRevisionJSONRequestBody = RestoreRequest
+
+// RevertRevisionJSONRequestBody defines body for RevertRevision for application/json ContentType.
+type RevertRevisionJSONRequestBody = RevertRequest
 
 // CreateRoleBindingJSONRequestBody defines body for CreateRoleBinding for application/json ContentType.
 type CreateRoleBindingJSONRequestBody = RoleBindingCreate

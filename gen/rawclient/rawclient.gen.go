@@ -810,6 +810,32 @@ type ClientInterface interface {
 	// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
 	RestoreRevision(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, body RestoreRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// RevertRevisionWithBody Take back what one revision changed
+	//
+	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
+	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
+	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
+	// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+	// the newest first. Plan it with such operations at `/plan`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /revisions/{revision}/revert (the `RevertRevision` operationId).
+	RevertRevisionWithBody(ctx context.Context, revision RevisionPath, params *RevertRevisionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevertRevision Take back what one revision changed
+	//
+	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
+	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
+	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
+	// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+	// the newest first. Plan it with such operations at `/plan`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /revisions/{revision}/revert (the `RevertRevision` operationId).
+	RevertRevision(ctx context.Context, revision RevisionPath, params *RevertRevisionParams, body RevertRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRoleBindings List role bindings
 	//
 	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
@@ -2572,6 +2598,52 @@ func (c *Client) RestoreRevisionWithBody(ctx context.Context, revision RevisionP
 // Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
 func (c *Client) RestoreRevision(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, body RestoreRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRestoreRevisionRequest(c.Server, revision, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevertRevisionWithBody Take back what one revision changed
+//
+// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
+// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
+// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
+// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+// the newest first. Plan it with such operations at `/plan`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /revisions/{revision}/revert (the `RevertRevision` operationId).
+func (c *Client) RevertRevisionWithBody(ctx context.Context, revision RevisionPath, params *RevertRevisionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevertRevisionRequestWithBody(c.Server, revision, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevertRevision Take back what one revision changed
+//
+// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
+// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
+// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
+// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+// the newest first. Plan it with such operations at `/plan`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /revisions/{revision}/revert (the `RevertRevision` operationId).
+func (c *Client) RevertRevision(ctx context.Context, revision RevisionPath, params *RevertRevisionParams, body RevertRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevertRevisionRequest(c.Server, revision, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9522,6 +9594,129 @@ func NewRestoreRevisionRequestWithBody(server string, revision RevisionPath, par
 	return req, nil
 }
 
+// NewRevertRevisionRequest calls the generic RevertRevision builder with application/json body
+func NewRevertRevisionRequest(server string, revision RevisionPath, params *RevertRevisionParams, body RevertRevisionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRevertRevisionRequestWithBody(server, revision, params, "application/json", bodyReader)
+}
+
+// NewRevertRevisionRequestWithBody constructs an http.Request for the RevertRevision method, with any body, and a specified content type
+func NewRevertRevisionRequestWithBody(server string, revision RevisionPath, params *RevertRevisionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "revision", revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/revisions/%s/revert", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XChangeReason != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam0)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam1)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListRoleBindingsRequest constructs an http.Request for the ListRoleBindings method
 func NewListRoleBindingsRequest(server string, params *ListRoleBindingsParams) (*http.Request, error) {
 	var err error
@@ -11658,6 +11853,32 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
 	RestoreRevisionWithResponse(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, body RestoreRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*RestoreRevisionResponse, error)
+
+	// RevertRevisionWithBodyWithResponse Take back what one revision changed
+	//
+	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
+	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
+	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
+	// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+	// the newest first. Plan it with such operations at `/plan`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /revisions/{revision}/revert (the `RevertRevision` operationId).
+	RevertRevisionWithBodyWithResponse(ctx context.Context, revision RevisionPath, params *RevertRevisionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevertRevisionResponse, error)
+
+	// RevertRevisionWithResponse Take back what one revision changed
+	//
+	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
+	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
+	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
+	// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+	// the newest first. Plan it with such operations at `/plan`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /revisions/{revision}/revert (the `RevertRevision` operationId).
+	RevertRevisionWithResponse(ctx context.Context, revision RevisionPath, params *RevertRevisionParams, body RevertRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*RevertRevisionResponse, error)
 
 	// ListRoleBindingsWithResponse List role bindings
 	//
@@ -13820,6 +14041,37 @@ func (r RestoreRevisionResponse) StatusCode() int {
 	return 0
 }
 
+// RevertRevisionResponse200Headers the declared response headers of an HTTP 200 response for RevertRevision
+type RevertRevisionResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type RevertRevisionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResult
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RevertRevisionResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r RevertRevisionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevertRevisionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // ListRoleBindingsResponse200Headers the declared response headers of an HTTP 200 response for ListRoleBindings
 type ListRoleBindingsResponse200Headers struct {
 	Age            *int
@@ -15584,6 +15836,44 @@ func (c *ClientWithResponses) RestoreRevisionWithResponse(ctx context.Context, r
 		return nil, err
 	}
 	return ParseRestoreRevisionResponse(rsp)
+}
+
+// RevertRevisionWithBodyWithResponse Take back what one revision changed
+//
+// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
+// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
+// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
+// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+// the newest first. Plan it with such operations at `/plan`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /revisions/{revision}/revert (the `RevertRevision` operationId).
+func (c *ClientWithResponses) RevertRevisionWithBodyWithResponse(ctx context.Context, revision RevisionPath, params *RevertRevisionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevertRevisionResponse, error) {
+	rsp, err := c.RevertRevisionWithBody(ctx, revision, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevertRevisionResponse(rsp)
+}
+
+// RevertRevisionWithResponse Take back what one revision changed
+//
+// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
+// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
+// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
+// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+// the newest first. Plan it with such operations at `/plan`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /revisions/{revision}/revert (the `RevertRevision` operationId).
+func (c *ClientWithResponses) RevertRevisionWithResponse(ctx context.Context, revision RevisionPath, params *RevertRevisionParams, body RevertRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*RevertRevisionResponse, error) {
+	rsp, err := c.RevertRevision(ctx, revision, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevertRevisionResponse(rsp)
 }
 
 // ListRoleBindingsWithResponse List role bindings
@@ -19165,6 +19455,52 @@ func ParseRestoreRevisionResponse(rsp *http.Response) (*RestoreRevisionResponse,
 	switch {
 	case rsp.StatusCode == 200:
 		var headers RestoreRevisionResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRevertRevisionResponse parses an HTTP response from a RevertRevisionWithResponse call
+func ParseRevertRevisionResponse(rsp *http.Response) (*RevertRevisionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevertRevisionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RevertRevisionResponse200Headers
 		if values := rsp.Header.Values("Warning"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

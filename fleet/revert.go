@@ -1,0 +1,193 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// revert takes back what one revision changed, and leaves what was changed since: of each document it is a three-way merge
+// of what the revision made of it, what it is now, and what it was before that revision.
+func (b *Batch) revert(op api.Operation) ([]*Document, error) {
+	rev := Revision(op.Revision)
+	prefer := jsontext.Side(op.Prefer)
+	kind, err := b.tx.revertedKind(op)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case rev < 1:
+		return nil, Invalid([]Problem{{Detail: "revision: is required, and at least 1"}})
+	case len(op.ClusterIds) > 0 || op.Selector != "" || op.All:
+		return nil, Invalid([]Problem{{Detail: "revert takes kind and id, or all that the revision changed; not cluster_ids, selector or all"}})
+	case (op.Kind == "") != (op.ID == ""):
+		return nil, Invalid([]Problem{{Detail: "kind and id name one document together; leave out both to revert all that the revision changed"}})
+	case prefer != "" && prefer != jsontext.Ours && prefer != jsontext.Theirs:
+		return nil, Invalid([]Problem{{Detail: "prefer: must be ours or theirs"}})
+	case rev > b.tx.base.Revision():
+		return nil, errorf(CodeNotFound, "there is no revision %d", rev)
+	}
+	changes, err := b.past.Changes(rev)
+	if err != nil {
+		return nil, err
+	}
+	changes, err = b.tx.reverted(rev, changes, kind, op.ID)
+	if err != nil {
+		return nil, err
+	}
+	return b.revertChanges(changes, prefer)
+}
+
+// revertedKind is the kind that an operation restricts a revert to. Its type may be gone: the revision may have deleted it.
+func (tx *Tx) revertedKind(op api.Operation) (Kind, error) {
+	if op.Kind == kindResource && op.Type != "" {
+		return ResourceKind(op.Type), nil
+	}
+	kind, err := tx.kindOf(op)
+	if err == nil && kind != "" && !slices.Contains(tx.kinds.names(), kind) {
+		err = Invalid([]Problem{{Detail: fmt.Sprintf("kind: %q is nothing that can be reverted", op.Kind)}})
+	}
+	return kind, err
+}
+
+// reverted are those of a revision's changes that are to be taken back. Tokens are not among them, whatever was done to
+// them: a secret that was revoked must not work again because somebody undoes what else was done that day. The fleet's own
+// accounts follow from the change.
+func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]Change, error) {
+	var kept []Change
+	tokens := 0
+	for _, ch := range changes {
+		switch {
+		case ch.Kind == KindToken:
+			tokens++
+		case internal(ch.Kind), id != "" && (ch.Kind != kind || ch.ID != id):
+		default:
+			kept = append(kept, ch)
+		}
+	}
+	switch {
+	case len(kept) == 0 && id != "":
+		return nil, errorf(CodeNotFound, "revision %d did not change the %s %q", rev, tx.kinds.noun(kind), id)
+	case len(kept) == 0 && tokens > 0:
+		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but tokens, which are never reverted: a secret that was revoked stays so; create, rotate or revoke tokens by themselves", rev)}})
+	case len(kept) == 0:
+		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing that can be reverted", rev)}})
+	case tokens > 0 && id == "":
+		tx.note("revision %d changed %s as well: tokens are never reverted, and stay as they are", rev, plural(tokens, "token"))
+	}
+	return kept, nil
+}
+
+// revertChanges takes changes back, all or none.
+func (b *Batch) revertChanges(changes []Change, prefer jsontext.Side) ([]*Document, error) {
+	before, of := Documents{}, map[docKey]Change{}
+	for _, ch := range changes {
+		before.Set(ch.Kind, ch.ID, ch.Before)
+		of[docKey{ch.Kind, ch.ID}] = ch
+	}
+	var docs []*Document
+	var conflicts []Problem
+	for _, group := range b.tx.restoreOrder(before) {
+		ids := sortedKeys(group.docs)
+		merged, errs := make([]reversal, len(ids)), make([]error, len(ids))
+		inParallel(len(ids), func(i int) {
+			if b.tx.stop.now() == nil {
+				merged[i], errs[i] = b.tx.reversal(of[docKey{group.kind, ids[i]}], prefer)
+			}
+		})
+		if err := cmp.Or(b.stopped(), firstOf(errs)); err != nil {
+			return nil, err
+		}
+		for i, r := range merged {
+			conflicts = append(conflicts, r.problems(group.kind, ids[i], b.tx.kinds.noun(group.kind))...)
+			if len(conflicts) > 0 || !r.changes {
+				continue
+			}
+			doc, err := b.tx.restore(group.kind, ids[i], r.body)
+			if err != nil {
+				return nil, err
+			}
+			if doc != nil {
+				docs = append(docs, doc)
+			}
+		}
+	}
+	if len(conflicts) > 0 {
+		return nil, &Error{Code: CodeRevertConflict, Detail: summary(conflicts), Problems: conflicts}
+	}
+	return docs, nil
+}
+
+// reversal is what becomes of one document.
+type reversal struct {
+	changes   bool
+	body      json.RawMessage // nil: it goes
+	conflicts []jsontext.MergeConflict
+}
+
+func (r reversal) problems(kind Kind, id, noun string) []Problem {
+	problems := make([]Problem, len(r.conflicts))
+	for i, c := range r.conflicts {
+		what := fmt.Sprintf("is %s now, which the revision had changed from %s to %s", excerpt(c.Ours), excerpt(c.Theirs), excerpt(c.Base))
+		if c.Pointer == "" {
+			what = "was " + c.Ours.(string) + " since"
+		}
+		problems[i] = Problem{Pointer: c.Pointer, Kind: kind, ID: id, Detail: fmt.Sprintf("%s %q: %s", noun, id, what)}
+	}
+	return problems
+}
+
+// excerpt is a value for a message.
+func excerpt(v any) string {
+	const longest = 80
+	if v == nil {
+		return "absent"
+	}
+	text, err := jsontext.Canonical(v)
+	if err != nil {
+		return "something"
+	}
+	if runes := []rune(string(text)); len(runes) > longest {
+		return string(runes[:longest]) + "…"
+	}
+	return string(text)
+}
+
+// reversal works out what becomes of one document, and changes nothing.
+func (tx *Tx) reversal(ch Change, prefer jsontext.Side) (reversal, error) {
+	var now json.RawMessage
+	if doc := tx.raw(ch.Kind, ch.ID); pendingTombstone(doc) {
+		return reversal{}, errorf(CodeConflict, "the %s %q is deleted by an operation before this one", tx.kinds.noun(ch.Kind), ch.ID)
+	} else if doc != nil {
+		now = doc.Body
+	}
+	switch {
+	case bytes.Equal(now, ch.Before) || !ch.live(ch.Before) && !ch.live(now) && ch.live(ch.After):
+		return reversal{}, nil // it is taken back already
+	case bytes.Equal(now, ch.After) && (now == nil) == (ch.After == nil):
+		return reversal{changes: true, body: ch.Before}, nil
+	case ch.live(ch.Before) && ch.live(ch.After) && ch.live(now):
+		return mergeBack(ch, now, prefer)
+	}
+	what := "changed"
+	switch {
+	case !ch.live(now):
+		what = "deleted"
+	case !ch.live(ch.After):
+		what = "created again"
+	}
+	r := reversal{changes: prefer == jsontext.Theirs, body: ch.Before}
+	if prefer == "" {
+		r.conflicts = []jsontext.MergeConflict{{Ours: what}}
+	}
+	return r, nil
+}
+
+// live tells whether there is a document, and no decommissioned cluster.
+func (c Change) live(body json.RawMessage) bool { return body != nil && !c.tombstone(body) }
