@@ -72,7 +72,7 @@ func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash s
 	return receive(conn.ApplyBatchWithBody(c.Context, nil, contentJSON, bytes.NewReader(data), writeEdits(c)...))
 }
 
-var operationPointer = regexp.MustCompile(`/operations/(\d+)(?:/document|/patch|/values)?(/?)`)
+var operationPointer = regexp.MustCompile(`/operations/(\d+)(?:/(?:document|patch|values)\b)?(/?)`)
 
 // located puts words for the places of operations in an error of the server: nobody has typed them.
 func located(ops []operation, err error, describe func(operation) string) error {
@@ -101,8 +101,11 @@ func located(ops []operation, err error, describe func(operation) string) error 
 	return err
 }
 
-// describeOperation names the document of an operation; the others say enough without.
+// describeOperation names the document of an operation, or the revision that it takes back; the others say enough without.
 func describeOperation(op operation) string {
+	if op["op"] == "revert" {
+		return fmt.Sprintf("revision %v", op["revision"])
+	}
 	kind := kindOf(op)
 	id, _ := op["id"].(string)
 	if id == "" {

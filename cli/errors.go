@@ -171,6 +171,7 @@ var hints = map[string]string{
 	"contended":             "nothing was changed; others change the fleet so often that this one did not get its turn: try again in a moment.",
 	"outcome_unknown":       "the change may or may not have been made: look before you repeat it, with: revision list --limit 5",
 	"field_conflict":        "ownership CLUSTER COMPONENT shows who manages what; after talking to them, --force takes a value over.",
+	"revert_conflict":       "nothing was changed; --ours keeps what was changed since, --theirs takes that back as well, and --only takes back a part.",
 	"confirmation_required": "look at the effect with --plan, then repeat the command with --max-removals N, or with the --plan-hash that the plan shows.",
 	"internal_error":        "the server's log has the cause, under the request id.",
 	"unresolved_reference":  "the stored data names something that does not exist; the server's log says what.",

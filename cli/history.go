@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
@@ -60,7 +61,8 @@ func (v verbs) rollbackCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			operations := func(conn client) ([]operation, error) { return v.rollback(c, conn, args[0]) }
+			var told sync.Once
+			operations := func(conn client) ([]operation, error) { return v.rollback(c, conn, args[0], &told) }
 			return v.perform(c, change{
 				operations: operations,
 				request: func(conn client, hash string) (answer, error) {
@@ -106,7 +108,7 @@ func (v verbs) unlessChanged(c *cli.Context, conn client, operations planner, ha
 
 // rollback restores the revision before the last one that changed the document. A document that was only created is
 // not deleted: that is another thing to want.
-func (v verbs) rollback(c *cli.Context, conn client, id string) ([]operation, error) {
+func (v verbs) rollback(c *cli.Context, conn client, id string, told *sync.Once) ([]operation, error) {
 	a, err := receive(v.api.history(c.Context, conn, id, query(url.Values{"limit": {"1"}})))
 	if err != nil {
 		return nil, err
@@ -131,12 +133,20 @@ func (v verbs) rollback(c *cli.Context, conn client, id string) ([]operation, er
 	if err != nil { // it may be older than the history that the server keeps
 		return nil, err
 	}
+	told.Do(func() { v.more(history[0]) })
 	if c.String("reason") == "" {
 		if err := c.Set("reason", fmt.Sprintf("rolled back revision %d of %s/%s", history[0].Revision, v.name, id)); err != nil {
 			return nil, err
 		}
 	}
 	return []operation{v.operation("restore", id, map[string]any{"revision": before})}, nil
+}
+
+// more says that the last change of a document was one of many documents, of which a rollback takes back this one.
+func (s *session) more(last api.RevisionSummary) {
+	if n := last.ChangeCount - 1; n > 0 {
+		s.note("Revision %d changed %s as well; to take all of it back: revision revert %d", last.Revision, count(n, "other document"), last.Revision)
+	}
 }
 
 // existed tells whether a document that a revision changed was there before.

@@ -46,7 +46,7 @@ type revisionCommands struct{ *session }
 func (s revisionCommands) revisionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "revision", Aliases: []string{"revisions"}, Usage: "History: who changed what, when and why",
-		Subcommands: []*cli.Command{s.listRevisionsCommand(), s.getRevisionCommand()},
+		Subcommands: []*cli.Command{s.listRevisionsCommand(), s.getRevisionCommand(), s.revertCommand()},
 	}
 }
 

@@ -25,40 +25,50 @@ flux-resourceset-cli() {
 
 var pageBlock = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 
-// TestRollouts runs the commands of docs/rollouts.md in order, and compares what the page shows with what they print.
+// TestRollouts and TestUndo run the commands of their page in order, and compare what the page shows with what they print.
 func TestRollouts(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/rollouts.md")
+	runPage(t, "rollouts", 20)
+}
+
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	runPage(t, "undo", 7)
+}
+
+func runPage(t *testing.T, name string, atLeast int) {
+	t.Helper()
+	page, err := os.ReadFile("../docs/" + name + ".md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var script, files strings.Builder
 	script.WriteString("server\n")
 	commands := 0
-	for i, block := range pageBlock.FindAllStringSubmatch(string(page), -1) {
-		info, body := block[1], block[2]
-		name := fmt.Sprintf("block-%d", i)
+	for i, fenced := range pageBlock.FindAllStringSubmatch(string(page), -1) {
+		info, body := fenced[1], fenced[2]
+		block := fmt.Sprintf("block-%d", i)
 		switch {
 		case strings.HasPrefix(info, "sh"):
 			code := "0"
 			if _, want, ok := strings.Cut(info, "exit="); ok {
 				code = want
 			}
-			fmt.Fprintf(&script, "exits %s bash %s\n", code, name)
+			fmt.Fprintf(&script, "exits %s bash %s\n", code, block)
 			body = pagePrelude + body
 			commands++
 		case strings.HasSuffix(info, " output"):
-			fmt.Fprintf(&script, "shown %s\n", name)
+			fmt.Fprintf(&script, "shown %s\n", block)
 		default:
 			continue
 		}
-		fmt.Fprintf(&files, "-- %s --\n%s", name, body)
+		fmt.Fprintf(&files, "-- %s --\n%s", block, body)
 	}
-	if commands < 20 {
+	if commands < atLeast {
 		t.Fatalf("found only %d blocks of commands", commands)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "rollouts.txtar"), []byte(script.String()+files.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+".txtar"), []byte(script.String()+files.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := scripts(t)

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/urfave/cli/v2"
+)
+
+func (s revisionCommands) revertCommand() *cli.Command {
+	return &cli.Command{
+		Name: "revert", Usage: "Take back what a revision changed, as a new revision; what was changed since stays",
+		ArgsUsage: "REVISION...",
+		Description: "Of each document it is a three-way merge: field by field, entry by entry of lists, value by value of patches. What was changed " +
+			"again since is a conflict: each is named, and nothing is reverted unless --ours or --theirs decides. Several revisions " +
+			"are taken back the newest first, in one change. What the revision created is deleted, and Flux told to remove it: see that " +
+			"with --plan. Tokens are never reverted.\n\n" +
+			argv.ExampleText("revision revert 41 --plan", "revision revert 41", "revision revert 41 --only cluster/demo-cluster-01 --theirs"),
+		Flags: slices.Concat([]cli.Flag{
+			&cli.StringSliceFlag{Name: "only", Usage: "only what was done to this `KIND/NAME`; repeat for more"},
+			&cli.BoolFlag{Name: "ours", Usage: "of what was changed again since, keep what is there now"},
+			&cli.BoolFlag{Name: "theirs", Usage: "of what was changed again since, put back what was before the revision"},
+			dryRunFlag(), yesFlag(),
+		}, plannedFlags()),
+		Action: func(c *cli.Context) error {
+			revisions, err := revisionArguments(c)
+			if err != nil {
+				return err
+			}
+			ops, err := revertOperations(c, revisions)
+			if err != nil {
+				return err
+			}
+			what := "revert revision " + joinNumbers(revisions)
+			if only := c.StringSlice("only"); len(only) > 0 {
+				what += " of " + strings.Join(only, ", ")
+			}
+			if c.String("reason") == "" {
+				if err := c.Set("reason", "reverted revision "+joinNumbers(revisions)); err != nil {
+					return err
+				}
+			}
+			return s.perform(c, change{operations: fixed(ops...), what: what})
+		},
+	}
+}
+
+// revisionArguments are the revisions of the command line, the newest first.
+func revisionArguments(c *cli.Context) ([]int64, error) {
+	args, err := severalArguments(c, "REVISION")
+	if err != nil {
+		return nil, err
+	}
+	var revisions []int64
+	for _, arg := range args {
+		n, err := strconv.ParseInt(arg, 10, 64)
+		if err != nil || n < 1 {
+			return nil, argv.Errorf("%q is not the number of a revision", arg)
+		}
+		revisions = append(revisions, n)
+	}
+	slices.Sort(revisions)
+	slices.Reverse(revisions)
+	return slices.Compact(revisions), nil
+}
+
+func revertOperations(c *cli.Context, revisions []int64) ([]operation, error) {
+	prefer := ""
+	switch {
+	case c.Bool("ours") && c.Bool("theirs"):
+		return nil, argv.Errorf("--ours and --theirs say opposite things")
+	case c.Bool("ours"):
+		prefer = "ours"
+	case c.Bool("theirs"):
+		prefer = "theirs"
+	}
+	var documents []operation
+	for _, name := range c.StringSlice("only") {
+		slash := max(0, strings.LastIndexByte(name, '/'))
+		n, known := nounOf(name[:slash])
+		if !known {
+			return nil, argv.Errorf("--only takes KIND/NAME, such as component/podinfo, not %q; kinds are %s", name, argv.ListOf(kinds()))
+		}
+		id := name[slash+1:]
+		if err := checkID("--only", id); err != nil {
+			return nil, err
+		}
+		documents = append(documents, n.operation("revert", id, nil))
+	}
+	if len(documents) == 0 {
+		documents = []operation{{}}
+	}
+	var ops []operation
+	for _, revision := range revisions {
+		for _, doc := range documents {
+			op := maps.Clone(doc)
+			op["op"], op["revision"] = "revert", revision
+			if prefer != "" {
+				op["prefer"] = prefer
+			}
+			ops = append(ops, op)
+		}
+	}
+	return ops, nil
+}
+
+func joinNumbers(numbers []int64) string {
+	words := make([]string, len(numbers))
+	for i, n := range numbers {
+		words[i] = strconv.FormatInt(n, 10)
+	}
+	return strings.Join(words, ", ")
+}
