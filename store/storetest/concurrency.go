@@ -25,6 +25,15 @@ func (b *bench) handles() (writers, readers []store.Store) {
 	return writers, readers
 }
 
+// persist commits until a busy machine lets it: nothing was committed as long as the store is not available.
+func persist(ctx context.Context, s store.Store, base fleet.Head, c fleet.Commit) error {
+	err := s.Commit(ctx, base, c)
+	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
+		err = s.Commit(ctx, base, c)
+	}
+	return err
+}
+
 // flip commits n times, and each time gives two documents the number of the revision.
 func flip(ctx context.Context, s store.Store, base fleet.Head, n int) error {
 	before := map[string]json.RawMessage{}
@@ -36,11 +45,7 @@ func flip(ctx context.Context, s store.Store, base fleet.Head, n int) error {
 			before[id] = after
 		}
 		c := next(base, changes...)
-		err := s.Commit(ctx, base, c)
-		for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil { // a busy machine: nothing was committed
-			err = s.Commit(ctx, base, c)
-		}
-		if err != nil {
+		if err := persist(ctx, s, base, c); err != nil {
 			return err
 		}
 		base = c.Head()
