@@ -186,10 +186,8 @@ func (d definition[D, E, I]) assigned() *assigned {
 			}
 			return n
 		},
-		wanted: d.wanted,
-		alike: func(a, b *Document) bool {
-			return slices.EqualFunc(*d.list(a), *d.list(b), func(x, y E) bool { return d.entryID(&x) == d.entryID(&y) && d.sameDeployment(&x, &y) })
-		},
+		wanted:      d.wanted,
+		alike:       d.alike,
 		dependsOn:   func(*Document) []string { return nil },
 		redeployed:  func(_, _ *Document) bool { return false },
 		uninstalls:  func(_, _ any) bool { return false },
@@ -311,9 +309,20 @@ func (d definition[D, E, I]) reassigned(was, is *Document) (ids, toggled map[str
 
 func (d definition[D, E, I]) isOn(entry *E) bool { return d.enabled == nil || d.enabled(entry) }
 
-// sameDeployment: as far as two clusters of one environment say.
-func (d definition[D, E, I]) sameDeployment(a, b *E) bool {
-	return d.isOn(a) == d.isOn(b) && (d.deployment == nil || d.deployment(new(D), a, "") == d.deployment(new(D), b, ""))
+// alike: in the same order, and deployed in the same way as far as two clusters of one environment say.
+func (d definition[D, E, I]) alike(a, b *Document) bool {
+	as, bs := *d.list(a), *d.list(b)
+	if len(as) != len(bs) {
+		return false
+	}
+	any := new(D)
+	for i := range as {
+		x, y := &as[i], &bs[i]
+		if d.entryID(x) != d.entryID(y) || d.isOn(x) != d.isOn(y) || d.deployment != nil && d.deployment(any, x, "") != d.deployment(any, y, "") {
+			return false
+		}
+	}
+	return true
 }
 
 func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Document) []installation {
@@ -381,7 +390,9 @@ func (a *assigned) ownBound(d *Document) int {
 }
 
 // ids is each as a list.
-func (a *assigned) ids(c *Document) []string { return slices.Collect(a.each(c)) }
+func (a *assigned) ids(c *Document) []string {
+	return slices.AppendSeq(make([]string, 0, a.count(c)), a.each(c))
+}
 
 // hasAny tells whether a cluster is assigned one of some definitions.
 func (a *assigned) hasAny(c *Document, ids map[string]bool) bool {

@@ -13,6 +13,7 @@ type catalog struct {
 	dependsOn map[string][]string
 	knots     map[string][]string // the components that depend on each other, by the id of each that does
 	collapsed map[string][]string // by what ids have to differ in
+	releases  map[string]bool     // the names of Helm releases that several components have
 }
 
 // maxCycle is how long a cycle may be to be spelled out.
@@ -23,10 +24,17 @@ func (s *State) catalog() *catalog {
 	c.once.Do(func() {
 		docs := s.sorted(KindComponent, func(*Document) bool { return true })
 		c.dependsOn, c.collapsed = make(map[string][]string, len(docs)), make(map[string][]string, len(docs))
+		releases := make(map[string]bool, len(docs))
+		c.releases = map[string]bool{}
 		deps := s.kinds.assigned(KindComponent).dependsOn
 		for _, d := range docs {
 			c.dependsOn[d.ID] = deps(d)
 			c.collapsed[collapse(d.ID)] = append(c.collapsed[collapse(d.ID)], d.ID)
+			if name := d.Component().ReleaseName; releases[name] {
+				c.releases[name] = true
+			} else {
+				releases[name] = true
+			}
 		}
 		c.knots = knots(docs, c.dependsOn)
 	})

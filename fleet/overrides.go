@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -20,8 +19,15 @@ func normalizeAssignment(entry map[string]any) {
 	dropEmptyList(entry, "values_from")
 }
 
-func hasComponent(cluster *Document, id string) bool {
-	return slices.ContainsFunc(cluster.Cluster().PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == id })
+func hasComponent(cluster *Document, id string) bool { return isAssigned(cluster.Cluster(), id) }
+
+func isAssigned(cl *api.Cluster, component string) bool {
+	for i := range cl.PlatformComponents {
+		if cl.PlatformComponents[i].ID == component {
+			return true
+		}
+	}
+	return false
 }
 
 func checkComponentsOn(c *checker, cl *api.Cluster) {
@@ -50,7 +56,7 @@ func checkComponentsOn(c *checker, cl *api.Cluster) {
 // checkClusterPatches checks one component's patches, alone and together with the catalog's.
 func checkClusterPatches(c *checker, cl *api.Cluster, id string) {
 	at := jsontext.Pointer("patches", id)
-	if !slices.ContainsFunc(cl.PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == id }) {
+	if !isAssigned(cl, id) {
 		c.problem(at, "component %q is not assigned to this cluster", id)
 		return
 	}
@@ -76,17 +82,21 @@ func checkClusterPatches(c *checker, cl *api.Cluster, id string) {
 
 // adviseComponentsOn warns of what is allowed and probably not meant.
 func adviseComponentsOn(c *checker, cl *api.Cluster) {
-	assigned := map[string]bool{}
-	releases := map[string]string{}
-	for _, e := range cl.PlatformComponents {
-		assigned[e.ID] = true
-	}
+	catalog := c.next.catalog()
+	var assigned map[string]bool    // made when something depends on something
+	releases := map[string]string{} // those that several components have
 	for _, e := range cl.PlatformComponents {
 		doc, ok := c.next.Get(KindComponent, e.ID)
 		if !ok {
 			continue
 		}
 		p := doc.Component()
+		if len(p.DependsOn) > 0 && assigned == nil {
+			assigned = make(map[string]bool, len(cl.PlatformComponents))
+			for _, e := range cl.PlatformComponents {
+				assigned[e.ID] = true
+			}
+		}
 		for _, dep := range p.DependsOn {
 			if !assigned[dep] {
 				c.warn("component %q depends on %q, which is not assigned to cluster %q", e.ID, dep, cl.ID)
@@ -103,6 +113,9 @@ func adviseComponentsOn(c *checker, cl *api.Cluster) {
 				c.warn("oci_tag %q of component %q on cluster %q does nothing: a helm component installs its component_version, here %s; set component_version on the cluster instead", e.OCITag, e.ID, cl.ID, pinned)
 			}
 			// Flux keeps a release where the HelmRelease is, whatever namespace it installs into.
+			if !catalog.releases[p.ReleaseName] {
+				continue
+			}
 			if other, taken := releases[p.ReleaseName]; taken && other != e.ID {
 				c.problem("/platform_components", "components %q and %q are the same Helm release %q: give one of them another release_name", other, e.ID, p.ReleaseName)
 			}
