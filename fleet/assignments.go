@@ -11,8 +11,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// clusterEdit changes what a cluster's document says, given as it is, and as the object that is stored next. Not changed:
-// the document stays as it is. An edit is run on thousands of clusters at once, so it changes nothing but the object.
+// clusterEdit changes what a cluster's document says, given as it is, and as the object that is stored next, which is only
+// opened: see opened. Not changed: the document stays as it is. An edit is run on thousands of clusters at once, so it
+// changes nothing but the object, and opens no more of it than it changes.
 type clusterEdit func(before *Document, obj map[string]any) (changed bool, err error)
 
 // editCluster runs an edit on one cluster.
@@ -37,19 +38,34 @@ func (tx *Tx) keep(before, after *Document) {
 
 // edited is a cluster after an edit.
 func (tx *Tx) edited(before *Document, edit clusterEdit) (*Document, error) {
-	obj, err := decodeStrict(before.Body)
+	obj, err := openDocument(before)
 	if err != nil {
-		return nil, unreadable(before, err)
+		return nil, err
 	}
 	changed, err := edit(before, obj)
 	if err != nil || !changed {
 		return before, err
 	}
-	return tx.kinds.compose(before.Kind, before.ID, obj)
+	return tx.kinds.rewrite(before, obj)
 }
 
-// decodeStrict is decodeOwn for a document whose typed value is looked at too. One that names a field twice or in another
-// case, as none that was written here does, is refused: its value was not made of what we would change.
+// openDocument opens a document whose typed value is looked at too. One that names a field twice or in another case, as none
+// that was written here does, is refused: its value was not made of what we would change.
+func openDocument(d *Document) (map[string]any, error) {
+	v, err := jsontext.Open(jsontext.Text(d.Body))
+	if err != nil {
+		return nil, unreadable(d, err)
+	}
+	obj, _ := v.(map[string]any)
+	for field := range obj {
+		if strings.ToLower(field) != field {
+			return nil, unreadable(d, fmt.Errorf("the field %q is in another case", field))
+		}
+	}
+	return obj, nil
+}
+
+// decodeStrict is decodeOwn with the same refusal.
 func decodeStrict(body []byte) (map[string]any, error) {
 	obj, twice, err := jsontext.Decode(body)
 	if err != nil {
@@ -61,6 +77,18 @@ func decodeStrict(body []byte) (map[string]any, error) {
 		}
 	}
 	return obj, nil
+}
+
+// opened is a field of an opened object, opened as well if it was still Text: what it has of objects and lists is.
+func opened(obj map[string]any, field string) (any, error) {
+	if text, ok := obj[field].(jsontext.Text); ok {
+		v, err := jsontext.Open(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
+		obj[field] = v
+	}
+	return obj[field], nil
 }
 
 func unreadable(d *Document, err error) error {
@@ -79,7 +107,7 @@ func setLabels(patch []byte) clusterEdit {
 			e.Problems[i].Pointer = "/labels" + e.Problems[i].Pointer
 		}
 	}
-	return func(_ *Document, obj map[string]any) (bool, error) {
+	return func(before *Document, obj map[string]any) (bool, error) {
 		if err != nil {
 			return false, err
 		}
@@ -87,7 +115,11 @@ func setLabels(patch []byte) clusterEdit {
 			delete(obj, "labels")
 			return true, nil
 		}
-		obj["labels"] = jsontext.MergePatch(obj["labels"], request)
+		labels, err := opened(obj, "labels")
+		if err != nil {
+			return false, unreadable(before, err)
+		}
+		obj["labels"] = jsontext.MergePatch(labels, request)
 		return true, nil
 	}
 }
@@ -105,11 +137,14 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 		request, wrong = ParseObject(settings)
 	}
 	a := tx.kinds.assigned(kind)
-	return func(_ *Document, obj map[string]any) (bool, error) {
+	return func(before *Document, obj map[string]any) (bool, error) {
 		if wrong != nil {
 			return false, wrong
 		}
-		entries := a.entriesIn(obj)
+		entries, err := a.openEntries(obj, id)
+		if err != nil {
+			return false, unreadable(before, err)
+		}
 		at := slices.IndexFunc(entries, isEntry(id))
 		if at < 0 {
 			at = len(entries)
@@ -137,28 +172,37 @@ func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) 
 
 func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 	a := tx.assigned(kind)
-	return func(_ *Document, obj map[string]any) (bool, error) {
+	return func(before *Document, obj map[string]any) (bool, error) {
 		if a == nil {
 			return false, tx.notFound(KindResourceType, kind.Endpoint())
 		}
-		entries := a.entriesIn(obj)
+		entries, err := a.openEntries(obj, id)
+		if err != nil {
+			return false, unreadable(before, err)
+		}
 		left := slices.DeleteFunc(slices.Clone(entries), isEntry(id))
 		if len(left) == len(entries) {
 			return false, nil
 		}
 		a.setEntries(obj, left)
 		if kind == KindComponent {
-			setPatches(obj, id, &managedPatches{})
+			err = setPatches(before, obj, id, &managedPatches{})
 		}
-		return true, nil
+		return true, err
 	}
 }
 
 // setPatches replaces a component's patches on a cluster and who owns them; those that say nothing are left out.
-func setPatches(obj map[string]any, component string, o *managedPatches) {
+func setPatches(before *Document, obj map[string]any, component string, o *managedPatches) error {
+	for _, field := range []string{"patches", "patch_owners"} {
+		if _, err := opened(obj, field); err != nil {
+			return unreadable(before, err)
+		}
+	}
 	setIn(obj, "patches", component, o.values, len(o.values))
 	owners := o.record()
 	setIn(obj, "patch_owners", component, owners, len(owners))
+	return nil
 }
 
 // setIn sets one key of an object that is a field, or removes it when there is nothing (n is 0) to say.

@@ -32,18 +32,48 @@ func TestARowThatIsNotAsWeWriteItIsRefused(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			tx := state.Begin()
 			_, err = tx.Assign("k", KindComponent, id, nil)
-			require.ErrorContains(t, err, "twice, or in another case", "assign %s: %s", id, lists)
+			require.ErrorContains(t, err, "cannot be read: ", "assign %s: %s", id, lists)
 			_, err = tx.Unassign("k", KindComponent, id)
-			require.ErrorContains(t, err, "twice, or in another case", "unassign %s: %s", id, lists)
+			require.ErrorContains(t, err, "cannot be read: ", "unassign %s: %s", id, lists)
 			require.Empty(t, tx.edits)
 		}
 		for _, labels := range []string{`"Labels":{}`, `"labels":{},"labels":{"x":"1"}`} {
 			state, err := NewState(testRules, Head{}, time.Time{}, []Record{{Kind: KindCluster, ID: "k", Body: json.RawMessage(`{` + rest + `,"platform_components":[],` + labels + `}`)}})
 			require.NoError(t, err)
 			_, err = state.Begin().SetLabels("k", []byte(`{"a":"1"}`))
-			require.ErrorContains(t, err, "twice, or in another case")
+			require.ErrorContains(t, err, "cannot be read: ")
 		}
 	}
+}
+
+// TestAnEditLeavesTheRestAsItIs, whoever wrote it: what an older or a newer version stored, or somebody by hand.
+func TestAnEditLeavesTheRestAsItIs(t *testing.T) {
+	t.Parallel()
+	rest := `"a_later_field":{"b": [1.0, {}] , "a":null},"cluster_dns":"k.example.com","cluster_name":"k","deletion_protection":false,"environment":"dev","id":"k","labels":{"z":"1","a":"2"},"namespaces":[],`
+	entries := `{"later":1e2 ,"id":"a","enabled":true},{"enabled":true,"id":"\u0062"},{"id":"c"}`
+	records := []Record{{Kind: KindCluster, ID: "k", Body: json.RawMessage(`{` + rest + `"patches":{"a":{"x" : 1}},"platform_components":[` + entries + `],"rolebindings":[]}`)}}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		records = append(records, Record{Kind: KindComponent, ID: id, Body: json.RawMessage(fmt.Sprintf(`{"id":%q}`, id))})
+	}
+	state, err := NewState(testRules, Head{}, time.Time{}, records)
+	require.NoError(t, err)
+	for id, want := range map[string]string{
+		"a": `[{"enabled":false,"id":"a","later":1e2},{"enabled":true,"id":"b"},{"id":"c"}]`,
+		"b": `[{"later":1e2 ,"id":"a","enabled":true},{"enabled":false,"id":"b"},{"id":"c"}]`,
+		"d": `[{"later":1e2 ,"id":"a","enabled":true},{"enabled":true,"id":"b"},{"id":"c"},{"enabled":false,"id":"d"}]`,
+	} {
+		doc, err := state.Begin().Assign("k", KindComponent, id, []byte(`{"enabled":false}`))
+		require.NoError(t, err)
+		require.Equal(t, `{`+rest+`"patches":{"a":{"x" : 1}},"platform_components":`+want+`,"rolebindings":[]}`, string(doc.Body))
+		read, err := NewDocument(doc.Record)
+		require.NoError(t, err)
+		require.Equal(t, read.value, doc.value)
+		require.Equal(t, read.bound, doc.bound)
+		require.Equal(t, read.block, doc.block)
+	}
+	doc, err := state.Begin().Unassign("k", KindComponent, "b")
+	require.NoError(t, err)
+	require.Contains(t, string(doc.Body), `"platform_components":[{"later":1e2 ,"id":"a","enabled":true},{"id":"c"}]`)
 }
 
 // TestPatchesForNothingAreRefused although another operation of the batch touches the cluster after them.

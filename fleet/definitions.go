@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"bytes"
+	"fmt"
 	"iter"
 	"reflect"
 	"slices"
@@ -368,6 +370,38 @@ func (a *assigned) holder(obj map[string]any) map[string]any {
 func (a *assigned) entriesIn(obj map[string]any) []any {
 	entries, _ := a.holder(obj)[a.field].([]any)
 	return entries
+}
+
+// openEntries is the list in a cluster's opened object. Of its entries that are objects only those are taken apart which may
+// have the id: all others stay Text.
+func (a *assigned) openEntries(obj map[string]any, id string) ([]any, error) {
+	if a.typed {
+		if _, err := opened(obj, "resources"); err != nil {
+			return nil, err
+		}
+	}
+	if holder := a.holder(obj); holder != nil {
+		if _, err := opened(holder, a.field); err != nil {
+			return nil, err
+		}
+	}
+	entries := a.entriesIn(obj)
+	quoted, err := jsontext.Canonical(id)
+	if err != nil {
+		return nil, err
+	}
+	for i, item := range entries {
+		text, ok := item.(jsontext.Text)
+		if !ok || !bytes.Contains(text, quoted) && bytes.IndexByte(text, '\\') < 0 {
+			continue
+		}
+		entry, err := jsontext.Open(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.field, err)
+		}
+		entries[i] = entry
+	}
+	return entries, nil
 }
 
 // setEntries puts a list into a cluster's object.

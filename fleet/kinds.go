@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -39,6 +41,8 @@ type kindSet struct {
 	fixed  int                  // how many of the lists are compiled in: the first
 	// cluster is the value of a cluster's document as what clusters have in every set; nil when it is another kind's.
 	cluster func(value any) *api.Cluster
+	// takeOver makes some fields of a cluster's value, by their names in JSON, what they are in another.
+	takeOver func(value, from any, fields []string)
 }
 
 // compiledIn are the kinds that this program is built with.
@@ -51,7 +55,7 @@ var compiledIn = newKindSet(func(c *api.Cluster) *api.Cluster { return c },
 // newKindSet is the kinds of a fleet without resource types whose clusters have the model M and lists of some
 // definitions.
 func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*assigned) *kindSet {
-	ks := &kindSet{fixed: len(lists)}
+	ks := &kindSet{fixed: len(lists), takeOver: takesOver[M]()}
 	ks.cluster = func(value any) *api.Cluster {
 		if model, ok := value.(*M); ok {
 			return cluster(model)
@@ -116,7 +120,7 @@ func (ks *kindSet) withTypes(types map[string]*Document) *kindSet {
 	if slices.Equal(lists, ks.lists) {
 		return ks
 	}
-	next := &kindSet{fixed: ks.fixed, cluster: ks.cluster}
+	next := &kindSet{fixed: ks.fixed, cluster: ks.cluster, takeOver: ks.takeOver}
 	next.fill(lists, ks.byName[KindCluster])
 	return next
 }
@@ -176,6 +180,11 @@ func (ks *kindSet) document(rec Record) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ks.completed(kind, rec, value)
+}
+
+// completed is the document of a value that was decoded.
+func (ks *kindSet) completed(kind *kindRules, rec Record, value any) (*Document, error) {
 	if kind.complete != nil {
 		if err := kind.complete(value); err != nil {
 			return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, err)
@@ -218,6 +227,61 @@ func (ks *kindSet) compose(kind Kind, id string, obj map[string]any) (*Document,
 		return nil, Invalid([]Problem{decodeProblem(err)})
 	}
 	return doc, nil
+}
+
+// rewrite makes a cluster's next document of its content, of which some fields are the Text that they are now. Those are
+// not decoded anew either.
+func (ks *kindSet) rewrite(before *Document, obj map[string]any) (*Document, error) {
+	kind := ks.byName[before.Kind]
+	kind.normalize(obj)
+	var as []string
+	anew := make(map[string]any, len(obj))
+	for field, v := range obj {
+		if _, ok := v.(jsontext.Text); ok {
+			as = append(as, field)
+			continue
+		}
+		text, err := jsontext.Canonical(v)
+		if err != nil {
+			return nil, err
+		}
+		anew[field], obj[field] = jsontext.Text(text), jsontext.Text(text)
+	}
+	rec := Record{Kind: before.Kind, ID: before.ID}
+	var err error
+	if rec.Body, err = jsontext.Canonical(anew); err != nil {
+		return nil, err
+	}
+	value, err := decodeModel(kind, rec)
+	if err != nil {
+		return nil, Invalid([]Problem{decodeProblem(err)})
+	}
+	ks.takeOver(value, before.value, as)
+	if rec.Body, err = jsontext.Canonical(obj); err != nil {
+		return nil, err
+	}
+	doc, err := ks.completed(kind, rec, value)
+	if err != nil {
+		return nil, Invalid([]Problem{decodeProblem(err)})
+	}
+	return doc, nil
+}
+
+// takesOver is a kindSet's takeOver for clusters of the model M.
+func takesOver[M any]() func(value, from any, fields []string) {
+	index := map[string][]int{}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[M]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		index[name] = f.Index
+	}
+	return func(value, from any, fields []string) {
+		to, of := reflect.ValueOf(value).Elem(), reflect.ValueOf(from).Elem()
+		for _, name := range fields {
+			if at := index[name]; at != nil { // or it is one that this version does not know
+				to.FieldByIndex(at).Set(of.FieldByIndex(at))
+			}
+		}
+	}
 }
 
 // Kinds are the names of all kinds of documents that describe the fleet, definitions before the clusters that refer to

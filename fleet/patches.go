@@ -228,8 +228,7 @@ func editPatches(component string, body []byte, opt PatchOptions, change func(*m
 		if err := fieldConflict(change(o, values)); err != nil {
 			return false, err
 		}
-		setPatches(obj, component, o)
-		return true, nil
+		return true, setPatches(before, obj, component, o)
 	}
 }
 

@@ -309,7 +309,10 @@ func (tx *Tx) deleteResources(typeID string) error {
 	})
 	after, errs := make([]*Document, len(clusters)), make([]error, len(clusters))
 	inParallel(len(clusters), func(i int) {
-		after[i], errs[i] = tx.edited(clusters[i], func(_ *Document, obj map[string]any) (bool, error) {
+		after[i], errs[i] = tx.edited(clusters[i], func(before *Document, obj map[string]any) (bool, error) {
+			if _, err := a.openEntries(obj, ""); err != nil {
+				return false, unreadable(before, err)
+			}
 			a.setEntries(obj, nil)
 			return true, nil
 		})

@@ -8,6 +8,9 @@ import (
 	"strconv"
 )
 
+// Text is an object or a list that is not taken apart. Canonical writes it as it is.
+type Text []byte
+
 // Canonical writes a document as it is stored and compared: compact, keys sorted, numbers as they were written.
 func Canonical(v any) (json.RawMessage, error) {
 	return appendCanonical(nil, v)
@@ -53,6 +56,8 @@ func appendCanonical(b []byte, v any) ([]byte, error) {
 		if Plain(v) {
 			return append(append(append(b, '"'), v...), '"'), nil
 		}
+	case Text:
+		return append(b, v...), nil
 	case bool:
 		return strconv.AppendBool(b, v), nil
 	case nil:

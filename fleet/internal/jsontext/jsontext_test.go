@@ -125,6 +125,34 @@ func TestDecodeOfWhatIsNoObject(t *testing.T) {
 	}
 }
 
+// TestOpen takes one level apart, whoever formatted the text, and what is put together again says the same.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		text, err := Canonical(rapid.MapOf(randomKey(), randomJSON(3)).Draw(rt, "object"))
+		require.NoError(rt, err)
+		var formatted bytes.Buffer
+		require.NoError(rt, json.Indent(&formatted, text, " ", "\t"))
+		for _, body := range [][]byte{text, formatted.Bytes()} {
+			v, err := Open(body)
+			require.NoError(rt, err)
+			for _, field := range v.(map[string]any) {
+				require.NotContains(rt, []string{"map[string]interface {}", "[]interface {}"}, fmt.Sprintf("%T", field))
+			}
+			again, err := Canonical(v)
+			require.NoError(rt, err)
+			require.JSONEq(rt, string(text), string(again))
+		}
+		again, err := Open(Text(text))
+		require.NoError(rt, err)
+		back, err := Canonical(again)
+		require.NoError(rt, err)
+		require.Equal(rt, string(text), string(back))
+	})
+	_, err := Open(Text(`{"a":1,"b":[],"a":[]}`))
+	require.ErrorContains(t, err, "twice")
+}
+
 func randomKey() *rapid.Generator[string] {
 	return rapid.SampledFrom([]string{"a", "b", "ab", "a.b", `q"q`, `b\s`, "ü", "z{", "[", ",", " s", "", "\u2028", "<&>"})
 }

@@ -27,6 +27,7 @@ type parser struct {
 	problems []Problem
 	ours     bool // written by Canonical: nothing is checked
 	twice    bool // a key is there twice
+	shallow  bool // objects and lists within the outermost one are not taken apart
 }
 
 // problem notes what is wrong at the present place.
@@ -42,7 +43,11 @@ func (p *parser) value(depth int) (any, error) {
 	if depth > maxDepth && !p.ours {
 		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
-	switch c := p.next(); c {
+	c := p.next()
+	if depth > 1 && p.shallow && (c == '{' || c == '[') {
+		return p.whole(), nil
+	}
+	switch c {
 	case '{':
 		return p.object(depth)
 	case '[':
@@ -96,6 +101,24 @@ func (p *parser) string() (string, error) {
 	var s string
 	err := json.Unmarshal(text, &s)
 	return s, err
+}
+
+// whole reads an object or a list as the text that it is.
+func (p *parser) whole() Text {
+	start := p.at
+	for depth := 0; ; p.at++ {
+		switch p.body[p.at] {
+		case '"':
+			p.at += stringEnd(p.body[p.at:]) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				p.at++
+				return Text(p.body[start:p.at])
+			}
+		}
+	}
 }
 
 // stringEnd is where the string that a text begins with ends.
@@ -235,4 +258,15 @@ func Decode(body []byte) (obj map[string]any, twice bool, err error) {
 		return nil, false, errors.New("it is not an object")
 	}
 	return obj, p.twice, nil
+}
+
+// Open takes an object or a list apart that Canonical wrote, which is valid JSON: by one level, so that the objects and
+// lists in it stay Text. It fails where a key is there twice.
+func Open(text Text) (any, error) {
+	p := &parser{body: text, ours: true, shallow: true}
+	v, err := p.value(1)
+	if err == nil && p.twice {
+		err = errors.New("a field is there twice")
+	}
+	return v, err
 }
