@@ -16,9 +16,6 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 )
 
 // Limits on a schema.
@@ -90,7 +87,7 @@ func compileProblems(err error) []Problem {
 	var details *jsonschema.ValidationError
 	switch {
 	case errors.As(err, &invalid) && errors.As(invalid.Err, &details):
-		return problemsOf(details)
+		return problemsOf(details, nil)
 	}
 	return []Problem{{Detail: "is not a JSON Schema: " + err.Error()}}
 }
@@ -110,47 +107,9 @@ func validate(compiled *jsonschema.Schema, value any) []Problem {
 	case err == nil:
 		return nil
 	case errors.As(err, &details):
-		return problemsOf(details)
+		return problemsOf(details, value)
 	}
 	return []Problem{{Detail: err.Error()}}
-}
-
-// problemsOf lists the innermost errors, each at the field it is about. Where a value had alternatives, why it fits none of
-// them is of no help: it is said that it fits none.
-func problemsOf(err *jsonschema.ValidationError) []Problem {
-	printer := message.NewPrinter(language.English)
-	var found []Problem
-	var walk func(e *jsonschema.ValidationError)
-	walk = func(e *jsonschema.ValidationError) {
-		if len(found) >= maxProblems {
-			return
-		}
-		at := pointer(e.InstanceLocation...)
-		switch k := e.ErrorKind.(type) {
-		case *kind.AnyOf:
-			found = append(found, Problem{at, "fits none of the alternatives (anyOf)"})
-		case *kind.OneOf:
-			found = append(found, Problem{at, "must fit exactly one of the alternatives (oneOf)"})
-		case *kind.Required:
-			for _, name := range k.Missing {
-				found = append(found, Problem{at + pointer(name), "is required"})
-			}
-		case *kind.AdditionalProperties:
-			for _, name := range k.Properties {
-				found = append(found, Problem{at + pointer(name), "is not a field of this type"})
-			}
-		default:
-			if len(e.Causes) == 0 {
-				found = append(found, Problem{at, e.ErrorKind.LocalizedString(printer)})
-			}
-			for _, cause := range e.Causes {
-				walk(cause)
-			}
-		}
-	}
-	walk(err)
-	slices.SortStableFunc(found, func(a, b Problem) int { return strings.Compare(a.Pointer, b.Pointer) })
-	return slices.Compact(found)
 }
 
 // Fill puts defaults in where a spec lacks properties, in nested objects and lists too, and answers the spec. Whatever is of

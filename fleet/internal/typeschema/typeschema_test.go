@@ -126,6 +126,22 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}, at)
 }
 
+// Names have a place, too: the library reuses the memory that says where.
+func TestPlaceOfAName(t *testing.T) {
+	t.Parallel()
+	s := parse(t, properties(`"a": {"type": "object", "default": {}, "propertyNames": {"pattern": "^[a-z]+$"}},
+		"deep": {"type": "object", "default": {}, "properties": {"labels": {"type": "object", "default": {}, "propertyNames": {"not": {"const": "taken"}}}}},
+		"z": {"type": "string", "default": "", "not": {"const": "no"}}`))
+	for range 20 { // fields are looked at in any order
+		require.ElementsMatch(t, []typeschema.Problem{
+			{Pointer: "/a/B", Detail: `"B" is not a name that a field may have there (propertyNames)`},
+			{Pointer: "/deep/labels/taken", Detail: `"taken" is not a name that a field may have there (propertyNames)`},
+			{Pointer: "/z", Detail: "is a value that is not taken (not)"},
+		}, s.Check(object(t, `{"a": {"B": 1}, "deep": {"labels": {"taken": {"x": 1}, "free": 1}}, "z": "no"}`)))
+	}
+	require.Equal(t, "", s.Check(object(t, `{"a": {"B": 1}, "deep": {"B": 1, "labels": {}}, "z": ""}`))[0].Pointer)
+}
+
 func TestFillAndCheck(t *testing.T) {
 	t.Parallel()
 	s := parse(t, quota)

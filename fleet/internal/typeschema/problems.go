@@ -1,0 +1,86 @@
+package typeschema
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// problemsOf lists the innermost errors, each at the field it is about. Where a value had alternatives, why it fits none of
+// them is of no help: it is said that it fits none.
+func problemsOf(err *jsonschema.ValidationError, value any) []Problem {
+	printer := message.NewPrinter(language.English)
+	var found []Problem
+	var walk func(e *jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		if len(found) >= maxProblems {
+			return
+		}
+		at := pointer(e.InstanceLocation...)
+		switch k := e.ErrorKind.(type) {
+		case *kind.AnyOf:
+			found = append(found, Problem{at, "fits none of the alternatives (anyOf)"})
+		case *kind.OneOf:
+			found = append(found, Problem{at, "must fit exactly one of the alternatives (oneOf)"})
+		case *kind.Not:
+			found = append(found, Problem{at, "is a value that is not taken (not)"})
+		case *kind.PropertyNames:
+			found = append(found, Problem{placeOf(value, len(e.InstanceLocation), k.Property), fmt.Sprintf("%q is not a name that a field may have there (propertyNames)", k.Property)})
+		case *kind.Required:
+			for _, name := range k.Missing {
+				found = append(found, Problem{at + pointer(name), "is required"})
+			}
+		case *kind.AdditionalProperties:
+			for _, name := range k.Properties {
+				found = append(found, Problem{at + pointer(name), "is not a field of this type"})
+			}
+		default:
+			if len(e.Causes) == 0 {
+				found = append(found, Problem{at, e.ErrorKind.LocalizedString(printer)})
+			}
+			for _, cause := range e.Causes {
+				walk(cause)
+			}
+		}
+	}
+	walk(err)
+	slices.SortStableFunc(found, func(a, b Problem) int { return strings.Compare(a.Pointer, b.Pointer) })
+	return slices.Compact(found)
+}
+
+// placeOf is the place of the only field of that name so deep in a value; empty when there are several. Of a wrong name the
+// library says how deep it is, but not reliably where.
+func placeOf(value any, depth int, name string) string {
+	var found []string
+	var walk func(value any, depth int, at string)
+	walk = func(value any, depth int, at string) {
+		switch v := value.(type) {
+		case map[string]any:
+			if _, has := v[name]; has && depth == 0 {
+				found = append(found, at+pointer(name))
+			}
+			for key, child := range v {
+				if depth > 0 {
+					walk(child, depth-1, at+pointer(key))
+				}
+			}
+		case []any:
+			for i, child := range v {
+				if depth > 0 {
+					walk(child, depth-1, at+pointer(strconv.Itoa(i)))
+				}
+			}
+		}
+	}
+	walk(value, depth, "")
+	if len(found) == 1 {
+		return found[0]
+	}
+	return ""
+}
