@@ -244,9 +244,6 @@ func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 		custom := make([]kubeObject, len(id.types))
 		for i, of := range id.types {
 			custom[i] = kubeObject{"type": of.ID, "template": of.Template}
-			if of.Removal == removalKeep {
-				custom[i]["prune"] = false
-			}
 		}
 		values["customResources"] = custom
 	}

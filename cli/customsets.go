@@ -31,21 +31,14 @@ func resourceSetOf(of api.ResourceType) string {
 	return string(text)
 }
 
-// custom makes an object that is shipped for namespaces that of a resource type. What the type keeps, Flux must not prune.
+// custom makes an object that is shipped for namespaces that of a resource type.
 func custom(obj kubeObject, of api.ResourceType) {
 	renamed(obj, of.ID)
-	if textAt(obj, "kind") != kindResourceSet {
-		return
-	}
-	spec, _ := obj["spec"].(kubeObject)
-	spec["resourcesTemplate"] = of.Template
-	if of.Removal == removalKeep {
-		spec["commonMetadata"] = kubeObject{"annotations": kubeObject{"fluxcd.controlplane.io/prune": "disabled"}}
+	if textAt(obj, "kind") == kindResourceSet {
+		spec, _ := obj["spec"].(kubeObject)
+		spec["resourcesTemplate"] = of.Template
 	}
 }
-
-// removalKeep says of a resource type that Flux leaves what was made of an input that goes.
-const removalKeep = "keep"
 
 // renamed gives an object that is shipped for namespaces, and everything in it that leads to the provider, another name.
 func renamed(obj kubeObject, name string) {
