@@ -1,9 +1,11 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -203,4 +205,94 @@ func likeNamespaces(b *testing.B, replica *store.Replica) {
 		return nil
 	})
 	require.NoError(b, err)
+}
+
+// makeTypes makes so many types, each with one definition.
+func makeTypes(b *testing.B, replica *store.Replica, types int) {
+	b.Helper()
+	_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
+		for i := range types {
+			id := fmt.Sprint("type-", i)
+			if _, err := tx.Create(fleet.KindResourceType, []byte(`{"id":"`+id+`","schema":{"type":"object","additionalProperties":false,"required":["text"],"properties":{"text":{"type":"string"}}}}`)); err != nil {
+				return err
+			}
+			if _, err := tx.Create(fleet.ResourceKind(id), []byte(`{"id":"one","spec":{"text":"0"}}`)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(b, err)
+}
+
+// assignTypes gives every cluster what there is of so many types, in one commit.
+func assignTypes(b *testing.B, replica *store.Replica, types int) {
+	b.Helper()
+	resources := map[string]any{}
+	for i := range types {
+		resources[fmt.Sprint("type-", i)] = []any{map[string]string{"id": "one"}}
+	}
+	body, err := json.Marshal(map[string]any{"resources": resources})
+	require.NoError(b, err)
+	_, err = replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
+		for _, cluster := range tx.Base().All(fleet.KindCluster) {
+			if _, err := tx.Put(fleet.KindCluster, cluster.ID, body); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(b, err)
+}
+
+// BenchmarkTypesInMemory: what 20 types take in memory with 10,000 clusters, all of their lists polled: when no cluster has
+// anything of them, and when every cluster has something of each, beside what is stored of that.
+func BenchmarkTypesInMemory(b *testing.B) {
+	const types = 20
+	for b.Loop() {
+		_, replica := fleetOf(b, 10_000, 3)
+		stored := func() (bytes float64) {
+			for r := range replica.State().Records() {
+				bytes += float64(len(r.Body))
+			}
+			return bytes / (1 << 20)
+		}
+		poll := func() {
+			st := replica.State()
+			for _, d := range st.All(fleet.KindCluster) {
+				for i := range types {
+					_, err := st.Answer(d, fleet.ResourceKind(fmt.Sprint("type-", i)))
+					require.NoError(b, err)
+				}
+			}
+		}
+		heap, text := heapMiB(), stored()
+		makeTypes(b, replica, types)
+		poll()
+		b.ReportMetric(heapMiB()-heap, "unused-MiB")
+		assignTypes(b, replica, types)
+		b.ReportMetric(stored()-text, "stored-MiB")
+		b.ReportMetric(heapMiB()-heap, "loaded-MiB")
+		poll()
+		b.ReportMetric(heapMiB()-heap, "polled-MiB")
+		runtime.KeepAlive(replica)
+	}
+}
+
+// BenchmarkDefinitionChange: a change of a definition that every one of 10,000 clusters has.
+func BenchmarkDefinitionChange(b *testing.B) {
+	_, replica := fleetOf(b, 10_000, 30)
+	makeTypes(b, replica, 1)
+	assignTypes(b, replica, 1)
+	defer cpu(b)()
+	n := 0
+	for b.Loop() {
+		n++
+		_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
+			_, err := tx.Patch(fleet.ResourceKind("type-0"), "one", fmt.Appendf(nil, `{"spec":{"text":"%d"}}`, n))
+			return err
+		})
+		require.NoError(b, err)
+	}
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "commit-ms")
 }
