@@ -334,3 +334,40 @@ func TestLargeChangesAreBatches(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return w.create503("/namespaces", large).status != http.StatusTooManyRequests }, waitFor, tick)
 }
+
+// While it is found out what is wrong with a large change, which may take seconds, others write.
+func TestLargeChangesThatAreWrongHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	for path, body := range map[string]string{
+		"/rolebindings": `{"id":"x","role":"view","subjects":[` + strings.Repeat(`{"kind":"User","name":"jo"},`, 20_000) + `{"kind":"User","name":"jo"}]}`,
+		"/batch":        `{"operations":[{"op":"create","kind":"namespace","document":{"id":"x","labels":{"a":"` + strings.Repeat("x", 300<<10) + `"}}}]}`,
+	} {
+		inBubble(t, func(t *testing.T) {
+			w := setupWith(t, options{serve: serveInMemory})
+			judged, proceed := make(chan struct{}), make(chan struct{})
+			w.faults.set(func(f *faultyStore) {
+				f.confirm = func() { judged <- struct{}{}; <-proceed }
+			})
+			refused := make(chan int)
+			go func() { refused <- w.do("POST", path, body).status }()
+			<-judged
+			w.faults.set(func(f *faultyStore) { f.confirm = nil })
+			w.create503("/namespaces", `{"id":"meanwhile"}`).want(201)
+			close(proceed)
+			require.Equal(t, http.StatusBadRequest, <-refused)
+			w.get("/namespaces/x").problem(404, "not_found")
+		})
+	}
+}
+
+// A large change that is right is made, once.
+func TestLargeChangesAreMadeOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	before := w.revision()
+	body := `{"id":"large","annotations":{"a":"` + strings.Repeat("x", 250<<10) + `"},"labels":{"a":"b"}` + strings.Repeat(" ", 10<<10) + `}`
+	w.create503("/namespaces", body).want(201)
+	require.Equal(t, before+1, w.revision())
+	w.create503("/namespaces", body).problem(409, "conflict")
+	require.Equal(t, before+1, w.revision())
+}

@@ -18,6 +18,7 @@ type faultyStore struct {
 	slow    *slow  // what Commit waits for
 	past    func() // is called before Past answers
 	changes func() // is called before Changes answers
+	confirm func() // is called before Confirm answers
 }
 
 // slow holds a commit up: it says that it has begun, and waits to be let go.
@@ -39,6 +40,12 @@ func (f *faultyStore) Head(ctx context.Context) (fleet.Head, error) {
 func (f *faultyStore) Confirm(ctx context.Context) (fleet.Head, error) {
 	if err := f.fault(); err != nil {
 		return fleet.Head{}, err
+	}
+	f.mu.Lock()
+	confirm := f.confirm
+	f.mu.Unlock()
+	if confirm != nil {
+		confirm()
 	}
 	return f.Store.Confirm(ctx)
 }

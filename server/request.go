@@ -107,12 +107,26 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	r := requestOf(c)
 	meta.Actor = r.who.actor
 	var refusal *refusal
-	res, err := s.cfg.Replica.Update(c.Request().Context(), meta, func(tx *fleet.Tx) error {
+	judged := func(tx *fleet.Tx) error {
 		if _, refusal = s.judge(r, tx.Base()); refusal != nil {
 			return refusal
 		}
 		return edit(tx)
-	})
+	}
+	update := func(meta store.Meta) (fleet.Result, error) {
+		return s.cfg.Replica.Update(c.Request().Context(), meta, judged)
+	}
+	var res fleet.Result
+	var err error
+	if len(r.body) > largeBody && !meta.DryRun {
+		// A large body may take seconds to find something wrong with. That is found out first, while others write.
+		rehearsal := meta
+		rehearsal.DryRun = true
+		res, err = update(rehearsal)
+	}
+	if err == nil {
+		res, err = update(meta)
+	}
 	if refusal != nil && errors.Is(err, refusal) { // or else the store could not be asked
 		return res, s.refused(c, refusal)
 	}
