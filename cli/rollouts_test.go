@@ -36,6 +36,11 @@ func TestUndo(t *testing.T) {
 	runPage(t, "undo", 7)
 }
 
+func TestResourceTypesPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "resource-types", 8)
+}
+
 func runPage(t *testing.T, name string, atLeast int) {
 	t.Helper()
 	page, err := os.ReadFile("../docs/" + name + ".md")

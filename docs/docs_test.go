@@ -127,11 +127,6 @@ func TestTourOfTheAPI(t *testing.T) {
 	runBlocks(t, read(t, "api.md"))
 }
 
-func TestResourceTypes(t *testing.T) {
-	t.Parallel()
-	runBlocks(t, read(t, "resource-types.md"))
-}
-
 // runBlocks runs the commands of a page in order against a server with the demo fleet, in one environment of variables:
 //
 //	```sh           has to succeed
