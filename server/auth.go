@@ -41,25 +41,25 @@ const (
 	roleAdmin             // tokens as well
 )
 
-// means is how a principal was known, for the metric: whoever moves clients from one to another wants to see it.
-type means uint8
+// authMethod is how a principal was known, for the metric: whoever moves clients from one to another wants to see it.
+type authMethod uint8
 
 const (
-	byRead means = iota
+	byRead authMethod = iota
 	byReadPrevious
 	byWrite
 	byWritePrevious
 	byToken
 	byCertificate
-	meansCount
+	authMethods
 )
 
-var meansNames = [meansCount]string{"static-read", "static-read-previous", "static-write", "static-write-previous", "token", "certificate"}
+var authMethodNames = [authMethods]string{"static-read", "static-read-previous", "static-write", "static-write-previous", "token", "certificate"}
 
 // principal is who sent a request. The zero value is nobody.
 type principal struct {
 	role    role
-	by      means
+	method  authMethod
 	actor   string   // as the log names it
 	static  bool     // a token of the configuration
 	cluster string   // of a poll token: the id of the cluster it may poll for
@@ -136,7 +136,7 @@ func (s *Server) authenticate(r *request) error {
 		return s.refused(r, refusal)
 	}
 	if r.who.role == roleNone {
-		s.metrics.identified[who.by].Inc()
+		s.metrics.identified[who.method].Inc()
 	}
 	r.state, r.who = st, who
 	s.leaveAnonymous(r)
@@ -180,7 +180,7 @@ func (s *Server) find(r *http.Request, st *fleet.State) (principal, error) {
 		return s.holder(token, st)
 	}
 	if certified && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {
-		return principal{role: rolePoll, by: byCertificate, actor: actorCertificate, names: r.TLS.PeerCertificates[0].DNSNames}, nil
+		return principal{role: rolePoll, method: byCertificate, actor: actorCertificate, names: r.TLS.PeerCertificates[0].DNSNames}, nil
 	}
 	if r.Header.Get(echo.HeaderAuthorization) != "" {
 		return principal{}, errMalformed
@@ -221,8 +221,8 @@ type credential struct {
 
 // credentials are the tokens that are set. The write token comes last: where both are the same, it counts.
 func (t Tokens) credentials() []credential {
-	static := func(r role, actor string, by means) principal {
-		return principal{role: r, by: by, actor: actor, static: true}
+	static := func(r role, actor string, method authMethod) principal {
+		return principal{role: r, method: method, actor: actor, static: true}
 	}
 	var out []credential
 	for _, known := range []struct {
@@ -267,5 +267,5 @@ func (s *Server) holder(token string, st *fleet.State) (who principal, err error
 	case h.Expired(s.cfg.Now()):
 		return principal{actor: h.Actor}, errExpired
 	}
-	return principal{role: tokenRoles[h.Role], by: byToken, actor: h.Actor, cluster: h.ClusterID}, nil
+	return principal{role: tokenRoles[h.Role], method: byToken, actor: h.Actor, cluster: h.ClusterID}, nil
 }

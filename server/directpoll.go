@@ -20,7 +20,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	hardenHeaders(w.Header())
 	_ = p.write(w) // fails when the client is gone: there is nobody to tell
-	s.metrics.identified[p.by].Inc()
+	s.metrics.identified[p.method].Inc()
 	s.metrics.pollsOf(p.kind).observe(time.Since(start))
 }
 
@@ -32,8 +32,8 @@ const (
 // directPoll is a poll with its answer.
 type directPoll struct {
 	outgoing
-	by   means
-	kind fleet.Kind
+	method authMethod
+	kind   fleet.Kind
 }
 
 // directPoll finds the answer to a poll. Not ok when it is anything but a poll that is answered with the whole list:
@@ -73,7 +73,7 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 		return p, false
 	}
 	p.outgoing, err = s.answerPoll(r, who.role, st, cluster, kind)
-	p.age, p.by, p.kind = age, who.by, kind
+	p.age, p.method, p.kind = age, who.method, kind
 	return p, err == nil
 }
 

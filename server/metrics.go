@@ -28,7 +28,7 @@ type metrics struct {
 
 	turnedAway   prometheus.Counter
 	authFailures *prometheus.CounterVec
-	identified   [meansCount]prometheus.Counter
+	identified   [authMethods]prometheus.Counter
 	polls        map[fleet.Kind]*series // of polls that were answered
 	typedPolls   *series
 	series       sync.Map // seriesKey -> *series: what the vectors give for it, looked up once
@@ -78,7 +78,7 @@ func newMetrics(s *Server) *metrics {
 		Namespace: namespace, Name: "authenticated_requests_total",
 		Help: "Requests of somebody known, by what they were known by: a static token, a managed one, a client certificate.",
 	}, []string{"credential"})
-	for by, name := range meansNames {
+	for by, name := range authMethodNames {
 		m.identified[by] = identified.WithLabelValues(name)
 	}
 	m.registry.MustRegister(identified)

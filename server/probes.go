@@ -84,7 +84,7 @@ func (s *Server) GetMetrics(c echo.Context) error {
 			return s.refused(c, &refusal{who, err, unauthorized(&operation{needs: roleRead}, err)})
 		}
 		if err == nil {
-			s.metrics.identified[who.by].Inc()
+			s.metrics.identified[who.method].Inc()
 		}
 		if err == nil && who.role >= roleRead {
 			metrics = append(metrics, s.metrics.clusters)
