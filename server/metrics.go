@@ -166,7 +166,7 @@ var (
 	descRefused  = desc("store_content_refused", "1 while the store's content is not served because its history was replaced and nobody has accepted that.")
 	descFromDisk = desc("fleet_from_disk", "1 while the served fleet was read from disk and the store has not confirmed it since the start.")
 	descReloads  = desc("store_reloads_total", "Times another history was accepted in place of the one that was served.")
-	descStale    = desc("store_stale_commits_total", "Commits that another process's commit forestalled.")
+	descStale    = desc("store_stale_commits_total", "Commits that lost to another process's commit.")
 	descSize     = desc("store_size_bytes", "Bytes that the database takes on disk, with its log and its indexes.")
 	descPolled   = desc("clusters_polled", "Clusters whose Flux polled this process within the time before.", "within")
 	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster's Flux last polled this process.", "cluster")

@@ -12,28 +12,28 @@ import (
 // again when a moment has gone by on Go's clock, and in between its lead over that is remembered. What is suspended
 // within that moment is seen after it.
 type lifeClock struct {
-	began  time.Time
-	looked atomic.Int64 // when the system was asked, as time since began; 0: never
-	lead   atomic.Int64
+	began time.Time
+	asked atomic.Int64 // when the system was asked, as time since began; 0: never
+	lead  atomic.Int64
 }
 
 const (
-	lookAgain = time.Millisecond
-	// atOnce is the longest that reading both clocks takes when nothing comes between.
-	atOnce = 200 * time.Microsecond
+	askEvery = time.Millisecond
+	// maxGap is the longest that reading both clocks takes when nothing comes between.
+	maxGap = 200 * time.Microsecond
 )
 
 func newLifeClock() *lifeClock { return &lifeClock{began: time.Now()} }
 
 func (c *lifeClock) elapsed() time.Duration {
 	now := time.Since(c.began)
-	if last := c.looked.Load(); last != 0 && int64(now)-last < int64(lookAgain) {
+	if last := c.asked.Load(); last != 0 && int64(now)-last < int64(askEvery) {
 		return now + time.Duration(c.lead.Load())
 	}
 	system := sinceBoot(c.began)
-	if time.Since(c.began)-now < atOnce {
+	if time.Since(c.began)-now < maxGap {
 		c.lead.Store(int64(system - now))
-		c.looked.Store(max(1, int64(now)))
+		c.asked.Store(max(1, int64(now)))
 	}
 	return system
 }

@@ -153,9 +153,9 @@ func (j *journal) lead(from fleet.Head, next *fleet.State, commits []fleet.Commi
 	})
 }
 
-// confirm notes when the store said that the last State is its newest. It is written in one piece, which a kill does not
+// noteConfirmed notes when the store said that the last State is its newest. It is written in one piece, which a kill does not
 // tear, and always of one size, so that it can be written over.
-func (j *journal) confirm(at time.Time) error {
+func (j *journal) noteConfirmed(at time.Time) error {
 	begins := j.end
 	if j.note >= 0 {
 		begins = j.note
@@ -168,8 +168,8 @@ func (j *journal) confirm(at time.Time) error {
 	return nil
 }
 
-// hold notes whether the last State is held.
-func (j *journal) hold(held bool) error {
+// noteHeld notes whether the last State is held.
+func (j *journal) noteHeld(held bool) error {
 	return j.add(recordHeld, func(e *encoder) { e.flag(held) })
 }
 

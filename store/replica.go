@@ -95,11 +95,11 @@ type Replica struct {
 	publishing sync.Mutex // one State at a time is published, after it was added to the journal
 	disk       disk       // guarded by publishing
 
-	mu       sync.Mutex
-	status   Status
-	followed time.Time // when the store was last followed
-	held     held      // while status.Refused says so
-	parts    *parts    // nil: commits come at once
+	mu         sync.Mutex
+	status     Status
+	followed   time.Time  // when the store was last followed
+	divergence divergence // while status.Refused says so
+	parts      *parts     // nil: commits come at once
 }
 
 // view is what is published at one moment. Every change of it is a compare-and-swap from the view it was computed

@@ -48,8 +48,8 @@ func (r *Replica) read(v *view) (*fleet.State, time.Duration, error) {
 	return v.state, age, nil
 }
 
-// confirm notes that the store, asked at that time, had nothing newer than the view's State.
-func (v *view) confirm(asked time.Duration) {
+// noteConfirmed notes that the store, asked at that time, had nothing newer than the view's State.
+func (v *view) noteConfirmed(asked time.Duration) {
 	v.cold.Store(false)
 	for {
 		before := v.confirmed.Load()

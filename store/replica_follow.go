@@ -84,28 +84,28 @@ func (r *Replica) refresh(ctx context.Context) error {
 	asked := r.cfg.Elapsed()
 	head, err := ask(ctx, r.cfg.QueryTimeout, r.cfg.Store.Head)
 	if held := asHeld(err); held != nil {
-		return r.obey(ctx, held, asked)
+		return r.obeyHold(ctx, held, asked)
 	}
 	if err != nil {
 		return err
 	}
-	if err := r.reach(ctx, head); err != nil {
+	if err := r.followTo(ctx, head); err != nil {
 		return err
 	}
 	if now := r.current.Load(); now.state.Head() == head || now.state.Revision() > head.Revision {
-		r.confirmed(now, asked)
+		r.noteConfirmed(now, asked)
 		r.setHeld(now, false)
 	}
 	return nil
 }
 
-// reach brings a State that was loaded up to a head of the store.
-func (r *Replica) reach(ctx context.Context, head fleet.Head) error {
+// followTo brings a State that was loaded up to a head of the store.
+func (r *Replica) followTo(ctx context.Context, head fleet.Head) error {
 	r.ahead.Store(int64(head.Revision))
 	for {
 		from := r.current.Load()
 		if head == from.state.Head() {
-			r.letGo()
+			r.clearRefused()
 			return nil
 		}
 		parts := r.inParts(from.state.Head())
@@ -114,7 +114,7 @@ func (r *Replica) reach(ctx context.Context, head fleet.Head) error {
 			if parts {
 				continue // with what Since says
 			}
-			return r.hold(ctx, from, head, err)
+			return r.refuseHistory(ctx, from, head, err)
 		}
 		if err != nil {
 			return err
@@ -123,16 +123,16 @@ func (r *Replica) reach(ctx context.Context, head fleet.Head) error {
 			continue
 		}
 		if len(commits) == 0 { // somebody else caught up meanwhile, or it was the head by now
-			r.letGo()
+			r.clearRefused()
 			return nil
 		}
 		next, err := applyAll(from.state, commits)
 		if err != nil {
-			return r.hold(ctx, from, head, err)
+			return r.refuseHistory(ctx, from, head, err)
 		}
 		r.publish(from, next, commits) // when another was faster, the next turn goes on from there
 		if next.Revision() >= head.Revision {
-			r.letGo()
+			r.clearRefused()
 			return nil
 		}
 	}
@@ -186,7 +186,7 @@ func (r *Replica) loadFirst(ctx context.Context, from *view) error {
 	}
 	r.publishAsOf(from, next, asked, held != nil)
 	if held != nil {
-		r.refuse(held.Why(next.Head()))
+		r.setRefused(held.Why(next.Head()))
 		return &HeldError{Head: next.Head(), Hold: *held}
 	}
 	return nil

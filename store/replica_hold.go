@@ -10,19 +10,19 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// held says what a Replica holds on to although the store has something else.
-type held struct {
+// divergence says what a Replica holds on to although the store has something else.
+type divergence struct {
 	ours fleet.Head // what is served
 	// seen is the store's head at which we began to hold on. An acceptance that is older was not meant for this.
 	seen fleet.Head
-	// looked is the store's head when acceptances were last looked for.
-	looked fleet.Head
+	// searched is the store's head when acceptances were last looked for.
+	searched fleet.Head
 }
 
-// hold keeps from, which the store's history no longer leads on from, until an operator accepts what the store has. It
+// refuseHistory keeps from, which the store's history no longer leads on from, until an operator accepts what the store has. It
 // might be a backup restored on purpose, or the wrong database, or an emptied one: only people can tell, and clusters
 // uninstall what a wrong fleet does not name.
-func (r *Replica) hold(ctx context.Context, from *view, head fleet.Head, cause error) error {
+func (r *Replica) refuseHistory(ctx context.Context, from *view, head fleet.Head, cause error) error {
 	if err := acquire(ctx, r.loading); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (r *Replica) hold(ctx context.Context, from *view, head fleet.Head, cause e
 	}
 	why := fmt.Sprintf("the store has another history, which ends with %s, and %s is served until an operator runs `flux-resourceset accept`",
 		FormatHead(head), FormatHead(from.state.Head()))
-	first := r.refuse(why)
+	first := r.setRefused(why)
 	if first {
 		r.cfg.Logger.ErrorContext(ctx, "the store's history was replaced; the last good state is served and changes are refused until an operator accepts it",
 			slog.String("served", FormatHead(from.state.Head())), slog.String("refused", FormatHead(head)),
@@ -48,14 +48,14 @@ func (r *Replica) hold(ctx context.Context, from *view, head fleet.Head, cause e
 	if accepted {
 		return r.replace(ctx, from, cause)
 	}
-	if err := r.record(ctx, from.state); err != nil && first {
+	if err := r.recordHold(ctx, from.state); err != nil && first {
 		r.cfg.Logger.WarnContext(ctx, "the hold cannot be recorded in the store: until a process that may does so, others may serve what it has", slog.Any("error", err))
 	}
 	return fmt.Errorf("%w: %s", ErrReplaced, why)
 }
 
-// record writes into the store that what it has is held for a State that is served here.
-func (r *Replica) record(ctx context.Context, served *fleet.State) error {
+// recordHold writes into the store that what it has is held for a State that is served here.
+func (r *Replica) recordHold(ctx context.Context, served *fleet.State) error {
 	h := NewHold(served, r.cfg.Now())
 	_, err := ask(ctx, r.cfg.CommitTimeout, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, r.cfg.Store.Hold(ctx, h)
@@ -63,29 +63,29 @@ func (r *Replica) record(ctx context.Context, served *fleet.State) error {
 	return err
 }
 
-// obey does what a hold in the store says. A process that serves what the hold names goes on, for as long as the store
+// obeyHold does what a hold in the store says. A process that serves what the hold names goes on, for as long as the store
 // keeps saying so. All others stop answering clusters: any other State, older or newer, in turns with that one would
 // uninstall things. They follow what the store has, for people to look at.
-func (r *Replica) obey(ctx context.Context, held *HeldError, asked time.Duration) error {
+func (r *Replica) obeyHold(ctx context.Context, held *HeldError, asked time.Duration) error {
 	from := r.current.Load()
 	ours := from.state.Head()
 	why := held.Error()
-	if r.refuse(why) {
+	if r.setRefused(why) {
 		r.cfg.Logger.ErrorContext(ctx, "the store is held; changes are refused until an operator accepts what it has", slog.String("why", why),
 			slog.String("here", FormatHead(ours)), slog.Bool("served_here", FormatHead(ours) == held.Hold.Served))
 	}
 	if FormatHead(ours) == held.Hold.Served {
-		r.seen(ours, held.Head)
+		r.noteDivergence(ours, held.Head)
 		r.setHeld(from, false)
-		r.confirmed(from, asked)
+		r.noteConfirmed(from, asked)
 		return held
 	}
 	_, err := ask(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) { return r.cfg.Store.Since(ctx, ours, 1) })
 	another := errors.Is(err, ErrDiverged) || errors.Is(err, ErrCompacted)
 	if newer := (Hold{Reason: HoldReplaced, Served: FormatHead(ours)}); another && newer.Precedes(&held.Hold, held.Head) {
 		// What is served here is newer than what the hold names, so this is what goes on.
-		r.seen(ours, held.Head)
-		if err := r.record(ctx, from.state); err != nil {
+		r.noteDivergence(ours, held.Head)
+		if err := r.recordHold(ctx, from.state); err != nil {
 			r.setHeld(from, true)
 			return errors.Join(held, err)
 		}
@@ -93,35 +93,35 @@ func (r *Replica) obey(ctx context.Context, held *HeldError, asked time.Duration
 	}
 	r.setHeld(from, true)
 	if another || err != nil {
-		r.seen(ours, held.Head)
+		r.noteDivergence(ours, held.Head)
 		return errors.Join(held, err)
 	}
-	if err := r.reach(ctx, held.Head); err != nil {
+	if err := r.followTo(ctx, held.Head); err != nil {
 		return errors.Join(held, err)
 	}
-	r.refuse(why)
+	r.setRefused(why)
 	now := r.current.Load()
 	r.setHeld(now, true)
-	r.confirmed(now, asked)
+	r.noteConfirmed(now, asked)
 	return held
 }
 
-// seen notes that what is served here is held on to since the store's history ended with head.
-func (r *Replica) seen(ours, head fleet.Head) {
+// noteDivergence notes that what is served here is held on to since the store's history ended with head.
+func (r *Replica) noteDivergence(ours, head fleet.Head) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held.ours != ours {
-		r.held = held{ours: ours, seen: head}
+	if r.divergence.ours != ours {
+		r.divergence = divergence{ours: ours, seen: head}
 	}
 }
 
-// lookForAcceptance tells whether the store's history, which ends with head, was accepted in place of ours. Only hold
-// calls it, so nobody else touches r.held meanwhile but letGo.
+// lookForAcceptance tells whether the store's history, which ends with head, was accepted in place of ours. Only refuseHistory
+// calls it, so nobody else touches r.divergence meanwhile but clearRefused.
 func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) (bool, error) {
 	r.mu.Lock()
-	h, known := r.held, r.followed
+	h, known := r.divergence, r.followed
 	r.mu.Unlock()
-	if h.ours == ours && h.looked == head {
+	if h.ours == ours && h.searched == head {
 		return false, nil // nothing is new
 	}
 	if h.ours == ours {
@@ -129,13 +129,13 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 		_, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) { return r.cfg.Store.Since(ctx, h.seen, 1) })
 		switch {
 		case errors.Is(err, ErrDiverged), errors.Is(err, ErrCompacted):
-			h = held{}
+			h = divergence{}
 		case err != nil:
 			return false, err
 		}
 	}
 	if h.ours != ours {
-		h = held{ours: ours, seen: head}
+		h = divergence{ours: ours, seen: head}
 	}
 	commits, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) {
 		return r.cfg.Store.History(ctx, HistoryQuery{Actor: actorAccept, Limit: 1000})
@@ -152,9 +152,9 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 			return true, nil
 		}
 	}
-	h.looked = head
+	h.searched = head
 	r.mu.Lock()
-	r.held = h
+	r.divergence = h
 	r.mu.Unlock()
 	return false, nil
 }
@@ -173,15 +173,15 @@ func (r *Replica) replace(ctx context.Context, from *view, cause error) error {
 		s.Reloads++
 		r.later.Store(nil) // it was about the other history
 	})
-	r.letGo()
+	r.clearRefused()
 	r.cfg.Logger.ErrorContext(ctx, "the state was replaced by the store's new content", slog.Any("cause", cause),
 		slog.String("old", FormatHead(from.state.Head())), slog.String("new", FormatHead(next.Head())),
 		slog.Int("old_clusters", from.state.Clusters()), slog.Int("new_clusters", next.Clusters()))
 	return nil
 }
 
-// refuse notes why the store's content is not served, and tells whether it was served until now.
-func (r *Replica) refuse(why string) (first bool) {
+// setRefused notes why the store's content is not served, and tells whether it was served until now.
+func (r *Replica) setRefused(why string) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first = r.status.Refused == ""
@@ -189,9 +189,9 @@ func (r *Replica) refuse(why string) (first bool) {
 	return first
 }
 
-// letGo ends a refusal: the store has our history, or we have the store's.
-func (r *Replica) letGo() {
+// clearRefused ends a refusal: the store has our history, or we have the store's.
+func (r *Replica) clearRefused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.Refused, r.held = "", held{}
+	r.status.Refused, r.divergence = "", divergence{}
 }

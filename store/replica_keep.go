@@ -101,13 +101,13 @@ func (r *Replica) setHeld(v *view, held bool) {
 	defer r.publishing.Unlock()
 	v.held.Store(held)
 	if r.current.Load() == v {
-		r.toDisk(func(j *journal) error { return j.hold(held) })
+		r.toDisk(func(j *journal) error { return j.noteHeld(held) })
 	}
 }
 
-// confirmed confirms a view, and notes it now and then.
-func (r *Replica) confirmed(v *view, asked time.Duration) {
-	v.confirm(asked)
+// noteConfirmed confirms a view, and notes it now and then.
+func (r *Replica) noteConfirmed(v *view, asked time.Duration) {
+	v.noteConfirmed(asked)
 	if r.cfg.StateDir == "" {
 		return
 	}
@@ -121,7 +121,7 @@ func (r *Replica) confirmed(v *view, asked time.Duration) {
 		return
 	}
 	r.disk.noted = asked
-	r.toDisk(func(j *journal) error { return j.confirm(r.wall(asked)) })
+	r.toDisk(func(j *journal) error { return j.noteConfirmed(r.wall(asked)) })
 }
 
 // wall is what the clock on the wall said at a time of Elapsed.

@@ -43,7 +43,7 @@ type Status struct {
 	FromDisk bool
 	// Reloads counts how often another history was accepted in place of the one that was served.
 	Reloads int64
-	// Stale counts the commits of this process that another process's commit forestalled.
+	// Stale counts the commits of this process that lost to another process's commit.
 	Stale int64
 }
 
@@ -64,7 +64,7 @@ func (r *Replica) Status() Status {
 }
 
 // noteWriting notes how an attempt to commit, or to confirm the head, ended. One that the caller broke off tells nothing,
-// nor does one that another process's commit forestalled.
+// nor does one that lost to another process's commit.
 func (r *Replica) noteWriting(ctx context.Context, err error) {
 	if errors.Is(err, ErrStale) || errors.Is(err, ErrReadOnly) || errors.Is(err, ErrReplaced) || err != nil && ctx.Err() != nil {
 		return

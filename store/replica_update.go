@@ -67,7 +67,7 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 	for attempt := range r.cfg.Attempts {
 		from, res, err := r.compute(meta, uuid.New(), edit)
 		if err != nil || meta.DryRun || len(res.Commit.Changes) == 0 {
-			fresh, asking := r.confirm(ctx, from, &seen)
+			fresh, asking := r.confirmHead(ctx, from, &seen)
 			if asking != nil {
 				return fleet.Result{}, asking
 			}
@@ -112,7 +112,7 @@ func (r *Replica) updateLocked(ctx context.Context, meta Meta, edit func(*fleet.
 	)
 	_, err := askLong(ctx, r.cfg.CommitTimeout, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, r.cfg.Store.CommitLocked(ctx, id, func(ctx context.Context, head fleet.Head) (fleet.Commit, error) {
-			if own = r.reach(ctx, head); own != nil {
+			if own = r.followTo(ctx, head); own != nil {
 				own = unavailable(fmt.Errorf("refreshing the state: %w", own))
 				return fleet.Commit{}, own
 			}
@@ -146,9 +146,9 @@ type confirmation struct {
 	head  fleet.Head
 }
 
-// confirm tells whether what was computed from a view was computed at a head of the store that is no older than this
+// confirmHead tells whether what was computed from a view was computed at a head of the store that is no older than this
 // update. If it was not, it brings the State there, so that what is computed next is.
-func (r *Replica) confirm(ctx context.Context, from *view, seen *confirmation) (fresh bool, err error) {
+func (r *Replica) confirmHead(ctx context.Context, from *view, seen *confirmation) (fresh bool, err error) {
 	if from.state == nil {
 		return true, nil // there was nothing to compute from, which is the answer
 	}
@@ -166,7 +166,7 @@ func (r *Replica) confirm(ctx context.Context, from *view, seen *confirmation) (
 	if head == from.state.Head() {
 		return true, nil
 	}
-	if err := r.reach(ctx, head); err != nil {
+	if err := r.followTo(ctx, head); err != nil {
 		return false, unavailable(fmt.Errorf("refreshing the state: %w", err))
 	}
 	*seen = confirmation{asked: true, head: head}
