@@ -39,6 +39,20 @@ func TestSeenWithoutAHome(t *testing.T) {
 	if info, err := os.Lstat(own); err != nil || info.Mode() != os.ModeDir|0o700 {
 		t.Errorf("%v %v", info, err)
 	}
+	// A home in name only, as services and containers are given, is none.
+	for _, home := range []string{os.DevNull, filepath.Join(t.TempDir(), "missing")} {
+		asked = nil
+		temporary := t.TempDir()
+		for range 2 {
+			got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL, "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": filepath.Join(home, ".config"), "HOME": home, "TMPDIR": temporary}, "cluster", "get", "c")
+			if got.code != 0 || got.stderr != "" {
+				t.Errorf("HOME=%s: exit %d\n%s", home, got.code, got.stderr)
+			}
+		}
+		if strings.Join(asked, ",") != ",7" {
+			t.Errorf("HOME=%s: asked for %q", home, asked)
+		}
+	}
 	for name, spoil := range map[string]func(path string) error{
 		"readable to others": func(path string) error {
 			if err := os.Mkdir(path, 0o700); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 	"sigs.k8s.io/yaml"
@@ -64,7 +65,7 @@ func (w World) Load(c *cli.Context) (*File, error) {
 		return &File{}, nil //nolint:nilerr // no home directory: there can be no file, and nobody asked for one
 	}
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if isMissing(err) {
 		return &File{}, nil
 	}
 	if err != nil {
@@ -82,6 +83,11 @@ func (w World) Load(c *cli.Context) (*File, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &file, nil
+}
+
+// isMissing tells whether there is no file, or nothing that it could be in: HOME may be /dev/null.
+func isMissing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // Save replaces the configuration file at once, so that an interruption leaves the old or the new one.

@@ -76,7 +76,7 @@ func (w World) seenPath() string {
 	dir := w.Getenv("XDG_STATE_HOME")
 	if dir == "" {
 		home := w.Getenv("HOME")
-		if home == "" {
+		if info, err := os.Stat(home); err != nil || !info.IsDir() { // none, or one in name only, as /dev/null is
 			return w.temporaryPath()
 		}
 		dir = filepath.Join(home, ".local", "state")
@@ -127,7 +127,7 @@ func (w World) sightings() []sighting {
 		return nil
 	}
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if isMissing(err) {
 		return nil
 	}
 	if err != nil {
