@@ -49,7 +49,11 @@ type cluster struct {
 	id, dns string
 	ns      string
 	gate    *rig.Gate
+	types   []string // resource types that it asks for besides
 }
+
+// lists are the names of the cluster's providers and ResourceSets.
+func (c *cluster) lists() []string { return slices.Concat(rig.Resources, c.types) }
 
 // setup creates a cluster and lets it join the fleet. document holds what differs from an empty cluster.
 func setup(t *testing.T, id string, document object) *cluster {
@@ -213,7 +217,7 @@ func (c *cluster) field(o *unstructured.Unstructured, want any, path ...string) 
 // answers now, and every ResourceSet is ready with them.
 func (c *cluster) settled() {
 	c.Helper()
-	for _, name := range rig.Resources {
+	for _, name := range c.lists() {
 		want := c.inputs(name)
 		c.eventually(name+" settles", func(ctx context.Context) error {
 			provider, err := c.get(ctx, fluxAPI, "ResourceSetInputProvider", c.ns, name)
@@ -317,7 +321,7 @@ func (c *cluster) reconcile(kind, name string) string {
 // reapplied makes every ResourceSet apply what it has, as it does by itself to correct drift, and waits until it did.
 func (c *cluster) reapplied() {
 	c.Helper()
-	for _, name := range rig.Resources {
+	for _, name := range c.lists() {
 		request := c.reconcile("ResourceSet", name)
 		c.eventually("ResourceSet "+name+" applies", func(ctx context.Context) error {
 			set, err := c.get(ctx, fluxAPI, "ResourceSet", c.ns, name)
