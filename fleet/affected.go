@@ -9,7 +9,7 @@ import (
 type affected struct {
 	id            string // of the cluster that answers after, or that answered before
 	name          string // in lower case
-	before, after *Document
+	before, after *Effective
 	changed       map[Kind]map[string]bool // definitions that changed
 	redeployed    bool                     // a component is deployed in another way
 }
@@ -47,17 +47,20 @@ func (r Result) affected(all bool) ([]affected, error) {
 	}
 	out := []affected{}
 	for name := range names {
-		before, _ := r.base.ByDNS(name)
-		after, _ := r.State.ByDNS(name)
-		out = append(out, affected{cmp.Or(after, before).ID, name, before, after, changed, redeployed})
+		before, after := r.base.answering(name), r.State.answering(name)
+		out = append(out, affected{cmp.Or(after, before).id, name, before, after, changed, redeployed})
+	}
+	for _, one := range r.State.relayered(r.base, edited) {
+		edited[one.doc.ID] = true // it is affected, and need not be found again
+		out = append(out, affected{one.doc.ID, lowerName(one.doc.Cluster()), one.was, one.is, changed, redeployed})
 	}
 	if len(changed) > 0 && (all || redeployed) {
 		for id, doc := range r.State.docs[KindCluster] {
 			if err := r.stop.now(); err != nil {
 				return nil, err
 			}
-			if !edited[id] && r.State.kinds.refersTo(doc, changed) {
-				out = append(out, affected{id, lowerName(doc.Cluster()), doc, doc, changed, redeployed})
+			if e := r.State.Effective(doc); !edited[id] && r.State.kinds.refersTo(e, changed) {
+				out = append(out, affected{id, lowerName(doc.Cluster()), e, e, changed, redeployed})
 			}
 		}
 	}
@@ -80,21 +83,30 @@ func (s *State) addRetyped(before *State, changed map[Kind]map[string]bool) {
 	}
 }
 
-func compareNames(a, b *Document) int {
-	name := func(d *Document) string {
+func compareNames(a, b *Effective) int {
+	name := func(d *Effective) string {
 		if d == nil {
 			return ""
 		}
-		return d.Cluster().ClusterDNS
+		return d.cluster.ClusterDNS
 	}
 	return cmp.Compare(name(a), name(b))
 }
 
-func (ks *kindSet) refersTo(c *Document, changed map[Kind]map[string]bool) bool {
+func (ks *kindSet) refersTo(c *Effective, changed map[Kind]map[string]bool) bool {
 	for _, a := range ks.lists {
 		if a.hasAny(c, changed[a.kind]) {
 			return true
 		}
 	}
 	return false
+}
+
+// answering is the cluster that answers polls by a name, or nil.
+func (s *State) answering(name string) *Effective {
+	d, ok := s.ByDNS(name)
+	if !ok {
+		return nil
+	}
+	return s.Effective(d)
 }

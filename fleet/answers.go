@@ -86,14 +86,15 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	if list == nil {
 		return nil, fmt.Errorf("%q is not a kind of definition", kind)
 	}
-	if a := d.answers.load(list); a != nil && (a.current.Load() == s.id || s.stillMadeOf(list, a)) {
+	e := s.Effective(d)
+	if a := e.answers.load(list); a != nil && (a.current.Load() == s.id || s.stillMadeOf(list, a)) {
 		a.current.Store(s.id)
 		return a, nil
 	}
-	if list.count(d) == 0 {
+	if list.count(e) == 0 {
 		return emptyAnswer() // kept once, not for each cluster and type
 	}
-	inputs, deps, err := s.inputs(d, list, nil)
+	inputs, deps, err := s.inputs(e, list, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	}
 	a.Count, a.deps = len(deps), deps
 	a.current.Store(s.id)
-	d.answers.store(s.kinds, list, a)
+	e.answers.store(s.kinds, list, a)
 	return a, nil
 }
 
@@ -119,12 +120,12 @@ func (s *State) stillMadeOf(list *assigned, a *Answer) bool {
 // inputs merges a cluster with the definitions it is assigned, in the order of assignment; only says which inputs are
 // made, nil all. A mistake in here must not look like an empty list, so the list is only made once everything has been
 // resolved.
-func (s *State) inputs(d *Document, list *assigned, only map[string]bool) ([]input, []*Document, error) {
+func (s *State) inputs(d *Effective, list *assigned, only map[string]bool) ([]input, []*Document, error) {
 	var deps []*Document
 	for id := range list.each(d) {
 		def, ok := s.docs[list.kind][id]
 		if !ok {
-			return nil, nil, errorf(CodeUnresolved, "cluster %q refers to the %s %q, which is not in the store", d.ID, list.rules.noun, id)
+			return nil, nil, errorf(CodeUnresolved, "cluster %q refers to the %s %q, which is not in the store", d.id, list.rules.noun, id)
 		}
 		deps = append(deps, def)
 	}

@@ -148,13 +148,54 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 		at := slices.IndexFunc(entries, isEntry(id))
 		if at < 0 {
 			at = len(entries)
-			entries = append(entries, map[string]any{"id": id})
+			entries = append(entries, tx.newEntry(before, a, id))
+			if err := a.include(obj, id); err != nil {
+				return false, unreadable(before, err)
+			}
 		}
 		entry, _, _ := entryID(entries[at])
 		maps.Copy(entry, request)
 		a.setEntries(obj, entries)
 		return true, nil
 	}
+}
+
+// newEntry is what a cluster says first about a definition: one that it has from a layer stays switched on or off.
+func (tx *Tx) newEntry(cluster *Document, a *assigned, id string) map[string]any {
+	entry := map[string]any{"id": id}
+	if e := tx.effective(cluster); e.stack != nil {
+		if enabled, there := a.switched(e, id); there && !enabled {
+			entry["enabled"] = false
+		}
+	}
+	return entry
+}
+
+// include ends that a cluster does not take a definition from its layers.
+func (a *assigned) include(obj map[string]any, id string) error {
+	if obj["excludes"] == nil {
+		return nil
+	}
+	if _, err := opened(obj, "excludes"); err != nil {
+		return err
+	}
+	excludes, _ := obj["excludes"].(map[string]any)
+	if a.typed {
+		if _, err := opened(excludes, "resources"); err != nil {
+			return err
+		}
+	}
+	holder := a.holder(excludes)
+	if holder == nil {
+		return nil
+	}
+	if _, err := opened(holder, a.field); err != nil {
+		return err
+	}
+	if ids, _ := holder[a.field].([]any); slices.Contains(ids, any(id)) {
+		holder[a.field] = slices.DeleteFunc(slices.Clone(ids), func(v any) bool { return v == id })
+	}
+	return nil
 }
 
 func isEntry(id string) func(any) bool {
@@ -176,6 +217,7 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 		if a == nil {
 			return false, tx.notFound(KindResourceType, kind.Endpoint())
 		}
+		tx.noteGiven(before, a, id)
 		entries, err := a.openEntries(obj, id)
 		if err != nil {
 			return false, unreadable(before, err)
@@ -189,6 +231,28 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 			err = setPatches(before, obj, id, &managedPatches{})
 		}
 		return true, err
+	}
+}
+
+// noteGiven warns that taking something off a cluster's own list leaves it on the cluster, because a layer gives it.
+func (tx *Tx) noteGiven(cluster *Document, a *assigned, id string) {
+	e := tx.effective(cluster)
+	if e.stack == nil {
+		return
+	}
+	if _, there := a.switched(e, id); !there {
+		return
+	}
+	for _, d := range slices.Backward(e.stack.layers) {
+		if !slices.Contains(d.layer().entriesOf(a), id) {
+			continue
+		}
+		how := fmt.Sprintf("list it in the cluster's excludes (%s)", strings.TrimPrefix(a.pointer(), "/"))
+		if a.kind == KindComponent {
+			how = "assign it there with enabled=false"
+		}
+		tx.note("%s %q stays where it comes from layer %q; to take it off a cluster of that layer, %s", a.rules.noun, id, d.ID, how)
+		return
 	}
 }
 

@@ -39,13 +39,13 @@ func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 	case "unassign":
 		return b.tx.unassign(definition.kind, id), nil
 	case "set":
-		return ifAssigned(op.ComponentID, b.tx.assign(KindComponent, op.ComponentID, settings)), nil
+		return b.tx.ifAssigned(op.ComponentID, b.tx.assign(KindComponent, op.ComponentID, settings)), nil
 	case "values":
-		edit, err := valuesOperation(op)
+		edit, err := b.tx.valuesOperation(op)
 		if err != nil {
 			return nil, err
 		}
-		return ifAssigned(op.ComponentID, edit), nil
+		return b.tx.ifAssigned(op.ComponentID, edit), nil
 	case "labels":
 		if op.Labels == nil {
 			return nil, Invalid([]Problem{{Detail: "labels: is required"}})
@@ -57,27 +57,27 @@ func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 
 // valuesOperation is what an operation does to a component's values on one cluster: what the routes of
 // /clusters/{id}/patches do.
-func valuesOperation(op api.Operation) (clusterEdit, error) {
+func (tx *Tx) valuesOperation(op api.Operation) (clusterEdit, error) {
 	opt := PatchOptions{Manager: op.FieldManager, Force: op.Force, Retain: op.Retain}
 	if op.Op == "relinquish_values" {
 		if op.FieldManager == "" { // it would remove everything that nobody has put a name to
 			return nil, Invalid([]Problem{{Detail: "field_manager: is required"}})
 		}
-		return relinquish(op.ComponentID, opt), nil
+		return tx.relinquish(op.ComponentID, opt), nil
 	}
 	if op.Values == nil {
 		return nil, Invalid([]Problem{{Detail: "values: is required"}})
 	}
 	if op.Op == "apply_values" {
-		return applyValues(op.ComponentID, op.Values, opt), nil
+		return tx.applyValues(op.ComponentID, op.Values, opt), nil
 	}
-	return patchValues(op.ComponentID, op.Values, opt), nil
+	return tx.patchValues(op.ComponentID, op.Values, opt), nil
 }
 
 // ifAssigned runs an edit only on clusters that have the component.
-func ifAssigned(component string, edit clusterEdit) clusterEdit {
+func (tx *Tx) ifAssigned(component string, edit clusterEdit) clusterEdit {
 	return func(before *Document, obj map[string]any) (bool, error) {
-		if !hasComponent(before, component) {
+		if !tx.hasComponent(before, component) {
 			return false, errNotAssigned
 		}
 		return edit(before, obj)

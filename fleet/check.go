@@ -22,6 +22,7 @@ const (
 // checker collects what is wrong with one document of a State that is about to be committed.
 type checker struct {
 	next     *State // the State as it would be
+	base     *State // the one before; nil where it is the one that is checked
 	problems []Problem
 	limits   []Problem
 	warnings []string

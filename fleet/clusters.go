@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -32,6 +33,7 @@ func (ks *kindSet) normalizeCluster(obj map[string]any) {
 		normalizeEntries(a.entriesIn(obj), a.normalizeEntry)
 	}
 	normalizeResources(obj)
+	normalizeExcludes(obj)
 	patches, _ := obj["patches"].(map[string]any)
 	for id, p := range patches {
 		if values, ok := p.(map[string]any); p == nil || ok && len(values) == 0 {
@@ -75,6 +77,7 @@ func decommissioned(c *api.Cluster, at string) map[string]any {
 
 func checkCluster(c *checker, d *Document) {
 	cl, ks := d.Cluster(), c.next.kinds
+	on := &subject{own: cl, has: c.next.Effective(d)}
 	// Nothing on a cluster is called by its id, so it may have dots, as long as it can stand in a selector.
 	c.dnsSubdomain("/id", cl.ID)
 	if len(cl.ID) > 63 {
@@ -96,23 +99,47 @@ func checkCluster(c *checker, d *Document) {
 		}
 	}
 	for _, a := range ks.lists {
-		checkAssignments(c, d, a)
+		checkAmount(c, on.has, a)
+		checkIDs(c, a, a.ids(d.alone))
 	}
 	for _, a := range ks.lists {
 		if a.checkOn != nil {
-			a.checkOn(c, cl)
+			a.checkOn(c, on)
+		}
+	}
+	checkExcludes(c, d)
+}
+
+// subject is a cluster that is checked.
+type subject struct {
+	own *api.Cluster // what its document says; nil: that has not changed, and only what the cluster has is checked
+	has *Effective
+}
+
+// checkHas checks what has changed on a cluster whose document has not.
+func checkHas(c *checker, has *Effective) {
+	for _, a := range c.next.kinds.lists {
+		checkAmount(c, has, a)
+	}
+	for _, a := range c.next.kinds.lists {
+		if a.checkOn != nil {
+			a.checkOn(c, &subject{has: has})
 		}
 	}
 }
 
-func checkAssignments(c *checker, cl *Document, a *assigned) {
-	ids := a.ids(cl)
-	if len(ids) > MaxInputs {
-		c.limitOf(len(ids), a.pointer(), "cluster %q would have %d %s; at most %d are served", cl.ID, len(ids), a.field, MaxInputs)
+func checkAmount(c *checker, has *Effective, a *assigned) {
+	n := a.count(has)
+	if n > MaxInputs {
+		c.limitOf(n, a.pointer(), "cluster %q would have %d %s; at most %d are served", has.id, n, a.field, MaxInputs)
 	}
-	if len(ids) > adviseInputs {
-		c.warn("cluster %q has more than %d %s: its provider needs filter.limit, or Flux cuts the list there and removes the rest", cl.ID, adviseInputs, a.field)
+	if n > adviseInputs {
+		c.warn("cluster %q has more than %d %s: its provider needs filter.limit, or Flux cuts the list there and removes the rest", has.id, adviseInputs, a.field)
 	}
+}
+
+// checkIDs checks that the definitions of a list are there, once.
+func checkIDs(c *checker, a *assigned, ids []string) {
 	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
 		if c.full() {
@@ -128,6 +155,33 @@ func checkAssignments(c *checker, cl *Document, a *assigned) {
 	}
 }
 
+// warnOfLayers says that other layers match a cluster than before: its labels decide what is on it.
+func warnOfLayers(c *checker, before, after *Document) {
+	if c.base == nil || after.Deleted() || before.Deleted() {
+		return
+	}
+	was, is := c.base.Effective(before).layerIDs(), c.next.Effective(after).layerIDs()
+	var moves []string
+	for _, m := range []struct {
+		what string
+		ids  []string
+	}{{"joins", missing(is, was)}, {"leaves", missing(was, is)}} {
+		ids := slices.DeleteFunc(m.ids, func(id string) bool { return !c.base.Has(KindLayer, id) || !c.next.Has(KindLayer, id) })
+		if len(ids) > 0 {
+			moves = append(moves, fmt.Sprintf("%s %s", m.what, list(ids)))
+		}
+	}
+	if len(moves) > 0 {
+		c.warn("cluster %q %s: what is on it changes with its layers", after.ID, strings.Join(moves, " and "))
+	}
+}
+
+// changedCluster is about what a change of a cluster's document entails.
+func changedCluster(c *checker, before, after *Document) {
+	checkRename(c, before, after)
+	warnOfLayers(c, before, after)
+}
+
 // checkRename is about clusters that change their name.
 func checkRename(c *checker, before, after *Document) {
 	if after.Deleted() || before.Deleted() {
@@ -137,7 +191,7 @@ func checkRename(c *checker, before, after *Document) {
 	if was.ClusterDNS == is.ClusterDNS {
 		return
 	}
-	if was.DeletionProtection {
+	if c.base != nil && c.base.Effective(before).cluster.DeletionProtection {
 		c.problem("/cluster_dns", "deletion_protection is on: clear it in a change of its own before giving the cluster another DNS name")
 		return
 	}
@@ -148,12 +202,12 @@ func checkRename(c *checker, before, after *Document) {
 	c.warn("cluster %q is now polled as %q; the old name %q answers 404 from now on, and what Flux installed under it stays as it is", is.ID, is.ClusterDNS, was.ClusterDNS)
 }
 
-// dropOrphanedPatches removes the patches of components that a change took off the cluster. Patches that are new or
+// dropOrphanedPatches removes the patches of components that a change took off the cluster, which are those that it does not list
+// and are not on it by its layers. Patches that are new or
 // changed stay, for the check to refuse: they were meant for something.
-func dropOrphanedPatches(before *api.Cluster, obj map[string]any) error {
+func dropOrphanedPatches(before *api.Cluster, obj map[string]any, on map[string]bool) error {
 	patches, _ := obj["patches"].(map[string]any)
 	entries, _ := obj["platform_components"].([]any)
-	on := map[string]bool{}
 	for _, e := range entries {
 		if _, id, ok := entryID(e); ok {
 			on[id] = true
@@ -177,4 +231,69 @@ func dropOrphanedPatches(before *api.Cluster, obj map[string]any) error {
 		}
 	}
 	return nil
+}
+
+// normalizeExcludes leaves out what excludes nothing.
+func normalizeExcludes(obj map[string]any) {
+	excludes, ok := obj["excludes"].(map[string]any)
+	if ok {
+		dropEmptyList(excludes, "namespaces")
+		dropEmptyList(excludes, "rolebindings")
+		resources, isObject := excludes["resources"].(map[string]any)
+		for id := range resources {
+			dropEmptyList(resources, id)
+		}
+		if isObject && len(resources) == 0 || excludes["resources"] == nil {
+			delete(excludes, "resources")
+		}
+	}
+	if obj["excludes"] == nil || ok && len(excludes) == 0 {
+		delete(obj, "excludes")
+	}
+}
+
+// checkExcludes is about what a cluster does not take from its layers. It refers to nothing: what it names need not be there,
+// now or ever.
+func checkExcludes(c *checker, d *Document) {
+	x := d.Cluster().Excludes
+	if x == nil {
+		return
+	}
+	for _, a := range c.next.kinds.lists {
+		excluded := a.excludedOn(d.Cluster())
+		if c.full() || len(excluded) == 0 {
+			continue
+		}
+		if len(excluded) > MaxInputs {
+			c.problem("/excludes"+a.pointer(), "at most %d", MaxInputs)
+			continue
+		}
+		has := map[string]bool{}
+		for id := range a.each(d.alone) {
+			has[id] = true
+		}
+		given := map[string]bool{}
+		if st := c.next.Effective(d).stack; st != nil {
+			for _, doc := range st.layers {
+				for _, id := range doc.layer().entriesOf(a) {
+					given[id] = true
+				}
+			}
+		}
+		seen := map[string]bool{}
+		for i, id := range excluded {
+			at := "/excludes" + a.pointer(i)
+			switch {
+			case c.full():
+				return
+			case seen[id]:
+				c.problem(at, "%q is listed twice", id)
+			case has[id]:
+				c.problem(at, "%q is also assigned to this cluster: take it out of one of the two", id)
+			case !given[id]:
+				c.warn("cluster %q excludes the %s %q, which no layer gives it", d.ID, a.rules.noun, id)
+			}
+			seen[id] = true
+		}
+	}
 }

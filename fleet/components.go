@@ -35,7 +35,7 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	kind: KindComponent, noun: "platform component", field: "platform_components", endpoint: "platform-components", operand: "component_id",
 	seedAlias: "components",
 	operandOf: func(op *api.Operation) string { return op.ComponentID },
-	list:      func(c *Document) *[]api.ComponentAssignment { return &c.Cluster().PlatformComponents },
+	list:      func(c *Effective) *[]api.ComponentAssignment { return &c.Cluster().PlatformComponents },
 	entryID:   func(e *api.ComponentAssignment) string { return e.ID },
 	stamp: func(p *api.PlatformComponent, revision int64, created, updated time.Time) {
 		p.Revision, p.CreatedAt, p.UpdatedAt = revision, created, updated
@@ -43,7 +43,7 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	normalize: normalizeComponent,
 	check:     checkComponent,
 	input: func(on *site, p *api.PlatformComponent, e *api.ComponentAssignment) (api.FluxPlatformComponent, error) {
-		c := on.cluster.Cluster()
+		c := on.cluster.cluster
 		in, err := componentInput(p, *e, c.Patches[e.ID], on)
 		if err != nil {
 			return in, errorf(CodeUnresolved, "cluster %q: %v", c.ID, err)
@@ -55,6 +55,7 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	bound:          componentBound,
 	checkOn:        checkComponentsOn,
 	normalizeEntry: normalizeAssignment,
+	folding:        componentFolding,
 	overrides: &overrides[api.PlatformComponent]{
 		size: overridesBound,
 		differ: func(was, is *api.Cluster, id string) bool {

@@ -33,7 +33,7 @@ type definition[D, E, I any] struct {
 	late bool
 
 	operandOf func(op *api.Operation) string
-	list      func(cluster *Document) *[]E
+	list      func(of *Effective) *[]E
 	entryID   func(entry *E) string
 	// stamp fills in what the API shows of a document beyond its content.
 	stamp func(model *D, revision int64, created, updated time.Time)
@@ -55,8 +55,9 @@ type definition[D, E, I any] struct {
 	// bound is what an input adds at most to an answer where a cluster says nothing of its own: its size, if left out.
 	bound func(model *D) int
 	// checkOn reports what is wrong with what a cluster says about its entries, beyond that they are there once.
-	checkOn        func(c *checker, cluster *api.Cluster)
+	checkOn        func(c *checker, on *subject)
 	normalizeEntry func(entry map[string]any)
+	folding        folding[E] // of what layers and the cluster say about one entry
 	overrides      *overrides[D]
 	// dependsOn are the definitions of the same kind that one names in depends_on.
 	dependsOn func(model *D) []string
@@ -76,12 +77,12 @@ type definition[D, E, I any] struct {
 
 // overrides are what clusters say about a definition besides having it.
 type overrides[D any] struct {
-	size        func(cluster *api.Cluster) int                    // at most, encoded, in the cluster's answer
-	ofType      bool                                              // the size depends on a resource type, so that no document can keep it
-	differ      func(was, is *api.Cluster, id string) bool        // in what they say about one
-	on          func(cluster *api.Cluster, id string) bool        // the cluster says something about it
-	invalidates func(was, is *D) bool                             // a change may make it wrong
-	recheck     func(c *checker, cluster *api.Cluster, id string) // then
+	size        func(cluster *api.Cluster) int             // at most, encoded, in the cluster's answer
+	ofType      bool                                       // the size depends on a resource type, so that no document can keep it
+	differ      func(was, is *api.Cluster, id string) bool // in what they say about one
+	on          func(cluster *api.Cluster, id string) bool // the cluster says something about it
+	invalidates func(was, is *D) bool                      // a change may make it wrong
+	recheck     func(c *checker, on *Effective, id string) // then
 }
 
 // assigned is a definition whatever its models are.
@@ -98,25 +99,28 @@ type assigned struct {
 	rules          kindRules
 	operandOf      func(op *api.Operation) string
 	normalizeEntry func(entry map[string]any)
-	checkOn        func(c *checker, cluster *api.Cluster)
+	checkOn        func(c *checker, on *subject)
 
-	each   func(cluster *Document) iter.Seq[string] // the ids of a cluster's list, in order
-	count  func(cluster *Document) int
-	absent func(cluster *Document) bool // the list is not there
-	clear  func(cluster *Document)      // makes it empty
+	each   func(of *Effective) iter.Seq[string] // the ids of a cluster's list, in order
+	count  func(of *Effective) int
+	absent func(of *Effective) bool // the list is not there
+	clear  func(of *Effective)      // makes it empty
+	// switched is whether an entry is enabled, and whether it is there.
+	switched func(of *Effective, id string) (enabled, there bool)
+	layering listLayering
 
 	// inputs are those of a cluster's list that only names, all when it is nil, made of the list's definitions.
 	inputs func(on *site, definitions []*Document, only map[string]bool) ([]input, error)
 	// apart is what an input is on any cluster, and the cluster.
 	apart func(in any) (any, api.FluxCluster)
 	// reassigned are the ids of entries that differ, and those that came, went, or were switched on or off.
-	reassigned func(was, is *Document) (ids, toggled map[string]bool)
+	reassigned func(was, is *Effective) (ids, toggled map[string]bool)
 	// installs is how many entries a cluster is told to have.
-	installs func(cluster *Document) int
+	installs func(of *Effective) int
 	// wanted adds what a cluster is told to have.
-	wanted func(out []installation, s *State, cluster *Document) []installation
+	wanted func(out []installation, s *State, of *Effective) []installation
 	// alike: two clusters of one environment are told to have the same, deployed in the same way as far as they say.
-	alike func(a, b *Document) bool
+	alike func(a, b *Effective) bool
 
 	dependsOn  func(d *Document) []string
 	redeployed func(was, is *Document) bool
@@ -129,7 +133,7 @@ type assigned struct {
 	size        func(cluster *api.Cluster) int
 	on          func(cluster *api.Cluster, id string) bool
 	invalidates func(was, is *Document) bool
-	recheck     func(c *checker, cluster *api.Cluster, id string)
+	recheck     func(c *checker, on *Effective, id string)
 }
 
 // input is one input with its id.
@@ -141,7 +145,7 @@ type input struct {
 // site is the cluster that inputs are made for.
 type site struct {
 	state   *State
-	cluster *Document
+	cluster *Effective
 	types   map[string]string // see components
 }
 
@@ -151,7 +155,7 @@ func (s *site) components() map[string]string {
 		return s.types
 	}
 	s.types = map[string]string{}
-	for _, e := range s.cluster.Cluster().PlatformComponents {
+	for _, e := range s.cluster.cluster.PlatformComponents {
 		if doc, ok := s.state.Get(KindComponent, e.ID); ok && e.Enabled {
 			s.types[e.ID] = doc.Component().Type
 		}
@@ -164,10 +168,10 @@ func (d definition[D, E, I]) assigned() *assigned {
 	a := &assigned{
 		kind: d.kind, field: d.field, endpoint: d.endpoint, operand: d.operand, seedAlias: d.seedAlias, late: d.late, typed: d.typed, of: d.of, slot: -1,
 		rules: d.rules(), operandOf: d.operandOf, normalizeEntry: d.normalizeEntry, checkOn: d.checkOn, lasting: d.keeps != nil, keeps: d.keeps,
-		each:   func(c *Document) iter.Seq[string] { return d.ids(*d.list(c)) },
-		count:  func(c *Document) int { return len(*d.list(c)) },
-		absent: func(c *Document) bool { return *d.list(c) == nil },
-		clear:  func(c *Document) { *d.list(c) = []E{} },
+		each:   func(c *Effective) iter.Seq[string] { return d.ids(*d.list(c)) },
+		count:  func(c *Effective) int { return len(*d.list(c)) },
+		absent: func(c *Effective) bool { return *d.list(c) == nil },
+		clear:  func(c *Effective) { *d.list(c) = []E{} },
 		inputs: d.inputs,
 		apart: func(in any) (any, api.FluxCluster) {
 			own, ok := in.(I)
@@ -179,7 +183,7 @@ func (d definition[D, E, I]) assigned() *assigned {
 			return own, block
 		},
 		reassigned: d.reassigned,
-		installs: func(c *Document) int {
+		installs: func(c *Effective) int {
 			n := 0
 			for i := range *d.list(c) {
 				if d.isOn(&(*d.list(c))[i]) {
@@ -190,6 +194,15 @@ func (d definition[D, E, I]) assigned() *assigned {
 		},
 		wanted:      d.wanted,
 		alike:       d.alike,
+		switched: func(c *Effective, id string) (bool, bool) {
+			for i := range *d.list(c) {
+				if e := &(*d.list(c))[i]; d.entryID(e) == id {
+					return d.isOn(e), true
+				}
+			}
+			return false, false
+		},
+		layering:    d.layering(),
 		dependsOn:   func(*Document) []string { return nil },
 		redeployed:  func(_, _ *Document) bool { return false },
 		uninstalls:  func(_, _ any) bool { return false },
@@ -265,7 +278,7 @@ func (d definition[D, E, I]) ids(entries []E) iter.Seq[string] {
 
 func (d definition[D, E, I]) inputs(on *site, definitions []*Document, only map[string]bool) ([]input, error) {
 	entries := *d.list(on.cluster)
-	block := fluxCluster(on.cluster.Cluster())
+	block := fluxCluster(on.cluster.cluster)
 	out := make([]input, 0, len(entries))
 	for i := range entries {
 		id := d.entryID(&entries[i])
@@ -282,7 +295,7 @@ func (d definition[D, E, I]) inputs(on *site, definitions []*Document, only map[
 	return out, nil
 }
 
-func (d definition[D, E, I]) reassigned(was, is *Document) (ids, toggled map[string]bool) {
+func (d definition[D, E, I]) reassigned(was, is *Effective) (ids, toggled map[string]bool) {
 	ids, toggled = map[string]bool{}, map[string]bool{}
 	before := *d.list(was)
 	entries := make(map[string]*E, len(before))
@@ -294,7 +307,7 @@ func (d definition[D, E, I]) reassigned(was, is *Document) (ids, toggled map[str
 		e, id := &after[i], d.entryID(&after[i])
 		old := entries[id]
 		delete(entries, id)
-		if old == nil || !reflect.DeepEqual(*old, *e) || d.overrides != nil && d.overrides.differ(was.Cluster(), is.Cluster(), id) {
+		if old == nil || !reflect.DeepEqual(*old, *e) || d.overrides != nil && d.overrides.differ(was.cluster, is.cluster, id) {
 			ids[id] = true
 		}
 		if (old != nil && d.isOn(old)) != d.isOn(e) {
@@ -312,7 +325,7 @@ func (d definition[D, E, I]) reassigned(was, is *Document) (ids, toggled map[str
 func (d definition[D, E, I]) isOn(entry *E) bool { return d.enabled == nil || d.enabled(entry) }
 
 // alike: in the same order, and deployed in the same way as far as two clusters of one environment say.
-func (d definition[D, E, I]) alike(a, b *Document) bool {
+func (d definition[D, E, I]) alike(a, b *Effective) bool {
 	as, bs := *d.list(a), *d.list(b)
 	if len(as) != len(bs) {
 		return false
@@ -327,7 +340,7 @@ func (d definition[D, E, I]) alike(a, b *Document) bool {
 	return true
 }
 
-func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Document) []installation {
+func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Effective) []installation {
 	entries := *d.list(cluster)
 	for i := range entries {
 		e := &entries[i]
@@ -340,7 +353,7 @@ func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Docum
 			if !ok {
 				continue
 			}
-			one.deployment = d.deployment(doc.value.(*D), e, cluster.Cluster().Environment)
+			one.deployment = d.deployment(doc.value.(*D), e, cluster.cluster.Environment)
 		}
 		out = append(out, one)
 	}
@@ -413,23 +426,23 @@ func (a *assigned) setEntries(obj map[string]any, entries []any) {
 }
 
 // ownBound is what a cluster's own words add at most to its answer.
-func (a *assigned) ownBound(d *Document) int {
+func (a *assigned) ownBound(d *Effective) int {
 	switch {
 	case !a.own:
 		return 0
 	case a.ofType:
-		return a.size(d.Cluster())
+		return a.size(d.cluster)
 	}
 	return d.bound
 }
 
 // ids is each as a list.
-func (a *assigned) ids(c *Document) []string {
+func (a *assigned) ids(c *Effective) []string {
 	return slices.AppendSeq(make([]string, 0, a.count(c)), a.each(c))
 }
 
 // hasAny tells whether a cluster is assigned one of some definitions.
-func (a *assigned) hasAny(c *Document, ids map[string]bool) bool {
+func (a *assigned) hasAny(c *Effective, ids map[string]bool) bool {
 	if len(ids) == 0 {
 		return false
 	}
@@ -439,4 +452,29 @@ func (a *assigned) hasAny(c *Document, ids map[string]bool) bool {
 		}
 	}
 	return false
+}
+
+// excludedOn is what a cluster does not take from its layers.
+func (a *assigned) excludedOn(c *api.Cluster) []string {
+	switch {
+	case c.Excludes == nil:
+		return nil
+	case a.typed:
+		return c.Excludes.Resources[a.field]
+	case a.layering.excluded != nil:
+		return a.layering.excluded(c.Excludes)
+	}
+	return nil
+}
+
+// forgottenBy takes all that a layer's object says about a definition out of it.
+func (a *assigned) forgottenBy(obj map[string]any, id string) map[string]any {
+	a.setEntries(obj, slices.DeleteFunc(slices.Clone(a.entriesIn(obj)), isEntry(id)))
+	if a.kind == KindComponent {
+		for _, field := range []string{"overrides", "patches"} {
+			said, _ := obj[field].(map[string]any)
+			delete(said, id)
+		}
+	}
+	return obj
 }

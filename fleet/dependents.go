@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -25,18 +26,19 @@ func (v *verdict) dependents(edits []edit) {
 	}
 	v.retyped(edits)
 	v.next.addRetyped(v.base, changed)
+	v.relayered(edited)
 	if len(changed) == 0 {
 		return
 	}
 	redefined := v.redefined(changed)
-	var candidates []*Document
+	var candidates []*Effective
 	largest := v.next.largestBounds(changed)
 	for id, doc := range v.next.docs[KindCluster] {
-		if !edited[id] && !doc.Deleted() && v.candidate(doc, changed, redefined, largest) {
-			candidates = append(candidates, doc)
+		if e := v.next.Effective(doc); !edited[id] && !doc.Deleted() && v.candidate(e, changed, redefined, largest) {
+			candidates = append(candidates, e)
 		}
 	}
-	sortDocuments(candidates)
+	slices.SortFunc(candidates, func(a, b *Effective) int { return strings.Compare(a.id, b.id) })
 	for _, doc := range candidates {
 		if v.stop.now() != nil {
 			return
@@ -77,27 +79,27 @@ func inDocument(c *checker, doc *Document) *checker {
 }
 
 // dependent checks a cluster that does not change itself.
-func (v *verdict) dependent(doc *Document, changed, redefined map[Kind]map[string]bool) {
+func (v *verdict) dependent(doc *Effective, changed, redefined map[Kind]map[string]bool) {
 	now, was := &checker{next: v.next}, &checker{next: v.base}
 	for _, a := range v.next.kinds.lists {
 		if a.hasAny(doc, changed[a.kind]) {
 			checkSizes(now, doc, a)
-			if old, ok := v.base.Get(KindCluster, doc.ID); ok && len(now.limits) > 0 {
-				checkSizes(was, old, a)
+			if old, ok := v.base.Get(KindCluster, doc.id); ok && len(now.limits) > 0 {
+				checkSizes(was, v.base.Effective(old), a)
 			}
 		}
 	}
 	for _, a := range v.next.kinds.lists {
 		for id := range redefined[a.kind] {
-			if a.on(doc.Cluster(), id) {
-				a.recheck(now, doc.Cluster(), id)
+			if a.on(doc.cluster, id) {
+				a.recheck(now, doc, id)
 				if len(now.problems)+len(now.warnings) > 0 {
-					a.recheck(was, doc.Cluster(), id)
+					a.recheck(was, doc, id)
 				}
 			}
 		}
 	}
-	v.add(inCluster(now, doc.ID), inCluster(was, doc.ID))
+	v.add(inCluster(now, doc.id), inCluster(was, doc.id))
 }
 
 // redefined are the changed definitions whose change can make what clusters say about them wrong.
@@ -121,10 +123,10 @@ func (v *verdict) redefined(changed map[Kind]map[string]bool) map[Kind]map[strin
 // candidate tells whether a changed definition can break anything on a cluster. Nearly always it cannot, and that must be
 // quick to see: there is no need to look for the definition on a cluster that says nothing about it and whose answers
 // would be small with the largest definitions there are.
-func (v *verdict) candidate(d *Document, changed, redefined map[Kind]map[string]bool, largest map[Kind]int) bool {
+func (v *verdict) candidate(d *Effective, changed, redefined map[Kind]map[string]bool, largest map[Kind]int) bool {
 	for _, a := range v.next.kinds.lists {
 		for id := range redefined[a.kind] {
-			if a.on(d.Cluster(), id) {
+			if a.on(d.cluster, id) {
 				return true
 			}
 		}

@@ -21,13 +21,14 @@
 //  1. kinds.go and definitions.go: what a kind of document is; namespaces.go, rolebindings.go and components.go are three of
 //     them, clusters.go is what they are assigned to, and overrides.go what clusters say about components.
 //  2. commit.go and state.go: the log's words, and documents at one revision.
-//  3. answers.go: a poll.
-//  4. tx.go, assignments.go and patches.go: changes of one document, of a cluster's lists, and of values that have managers.
+//  3. layers.go, fold.go, layering.go and effective.go: what clusters have in common, and what each has by that.
+//  4. answers.go: a poll.
+//  5. tx.go, assignments.go and patches.go: changes of one document, of a cluster's lists, and of values that have managers.
 //     batch.go, batch_operations.go, restore.go and revert.go are many of them at once, seed.go is the first.
-//  5. finish.go: what a change comes to. dependents.go and sizes.go look at clusters that it only touches; guard.go and
+//  6. finish.go: what a change comes to. dependents.go, relayered.go and sizes.go look at clusters that it only touches; guard.go and
 //     budget.go are about what Flux would remove, forgotten.go about what it keeps.
-//  6. plan.go, affected.go, effects.go and diff.go: the same, to be read before it is done.
-//  7. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
+//  7. plan.go, affected.go, effects.go and diff.go: the same, to be read before it is done.
+//  8. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
 //
 // Below it, jsontext reads and writes documents as text, and helmvalues is the grammar of patches.
 package fleet

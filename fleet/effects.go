@@ -176,7 +176,7 @@ func (a affected) interesting(next *State, list *assigned) map[string]bool {
 	if a.before == nil || a.before.Deleted() != a.after.Deleted() {
 		return nil
 	}
-	if fluxCluster(a.before.Cluster()) != fluxCluster(a.after.Cluster()) {
+	if fluxCluster(a.before.cluster) != fluxCluster(a.after.cluster) {
 		return nil
 	}
 	look := map[string]bool{}
@@ -204,7 +204,7 @@ type inputList struct {
 	byID map[string]any
 }
 
-func inputsByID(s *State, d *Document, list *assigned, look map[string]bool) (inputList, error) {
+func inputsByID(s *State, d *Effective, list *assigned, look map[string]bool) (inputList, error) {
 	out := inputList{byID: map[string]any{}}
 	// What clusters get is by the list as it is in that State.
 	if list = s.kinds.byKind[list.kind]; d == nil || list == nil {

@@ -33,7 +33,8 @@ type Problem struct {
 	Kind    Kind
 	ID      string
 
-	size int // of what is too large: a problem that was stored and has not grown is no reason to refuse
+	other string // another path that it is about
+	size  int    // of what is too large: a problem that was stored and has not grown is no reason to refuse
 }
 
 // Error is every error of the domain. Detail is written for the person who sent the request.
@@ -62,7 +63,7 @@ func Invalid(problems []Problem) error {
 func problemsOf(found []jsontext.Problem) []Problem {
 	var out []Problem
 	for _, p := range found {
-		out = append(out, Problem{Pointer: p.Pointer, Detail: p.Detail})
+		out = append(out, Problem{Pointer: p.Pointer, Detail: p.Detail, other: p.Other})
 	}
 	return out
 }

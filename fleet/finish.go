@@ -18,13 +18,16 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	if len(changes) == 0 {
-		res := Result{Commit: c, State: tx.base, Warnings: tx.notes, base: tx.base, stop: tx.stop}
+		res := Result{Commit: c, State: tx.base, Warnings: tx.sortedNotes(), base: tx.base, stop: tx.stop}
 		return res, tx.guard.check(res)
 	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
 	duplicates := tx.duplicateDNS(edits)
 	next, err := tx.base.with(c, edits)
 	if err != nil && len(duplicates) == 0 {
+		return Result{}, err
+	}
+	if err := next.samePriority(edits); err != nil {
 		return Result{}, err
 	}
 	v := &verdict{base: tx.base, next: next, problems: duplicates, stop: tx.stop}
@@ -42,7 +45,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}
-	res := Result{Commit: c, State: next, Warnings: slices.Concat(tx.notes, v.warnings), Stored: v.stored, base: tx.base, stop: tx.stop}
+	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, stop: tx.stop}
 	hit, err := res.affected(false)
 	if err != nil {
 		return Result{}, err
@@ -236,23 +239,32 @@ func (v *verdict) documents(edits []edit) {
 	}
 }
 
+// check is what is wrong with a document as it would be.
+func (v *verdict) check(doc *Document, most int) *checker {
+	c := &checker{next: v.next, base: v.base, most: most}
+	if !doc.Deleted() {
+		doc.rules.check(c, doc)
+	}
+	return c
+}
+
 // document checks one document as it would be, and as it is if that matters.
 func (v *verdict) document(e edit) (now, was *checker) {
 	doc := v.next.docs[e.kind][e.id]
-	now, was = check(v.next, doc, maxProblems), &checker{next: v.base}
+	now, was = v.check(doc, maxProblems), &checker{next: v.base}
 	before := v.base.docs[e.kind][e.id]
 	if before != nil && len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
 		was = check(v.base, before, 0)
 		if n := len(was.problems); n > 0 { // they are excused, and what comes after them is not
-			if now = check(v.next, doc, maxProblems+n); now.full() {
+			if now = v.check(doc, maxProblems+n); now.full() {
 				now.problem("", "there are %d problems or more; %d of them were stored before", now.most, n)
 			}
 		}
 	}
 	if e.kind == KindCluster && !doc.Deleted() {
-		checkSizes(now, doc, v.next.kinds.lists...)
+		checkSizes(now, v.next.Effective(doc), v.next.kinds.lists...)
 		if len(now.limits) > 0 && before != nil && !before.Deleted() {
-			checkSizes(was, before, v.base.kinds.lists...)
+			checkSizes(was, v.base.Effective(before), v.base.kinds.lists...)
 		}
 	}
 	if before != nil && doc.rules.changed != nil {
@@ -291,11 +303,14 @@ func (v *verdict) inUse(tx *Tx, edits []edit) error {
 		if len(users) == 0 {
 			continue
 		}
-		var clusters, others []string
+		var clusters, layers, others []string
 		for _, u := range users {
-			if u.Kind == KindCluster {
+			switch u.Kind {
+			case KindCluster:
 				clusters = append(clusters, u.ID)
-			} else {
+			case KindLayer:
+				layers = append(layers, u.ID)
+			default:
 				others = append(others, u.ID)
 			}
 		}
@@ -303,6 +318,9 @@ func (v *verdict) inUse(tx *Tx, edits []edit) error {
 		var by []string
 		if len(clusters) > 0 {
 			by = append(by, fmt.Sprintf("%s: %s", plural(len(clusters), "cluster"), list(clusters)))
+		}
+		if len(layers) > 0 {
+			by = append(by, fmt.Sprintf("%s: %s", plural(len(layers), "layer"), list(layers)))
 		}
 		if len(others) > 0 {
 			by = append(by, fmt.Sprintf("%s: %s", plural(len(others), noun), list(others)))

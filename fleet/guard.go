@@ -48,7 +48,13 @@ type losses struct {
 	leaving    int                       // of those
 	on         map[string][]installation // by the DNS name of the cluster
 	namespaces map[string]int            // deleted with everything in them, and on how many clusters
-	protected  map[string][]string       // what would leave clusters with deletion_protection
+	protected  map[string]protected      // clusters with deletion_protection, by id
+}
+
+// protected is a cluster with deletion_protection, and what would leave it.
+type protected struct {
+	cluster *Effective
+	leaving []string
 }
 
 // idsOn names what a cluster loses, sorted.
@@ -63,16 +69,16 @@ func (l losses) idsOn(dns string) []string {
 
 // losses compares what clusters have with what they would have.
 func (r Result) losses(hit []affected) losses {
-	all := losses{on: map[string][]installation{}, namespaces: map[string]int{}, protected: map[string][]string{}}
+	all := losses{on: map[string][]installation{}, namespaces: map[string]int{}, protected: map[string]protected{}}
 	for _, a := range hit {
-		if before := a.before; before != nil && !before.Deleted() && before.Cluster().DeletionProtection {
+		if before := a.before; before != nil && !before.Deleted() && before.cluster.DeletionProtection {
 			if leaving := r.leaving(a); len(leaving) > 0 {
-				all.protected[before.ID] = leaving
+				all.protected[before.id] = protected{before, leaving}
 			}
 		}
 		lost := r.removalsOn(a)
 		if len(lost) == 0 && r.leaves(a.before) {
-			lost = []installation{{Kind: KindCluster, ID: a.before.ID}}
+			lost = []installation{{Kind: KindCluster, ID: a.before.id}}
 			all.leaving++
 		}
 		if len(lost) > 0 {
@@ -89,11 +95,11 @@ func (r Result) losses(hit []affected) losses {
 }
 
 // leaves: the cluster is no longer in the list from which management clusters provision.
-func (r Result) leaves(before *Document) bool {
+func (r Result) leaves(before *Effective) bool {
 	if before == nil || before.Deleted() {
 		return false
 	}
-	_, stays := r.State.Get(KindCluster, before.ID)
+	_, stays := r.State.Get(KindCluster, before.id)
 	return !stays
 }
 
@@ -121,8 +127,26 @@ func (l losses) protection() error {
 			len(clusters), list(clusters))
 	}
 	id := clusters[0]
-	return errorf(CodeProtected, "cluster %q has deletion_protection, and this would take off it: %s; clear it first, in a change of its own: PATCH /clusters/%s {\"deletion_protection\": false}",
-		id, list(l.protected[id]), id)
+	return errorf(CodeProtected, "cluster %q has deletion_protection, and this would take off it: %s; clear it first, in a change of its own: %s",
+		id, list(l.protected[id].leaving), l.protected[id].cluster.unprotect())
+}
+
+// unprotect says how deletion_protection is cleared.
+func (e *Effective) unprotect() string {
+	if e.written().cluster.DeletionProtection {
+		return fmt.Sprintf("PATCH /clusters/%s {\"deletion_protection\": false}", e.id)
+	}
+	for _, d := range slices.Backward(e.stack.layers) {
+		if d.layer().DeletionProtection != nil {
+			return fmt.Sprintf("PATCH /layers/%s {\"deletion_protection\": null}", d.ID)
+		}
+	}
+	return ""
+}
+
+// protectedFrom refuses to delete it.
+func (e *Effective) protectedFrom() *Error {
+	return errorf(CodeProtected, "cluster %q has deletion_protection; clear it first: %s", e.id, e.unprotect())
 }
 
 // leaving are the ids of what would leave a cluster's lists or be uninstalled there.
@@ -149,9 +173,11 @@ func (r Result) removalsOn(a affected) []installation {
 	}
 	after := a.after
 	if after == nil { // whoever is renamed goes on polling, by its new name
-		if after = r.State.docs[KindCluster][a.before.ID]; after == nil {
+		doc := r.State.docs[KindCluster][a.before.id]
+		if doc == nil {
 			return nil
 		}
+		after = r.State.Effective(doc)
 	}
 	if a.before != nil && !a.redeployed && alike(r.lists(), a.before, after) {
 		return nil
@@ -174,12 +200,12 @@ func (r Result) removalsOn(a affected) []installation {
 func (r Result) lists() []*assigned { return r.State.kinds.listsSince(r.base.kinds) }
 
 // alike tells whether two clusters are assigned the same things, deployed in the same way as far as they say.
-func alike(lists []*assigned, a, b *Document) bool {
-	return a.Cluster().Environment == b.Cluster().Environment && !slices.ContainsFunc(lists, func(list *assigned) bool { return !list.alike(a, b) })
+func alike(lists []*assigned, a, b *Effective) bool {
+	return a.cluster.Environment == b.cluster.Environment && !slices.ContainsFunc(lists, func(list *assigned) bool { return !list.alike(a, b) })
 }
 
 // wanted is what a cluster is told to run.
-func (s *State) wanted(cluster *Document) []installation {
+func (s *State) wanted(cluster *Effective) []installation {
 	n := 0
 	for _, a := range s.kinds.lists {
 		n += a.count(cluster)
@@ -192,8 +218,8 @@ func (s *State) wanted(cluster *Document) []installation {
 }
 
 // Installs is how much a cluster is told to have installed: the entries of its lists that are enabled.
-func (s *State) Installs(cluster *Document) int {
-	n := 0
+func (s *State) Installs(d *Document) int {
+	n, cluster := 0, s.Effective(d)
 	for _, a := range s.kinds.lists {
 		n += a.installs(cluster)
 	}
@@ -201,7 +227,7 @@ func (s *State) Installs(cluster *Document) int {
 }
 
 // installed is what a cluster runs and Flux would remove if it was no longer told to run it.
-func (s *State) installed(cluster *Document, now time.Time) []installation {
+func (s *State) installed(cluster *Effective, now time.Time) []installation {
 	return slices.DeleteFunc(s.wanted(cluster), func(i installation) bool {
 		a := s.kinds.assigned(i.Kind)
 		doc, ok := s.Get(i.Kind, i.ID)

@@ -43,6 +43,8 @@ type kindSet struct {
 	cluster func(value any) *api.Cluster
 	// takeOver makes some fields of a cluster's value, by their names in JSON, what they are in another.
 	takeOver func(value, from any, fields []string)
+	copied  func(value any) any // such a value, to be changed
+	blank   func() *Effective   // a cluster that says nothing
 }
 
 // compiledIn are the kinds that this program is built with.
@@ -62,29 +64,41 @@ func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*assigned) *kindS
 		}
 		return nil
 	}
+	ks.copied = func(value any) any {
+		model := *value.(*M)
+		return &model
+	}
+	ks.blank = func() *Effective {
+		model := new(M)
+		return &Effective{value: model, cluster: cluster(model)}
+	}
 	clusters := &kindRules{
 		name: KindCluster, noun: "cluster", collection: "clusters",
 		empty:     func() any { return new(M) },
 		normalize: ks.normalizeCluster,
 		check:     checkCluster,
-		changed:   checkRename,
-		bound:     ks.clusterBound,
+		changed:   changedCluster,
 		view: func(d *Document) any {
-			model := *d.value.(*M)
-			c := cluster(&model)
-			c.Revision, c.CreatedAt, c.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
-			return &model
+			return ks.viewOf(d, d.value)
 		},
 	}
 	for slot, list := range lists {
 		list.slot = slot
 	}
-	ks.fill(lists, clusters)
+	ks.fill(lists, layerRules(ks), clusters)
 	return ks
 }
 
+// viewOf is a cluster as the API shows it: what its document says, or what it has.
+func (ks *kindSet) viewOf(d *Document, value any) any {
+	view := ks.copied(value)
+	c := ks.cluster(view)
+	c.Revision, c.CreatedAt, c.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
+	return view
+}
+
 // fill makes the set that of some lists.
-func (ks *kindSet) fill(lists []*assigned, clusters *kindRules) {
+func (ks *kindSet) fill(lists []*assigned, layers, clusters *kindRules) {
 	ks.lists = lists
 	ks.byName, ks.byKind, ks.polled = map[Kind]*kindRules{}, map[Kind]*assigned{}, map[string]*assigned{}
 	for i, list := range lists {
@@ -100,7 +114,7 @@ func (ks *kindSet) fill(lists []*assigned, clusters *kindRules) {
 	if len(lists) == ks.fixed {
 		ks.kinds = append(ks.kinds, &typeKind)
 	}
-	ks.kinds = append(ks.kinds, clusters)
+	ks.kinds = append(ks.kinds, layers, clusters)
 	for _, k := range slices.Concat(ks.kinds, []*kindRules{&tokenKind, &budgetKind, &forgottenKind}) {
 		ks.byName[k.name] = k
 	}
@@ -120,8 +134,8 @@ func (ks *kindSet) withTypes(types map[string]*Document) *kindSet {
 	if slices.Equal(lists, ks.lists) {
 		return ks
 	}
-	next := &kindSet{fixed: ks.fixed, cluster: ks.cluster, takeOver: ks.takeOver}
-	next.fill(lists, ks.byName[KindCluster])
+	next := &kindSet{fixed: ks.fixed, cluster: ks.cluster, takeOver: ks.takeOver, copied: ks.copied, blank: ks.blank}
+	next.fill(lists, ks.byName[KindLayer], ks.byName[KindCluster])
 	return next
 }
 
@@ -190,25 +204,32 @@ func (ks *kindSet) completed(kind *kindRules, rec Record, value any) (*Document,
 			return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, err)
 		}
 	}
-	doc := &Document{Record: rec, value: value, cluster: ks.cluster(value), rules: kind}
-	if doc.cluster != nil {
-		if err := ks.completeLists(doc); err != nil {
-			return nil, err
+	if l, ok := value.(*layer); ok {
+		if err := ks.completeLayer(l, rec.Body); err != nil {
+			return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, err)
 		}
-		doc.answers, doc.block = newAnswers(ks.fixed), encodedSize(fluxCluster(doc.cluster))
 	}
-	doc.bound = kind.bound(value)
+	doc := &Document{Record: rec, value: value, rules: kind}
+	cluster := ks.cluster(value)
+	if cluster == nil {
+		doc.bound = kind.bound(value)
+		return doc, nil
+	}
+	if err := ks.completeLists(rec.ID, &Effective{value: value, cluster: cluster}); err != nil {
+		return nil, err
+	}
+	doc.alone = ks.alone(rec, value, cluster)
 	return doc, nil
 }
 
 // completeLists makes the lists of a cluster empty that were no lists yet when it was stored.
-func (ks *kindSet) completeLists(cluster *Document) error {
+func (ks *kindSet) completeLists(id string, cluster *Effective) error {
 	for _, a := range ks.lists[:ks.fixed] {
 		if !a.absent(cluster) {
 			continue
 		}
 		if !a.late {
-			return fmt.Errorf("cluster %q cannot be read: one of its lists is missing", cluster.ID)
+			return fmt.Errorf("cluster %q cannot be read: one of its lists is missing", id)
 		}
 		a.clear(cluster)
 	}

@@ -41,7 +41,7 @@ type (
 var quotaKind = definition[quota, quotaRef, fluxQuota]{
 	kind: kindQuota, noun: "quota", field: "quotas", endpoint: "the-quotas", operand: "quota_id", late: true,
 	operandOf: func(op *api.Operation) string { return op.ID },
-	list:      func(c *Document) *[]quotaRef { return &c.value.(*clusterWithQuotas).Quotas },
+	list:      func(c *Effective) *[]quotaRef { return &c.value.(*clusterWithQuotas).Quotas },
 	entryID:   func(e *quotaRef) string { return e.ID },
 	stamp: func(q *quota, revision int64, created, updated time.Time) {
 		q.Revision, q.CreatedAt, q.UpdatedAt = revision, created, updated
@@ -230,7 +230,7 @@ func TestBatchesKnowAnyKind(t *testing.T) {
 func TestSeedsKnowAnyKind(t *testing.T) {
 	t.Parallel()
 	_, err := withQuotas.parseSeed([]byte(`{"quotes":[]}`))
-	require.ErrorContains(t, err, "clusters, platform_components, namespaces, rolebindings, quotas, resource_types and resources")
+	require.ErrorContains(t, err, "clusters, platform_components, namespaces, rolebindings, quotas, resource_types, resources and layers")
 	_, err = ParseSeed([]byte(`{"quotas":[]}`))
 	require.ErrorContains(t, err, "it has clusters, "+compiledIn.collections())
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ const KindNamespace Kind = "namespace"
 var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespace]{
 	kind: KindNamespace, noun: "namespace", field: "namespaces", endpoint: "namespaces", operand: "namespace_id",
 	operandOf: func(op *api.Operation) string { return op.NamespaceID },
-	list:      func(c *Document) *[]api.NamespaceRef { return &c.Cluster().Namespaces },
+	list:      func(c *Effective) *[]api.NamespaceRef { return &c.Cluster().Namespaces },
 	entryID:   func(e *api.NamespaceRef) string { return e.ID },
 	stamp: func(n *api.Namespace, revision int64, created, updated time.Time) {
 		n.Revision, n.CreatedAt, n.UpdatedAt = revision, created, updated
@@ -42,6 +43,7 @@ var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespac
 	},
 	cluster: func(in *api.FluxNamespace) *api.FluxCluster { return &in.Cluster },
 	checkOn: adviseNamespaces,
+	folding: folding[api.NamespaceRef]{excluded: func(x *api.Excludes) []string { return x.Namespaces }},
 	keeps: func(d *Document, now time.Time) bool {
 		return d.namespace().DeletionPolicy == policyOrphan && !d.unsettled(now)
 	},
@@ -75,8 +77,8 @@ func systemNamespace(id string) bool {
 }
 
 // adviseNamespaces warns of namespaces that a cluster is likely to have already.
-func adviseNamespaces(c *checker, cl *api.Cluster) {
-	for _, ref := range cl.Namespaces {
+func adviseNamespaces(c *checker, on *subject) {
+	for _, ref := range on.has.cluster.Namespaces {
 		// Whoever keeps a namespace that is taken off, or names one of Kubernetes' own, means one that is there already.
 		if doc, ok := c.next.Get(KindNamespace, ref.ID); ok && doc.namespace().DeletionPolicy == policyOrphan {
 			c.warn("namespace %q is adopted where it exists: Flux removes labels and annotations that kubectl, helm or kustomize set on it and its definition does not list, those of pod security and istio too; list what must stay", ref.ID)
@@ -87,24 +89,39 @@ func adviseNamespaces(c *checker, cl *api.Cluster) {
 // policies guards namespaces against being deleted on a cluster that was told to keep them: Flux goes by the policy it
 // applied last, so the policy has to arrive before the namespace leaves the list.
 func (v *verdict) policies(edits []edit, now time.Time) {
+	edited := map[string]bool{}
 	for _, e := range edits {
 		if e.kind != KindCluster {
 			continue
 		}
+		edited[e.id] = true
 		before, ok := v.base.Get(KindCluster, e.id)
 		if !ok || e.doc == nil { // forgotten: nothing is deleted there
 			continue
 		}
-		kept := map[string]bool{}
+		var left []api.NamespaceRef
 		if after, ok := v.next.Get(KindCluster, e.id); ok {
-			for _, ref := range after.Cluster().Namespaces {
-				kept[ref.ID] = true
-			}
+			left = v.next.Effective(after).cluster.Namespaces
 		}
-		for _, ref := range before.Cluster().Namespaces {
-			if !kept[ref.ID] {
-				v.removed(e.id, ref.ID, now)
-			}
+		v.namespacesLeft(e.id, v.base.Effective(before).cluster.Namespaces, left, now)
+	}
+	for _, r := range v.next.relayered(v.base, edited) {
+		v.namespacesLeft(r.doc.ID, r.was.cluster.Namespaces, r.is.cluster.Namespaces, now)
+	}
+}
+
+// namespacesLeft looks at those that leave a cluster.
+func (v *verdict) namespacesLeft(cluster string, before, after []api.NamespaceRef, now time.Time) {
+	if slices.Equal(before, after) || len(v.problems) >= maxAllProblems {
+		return
+	}
+	kept := make(map[string]bool, len(after))
+	for _, ref := range after {
+		kept[ref.ID] = true
+	}
+	for _, ref := range before {
+		if !kept[ref.ID] {
+			v.removed(cluster, ref.ID, now)
 		}
 	}
 }

@@ -19,7 +19,10 @@ func normalizeAssignment(entry map[string]any) {
 	dropEmptyList(entry, "values_from")
 }
 
-func hasComponent(cluster *Document, id string) bool { return isAssigned(cluster.Cluster(), id) }
+// hasComponent tells whether a component is on a cluster as the Tx sees it, whoever put it there.
+func (tx *Tx) hasComponent(cluster *Document, id string) bool {
+	return isAssigned(tx.effective(cluster).cluster, id)
+}
 
 func isAssigned(cl *api.Cluster, component string) bool {
 	for i := range cl.PlatformComponents {
@@ -30,7 +33,42 @@ func isAssigned(cl *api.Cluster, component string) bool {
 	return false
 }
 
-func checkComponentsOn(c *checker, cl *api.Cluster) {
+func checkComponentsOn(c *checker, on *subject) {
+	patched := on.has.cluster.Patches
+	if on.own != nil {
+		checkOwnSettings(c, on.own)
+		if on.has.stack != nil && len(on.own.Patches) > 0 {
+			patched = maps.Clone(patched)
+			maps.Copy(patched, on.own.Patches)
+		}
+	}
+	for _, id := range sortedKeys(patched) {
+		if c.full() {
+			return
+		}
+		switch {
+		case isAssigned(on.has.cluster, id):
+			checkClusterPatches(c, on.has, id)
+		case on.own != nil:
+			c.orphaned(on, id)
+		}
+	}
+	adviseComponentsOn(c, on.has)
+}
+
+// orphaned is about patches of a component that is not on the cluster. Those that were for something before are left where a
+// layer or a label takes the component away: they come to life again with it.
+func (c *checker) orphaned(on *subject, id string) {
+	if c.base != nil {
+		if was, ok := c.base.Get(KindCluster, on.has.id); ok && maps.EqualFunc(was.Cluster().Patches[id], on.own.Patches[id], sameBytes) && isAssigned(c.base.Effective(was).cluster, id) {
+			c.warn("the patches of component %q on cluster %q do nothing by now: the component is not on it any more", id, on.has.id)
+			return
+		}
+	}
+	c.problem(jsontext.Pointer("patches", id), "component %q is not assigned to this cluster", id)
+}
+
+func checkOwnSettings(c *checker, cl *api.Cluster) {
 	for i, e := range cl.PlatformComponents {
 		if c.full() {
 			return
@@ -44,23 +82,12 @@ func checkComponentsOn(c *checker, cl *api.Cluster) {
 		c.text(at+"/component_version", e.ComponentVersion, 253)
 		c.valuesFrom(at+"/values_from", e.ValuesFrom)
 	}
-	for _, id := range sortedKeys(cl.Patches) {
-		if c.full() {
-			return
-		}
-		checkClusterPatches(c, cl, id)
-	}
-	adviseComponentsOn(c, cl)
 }
 
 // checkClusterPatches checks one component's patches, alone and together with the catalog's.
-func checkClusterPatches(c *checker, cl *api.Cluster, id string) {
+func checkClusterPatches(c *checker, has *Effective, id string) {
 	at := jsontext.Pointer("patches", id)
-	if !isAssigned(cl, id) {
-		c.problem(at, "component %q is not assigned to this cluster", id)
-		return
-	}
-	patches := cl.Patches[id]
+	patches := has.cluster.Patches[id]
 	if helmvalues.Bound(patches) > maxPatchesBytes { // or it need not be found out
 		if n := encodedSize(patches); n > maxPatchesBytes {
 			c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
@@ -73,15 +100,31 @@ func checkClusterPatches(c *checker, cl *api.Cluster, id string) {
 	p := doc.Component()
 	problems := patchProblems(p.Type, overlayPatches(p.Patches, patches))
 	if len(problems) > 0 && len(p.Patches) > 0 { // what is wrong with the cluster's own comes first
-		if own := patchProblems(p.Type, patches); len(own) > 0 {
+		if own := patchProblems(p.Type, overlayPatches(nil, patches)); len(own) > 0 {
 			problems = own
+		}
+	}
+	if has.stack != nil {
+		for i, p := range problems {
+			problems[i].Detail = has.places(id, p)
 		}
 	}
 	c.patches(at, patches, problems)
 }
 
+// places adds to what is wrong with a path who says it, and who says the one that it contradicts.
+func (e *Effective) places(component string, p Problem) string {
+	path := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(p.Pointer, "/"))
+	out := fmt.Sprintf("%s (%q is said by %s", p.Detail, path, e.saidBy(component, path))
+	if p.other != "" {
+		out += fmt.Sprintf(", %q by %s", p.other, e.saidBy(component, p.other))
+	}
+	return out + ")"
+}
+
 // adviseComponentsOn warns of what is allowed and probably not meant.
-func adviseComponentsOn(c *checker, cl *api.Cluster) {
+func adviseComponentsOn(c *checker, has *Effective) {
+	cl := has.cluster
 	catalog := c.next.catalog()
 	var assigned map[string]bool    // made when something depends on something
 	releases := map[string]string{} // those that several components have
@@ -226,6 +269,12 @@ func redeployed(was, is *api.PlatformComponent) bool {
 func overlayPatches(catalog, cluster api.PatchValues) api.PatchValues {
 	merged := make(api.PatchValues, len(catalog)+len(cluster))
 	maps.Copy(merged, catalog)
-	maps.Copy(merged, cluster)
+	for path, value := range cluster {
+		if value == nil { // a layer says that nobody below it says it
+			delete(merged, path)
+			continue
+		}
+		merged[path] = value
+	}
 	return merged
 }

@@ -154,22 +154,22 @@ func (d *Document) OwnedPatches(component string) api.OwnedPatches {
 // PatchValues sets single values of a component's patches; null removes one. CodeFieldConflict lists the paths that
 // other managers own with different values.
 func (tx *Tx) PatchValues(cluster, component string, body []byte, opt PatchOptions) (*Document, error) {
-	return tx.editCluster(cluster, patchValues(component, body, opt))
+	return tx.editCluster(cluster, tx.patchValues(component, body, opt))
 }
 
-func patchValues(component string, body []byte, opt PatchOptions) clusterEdit {
-	return editPatches(component, body, opt, func(o *managedPatches, values map[string]json.RawMessage) []Problem {
+func (tx *Tx) patchValues(component string, body []byte, opt PatchOptions) clusterEdit {
+	return tx.editPatches(component, body, opt, func(o *managedPatches, values map[string]json.RawMessage) []Problem {
 		return o.setAll(values, opt)
 	})
 }
 
 // ApplyValues makes the given values a manager's full set: what it owned and no longer lists is given up.
 func (tx *Tx) ApplyValues(cluster, component string, body []byte, opt PatchOptions) (*Document, error) {
-	return tx.editCluster(cluster, applyValues(component, body, opt))
+	return tx.editCluster(cluster, tx.applyValues(component, body, opt))
 }
 
-func applyValues(component string, body []byte, opt PatchOptions) clusterEdit {
-	return editPatches(component, body, opt, func(o *managedPatches, values map[string]json.RawMessage) []Problem {
+func (tx *Tx) applyValues(component string, body []byte, opt PatchOptions) clusterEdit {
+	return tx.editPatches(component, body, opt, func(o *managedPatches, values map[string]json.RawMessage) []Problem {
 		for _, path := range sortedKeys(o.owners) {
 			if _, listed := values[path]; !listed && slices.Contains(o.owners[path], opt.Manager) {
 				o.giveUp(path, opt.Manager, false)
@@ -181,11 +181,11 @@ func applyValues(component string, body []byte, opt PatchOptions) clusterEdit {
 
 // Relinquish gives up everything a manager owns.
 func (tx *Tx) Relinquish(cluster, component string, opt PatchOptions) (*Document, error) {
-	return tx.editCluster(cluster, relinquish(component, opt))
+	return tx.editCluster(cluster, tx.relinquish(component, opt))
 }
 
-func relinquish(component string, opt PatchOptions) clusterEdit {
-	return editPatches(component, []byte(`{}`), opt, func(o *managedPatches, _ map[string]json.RawMessage) []Problem {
+func (tx *Tx) relinquish(component string, opt PatchOptions) clusterEdit {
+	return tx.editPatches(component, []byte(`{}`), opt, func(o *managedPatches, _ map[string]json.RawMessage) []Problem {
 		for _, path := range sortedKeys(o.owners) {
 			if slices.Contains(o.owners[path], opt.Manager) {
 				o.giveUp(path, opt.Manager, opt.Retain)
@@ -215,10 +215,10 @@ func fieldConflict(conflicts []Problem) error {
 }
 
 // editPatches changes the patches of a component on a cluster that has it.
-func editPatches(component string, body []byte, opt PatchOptions, change func(*managedPatches, map[string]json.RawMessage) []Problem) clusterEdit {
+func (tx *Tx) editPatches(component string, body []byte, opt PatchOptions, change func(*managedPatches, map[string]json.RawMessage) []Problem) clusterEdit {
 	values, wrong := patchRequest(body, opt)
 	return func(before *Document, obj map[string]any) (bool, error) {
-		if !hasComponent(before, component) {
+		if !tx.hasComponent(before, component) {
 			return false, errorf(CodeNotFound, "component %q is not assigned to cluster %q", component, before.ID)
 		}
 		if wrong != nil {
@@ -257,7 +257,7 @@ func patchRequest(body []byte, opt PatchOptions) (map[string]json.RawMessage, er
 // reconcileOwners brings ownership in step with a cluster document that was written as a whole, which is a write by
 // the anonymous manager: it must not change or drop what a named manager owns unless it is forced to. Components that
 // left the cluster take their owners with them.
-func reconcileOwners(before *api.Cluster, obj map[string]any, force bool) error {
+func reconcileOwners(before *api.Cluster, obj map[string]any, gives func(obj map[string]any) map[string]bool, force bool) error {
 	if before == nil || len(before.PatchOwners) == 0 {
 		delete(obj, "patch_owners")
 		return nil
@@ -270,7 +270,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, force bool) error 
 	if err := json.Unmarshal(after, &patches); err != nil {
 		return nil //nolint:nilerr // of the wrong type: the decoder of the whole document says so
 	}
-	on := map[string]bool{}
+	on := gives(obj)
 	entries, _ := obj["platform_components"].([]any)
 	for _, e := range entries {
 		_, id, _ := entryID(e)

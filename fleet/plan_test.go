@@ -379,3 +379,9 @@ func TestABatchIsItsEditsOneByOne(t *testing.T) {
 		require.Contains(t, refused.Problems[i].Detail, cluster)
 	}
 }
+
+func parsedOperations(t *testing.T, ops string) (out []api.Operation) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(ops), &out))
+	return out
+}

@@ -197,7 +197,7 @@ func resourceKind(id string, of *Document) *assigned {
 	d := definition[resource, api.ResourceAssignment, resourceInput]{
 		kind: ResourceKind(id), noun: id + " resource", field: id, endpoint: id, operand: "resource_id", of: of, typed: true,
 		operandOf: func(op *api.Operation) string { return op.ResourceID },
-		list: func(c *Document) *[]api.ResourceAssignment {
+		list: func(c *Effective) *[]api.ResourceAssignment {
 			entries := c.Cluster().Resources[id]
 			return &entries
 		},
@@ -220,12 +220,12 @@ func resourceKind(id string, of *Document) *assigned {
 			return of != nil && of.value.(*resourceType).Removal == removalKeep && !of.unsettled(now)
 		},
 	}
-	d.checkOn = func(c *checker, cluster *api.Cluster) {
-		for i := range cluster.Resources[id] {
+	d.checkOn = func(c *checker, on *subject) {
+		for i := range on.has.cluster.Resources[id] {
 			if c.full() {
 				return
 			}
-			checkOverrides(c, cluster, id, i)
+			checkOverrides(c, on.has, id, i)
 		}
 	}
 	d.overrides = &overrides[resource]{
@@ -234,12 +234,12 @@ func resourceKind(id string, of *Document) *assigned {
 		differ:      func(_, _ *api.Cluster, _ string) bool { return false }, // they are in the entry
 		on:          func(c *api.Cluster, resource string) bool { return entryOf(c, id, resource) >= 0 },
 		invalidates: func(was, is *resource) bool { return was.of != is.of || !slices.Equal(was.Spec, is.Spec) },
-		recheck: func(c *checker, cluster *api.Cluster, resource string) {
-			checkOverrides(c, cluster, id, entryOf(cluster, id, resource))
+		recheck: func(c *checker, has *Effective, resource string) {
+			checkOverrides(c, has, id, entryOf(has.cluster, id, resource))
 		},
 	}
 	a := d.assigned()
-	a.count = func(c *Document) int { return len(c.Cluster().Resources[id]) } // polls ask: it allocates nothing
+	a.count = func(c *Effective) int { return len(c.Cluster().Resources[id]) } // polls ask: it allocates nothing
 	return a
 }
 
@@ -304,11 +304,25 @@ func decodeOverrides(raw map[string]json.RawMessage) (map[string]any, error) {
 }
 
 // checkOverrides checks what a cluster says about one definition.
-func checkOverrides(c *checker, cluster *api.Cluster, typeID string, at int) {
-	if at < 0 || len(cluster.Resources[typeID][at].Overrides) == 0 {
+func checkOverrides(c *checker, has *Effective, typeID string, at int) {
+	if at < 0 {
 		return
 	}
-	e := &cluster.Resources[typeID][at]
+	e := &has.cluster.Resources[typeID][at]
+	if has.stack != nil { // where the cluster's own document has it, or only the list
+		if at = entryOf(has.own.cluster, typeID, e.ID); at < 0 {
+			checkOverridesOf(c, typeID, e, jsontext.Pointer("resources", typeID))
+			return
+		}
+	}
+	checkOverridesOf(c, typeID, e, jsontext.Pointer("resources", typeID, at, "overrides"))
+}
+
+// checkOverridesOf checks what an entry says, in a cluster's document or a layer's.
+func checkOverridesOf(c *checker, typeID string, e *api.ResourceAssignment, where string) {
+	if len(e.Overrides) == 0 {
+		return
+	}
 	doc, ok := c.next.Get(ResourceKind(typeID), e.ID)
 	if !ok {
 		return // reported where it is assigned
@@ -318,7 +332,6 @@ func checkOverrides(c *checker, cluster *api.Cluster, typeID string, at int) {
 	if schema == nil {
 		return
 	}
-	where := jsontext.Pointer("resources", typeID, at, "overrides")
 	spec, err := r.spec()
 	if err != nil {
 		c.problem(where, "%v", err)

@@ -22,7 +22,7 @@ const KindRoleBinding Kind = "rolebinding"
 var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRoleBinding]{
 	kind: KindRoleBinding, noun: "role binding", field: "rolebindings", endpoint: "rolebindings", operand: "rolebinding_id",
 	operandOf: func(op *api.Operation) string { return op.RolebindingID },
-	list:      func(c *Document) *[]api.RoleBindingRef { return &c.Cluster().Rolebindings },
+	list:      func(c *Effective) *[]api.RoleBindingRef { return &c.Cluster().Rolebindings },
 	entryID:   func(e *api.RoleBindingRef) string { return e.ID },
 	stamp: func(b *api.RoleBinding, revision int64, created, updated time.Time) {
 		b.Revision, b.CreatedAt, b.UpdatedAt = revision, created, updated
@@ -37,6 +37,7 @@ var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRo
 		return api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects}, nil
 	},
 	cluster: func(in *api.FluxRoleBinding) *api.FluxCluster { return &in.Cluster },
+	folding: folding[api.RoleBindingRef]{excluded: func(x *api.Excludes) []string { return x.Rolebindings }},
 }
 
 func normalizeRoleBinding(obj map[string]any) {

@@ -52,7 +52,7 @@ const resourcesList = "resources"
 func (ks *kindSet) seedLists() []seedList {
 	var lists []seedList
 	for _, k := range ks.kinds {
-		if k.name == KindCluster { // after everything that clusters refer to
+		if k.name == KindLayer { // before everything that refers to them
 			lists = append(lists, seedList{key: resourcesList})
 		}
 		lists = append(lists, seedList{k.collection, k.name})

@@ -89,7 +89,7 @@ func overridesBound(c *api.Cluster) int {
 }
 
 // bound is at least the size of a cluster's answer.
-func (s *State) bound(d *Document, a *assigned) int {
+func (s *State) bound(d *Effective, a *assigned) int {
 	n := envelopeBytes + a.ownBound(d)
 	for id := range a.each(d) {
 		if def, ok := s.docs[a.kind][id]; ok {
@@ -100,7 +100,7 @@ func (s *State) bound(d *Document, a *assigned) int {
 }
 
 // checkSizes holds the answers of a cluster against Flux's limit.
-func checkSizes(c *checker, d *Document, lists ...*assigned) {
+func checkSizes(c *checker, d *Effective, lists ...*assigned) {
 	for _, a := range lists {
 		if c.next.bound(d, a) < adviseAnswerBytes {
 			continue
@@ -111,14 +111,14 @@ func checkSizes(c *checker, d *Document, lists ...*assigned) {
 		}
 		var body bytes.Buffer
 		if err := encodeInputs(&body, values(inputs)); err != nil {
-			c.problem("", "the %s of cluster %q cannot be encoded: %v", a.endpoint, d.ID, err)
+			c.problem("", "the %s of cluster %q cannot be encoded: %v", a.endpoint, d.id, err)
 			continue
 		}
 		switch n := body.Len(); {
 		case n > MaxAnswerBytes:
-			c.limitOf(n, a.pointer(), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", a.endpoint, d.ID, n, MaxAnswerBytes)
+			c.limitOf(n, a.pointer(), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", a.endpoint, d.id, n, MaxAnswerBytes)
 		case n > adviseAnswerBytes:
-			c.warn("the %s of cluster %q are %d bytes, above 70 %% of the %d that Flux Operator accepts", a.endpoint, d.ID, n, MaxAnswerBytes)
+			c.warn("the %s of cluster %q are %d bytes, above 70 %% of the %d that Flux Operator accepts", a.endpoint, d.id, n, MaxAnswerBytes)
 		}
 	}
 }

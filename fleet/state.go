@@ -35,6 +35,7 @@ type State struct {
 	docs   map[Kind]map[string]*Document
 	byDNS  map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
 	live   int               // clusters that are not decommissioned
+	layers *layering         // nil when there are no layers
 	id     *stateID
 
 	holders map[Digest]*Holder // of the secrets of managed tokens
@@ -81,6 +82,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 		return nil, err
 	}
 	s.indexTokens()
+	s.relayer(nil, nil)
 	return s, nil
 }
 
@@ -323,6 +325,7 @@ func (s *State) with(c Commit, edits []edit) (*State, error) {
 	if err := next.rereadResources(s, copied); err != nil {
 		return nil, err
 	}
+	next.relayer(s, edits)
 	if copied[KindToken] {
 		next.indexTokens()
 	}
@@ -375,12 +378,10 @@ func indexedDiffers(before, after *Document) bool {
 // Document is one document of a State with what is derived from it. It never changes.
 type Document struct {
 	Record
-	value   any // of its kind's model
-	rules   *kindRules
-	cluster *api.Cluster // a cluster's value; nil: it is none
-	bound   int          // see sizes.go
-	block   int          // size of a cluster's own block, which every input repeats
-	answers *answers     // a cluster's
+	value any // of its kind's model
+	rules *kindRules
+	bound int        // of a definition; see sizes.go
+	alone *Effective // what a cluster's document says by itself; nil: it is none. What it has is [State.Effective]
 }
 
 // decodeModel reads the value of a document.
@@ -408,11 +409,11 @@ func (d *Document) ETag() string {
 
 // Deleted tells whether this is a decommissioned cluster.
 func (d *Document) Deleted() bool {
-	return d.cluster != nil && (d.cluster.DeletedAt != nil || pendingTombstone(d))
+	return d.alone != nil && (d.alone.Deleted() || pendingTombstone(d))
 }
 
-// Cluster is the document as a cluster; it must be one. The result must not be changed.
-func (d *Document) Cluster() *api.Cluster { return d.cluster }
+// Cluster is the document as a cluster, as somebody wrote it; it must be one. The result must not be changed.
+func (d *Document) Cluster() *api.Cluster { return d.alone.cluster }
 
 // View is the document as the API shows it: a copy of the generated model with revision and times filled in.
 func (d *Document) View() any { return d.rules.view(d) }
@@ -422,10 +423,17 @@ type decodeError struct{ pointer, detail string }
 
 func (e *decodeError) Error() string { return e.pointer + ": " + e.detail }
 
+// embedded are the generated models that are part of others here.
+var embedded = []string{"Layer", "ResourceType", "Resource"}
+
 func typeError(err error) error {
 	var t *json.UnmarshalTypeError
 	if !errors.As(err, &t) {
 		return err
 	}
-	return &decodeError{"/" + strings.ReplaceAll(t.Field, ".", "/"), fmt.Sprintf("must be a %s, not a %s", t.Type, t.Value)}
+	field := t.Field
+	for _, model := range embedded { // its name is no part of the document
+		field = strings.TrimPrefix(field, model+".")
+	}
+	return &decodeError{"/" + strings.ReplaceAll(field, ".", "/"), fmt.Sprintf("must be a %s, not a %s", t.Type, t.Value)}
 }

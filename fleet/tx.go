@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -17,14 +18,16 @@ import (
 
 // Tx collects edits to a State. It sees its own edits. Nothing outside it changes; Finish says what would.
 type Tx struct {
-	base  *State
-	kinds *kindSet             // with the resource types as the edits have them
-	edits map[docKey]*Document // nil: deleted
-	guard Guard
-	force bool // overwrite patches that named managers own
-	seed  Seed // what it was made of, if it was
-	stop  Stop
-	notes []string // what the edits leave to be said, as warnings
+	base    *State
+	kinds   *kindSet             // with the resource types as the edits have them
+	edits   map[docKey]*Document // nil: deleted
+	guard   Guard
+	force   bool // overwrite patches that named managers own
+	seed    Seed // what it was made of, if it was
+	stop    Stop
+	notesMu sync.Mutex
+	notes   []string // what is to be said with the warnings
+	layers  *layersInTx
 }
 
 type docKey struct {
@@ -53,17 +56,28 @@ type Result struct {
 }
 
 // Begin starts a Tx on the State.
-func (s *State) Begin() *Tx { return &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}} }
+func (s *State) Begin() *Tx {
+	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, layers: &layersInTx{}}
+	if s.layers != nil {
+		tx.layers.rising = s.layers.rising
+	}
+	return tx
+}
 
 // StopWhen sets what ends the work on the Tx, its plan included, before it is done.
 func (tx *Tx) StopWhen(stop Stop) { tx.stop = stop }
 
 // note adds a warning to what comes of the Tx.
 func (tx *Tx) note(format string, args ...any) {
+	tx.notesMu.Lock()
+	defer tx.notesMu.Unlock()
 	if note := fmt.Sprintf(format, args...); !slices.Contains(tx.notes, note) {
 		tx.notes = append(tx.notes, note)
 	}
 }
+
+// sortedNotes does not depend on which edit came first: they run on many clusters at once.
+func (tx *Tx) sortedNotes() []string { return slices.Sorted(slices.Values(tx.notes)) }
 
 // Base is the State the Tx was begun on.
 func (tx *Tx) Base() *State { return tx.base }
@@ -84,6 +98,9 @@ func (tx *Tx) record(kind Kind, id string, doc *Document) {
 	tx.edits[docKey{kind, id}] = doc
 	if kind == KindResourceType {
 		tx.kinds = tx.kinds.withType(id, doc)
+	}
+	if kind == KindLayer {
+		tx.relayer()
 	}
 }
 
@@ -170,7 +187,12 @@ func (tx *Tx) endDecommission(c *api.Cluster) {
 
 // Put replaces the fields that are present in the body and not null.
 func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
-	return tx.update(kind, id, body, func(stored, request map[string]any) map[string]any { return overlay(stored, request) })
+	return tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
+		if kind == KindLayer {
+			dropOtherSelection(stored, request)
+		}
+		return overlay(stored, request)
+	})
 }
 
 // Patch applies an RFC 7396 merge patch.
@@ -218,11 +240,11 @@ func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*
 		var was *api.Cluster
 		if before != nil {
 			was = before.Cluster()
-			if err := dropOrphanedPatches(was, obj); err != nil {
+			if err := dropOrphanedPatches(was, obj, tx.gives(obj)); err != nil {
 				return nil, err
 			}
 		}
-		if err := reconcileOwners(was, obj, tx.force); err != nil {
+		if err := reconcileOwners(was, obj, tx.gives, tx.force); err != nil {
 			return nil, err
 		}
 	}
@@ -257,15 +279,18 @@ func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error)
 		return doc, tx.unassignEverywhere(kind, id)
 	}
 	stored, exists := tx.base.Get(kind, id) // protection is not lifted in the commit that deletes
-	if doc.Cluster().DeletionProtection || exists && stored.Cluster().DeletionProtection {
-		return nil, errorf(CodeProtected, "cluster %q has deletion_protection; clear it first: PATCH /clusters/%s {\"deletion_protection\": false}", id, id)
+	if now := tx.effective(doc); now.cluster.DeletionProtection {
+		return nil, now.protectedFrom()
+	}
+	if exists && tx.base.Effective(stored).cluster.DeletionProtection {
+		return nil, tx.base.Effective(stored).protectedFrom()
 	}
 	if opt.Orphan {
 		tx.record(kind, id, nil)
 		return doc, nil
 	}
 	// Completed by Finish, which knows the time.
-	tx.record(kind, id, &Document{Record: Record{Kind: kind, ID: id}, value: doc.value, rules: doc.rules, cluster: doc.cluster})
+	tx.record(kind, id, &Document{Record: Record{Kind: kind, ID: id}, value: doc.value, rules: doc.rules, alone: doc.alone})
 	return doc, nil
 }
 
@@ -276,9 +301,12 @@ func pendingTombstone(d *Document) bool { return d != nil && d.Body == nil }
 func (tx *Tx) unassignEverywhere(kind Kind, id string) error {
 	for _, user := range tx.users(kind, id) {
 		var err error
-		if user.Kind == KindCluster {
+		switch user.Kind {
+		case KindCluster:
 			_, err = tx.Unassign(user.ID, kind, id)
-		} else {
+		case KindLayer:
+			_, err = tx.edit(user, func(obj map[string]any) map[string]any { return tx.assigned(kind).forgottenBy(obj, id) })
+		default:
 			_, err = tx.edit(user, func(obj map[string]any) map[string]any {
 				deps, _ := obj["depends_on"].([]any)
 				obj["depends_on"] = slices.DeleteFunc(deps, func(v any) bool { return v == id })
@@ -303,7 +331,7 @@ func (tx *Tx) deleteResources(typeID string) error {
 	}
 	var clusters []*Document
 	tx.each(KindCluster, func(d *Document) {
-		if !d.Deleted() && a.count(d) > 0 {
+		if !d.Deleted() && a.count(d.alone) > 0 {
 			clusters = append(clusters, d)
 		}
 	})
@@ -320,6 +348,14 @@ func (tx *Tx) deleteResources(typeID string) error {
 	for _, doc := range after {
 		if doc != nil {
 			tx.record(KindCluster, doc.ID, doc)
+		}
+	}
+	for _, d := range tx.layers.rising {
+		if len(d.layer().entriesOf(a)) == 0 {
+			continue
+		}
+		if _, err := tx.edit(d, func(obj map[string]any) map[string]any { a.setEntries(obj, nil); return obj }); err != nil {
+			return err
 		}
 	}
 	return firstOf(errs)
@@ -352,10 +388,15 @@ func (tx *Tx) usersOf(kind Kind, ids map[string]bool) map[string][]*Document {
 		if d.Deleted() {
 			return
 		}
-		for id := range a.each(d) {
+		for id := range a.each(d.alone) {
 			add(id, d)
 		}
 	})
+	for _, d := range tx.layers.rising {
+		for _, id := range d.layer().refersTo(a) {
+			add(id, d)
+		}
+	}
 	tx.each(kind, func(d *Document) {
 		for _, id := range a.dependsOn(d) {
 			add(id, d)

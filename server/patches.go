@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,7 +18,7 @@ func (s *Server) GetPatches(c echo.Context, id, componentID string, p api.GetPat
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(doc.Cluster().PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == componentID }) {
+	if !st.HasComponent(doc, componentID) {
 		return &fleet.Error{Code: fleet.CodeNotFound, Detail: "component \"" + componentID + "\" is not assigned to this cluster"}
 	}
 	c.Response().Header().Set(headerETag, doc.ETag())

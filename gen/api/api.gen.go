@@ -67,7 +67,7 @@ type BatchResult struct {
 
 // ChangeRef defines model for ChangeRef.
 type ChangeRef struct {
-	// Kind cluster, platform_component, namespace, rolebinding, resource_type, or resource/TYPE.
+	// Kind cluster, platform_component, namespace, rolebinding, layer, resource_type, or resource/TYPE.
 	//
 	// Example: cluster
 	Kind string `json:"kind"`
@@ -112,6 +112,9 @@ type Cluster struct {
 	PlatformComponents []ComponentAssignment `json:"platform_components"`
 	Namespaces         []NamespaceRef        `json:"namespaces"`
 	Rolebindings       []RoleBindingRef      `json:"rolebindings"`
+
+	// Excludes What the cluster does not take from its layers, by list: ids. A component is switched off in its own list instead.
+	Excludes *Excludes `json:"excludes,omitempty"`
 
 	// Patches Values by component id and Helm value path.
 	//
@@ -197,6 +200,11 @@ type ClusterCreate struct {
 	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
 
+	// Excludes What the cluster does not take from its layers, by list: ids. A component is switched off in its own list instead.
+	//
+	// Example: {"namespaces":["podinfo"]}
+	Excludes nullable.Nullable[map[string]any] `json:"excludes,omitempty"`
+
 	// Patches Values by component id and Helm value path.
 	Patches nullable.Nullable[map[string]PatchValues] `json:"patches,omitempty"`
 
@@ -274,7 +282,12 @@ type ClusterPatch struct {
 	PlatformComponents nullable.Nullable[[]ComponentAssignmentInput] `json:"platform_components,omitempty"`
 	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
-	Patches            nullable.Nullable[MergePatches]               `json:"patches,omitempty"`
+
+	// Excludes What the cluster does not take from its layers, by list: ids. A component is switched off in its own list instead.
+	//
+	// Example: {"namespaces":["podinfo"]}
+	Excludes nullable.Nullable[map[string]any] `json:"excludes,omitempty"`
+	Patches  nullable.Nullable[MergePatches]   `json:"patches,omitempty"`
 
 	// Resources What is assigned of your resource types, by type; null takes all of a type off.
 	//
@@ -350,6 +363,11 @@ type ClusterUpdate struct {
 	PlatformComponents nullable.Nullable[[]ComponentAssignmentInput] `json:"platform_components,omitempty"`
 	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
+
+	// Excludes What the cluster does not take from its layers, by list: ids. A component is switched off in its own list instead.
+	//
+	// Example: {"namespaces":["podinfo"]}
+	Excludes nullable.Nullable[map[string]any] `json:"excludes,omitempty"`
 
 	// Patches Values by component id and Helm value path.
 	Patches nullable.Nullable[map[string]PatchValues] `json:"patches,omitempty"`
@@ -498,6 +516,20 @@ type EndpointEffect struct {
 	//
 	// Example: false
 	Reordered bool `json:"reordered,omitempty"`
+}
+
+// Excludes What the cluster does not take from its layers, by list: ids. A component is switched off in its own list instead.
+type Excludes struct {
+	// Namespaces Example: ["podinfo"]
+	Namespaces []string `json:"namespaces,omitempty"`
+
+	// Rolebindings Example: ["dev-readers"]
+	Rolebindings []string `json:"rolebindings,omitempty"`
+
+	// Resources By resource type.
+	//
+	// Example: {"network-policies":["default-deny"]}
+	Resources map[string][]string `json:"resources,omitempty"`
 }
 
 // FieldChange defines model for FieldChange.
@@ -791,6 +823,327 @@ type IssuedToken struct {
 //
 // Example: {"region":"eu","team":"platform"}
 type Labels map[string]string
+
+// Layer What clusters have in common: all that the selector matches have it.
+type Layer struct {
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: prod-eu
+	ID string `json:"id"`
+
+	// Description Example: Production in Europe
+	Description string `json:"description"`
+
+	// Priority Unique among layers; the higher one wins.
+	//
+	// Example: 200
+	Priority int `json:"priority"`
+
+	// Selector Which clusters: Kubernetes label selector over labels, `environment` and `id`. Either it or `all`.
+	//
+	// Example: environment=prod,region=eu
+	Selector string `json:"selector,omitempty"`
+
+	// All Every cluster.
+	//
+	// Example: false
+	All bool `json:"all,omitempty"`
+
+	// PlatformComponents What these clusters have, in the order they are served.
+	PlatformComponents []LayerComponent `json:"platform_components"`
+	Namespaces         []NamespaceRef   `json:"namespaces"`
+	Rolebindings       []RoleBindingRef `json:"rolebindings"`
+
+	// Resources What they have of your resource types, by type.
+	//
+	// Example: {"network-policies":[{"id":"default-deny"}]}
+	Resources map[string][]ResourceAssignment `json:"resources,omitempty"`
+
+	// Overrides Settings by component id.
+	//
+	// Example: {"podinfo":{"component_version":"6.9.0"}}
+	Overrides map[string]LayerOverride `json:"overrides"`
+
+	// Patches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
+	//
+	// Example: {"podinfo":{"replicaCount":"3","ui.message":null}}
+	Patches LayerPatches `json:"patches"`
+
+	// DeletionProtection true: these clusters are protected, whatever their documents say; false: no lower layer protects them; absent: this layer says nothing about it.
+	//
+	// Example: true
+	DeletionProtection *bool `json:"deletion_protection,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// LayerComponent A catalog entry that clusters have because of a layer. What is absent the layer does not say.
+type LayerComponent struct {
+	// ID Id of the catalog entry.
+	//
+	// Example: podinfo
+	ID string `json:"id"`
+
+	// Enabled true where nobody says it.
+	//
+	// Example: true
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// OCITag Example: v1.0.0-1
+	OCITag string `json:"oci_tag,omitempty"`
+
+	// ComponentPath Example: podinfo
+	ComponentPath string `json:"component_path,omitempty"`
+
+	// ComponentVersion Example: 6.9.0
+	ComponentVersion string            `json:"component_version,omitempty"`
+	ValuesFrom       []ValuesReference `json:"values_from,omitempty"`
+}
+
+// LayerComponentInput A catalog entry that clusters are to have because of a layer. What is absent, null or empty the layer does not say.
+type LayerComponentInput struct {
+	// ID Example: podinfo
+	ID string `json:"id"`
+
+	// Enabled Example: true
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty"`
+
+	// OCITag Example: v1.0.0-1
+	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
+
+	// ComponentPath Example: podinfo
+	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
+
+	// ComponentVersion Example: 6.9.0
+	ComponentVersion nullable.Nullable[string]            `json:"component_version,omitempty"`
+	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+}
+
+// LayerCreate What clusters have in common: all that the selector matches have it: to create. Read-only fields are ignored, so that a document can be sent back.
+type LayerCreate struct {
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: prod-eu
+	ID string `json:"id"`
+
+	// Description Example: Production in Europe
+	Description nullable.Nullable[string] `json:"description,omitempty"`
+
+	// Priority Unique among layers; the higher one wins.
+	//
+	// Example: 200
+	Priority int `json:"priority"`
+
+	// Selector Which clusters: Kubernetes label selector over labels, `environment` and `id`. Either it or `all`.
+	//
+	// Example: environment=prod,region=eu
+	Selector nullable.Nullable[string] `json:"selector,omitempty"`
+
+	// All Every cluster.
+	//
+	// Example: false
+	All nullable.Nullable[bool] `json:"all,omitempty"`
+
+	// PlatformComponents What these clusters have, in the order they are served.
+	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
+	Namespaces         nullable.Nullable[[]NamespaceRef]        `json:"namespaces,omitempty"`
+	Rolebindings       nullable.Nullable[[]RoleBindingRef]      `json:"rolebindings,omitempty"`
+
+	// Resources What they have of your resource types, by type.
+	//
+	// Example: {"network-policies":[{"id":"default-deny"}]}
+	Resources nullable.Nullable[map[string][]ResourceAssignmentInput] `json:"resources,omitempty"`
+
+	// Overrides Settings by component id.
+	//
+	// Example: {"podinfo":{"component_version":"6.9.0"}}
+	Overrides nullable.Nullable[map[string]LayerOverrideInput] `json:"overrides,omitempty"`
+
+	// Patches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
+	//
+	// Example: {"podinfo":{"replicaCount":"3"}}
+	Patches nullable.Nullable[map[string]map[string]interface{}] `json:"patches,omitempty"`
+
+	// DeletionProtection true: these clusters are protected, whatever their documents say; false: no lower layer protects them; absent: this layer says nothing about it.
+	//
+	// Example: true
+	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+}
+
+// LayerOverride Settings of a component for those of a layer's clusters that have it, whoever assigned it.
+type LayerOverride struct {
+	// OCITag Example: v1.0.0-1
+	OCITag string `json:"oci_tag,omitempty"`
+
+	// ComponentPath Example: podinfo
+	ComponentPath string `json:"component_path,omitempty"`
+
+	// ComponentVersion Example: 6.9.0
+	ComponentVersion string            `json:"component_version,omitempty"`
+	ValuesFrom       []ValuesReference `json:"values_from,omitempty"`
+}
+
+// LayerOverrideInput Settings of a component for those of a layer's clusters that have it. What is absent, null or empty the layer does not say.
+type LayerOverrideInput struct {
+	// OCITag Example: v1.0.0-1
+	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
+
+	// ComponentPath Example: podinfo
+	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
+
+	// ComponentVersion Example: 6.9.0
+	ComponentVersion nullable.Nullable[string]            `json:"component_version,omitempty"`
+	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+}
+
+// LayerPatch What clusters have in common: all that the selector matches have it: merge patch. Read-only fields are ignored, so that a document can be sent back.
+type LayerPatch struct {
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: prod-eu
+	ID nullable.Nullable[string] `json:"id,omitempty"`
+
+	// Description Example: Production in Europe
+	Description nullable.Nullable[string] `json:"description,omitempty"`
+
+	// Priority Unique among layers; the higher one wins.
+	//
+	// Example: 200
+	Priority nullable.Nullable[int] `json:"priority,omitempty"`
+
+	// Selector Which clusters: Kubernetes label selector over labels, `environment` and `id`. Either it or `all`.
+	//
+	// Example: environment=prod,region=eu
+	Selector nullable.Nullable[string] `json:"selector,omitempty"`
+
+	// All Every cluster.
+	//
+	// Example: false
+	All nullable.Nullable[bool] `json:"all,omitempty"`
+
+	// PlatformComponents What these clusters have, in the order they are served.
+	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
+	Namespaces         nullable.Nullable[[]NamespaceRef]        `json:"namespaces,omitempty"`
+	Rolebindings       nullable.Nullable[[]RoleBindingRef]      `json:"rolebindings,omitempty"`
+
+	// Resources What they have of your resource types, by type.
+	//
+	// Example: {"network-policies":[{"id":"default-deny"}]}
+	Resources nullable.Nullable[map[string]*[]ResourceAssignmentInput] `json:"resources,omitempty"`
+
+	// Overrides Settings by component id.
+	//
+	// Example: {"podinfo":{"component_version":"6.9.0"}}
+	Overrides nullable.Nullable[map[string]*map[string]any] `json:"overrides,omitempty"`
+
+	// Patches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
+	//
+	// Example: {"podinfo":{"replicaCount":"3"}}
+	Patches nullable.Nullable[map[string]*map[string]interface{}] `json:"patches,omitempty"`
+
+	// DeletionProtection true: these clusters are protected, whatever their documents say; false: no lower layer protects them; absent: this layer says nothing about it.
+	//
+	// Example: true
+	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+}
+
+// LayerPatches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
+//
+// Example: {"podinfo":{"replicaCount":"3","ui.message":null}}
+type LayerPatches = map[string]PatchValues
+
+// LayerUpdate What clusters have in common: all that the selector matches have it: fields to replace. Read-only fields are ignored, so that a document can be sent back.
+type LayerUpdate struct {
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: prod-eu
+	ID nullable.Nullable[string] `json:"id,omitempty"`
+
+	// Description Example: Production in Europe
+	Description nullable.Nullable[string] `json:"description,omitempty"`
+
+	// Priority Unique among layers; the higher one wins.
+	//
+	// Example: 200
+	Priority nullable.Nullable[int] `json:"priority,omitempty"`
+
+	// Selector Which clusters: Kubernetes label selector over labels, `environment` and `id`. Either it or `all`.
+	//
+	// Example: environment=prod,region=eu
+	Selector nullable.Nullable[string] `json:"selector,omitempty"`
+
+	// All Every cluster.
+	//
+	// Example: false
+	All nullable.Nullable[bool] `json:"all,omitempty"`
+
+	// PlatformComponents What these clusters have, in the order they are served.
+	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
+	Namespaces         nullable.Nullable[[]NamespaceRef]        `json:"namespaces,omitempty"`
+	Rolebindings       nullable.Nullable[[]RoleBindingRef]      `json:"rolebindings,omitempty"`
+
+	// Resources What they have of your resource types, by type.
+	//
+	// Example: {"network-policies":[{"id":"default-deny"}]}
+	Resources nullable.Nullable[map[string][]ResourceAssignmentInput] `json:"resources,omitempty"`
+
+	// Overrides Settings by component id.
+	//
+	// Example: {"podinfo":{"component_version":"6.9.0"}}
+	Overrides nullable.Nullable[map[string]LayerOverrideInput] `json:"overrides,omitempty"`
+
+	// Patches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
+	//
+	// Example: {"podinfo":{"replicaCount":"3"}}
+	Patches nullable.Nullable[map[string]map[string]interface{}] `json:"patches,omitempty"`
+
+	// DeletionProtection true: these clusters are protected, whatever their documents say; false: no lower layer protects them; absent: this layer says nothing about it.
+	//
+	// Example: true
+	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+}
 
 // MergePatchValues Values by Helm value path; null removes one.
 //
@@ -2873,6 +3226,120 @@ type AssignRoleBindingParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// ListLayersParams defines parameters for ListLayers.
+type ListLayersParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateLayerParams defines parameters for CreateLayer.
+type CreateLayerParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeleteLayerParams defines parameters for DeleteLayer.
+type DeleteLayerParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetLayerParams defines parameters for GetLayer.
+type GetLayerParams struct {
+	// Revision The document as it was at this revision.
+	Revision *AsOf `form:"revision,omitempty" json:"revision,omitempty"`
+
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PatchLayerParams defines parameters for PatchLayer.
+type PatchLayerParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// UpdateLayerParams defines parameters for UpdateLayer.
+type UpdateLayerParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetLayerHistoryParams defines parameters for GetLayerHistory.
+type GetLayerHistoryParams struct {
+	// Limit At most this many revisions.
+	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where the previous page ended, from its `Link`.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListNamespacesParams defines parameters for ListNamespaces.
 type ListNamespacesParams struct {
 	// Limit At most this many entries; without it, all.
@@ -3649,6 +4116,18 @@ type AssignPlatformComponentJSONRequestBody = AssignmentSettings
 
 // AssignResourceJSONRequestBody defines body for AssignResource for application/json ContentType.
 type AssignResourceJSONRequestBody = ResourceSettings
+
+// CreateLayerJSONRequestBody defines body for CreateLayer for application/json ContentType.
+type CreateLayerJSONRequestBody = LayerCreate
+
+// PatchLayerJSONRequestBody defines body for PatchLayer for application/json ContentType.
+type PatchLayerJSONRequestBody = LayerPatch
+
+// PatchLayerApplicationMergePatchPlusJSONRequestBody defines body for PatchLayer for application/merge-patch+json ContentType.
+type PatchLayerApplicationMergePatchPlusJSONRequestBody = LayerPatch
+
+// UpdateLayerJSONRequestBody defines body for UpdateLayer for application/json ContentType.
+type UpdateLayerJSONRequestBody = LayerUpdate
 
 // CreateNamespaceJSONRequestBody defines body for CreateNamespace for application/json ContentType.
 type CreateNamespaceJSONRequestBody = NamespaceCreate

@@ -99,6 +99,27 @@ type ServerInterface interface {
 	// GetHealth Liveness
 	// (GET /health)
 	GetHealth(ctx echo.Context) error
+	// ListLayers List layers
+	// (GET /layers)
+	ListLayers(ctx echo.Context, params ListLayersParams) error
+	// CreateLayer Create a layer
+	// (POST /layers)
+	CreateLayer(ctx echo.Context, params CreateLayerParams) error
+	// DeleteLayer Delete a layer
+	// (DELETE /layers/{id})
+	DeleteLayer(ctx echo.Context, id ID, params DeleteLayerParams) error
+	// GetLayer Get a layer
+	// (GET /layers/{id})
+	GetLayer(ctx echo.Context, id ID, params GetLayerParams) error
+	// PatchLayer Merge-patch a layer
+	// (PATCH /layers/{id})
+	PatchLayer(ctx echo.Context, id ID, params PatchLayerParams) error
+	// UpdateLayer Update a layer
+	// (PUT /layers/{id})
+	UpdateLayer(ctx echo.Context, id ID, params UpdateLayerParams) error
+	// GetLayerHistory Revisions that changed a layer, newest first
+	// (GET /layers/{id}/history)
+	GetLayerHistory(ctx echo.Context, id ID, params GetLayerHistoryParams) error
 	// GetMetrics Metrics in the Prometheus text format
 	// (GET /metrics)
 	GetMetrics(ctx echo.Context) error
@@ -2376,6 +2397,491 @@ func (w *ServerInterfaceWrapper) GetHealth(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetHealth(ctx)
+	return err
+}
+
+// ListLayers converts echo context to params.
+func (w *ServerInterfaceWrapper) ListLayers(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListLayersParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", ctx.QueryParams(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListLayers(ctx, params)
+	return err
+}
+
+// CreateLayer converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateLayer(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateLayerParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateLayer(ctx, params)
+	return err
+}
+
+// DeleteLayer converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteLayer(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteLayerParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteLayer(ctx, id, params)
+	return err
+}
+
+// GetLayer converts echo context to params.
+func (w *ServerInterfaceWrapper) GetLayer(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetLayerParams
+	// ------------- Optional query parameter "revision" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "revision", ctx.QueryParams(), &params.Revision, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter revision: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetLayer(ctx, id, params)
+	return err
+}
+
+// PatchLayer converts echo context to params.
+func (w *ServerInterfaceWrapper) PatchLayer(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchLayerParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PatchLayer(ctx, id, params)
+	return err
+}
+
+// UpdateLayer converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateLayer(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateLayerParams
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateLayer(ctx, id, params)
+	return err
+}
+
+// GetLayerHistory converts echo context to params.
+func (w *ServerInterfaceWrapper) GetLayerHistory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetLayerHistoryParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetLayerHistory(ctx, id, params)
 	return err
 }
 
@@ -5681,6 +6187,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/resources/:type/:id", wrapper.GetResource, options.OperationMiddlewares["GetResource"]...)
 	router.PATCH(options.BaseURL+"/resources/:type/:id", wrapper.PatchResource, options.OperationMiddlewares["PatchResource"]...)
 	router.PUT(options.BaseURL+"/resources/:type/:id", wrapper.UpdateResource, options.OperationMiddlewares["UpdateResource"]...)
+	router.GET(options.BaseURL+"/layers", wrapper.ListLayers, options.OperationMiddlewares["ListLayers"]...)
+	router.POST(options.BaseURL+"/layers", wrapper.CreateLayer, options.OperationMiddlewares["CreateLayer"]...)
+	router.DELETE(options.BaseURL+"/layers/:id", wrapper.DeleteLayer, options.OperationMiddlewares["DeleteLayer"]...)
+	router.GET(options.BaseURL+"/layers/:id", wrapper.GetLayer, options.OperationMiddlewares["GetLayer"]...)
+	router.PATCH(options.BaseURL+"/layers/:id", wrapper.PatchLayer, options.OperationMiddlewares["PatchLayer"]...)
+	router.PUT(options.BaseURL+"/layers/:id", wrapper.UpdateLayer, options.OperationMiddlewares["UpdateLayer"]...)
 	router.GET(options.BaseURL+"/revisions", wrapper.ListRevisions, options.OperationMiddlewares["ListRevisions"]...)
 	router.GET(options.BaseURL+"/revisions/:revision", wrapper.GetRevision, options.OperationMiddlewares["GetRevision"]...)
 	router.POST(options.BaseURL+"/plan", wrapper.Plan, options.OperationMiddlewares["Plan"]...)
@@ -5690,6 +6202,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/clusters/:id/history", wrapper.GetClusterHistory, options.OperationMiddlewares["GetClusterHistory"]...)
 	router.GET(options.BaseURL+"/platform_components/:id/history", wrapper.GetPlatformComponentHistory, options.OperationMiddlewares["GetPlatformComponentHistory"]...)
 	router.GET(options.BaseURL+"/namespaces/:id/history", wrapper.GetNamespaceHistory, options.OperationMiddlewares["GetNamespaceHistory"]...)
+	router.GET(options.BaseURL+"/layers/:id/history", wrapper.GetLayerHistory, options.OperationMiddlewares["GetLayerHistory"]...)
 	router.GET(options.BaseURL+"/rolebindings/:id/history", wrapper.GetRoleBindingHistory, options.OperationMiddlewares["GetRoleBindingHistory"]...)
 	router.GET(options.BaseURL+"/resource_types/:id/history", wrapper.GetResourceTypeHistory, options.OperationMiddlewares["GetResourceTypeHistory"]...)
 	router.GET(options.BaseURL+"/resources/:type/:id/history", wrapper.GetResourceHistory, options.OperationMiddlewares["GetResourceHistory"]...)
@@ -5710,409 +6223,433 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Lc9s4li/+VVDarUr3rCTLsp3Eck3d686jO9t5bZyenr1x/hZEQhLGFMAmQCvarL/7v3AAkCBFSqRk",
-	"+RVWbe10LJJ4HZz3+Z3vLY/PQs4Ik6I1+N4i3/AsDAj896kQdMJmhMkzIiVlE/jrFQ5iAo8yPAqI3xrI",
-	"KCbtFvfohcST1qB1td/tdXud/db1dbv1C5be9BP5KyZCZl7nIYmwpJyJ1uCLM40L6rcGrZD7lI15q+38",
-	"cEUiQTlrDVpPu8fdXqvd4mFr0BJEXiQPtdotQQLiSR61Bi3CrmjEYQl/98lV6/pruxURLOAjL377tbPf",
-	"PzgcIDMYgs8iyhA8m05exEF27t4UswnRE8ee1JOKQx9L0mq3YAE+mfGOF8RCkqjT22+1W5eUqR/M32Au",
-	"YYDZxRSLaWvQaqmpqZHMfujHRGuw32753Itn+oj2C1etF3ZF9f4cHrRbcxwxfWRfvqqlvDDDZpah/3bh",
-	"qzPIz7h7+Vx0DTl0PT5TR2GeZ3hGCpfoRQRL4l9g2Rq0+r3+005vv9Prf+4dDHqHg95R9+mz58e9/f/X",
-	"ard8EhC1cRdhxCUxezjGgSBt99hgmKvyTQ3wiARAlxGZ6HMgceu63VJzFCH2zClliAq2Xh2tpnP7Z/hI",
-	"GFAPv+AxDN1vtVsx7Xo8AHL6t/74+dERBtIIAyzHPJpduPfny9KtWBrXOaV+uxXxgIwo881JfbfLvOpE",
-	"BPvq+NU7mrIqbKtz0C/gKHZ73D/sGVY4Neco3tIM6/vSXLzHd/G+psf9US0wc/EqLflAL3lGhMAT0hqw",
-	"OAiurx0y+kPLl6wIds/rL9zabHsc4Q2jAvG+DuJvLxIh5AxKWRhnhdTN0fH2BJhO/r1DiMXTx4xxaXWQ",
-	"7y0+Z0pAJluoqNlLxWbVRRatoWTB1+515AH1FvBQQFI9Ij2jdME4DF3iTpf80cz8RUanW3Fyu1uXPWrC",
-	"ri4S2jNsJlXpQiyna7W9AEulPKq9CgnzCfOoy1xkhMmYXrbaLbkI1WymJJjB9dXPiwv1lS/Jc1/bay6D",
-	"c10rsiXFXQKCBbGUnX5MEC8i8iIiY63jCR5HnlaAE4U5WaD6UxwFag1ShmKwtyckGWMWRtzHrDuhchqP",
-	"upTvJWffbkkcTYi8SNhuZnR3R9qaEArW1VerAg2hgN/qly7GEZ+BLpkQ2yei13J3NGY4wxjHgez4hC3U",
-	"pWGTiAhQex1ZpMiE4FlHYOaP+LeWswoekF8SQXC3C0mFjxZQypaiZK6oJh79i3iWbYX014jHigdEI+x1",
-	"cSynPKL/A5wM5kJ5am/oR53RrzpqK1rZ3VE7AnvyRoiY+J/5JWGFymMJN66lgAgvoqGxmihDckqQ+dgT",
-	"gc7gwqgt/BbSiIjkk8/gk/ufe70B/N//syzyaLQ/7nnHmPT9g2fPD5+miw15EHSWJ7usCphnk/tqzr36",
-	"osaUTUgURhTO+/m4jw/3vWfAhaTey9Y4EhfdbrdVU59/R6IJAZ3iH8n1TU6lkg7Rbr1PT9p5uYr420Sv",
-	"LBZkmfvnSjOgxkEruZr586m1W8lKC+yfCuu9sUVk5rJsADy6rf/qrndZA84PqQiz3ZIUVq29Le4HClTd",
-	"0kkXfIbLTwT7i5zLhniX8L6Q8O0WVyqDkDwC6TAlCP4b+ZwIxLhEmIk5idSmqDdixfdjhq8wDZTyANT2",
-	"Yc6I/zFVF5LRZpjhiVGcPaq0DzrDE9JV8v7rtSuJ07+nbq0lrQOWVcYDlr8ATwc4y8BHSj3JHu9NubE8",
-	"zsY0mgE9X0Tkr5hGjrY3UQIo79T6svRlpZaNx8SDm2IvQifrncS+rz6sRLueuw+fHVMS+GYZYxDUyVaO",
-	"yFgfcKJjhZwy/czesrKpVpPTBiMy41c4MMvRluSMX+l5XF+rP8D1FVMa6qm5Xr3jcd/bJ1v79iSXOHC3",
-	"oOfswH47+0UzYwFPJZPtXS87BZfshUKRf5MqfC2uVqK9l9muW+jRrtK/SpvP3p+8bl9DFa8l1JaOaYVz",
-	"7+btrft1AhvveeFGlrvmGqK/S6L/WnRYy2rFqtiQY8WnJrtxqhV8vEDlKP+6+kJtFYNfZnQJ9U/4TOoR",
-	"SL9UnWCKbODcgYXE0wZtJcs4OTRG5JxHlx1QKikRdbmWXVkBsyqatJ1m+czcjxZc3Ae/Z1+d9S3T+vKU",
-	"vrdCHsnW4HnveU8Z787rhQFbfkWiiPr6TiwtBmc3+DMsaDOazFr47/WefATbBHHjyDCnULBhZpqgZA++",
-	"OBP96ihjqYWTOzhvSmbYKEpUzQAHHyMekkiC09Bw8tD5k7Ol3y1V6AOnksxEzW/pI/luCULpmhOlJgOD",
-	"tZrxF/3Y14Ru9K44hISjCC8y4RTno0JGlE2WvpnZqeUPk5nSqonm2hvdZEUTBbf5Vo+7OeAqB5w/ta3Y",
-	"ZXOdH9F1/pqjjAJBk+x5divI8q6aLTOTG3EeEMyUHMnTX4F2VUoXqQ//q/uZgk+sE4nt9cqE0s2KspMq",
-	"Oj/gI1ckkkXfcCz7L9/rZAVFZAwOCh5Hwo4Bl+IlkZgGWaemSXVSeiX1OvOIwjWqcK112EARJ2P/Nxen",
-	"BdfChacdUPvrPEXG6XKrHtac2y/19Nyyn7f4BXOqKflpN9lsRk1+29F43+vj0XHn6bhHOofq/x3jw4PO",
-	"Ie55T/Fo3+v5mhsuJasJDwcEjXkEcZMAx8ybtjTnIMJ8/bl/MO55+6TTGx3jziE+et55Pn5OOvt+3zsY",
-	"HeKj8dNejte6ZCZyzup7QGKPZJOB+6YRxy2Nvky8sCimdYvRw7oqZboJ5fbhHcdDs9O8CYvzoR5YjmyX",
-	"dQYzfeJTmT/eArm9/LRUE2mCziVU9bRS0Hl/3zsiPf+4dd2uRZv5JesBD243yn1m3GKudpfzlDXkcXM5",
-	"CbXOBjZ+RcihZPur7NWaPXF2IZlIucu+IYPdkcFXu/2aVy9ZcgFW8ql/OIWD+oPRJo3oLq/sP2zAwtn6",
-	"CXfiGBO+3+0/hUDJjPtq4l4U+060QvwVaDU/feeq3+1B8OO63ZoaPWbwvXU6KfACvuYRmvI5mmG2QIJ4",
-	"nPkCpUkWU6xzLEaEMHTJ+JwhydEUXxH15yllE8TInCj1G6uTpQLNsTApGcRH44jPBkgQgt6d/vPi7PPp",
-	"21fvX52ddeG8wcyA4HfqyphRRmfxDP5a4Ms5DQI+X17F5ylBMyKnHCZPBQqxnCKJL4nIDNX69dXnNvr4",
-	"h/p/p59f/NZGL1+9ffX5VcZfueztefUZT5YHNWeH+Bg2zHoRTpAgzEdUohH2LhEW6M24805pYtmpnLcO",
-	"+x1r+Zy31kzhdUCI/JQQctEGWDK3ExqrV0rOJDOVrANPmd5Au5TJp4etwmN4S9nl8iSGEQn+ft5i5Js8",
-	"bw3RfErgskcE4YigmaInwmRE84dyHvd6B96ezY34PwGdUfn3o576e/8pH48Fsf88ICfIHWXNrr3lHpaF",
-	"G/ZREYjZKEbmyellZ5bMaW+Zq6wa9xOR0eLUeluyI5+ZSwbOGDSfUm+q7pSMFghPMGWZGewXjOMexGcu",
-	"cWDyj5Yc/PFsRCK1SLPrSLteUIgnlE2y4/R7a0b6888/T2M5JUxSzwiWZRKELxC1nFiQ7Fb+QnBEojX7",
-	"9qfOe1n++Kl/RT2iuIxE1KZ9IRJFPGojzgjSfA4R7E0HaNg/PkYddN6SmhSzM7E/JmFjdH5+bkP46j+R",
-	"Ce4jzuAnj0SyYzLF1L/b5tTsRKD8kvhwiuq2GTJZQ53X7VaIIzwjtnDjVLtv8kv/wIJFcrcFGi30IODs",
-	"yS4s5/eh6u2/YhItUgmpXUSrD+FUfBgXH6+9JIqpUam5iuEwdoJLjKVoFolAXsl3ElGwX8iDXmDhYb+I",
-	"EPEl0RyZjCmDAALi4zEiVyRa2MPRpBQLolbSRkYtEXhGkPZMZRZi/OdFa/HMNNylrPW7t1svwIt2avxu",
-	"+SX8OeVISKxocESmlPlaaYJ32paxpldhPuVC3bpLwtS5UDGA50MSCc7AOzaf8hnCKKQhCSgjKIqZ6KLf",
-	"SSjRnCpR6coPrEgY0xnxTxIpH0b8CvYqS3LL/kLYI30b0036Z0evt2MWnJH4+NtbwiZy2hr0j562CwhS",
-	"v/vJeP+W92pxgi4LV5Kd61qv4eqpm/FLpr7f6x8Wzl2T28v3Zx8hFSk/+5fvz5AaycoiQ55AkUol83Ce",
-	"ka6vaYB1QOZTSqVOAZgbvdJ1NSWHcQB3MFnh6uX9F1yLYu7lLMweEhXILn2j5eVvYWZ9q7hbkkjkqN4F",
-	"U7YiM52u0a+zs02SugontZSXtGZqcSSKuYHSoeBGK8rmsdJvJ0qZ8onfBn0OUSnQUKllOWF32C+bnB6s",
-	"5PCfFhLzS4i9+MszVGQ0QFxtnE+Afwq1XuLbYxdWZgpJg8DooiDCZ6FcoICKygzXN5OoyXBfRotPccFp",
-	"v+RaMGg2N4ql4f8DdIUDqky5NsLMt1OeK7Y753HgoxGpPOVocRHFrO6UX7m1SYVUandXcw8qkFPOlL9W",
-	"VyWE4FZArbFBKAn8d1oPKpZZfM609ajz5rWQUsq/IPLEnDXVT2DG2WKmaNloVtn5erRkupBDfmHeKd5R",
-	"pXe5rLn/vIiYX3OTzVegPfArEoENaZbAlRljJyrUMqse/RhGqXnwb14uz+uNnzc0V/LNYjFA/Rvl/m9e",
-	"lnD9brfrcE6q9AhCfIGGl5T5w0oTz+0j9dcQ55vxOxvtyM5Fi2/NnGh2Bw03mmIBNoTeX0GQsvdFG/EI",
-	"Df82XGe1F2oN1uRfO+n3nJGSiR/0DhMbOp1y8WQ3naQavtJMf6fMXyXiUwMFLoypeUA4nbhlUYoETsy1",
-	"GiOMIpM3ohjD0P5j7/N/f3yV23qbelFMIBBWc9cQYilJpJ78/34yr/7vctH9/ybRtv91oAb+187jQu1E",
-	"8q+9L7jzP73Ocefrf/wvaNs//3ur6F68pTNawLJPJZpxYQwmcLgZLeMELguPJdgiOAgyCz/qFa8Y3CR5",
-	"AW4spl6v11trQb2jrNyj9CemEsWhMmr7SBhl2TH02ogEgqCj3sEARQT7aMHjSHFGBPan0FJzFNPAV3a0",
-	"nJJZG8lpxOPJVDF/4KimgKrYaFzWxMEJ1nlHWedTPQuy2Jn4jheZj8OYUSYkDoLhAL0O4m9Il+YILfuV",
-	"faV/Jn4XDXkUTjGzT14SEi4bSckHS0gXHLvFksx9lTC1lC+Zv+nhncQzQ4Xt1rfOhHeWSdOt/ZuukjLJ",
-	"vXDM6OyyclkeBeIm+cbFDQueD+ATLPCtXdJw+Xrlvc1FZ6C9jMWn0FtLSR8DzH6DQrIit8kwKTQbapan",
-	"/j1AOAyDhZZL8ykNtIavS+sUL9SySfNJRtBPh/t9rYfMqSA/Z49CV6/pcG7R6tJKtzLzVelI63a9qNBj",
-	"JQ15WOKAT+AcFtkZp6UnRdaqizF2k3TjZO2vnLhl+HlNJYdgsDTxRGzsaN4mEbTS3JH6THYBBVm/BYuA",
-	"4W929hLTAhHzluAr4poLlKmr4ZE2ihmfM+JX1bIjPUJNNdsKkcriOlFysr7zXmUBnUwK3smI67XS2s62",
-	"+PxTZ3+pAywRrHmaTURp+ZHXdc5mk5BW0ysPCDJ6V6msyaZkFa0iVd5u+vKdJTiFq21wYNUzpUsP0O/x",
-	"iESMSCIQ5KQiC3aIxIJJ/E1bmNlIuE5ebaMwiAUaOmb5EFSpIc1bTjnUxLbGV1K36CcS/1wiChLUxZIt",
-	"OewdFzphzygrMpdzyr8SVpEJbcG9kTTv4EtC4rnQftFcYcxCOvSxJB318UIFXGfCOGgwBT5J9UjqODHH",
-	"sIlp6qRKrLahYFbv4aVSN6l24qe287KDtNQzAv+zegZ/MKnT0leHmHSYsPz8nlU8vxiGq31+UF8hQs6E",
-	"Lmj4BftO2r7HmTQeMaVBUR3h3QsjPgrI7D/+ZYIEyYTVYnU2fquPzFPiREfIaSTkAO0VYLHt9faoPzDh",
-	"awizIPsUygYOJxEeM6z+S21TFEEetfEdUs4u9J/MTzrRJJnQms8/0d9+kkVDKJst5BMmn57FQqIRUTcS",
-	"pNjTA2WUR9iTmoc6H9SMZw/STwFYQZkXcNtXBsAT9Jpb2FebY3ioBKWkUoeUsY8sYaQVPCMey8EowEyX",
-	"8Sak9++6Evrf9pzJ6F/F3kc9fU17RZkVMIgNt8HhnqChPtEheK+FCS+ajei2INTAxgH1tqXaIsIw6vMT",
-	"NaVYEB+NFqifiKIBwm00csiRsotY6JhwzaPdYvD0zI7TM0v2ZGcHNvTMEMOBMtbJNzgdHCj1YdFFQ70X",
-	"w0EquLWlFQuiLHc0NHibxB8OEM7GrQowOZNgADKBCSUAAy4IEnxGIKrQRUPttXZmZj0gxqesPedYK8Jd",
-	"NIygWMl9IRN4QPp34kMMPnG2TTBlCIRmFw0LwV6GA52dBMEkaxSmRimQ7Wsejajv64TALeg2FWc8Ql5A",
-	"Fe14JJJ0DBkkinrgJrUh6qIulnUyDRAWl/AvZfnCziceIx4Qh7DHyVw3oO1dTjAl/oOU+F87s90hu9ps",
-	"TV10ikIeBDaPQCDJAz9Ni4CZGi6nl5rEqudTAn9IrxuP1LeBnN4oMcNwsCU1YaXY6i/pvB/EPS+OIuKf",
-	"pPzZRwfjfU/7QVLep99KBHFtOqk9tD38I1da2X1AZyRSyv8rM50dEcKZ5T5ormhgHnE2QUrqdtFncM0A",
-	"vxM28yXgExQz3xgl6argCMFAfvXNI8TX0d8tuUIBapTiQZbVPskdxpOU7x3399vPej00WkgiTrTT9QMA",
-	"1Cuzw/NIKAU89LTXc2gALPELYlewIa+4tWknzKPfT+nnDxZG3FMTGgUEvTAnsFNGogWLWcYMX2qZ5pis",
-	"Jige4Ghic4AL1wZU9A4SdN9zCUm8N0BIVCCh7xLEJbDf4SxYGAlnyhSR5MCjwTiPYmYyOk4/vrl49+Hl",
-	"q7+bbGpLKDqJ+IJxeYHNLDcilhucWipJjlJi0HuJ3nOJTpN57owSbEJ1ArkndYodFSbr+kSxkRn3SbrW",
-	"JHMMsrAR1mEhxR3dlHSbzl00NfPcnn7IIga+5jG7AR6UWB8lt7f/xKEKRQ5jGHczzlFpsPScD9NzVgf8",
-	"2oy8u4uezE/E3jSJ2LaT6XKdDAG3+EzigNyADMgEtI0GO4A0plef8UTPZ46eHB50enh/1PcOfPdEBMxi",
-	"Qz6+2dDJ+ew7TPljBNncOsn0NabBbi+iM3dji6r1KCbC8EwbYjbzAP00VKsZIoEXwiYsm9fmP0NyQzbe",
-	"VPi1xEbIXVxbEbHq3sIz19rxxd8qEXEDZDPi/kIJ3aP+Yf+4d6Qlqpq+K4MO0Tv6C/rpcP/48KB3qJ/5",
-	"uQ2rMx59E1Szes4ML4A1DxKu5dhVaUEHZSjEkRRtyDNXxqHJLRkD9fA5c0hUcn4Bk9qUTO//UtMrcZCx",
-	"8NUBo8+co7dm/Tu8ELBLRZsC3Ooz5+8wWxgvkdiWADm3gSD9vSRvA2urythOnrKXIC1Tp+r7fkQE+Ma4",
-	"sOaisfz91FrDGUMNRyQt2cHavZSjLjWVCzuVjajs7teTqrqOk0iRjjo29Cld3K5IaKstaCPB9RUD94zH",
-	"Z0TYfFzLU9V8sFo07NPw9I/Pv118/vD7q/cmrPPi0x8vL9y/gtccDaGGqANFRMOT7O4KeNPZXQHbO+E8",
-	"2dou+mAiMF5EfMIkxTrRDc5ciXlt7c3xAv2kuLxoo5FGYvw5x+udiaxj+U7d07WON1gQhK3VfYxGUEGU",
-	"uieSCF96K2J3vE0s/VWDpAravmuVZUbcEZW+53pGbeNYSe0GqARSNhbxtXWfPbs///yzky/bWnWA+Sov",
-	"e4oJmvb2ErwQvVvXESmZZfKQU0WPR+TCxfPeUJpWGzb13DgS7YxEUH32R2YWO5RpunLT8I+AY5/4aEFk",
-	"orQVrkW7fCUUBQwHxkUHRlckkGK7aIxBm9cuPElnpF2kA3TRkMdSsbKLmEHJr/aDa/mv1Acewf+ooaES",
-	"GIqDdda81DkbN8U9RByGPJLEf0d8ii3U5RYECOqN+9K/dE1PykCSIS9maswLkw1Tm+bKRkp1piOXiyTD",
-	"Ilgq+qyHvQXFCZz/ahwtLpJ2j1lrvwvxY/NpMN2z4F3FUH1LMej8RJw8CQcNrJ1ELftHT9Hv9Beohsql",
-	"xRYDhi3h7xU3x1yJLJiv19WvqY1SbBcnH+yi05GA1GZGBBISL9qIxUGAvIDgSK0IWShXNfMsSl8eo/p7",
-	"YXKc+pzmuzqLZWk7C7CP3S9ZkOW130kgtJ23M48miVMOprU7UtJMtMJgmVZF31O8x1XUrBsqfCJjEhF1",
-	"D68hf+qNfvWgXzqqQXQsIo18y9MacJNuU9SKC/hgX8lOPU3Vtn/ITb3d+tbhka8off8607Tg+1IGaEHh",
-	"y6rsJidLuCMuadjhoV5/J8kO0HuZzODgOoVhKyzEzJVLJiFiKGTAcF3KqjILu7u21xVZ1l9DPw/g6Rzm",
-	"13Iysc1la1BJApWX36pXIIITX45bMgEpvFXoyVbFjpfgSzNrzVFMLvFn7DiBTGGxLewWl8TXIc4IbJhY",
-	"5vIxU5pbPhEz/OG101BjOetI1+CCgyE5g8rrT+6TOZoVu3CQaZhTsglagTlBMbPxdAfAYq5xULRDmyfO",
-	"EJsWoOv7stmWB+21UBq5q512/XBYyhLzLFvkUZ6sncROS4jpabQzOeHJyEX0nxJaPeq34JD5/dYwO22k",
-	"gXLUJurMiVzRhEWULCWuA4Pp+X1lxl7p6+pqaCy+pQnauPZy/lI7rYtoIyfntI0yFUOgqWdqmcpKmUqn",
-	"t58/TlPgBFmGZmsLT6ss6/HUuvNNLomyHB3kCkBBkCLRWLSPwTRnKFBf3I6iZUXt6jLRv2LS1haLr5h6",
-	"wJXdBWXtCIpRMtXhulIIjYP4GyLMBxYu6haIr6SYbGvT/Mz31VZkUuVOkEnaFhrfg0BQvL05zbkoU9+L",
-	"8mKLAaeKEicjgv0PLFgUK1ouMR1ZLN1k4KUSc5Yt08ciV8p9YsQ38GyMAnoFsYKS5N5dLOLZdUlX5OJy",
-	"dHc5HmZoRBAjFMxim6rFeIQm9EqpJiZ9x5KuLl+zLN+8rgwhjSVSjA+SU5Xdufeuc70mi6ShyYiXVKeT",
-	"EyeGDNlckzjxI/40fPX+H28+fXj/7tX7z2fDn4uqvVeKZeoX3tvO/n7/AIl45PMZpoAlVZhBeoIYUVMz",
-	"kmXjG6Hk3mVPuNbLMkAZlBYq3dCks0HRVHbIq/3uwX63/x+XPaHB0tZrjXYGiiukwNGrVI63+qmM0M02",
-	"0q5oCyRVeGvUN0XxjPsJ/PJmm3OQKzXprS5oc/cGLA4lAy5077RVpn7Z3yuqMkUWWgnCgI5mGtnURqOF",
-	"k52qrq1JqjwB4LnUXfOd+td7jkRzXAlOu+/lNoDXpUzKzLS+DbL//DrT+WilH8c85rx+XNZffanMRnN1",
-	"eE3918KgMURXdSwN+6fUl7KKaJ9qpT/tObyWMFYNbkvfVoxdQCg5/YaP9TXJ1MZpytHqGl2xT4ngc+wB",
-	"8M3mhN/35fo6p5+AUzoIIJ3bUtDxSpvmUw4LMMDCWphLNWFLVkoJsRfxBzDwMi36qx5rWiC2hgeqm+Ji",
-	"at6azqTo+Gp2AZxgY7kUj2Im407/sNs7rCeWltwUoPln1Nd2DvcoC+USWGlVxCkyYit3hilnKta32hnT",
-	"MlVnM+e0wjZJIYpruGG3MV8GYLPDqF30KclQ0+1I4abTCVMGShrPdYArjPIHLGCEvcvGGKplDK32Bu/O",
-	"OMqPu42xdEcTufcGT8nZNgbQPTSAKt/DnEG0fWTPFjYn+3iY05tMsx43jlcyW0ddulkLbGX06NYtspLZ",
-	"bGeh6U/VMHoqMq7lM8lbN2UktNbqMV3Ul4hL/z1r+FEfONhvJJjpMjqTs1yDlu7crHrDwljWIcdd21rJ",
-	"hG7W4NrCbqp1mDsykCpejB0bTFVp5IYNqM3VmVsxqKqLudUG1rJFtcKiSRot3ZpBMyPRhOh//nAmTeUj",
-	"bkycxsR55CZOZdK7EZPHgorYOiHjNrWK1o3ckQdrEK1Ne2sMpMZAKjGQguDDGLTeVUfyTsl8Gw2CrsmN",
-	"YbO1YbM6bXRbQ+dEJwSbGuggcLKt+XjcmEGNGXQ/zKAywyZtCntrlo0xYSQHdGjskca+aeybxr5p7JvG",
-	"vmkCPo090wR8moBPE/BpLJ3G0rkpS6cgu7W2veM2usgYOwmAbBedpuXAKXaDziydEWwap5kvPREGCrZC",
-	"3XBOB0usquznsu+VNePYtrbysKwkue4kC7st2mrmbWd5lC14zs4NjjjX+cfUB9oaMOhfl1ALVH5njbx1",
-	"qnS/RFmt2TplpY7pVGlX23zzwpKWacu6b6J2OFf5nZ1YKskNiI6+pEJb1SlIfztpMOBOH9pN2QbXSY7/",
-	"zdSWL3Haeit/WhhpthT4tRpT0pJ5O86kGBJ8sDJrMogGPDLdG7fiVPURDqqwlrpoB6sYgWnPktOcq1/n",
-	"bW7pBlgKq2/XLeAqrCHylaRt4VxyTIDPM14Qn4QBX+RY8ABh0Ps/kYBgQTTa2O+xkHxG/ycpI7cN06Yk",
-	"mLXarUvzO1HTSjfb/Fqlf5rpgEs5+6gU10VRHSWWaIrDkLDEv+ZUDCse5XSbpQycobbsngrHW4MzLUnM",
-	"SrQPKNP3zfVJmB8rLsU4S+sXdq8vus632KlUhG0XmRZHL5tmbt1CtmyhldpFF0kHK/3v7Datqr1e2qfc",
-	"bZWFJPsnlVNoa5n2rxxqPNF6vbjW71pdgVtaQl50MV8BCsSvEY/DujgXpsKuuP2d0yCJCudyZMRzZZgD",
-	"dQwar2JTR8Mr45fX6122bX9ZJK77QRHmt4MBIDIgAKbnZYEd3G2tsFvVHRjzaMKlJGz1Fj4BhP4Ed/uw",
-	"d2gxCRXXYCduF0obeolixiibVKxX3pLCEkpIDqmQ0rInUBNWwveL1PY/pzwgiColSbQTEEc5JTRpVIBG",
-	"AdexoITsVjnOSiv0WoPWvwRn3U94/s7gfa0hWIMoUlkog66ncTfWobtoE6XQlhCb3TCNlgL/KPpu0qpK",
-	"O8OMvaI3vrAa4qaI7TBPbJoS0t1NN6OI6KB7udnTmhQ3LgbUyFaF6tikunGTJViEMsV0FUltZmBpC6jG",
-	"ZBmZZ+caYKkbKu12soBMZH/Lz/Y/zz68R+ZXRJkNVCoay052b9kiqIOpYidQSi8WQ68ewVi4QVdJWtfx",
-	"yva7aq3DDynyGxT0C3KBzp+IjUBL6rt+ivF0SmYHGlOup70B0803NdJtxRKCEEn7cOBDFghKi19QqjMP",
-	"AK1rmWBbAqufdNuuBOpciwrqi+pQPfWvZzWK/+nT6xfo6XFv/+eU+C1+94j7ixNjjI8NHihAOWJosqCk",
-	"YO6KlPaL2+SmtC1xF16ZIP7m4A/VuTE6DeNGClv7y2HqyoWBB9e2eeH3Tcv5chtnCrWrlRM4G/iKSd1s",
-	"v74efnGTu1mUY7Ix9tGmx3K4HdTX/lYILzdThr/muEVdGxz0rcoK5RJhXRcAZGZWqb9fNuuXJCTMJ8xb",
-	"bOk7kBEmY3q57vSs4V0pvGqwc8sBH1PeV7a+JFugrqqYRcVdNV0XQLf4vtU41LxTM005ShxVq76Uc2ut",
-	"uXkVXZub3rji40rQLHBm3/ILTTdv7dHewpVLyWjL+7bUen8zybAhRUEg1/I4wq4uitCC12KgPc048FfF",
-	"BFYLo9UxgMR8WSlMfMu/aBE861D/LC44G5rc0oikYV3w4uodyIemKoecckx0Df5NOp/MYr8k7PPrJob+",
-	"szq4zzcT7qgDeWVygfIZiJH2+RcoI1XmoOYuiBcReRFpx3f6/soXFdUYd3KFoz3TT+a4ssTRhMgL5gqX",
-	"etM/2FYWHidhonXur2UvJLQBNSeozA3oFEWEJH4b3Jy+Cdjmkn0iAiD4L3T+XL/diqkODwYAuf9v/fHz",
-	"oyNcANGdz3pbGTz+4MaK0/AR3N4pD9w8MTHIBjDb2n+a6cZ/ghQjiTS0+5wa29IuHrr3G0D6yte9INJW",
-	"6jM8WhkxXuKjRVwxIddi1p1hKjmGaCbm4kBd2cuYuX4FJJ25XtkzWy+bl8TcLcjoZdG6pay2SXX1LtiQ",
-	"+sN26q4Q1nkhQuJp4hua3Rt2W+UWyfKs1jqu3Tnfwn4n27PtNqf5cbeqDBXboledyPQ8WSMBoT90NtpP",
-	"yXyd4Sxizd5q7fRZnGxYua+/iM/YHtZ20PUX1zmM2yAh5+i3pKKzNVe1uPtDUdLGesWzb/I94ijnG55K",
-	"GYrB3p6QZIxZGHEfs+6Eymk86lK+V0m3yvc0MOOkGSalO2CopKahG9IkUpwuJBphr2sbYuk8jMvnoktL",
-	"Uwu1Etc6/fhGf63En7yKIMz8f9ex7cxdK/JXXXWg+GDNMZWoaKttk+JouxGUroRMNq/sTPKqQr2zSRIq",
-	"knmfgUhex5qWt2sS4TFmuIP9GWVrSds4wOtZhYepYndJCjJqXs1CuRgYxa27wLNsF6BtjsQZ1pl90Zm4",
-	"8dh6Z6GFeXXu5gQp14RoN7TAIESqDymXju0mvOrkAYmg7VUQEH+QWLwjonshwmptRzKNouvqhm2UVw1t",
-	"G2Eb2kleNrxK10YnWVppcKwe1Hqx+8guu21PpPCYhYiJ/5lfFuVhnJqmgBBGolIgree2bW9dgcSUz407",
-	"gDOPlBedbuHKPryjDgLH+TQZd2CaM56g/rUjFkKS2R78d1KyQiRaz4wgLfNbSCMiihb5DBa5/7nXG8D/",
-	"la6udICnBffnaLQ/7nnHmPT9g2fPD5/W55YhD4JOzYiIW7ByU6jMzx01cxWzAUL/pHW9DGvRlF2da8GH",
-	"zLGu8TfJ4ssF7gX4wCBpQYwFGp66usQA/QLdOYdJ4zXKEEZ+tED57jutcSQuut3uDYRtwfVwJwDUvUJO",
-	"ZoSX0dEdlpK9oOkpbgzX/PY2S0IjMtEvkVgd2nKB6NL0UjiUf2zg0EorCnMFhAayw0rCZZT3rD+rdaA2",
-	"knaTzo/q7evVRvgMh1/0nn39W4FBnsF5qd1wQS92ddXcFvWVue3B+ieQ5Qm+SfKNJyv6LFTZxu32MRPE",
-	"ywvzVC3xyZgyapPGdxLPuwOB/XQ3UcCS4nq43oMk3d06r5JNzjJndbs7AjN/xL/tLop4D/ojHN2R6Hi2",
-	"XQh1Q3mR3LcNAf6LruSuofvx3bex3QYM4eCeAK6UcJsct9DlVQO3319JYUtbzaS4umV9RdSqKo57wcnu",
-	"OcJG/z4W0h/dk6L2ZxXL3BJmuBk2cDEv3DXqb0VuuDnSZcMdf2DuWAsi6cHirTbccx33LOeVm9aiFqEo",
-	"4FITb73PvC6P3xAmsZjJ3w4AYqP4Nqz93rL2hpU/VFaedOWvyQwBOtK+q9n3SKu5Q33Nh2001MtW/wUq",
-	"8FCnRekLMgTsBDS8pMxXT1Df/mx44hDxyL54cs6GEQFQ16EBZx7agx6abCv4kP5P9a0xh2TAhMWeIFPW",
-	"NkQ+J4pdc/NiGJExBCk+TwkChE6B5jy6RJydM1sgPUDkG/ZksICP8nGS3XVBfaHmL0hAPMkjMwUcBEMk",
-	"8MI0v+2es2WOHhREdV9dkWiRgZK46bJcSMrFQcDnF1CVVuRstYvRcmpmsigZT9I0oS5SIswQiSK+o4lC",
-	"JTYWHvZJxRyFujA/bjxG5FK184HBlSnbKQSLRYvcEoLoeSZzvjx34KYxKCDh+oaRgADd96ahgKDGwV7u",
-	"eqEkzaDgnmoOla2+bSMs0McPZ5/hiY9/fNaciubzpFOxaGSWFa/rwiDbF2MfblgJAPnooJJemJ7b2VPw",
-	"aA6xr//8BkjquQbM8HZzi/ePKxUb3jxYy/1Hwqlf4X/jVrwg8kJ/dLAuTiupmgWUlu78AvXVYmfcLwg1",
-	"avXEBEaXIZ1iZnKsSlCd3N93ckzP3HTHJcmQ0/Nvmur7vZvEQIMiHR5mrpAORVmV2dY02LCXuRxKEdRx",
-	"LxIp4tClXpnLpgjP/XfMCh7SuMxJrQQOw2Bx4ZZOUPZXTIX7iP6Ie5WTL2dSRvWfstc8eTL7Z/tHkhSA",
-	"pA+mf0tvUpbg8gutj5KVNHaoJ0ZzU0wdIbYAD3TpORXEFPmIFBjJZCV4AcEadn6WRxxOcwE0TeNqluCN",
-	"MoljWwFXb2PglYFSjj+9foGeHRw/zQQCWruet1K3tFGzzN30lTGNPkbE4zNiSlewNJmRS2geSFDmkS4a",
-	"8jgSQwNXRWUbDQGDQwwRYAmNsHepv6u+YKA9NRSGttROEpgn9bLte0AF0pMylZqHvWO0hECi3RqQZWbc",
-	"UoZfqCmpDYWJZC+G/WkXTPig5+B6F+SHOqDYO2DCkDBIJKas6IBzTGuAAoKv9Enov7QRnzMNosL4iPuL",
-	"nZhv/cOV3hjDxQeabCRHUz5X56toB0udlWvf7qIM2WZ+S0g1QWO0/tPVDh0Xzb/AeVNzrQdZ1PCL1QVH",
-	"N04Q+5AEqm325a3Ou99S8x7qIq1LbujgYKSOFNNkQ1n7I6JxbLKeReetv/vkqq0TAxFl6CcS/5xd7WHv",
-	"+On2yz2uheyovTxjHqGcwNIGIFsSY5pl3SUQZP/ZhlW/rj5jazDUNS/Jk0SuwjOAfECpL5gFHDNWIprj",
-	"fF+kgoTAnWvt+8/WVRXndTw444yGdHMg01WBdvtLSLu8uJIo8cV+IgJgjW8I1PN9PBtp5L8E2tMy2jAM",
-	"KADfZ852v7/Kod13HC8rR0seAoAvHntT4tcY5yA1Dmoou6UFdmGafQ1ZdMkKCo9CCci1Kb2F52CuTLVm",
-	"H6uxH66LqvrVXRaIYG+a3E4+Z0JDrmHG2WLGY13sTzUMswYfUxpU7gYvN5VZE1xJeVLlzjC5Y0gMqWSb",
-	"yrY/ElMaVqzhyvuvdfpzNrfZqLg8Dnw0VQqRbsal8eTsbLSwkC4K7hyAAC3KuuAFodlivMkEggF+n+Mo",
-	"B1X3pYUZ2wwJ5GgFcuT7zIJOEFOUMNeAswYJNEslinry3s0vijY2mtrhdXsFK3ph4wdLe1HL3b4Su7WC",
-	"13xlic+yzzu9IXWKFx1mk5mTGSE5wbYhoKKLkF6lwjANTKKNGLDcNjLKehugEpHS7zS+B7KPAkcA5A8s",
-	"0HBKghnqdASRQ3MvoNFpjhRa/fWQBJWqOqoyjVXVDrniBvTTMKZdQCYZttFwyoUUX3pfu+pSqz8w7pMz",
-	"o+x2LxM1+Py8S/keF7kWdksqTV/XOCwhn5Qd1L1oplWpeqNsZYVLCzCrKQNHWJCL6qVyK9oxJWDMRW0/",
-	"E/3CYe1pQL9ajy943DRsWsVuoRmi6Xp0EREsiozaP6cLpev4nBhM69QfYqCOExcIcGUqp6YWE5IRpjyO",
-	"ckDEvbSkF4G/RJh1jkjySYAUP0gklpZhM+19wQwd9SCdh8HnESO60dGIILMk4t9E1V1veY8sK1xiXMrq",
-	"UNwIDHk1Ia2nhAFmF1MspvUKiJWeOIl4HJbLG4HgAe3zmC/3fJhVphcXdP96dds3bpWY5WmZGz2fckFy",
-	"GkiGjKHXBKgpPAITPHXiIJ9XnnRenVpT85mcQ1YKHo/73j5ZXyCrbJfqtah5o2cNsprkEq8vL1Is67N+",
-	"8rrdmuOILbVyq6xTHOflepa5udtVdgOSaafMLCFZl07S3XMm/bWEJX9OdmJ7MP43Gg0efs1cvt46Q9BB",
-	"yi/8pPm9ptm3VoG0d0e3VyhI4lo9hgOsUDCGvuP0ynBYHAjjeATIBX0/kzCfUq4y4GXgbRWmrTQhEkEj",
-	"0gSAjY5dz3fyGQ1NmFO9euvyysqbCejdN79X/+jhCiW2HL7f2cwSal0Gw1zZ+GqQMdxAkEKGhu2ETdws",
-	"KTQh2jdVDN6Qw78sbdaBQCL4ArAiHKembQu0pF9VgkpZ1/7vxRRH0nSDtngbjlrw4cUbhCNJxzgH01fV",
-	"mKnQ3G+okZCGpleYEjMhZSxHNhXwku6qdHb/cAlyM7fJiYQwCW2mbfSU4EBOF2hMI5G3f7dG6lyfvOs2",
-	"tj7KNrZmisILu3Ns1ahs/Rk+zWJeFTT8i0jIBZU8WqCfLBDWz4p2Fa1GZEKFVD9xj6ofsnPfHjjraGtQ",
-	"0uMCTNLCZcIj69vvVzmP3n0obt4/WMJSzc7jYxwEBtUjB8vpNjBgS91S1gK4FuGoFmbcb7XJW+OOP78r",
-	"4JCj7TptkrTR5j1tqLlf3FGzEipqMRjqMl5eDiB1CRG1JhDqhjX1S7rOhrX1W6pDuy7Dvy3lqiTG9uMo",
-	"W7X6id6HAqu7U8aqxmPvvXJW+cwfmLJ2a2GBbqtG0dju9MHqebC9+1i4tkt9sfrW3LT+WH3k8gayZjRF",
-	"eUNz/4YrGxgvV4maR7arEX1+T0oLH4ACW1U4VNVULdutpANuBimytQq4a/SRH1YJrMxDGqXwh1EK7YwB",
-	"IJkRZMhpiaY3EkWPTmWsPN+8ChkEH8atwZfV0mAJafT6a6MQNgphoxA2CuGGCuF6HW9DSKGtlbzbQR9q",
-	"VL1G1WtUvUbVu01Vr/EWNsphoxw2yuEDVA4jPgpIwcI+vX6Bjg+PnqFQP4F8IjENbLI4RkKqYZHHfV2e",
-	"qjU+XYtp3llWzvRHcjggULVEM6Bd57kim/55a13rIkD3Wl7HmZ7mDHtTyghUNifzzl6lKxxQX6fD6m+t",
-	"EVjwkCjBRdNpk7YUax5xNknS7GG56u9d9GHsZL/vt3u9XsoIQc/WwGxTPkczzBagHgdkLBGPq5eHQucv",
-	"e9DXW2dIgFLChMSsiGF9VJqr4ecR+SsmOQ2ptWfzNPdyR7wuPJf07yivXhNoqClsmIOU3J7E1IkLiWWc",
-	"BV877PXWZQhLKvN9OX/BPvqkN2ddoN4y6vRlPOKxHIwCzC5rlZWaNBM9nWQxbXsnnUO1lynd86LYgbLd",
-	"KCOibmK3NyXe5TYYna+wN0XwlQEa8sshWEzz6UKZKLmyIrVImPUlrBiqENU/1lWPpieds4n4pQZ7jBm+",
-	"whQ4b47WeL1TSY7BbEvxTqdtf/NWeQrvq26dQXxc8DjKAgMUZR3fRf5rv5JFszJxIQdZUrkH2t1kMgLe",
-	"RUi8tb1G1TN5zlGopGkMaip1feSJ4nqlZl0BAsRKe+5OcgoPSjgVhDOF3pcNc9zszTkFsIXV+Islbq+q",
-	"F6xtQDt0zVoGkK06rnh2MI1wsQTrUfUCbAGY9TppFA7tKEPilWJlUZEquVDqjwXCaD7lATlJGng6+LJo",
-	"hhdoRCqBaFXs0HUD+FkVYdmX6QnKV3ZGVEBKMFaWqNAHe67puQBmCo+MhQp/MRZqEf3tmJxuAB9tw6PZ",
-	"MIvVOZEd56PeB8/n4xDDW7iAXLFcnS2+kcIQAiDvWu72RCAtxtFU/3XmeNMUxYwplM1Rto7rJbi8NfsV",
-	"7ERTqOUJvhfumoOavGKzbKfbbJv0SLlFrVhVwz0a7nFr3KOUV5wRKW1pfg12YV+zeh5ONMek1TRnRCAh",
-	"8eIEJfoVHLwJk/uOSt0uRKPN8ozbUtJWbtfnQpo61ZCHcF1hV4AjJgBWIQ8CU8Cet4WoRAHnlwIF9JLc",
-	"I2dGrnN9HmQFS+3qbUPIKCQ8DHLW3Ht9dXRnXBs+yGHb9/qHa3jkFlHiNsIoDOIIB5rOojgw0JLATkMc",
-	"SctfIS3BOrXVYRG/i96Xc/267gdDuZrkljzLyYHnqEYZlILI1DDNheRT2q7RGGM1bJgBESg5cQBfgNYt",
-	"OlbCzLEaJAiqTEY04cSRA2QWBlgSHSygUhI2SNvP/GTEwc8OQAO2iA+28clC4+VgwKY5QcNLQkLTQIZx",
-	"qZF2qEARnUylxlej4+zYGi0ZJg+hrDCKGWUT9NM4iL95ftfjTEY8UN8nEDiPYkYGyKcCsmx+Lmw+pT7a",
-	"Ku46VS8meHR/3HkgrevJ/v88+/AenWkx3+/1e539ft7j80Q7WtyGU+h3+svApR9FTsOiUQcIpM/Q+GAM",
-	"c1wgqwyDi1wH7gwxddHw3yMyHmpacHKN9PJyukYN/34mmr26+V3mZi6JkroIra5GY2i6OFhkfSzisyV9",
-	"OApH0utLFRHmEy1m9aUVXfQ7CSXw8vmUW8Argai02q8wqWO4sDNSK8vYnx4dHTxdE3S6Hy5Z8MW6O5lc",
-	"gyzXTlmjcwhbu2+VMrGhXyfjT/tRXDu3p5TUMuQaJeXGlZSq6R+N0lJbadlZv8yj++vTaDSbRrO5Sc2m",
-	"VgbwvXUhJxdjnY6ymT85o6L8QC7lRkvZTkupl6nfaC2N1tJoLY3WsrnWsm1Lu0aLuSehLKWqbFgEmtNV",
-	"bqmks9FYGo2l0VgajaXRWBqNpdFYfkCNZUNtxc3UW1JVThDWme1pdk2Twtek8DUpfI8xhU/yiNiKy3rC",
-	"aLlcItv9bwc9da/brUvK9LhGZTID6h4+AOeTaS7qYoNnO/Ynnb9NUVXSpj+jcaWf30kP8v1abZAHQLF3",
-	"29e4jJCuSCQ3o6MVfWj1Z40aZbuw+ZwRg/og1NUNgrbujQkmZlIFnlT8VC4Ht73oTCe5tWlv9Y+6rKP/",
-	"h3G6vIK2/e1s2/65MTV18Tbj89pd/O9B9/1+GR3BBCv2jM01xvJkvlWhYb7rOt4k3V+rCzyTogyEBwBf",
-	"Vu8BEgU7DRBJdttNO9tE9oZmb/SynERW7H5JFO92dYeJbrZKyqzUrxJxUYmjl9Wiw1dM3a2hsq8rqPdl",
-	"AuZRj3o1TIfTKVtiSb3OPKKrSVjt0w1oF6uvSCyn+flhxv6v+VfX47N1OBWas114un+p86H9VQrp82z7",
-	"0EqcPMdGVnYGBMi3GV1uNXw03vf6eHTceTrukc6h+n/H+PCgc4h73lM82vd6PnG3Mo6pv77ezzYdTcd5",
-	"8duvnf3+weEACQ8HBCxerfDHzJuug94wUCJLs3/uH4x73j7p9EbHuHOIj553no+fk86+3/cORof4aPy0",
-	"t+rbz3LGyebdX3N3yc14TDYe6Ldt7kBCbMl+ZZaZI6SUOlZdybN4NsPRYtM7udye25plkl+SrPFyT69t",
-	"dgn/7Oi70TmFB8Boo4b9B5jOiG8RvaxqpX5iXKIJvcoveEs+kNtcaISttjdRDIs7UNZgGst+KUAoRP1e",
-	"8SA313a44S+PnL/wgPxibMqijpgGU0mZnsjYno7z7X6Uax2VuMBcNmd6tjrLzfvArgBCjERr04TvvFYF",
-	"QlG8KHhWsuIcHBol83X3UMQmgllVYzmL8zmQS6zk4I5qHoq7acAGOgvdvJQhJalN+6ytvmSDH6C44XFc",
-	"4c291vf4SmscnNu71xvTULV7vuYKb9gmZ90N/hFSf2/+DtcKUzzSO10rGrf1Ha+aDXOv7vyq+/xJw0DX",
-	"DgsVo7itUIOryaGqMDbpAjbt6bCOI/04CX4NX2r40v3gS2e10xK0q8dCNropYUmagslPcNIBklyFfASE",
-	"TSJA9f3yvRXySLYGz3vPe9CXakW2Qp0QiVpjArBbg+cW4C8Xwe2WQOwWcVBrj9b0l4b014jH4Qq4fp1p",
-	"8Xs8IhEjkogBikbY62qPDP0fgBnvXj4XXcrBU/WHIBFkYcKH206bgTMSXVGPnHrgp8lestJvloUzdR+I",
-	"1unHN3oBmwWrbLSpwtX8XYeUMqzONqNwuhiYnIaOoqp1FsqKbgnv7U/6GqzautYN5QgUxM9gfSuorRpk",
-	"6NYkV51UKqXZ5klnAzrY4Oxv7LzHQfytIxZCkvXtKTY8199zOTvqTrfaLXvTsrPLpiDYZyrkIFy3W5/5",
-	"JWFFftgRwRGJdLDGoAcryRAQInVShe5BwGOpcX2hxUl5C60idUhJejQMeRAMB2WdUSD3HnTKpRTCylHt",
-	"w5ttElVZJB8vl3mkA9NMU48nAjlUtQf/nSQCE4nOYHvXhYnIt5BGRJhFFuUvDBCVSa4+0s9n97Xf6z+D",
-	"Ddn/3OsN4P/qx9GelijA77BP0GihtQgSXeUTkI9G++Oed4xJ3z949vzw6TqvWnEvoj8Y/SsmCM84m2gC",
-	"Fho+OuAT6IsGgbsREdQnJZ1wgqBTM23izn30zx0lexUXhRv/SfuoMlqsvsIl0T9G5kRIHQQ80bdSICFp",
-	"EKA5jy4R5AOBvSqxNVAr6d0wHUPe16vbl90JfFGv0McHhJe4+hwmt4RsZDZ1Y2c/7M+Gbn7DvBNf/qbc",
-	"WRf1gJ0OGXQZbr2OLdfq5bemKi5pd4NiQfy2LXWARHMwQbgmQPVUdl4bstvKkz9cw37/NDkBQvIQ5qlu",
-	"zQnChitDrvzmjLhWt7lipplk74t45PMZpqyN4mVGuh2j3N+GR/WLCnbsJSy9Op8K/Q6u1gGFaIT5oJsn",
-	"4KoJPP5Q8YrhwDSlUv/Q1yEMMBNdNISkleR3zdctq9fqEhZoToKgi4bYn1GmhoW9TH5wckvVvAx/arVb",
-	"NiEG3suqeebBGlreJy7rM5Hf+Ny5VThN3skykrWknyT+ZG+ALgBkfI44S29DklmzdCOe3/iN6Jvy0AAX",
-	"GERq9bPYm6KAswmJjN4CHF3P3GQKq6WAe+RXDmWVRCCM/DjCxm9iauiGz/q96fAEDXtiiKBRrJySmfqZ",
-	"My+vhx1Os7noB/06+Zd2SaX3wrC4etTwp8mjFlM+Z9pQKlX8b07hXnl2qyjvDyZpkKZj8ehSZIhMnWpS",
-	"e7OclZZM9eBmMsvGVBFRGNGiJK40xeo5mpJv2CceneEA+XRCNVdKie+JQGe/nXb6R08hUi+J0sKgIYq+",
-	"YvZUtN02xwKNecx8NCJqxeryZRf6fNzHh/ves1oZvu5qMipNEcnlew/W1GSSmlPKUGLDuyLc7o8NQsDC",
-	"pzzwBXLbKmKB/vv03dsueiMF8jiThElbp8aVXaA0jGVazlfQJOrBC87GdPIO52BpV1hrq4qMix1akwiP",
-	"McMdLQOqlKe4nM04ngoCTLo61DHi3ZIQZR1Kuxn5dtUF7anrO/5MK8xLslie2+9koU6ayhNzcN0FnpmL",
-	"rK/vUrtF+9Cu6nfq+HD+kbbBruGWm3C3f7Zz/ny/23/a7a1jhDPuFyk6kQ2x6WZzXhT7uS5z6k/rWJfp",
-	"d7f0dfFXoLSftjIUhJxEROhhZmTGo0VuIP3wOk9N4SZc9bu91VuwxJ/sd9ruzpptsgv6WoRDL4gXR1Qu",
-	"oEDeIt/PKCtxlQ1ffPrj5cXpH59/u/j84fdX73UPQaMpKb4EAVGj+nUtABxcIHCxpYuaSgm+UKXalfrl",
-	"cp819plpEZvRYkFszFmqyZ6iKxLRMSU+8gIK4VRFfmPqKd0uabyf2kgv358Bu1UcAQs04dxvm6ajqQcH",
-	"DC9sv/jitNISFVWW7efarQSFvG01b6C3GrsLb213lpsMfA2tTse8WPL7RAAwAjSZ1IqVth342HHDJ9Ak",
-	"bb33vm3lDCbMh5BEWHIj/KKYQedgQGDQ0nHWPWfn7G9/M4FW8be/AfYKfOFvSpj+zSGghBzUblu9gvlo",
-	"QiQafj9vaciB89YAfel2u1+vhwMwm3SnWWWXw8DQmuGcJf7jlLYcPANhsAy66JQZ129AhQS9xuCEQNLA",
-	"jF8RbWbplrhKVGkpZrIFtOxSzO7cwTsYEQ/HQhkvOrtZKvrXZhq0khPc7MtHQNnRxh0NSUAZUXtknk3t",
-	"OTmNeDzRu6P90wXbBjRitEp0aj9CxTkzzYFzvTigeFFIa0YaPYZKJHnsTQHCRQOrSCUF05VgAfseJU7G",
-	"CIQ3lggHgV4YegXthSG5YojDMFAXnnK2Z3or/8e/BGdD9JPt0/xzFw2ha+sQLr7bnvnE/CKGcETCTNc2",
-	"dgY1s33OkD59g/EBcCNGuiLKDM2a/HE04v6iC7OETyWpHsBWGBq++ownwy46I2r5OusDuvO+GXfeYelN",
-	"h7AxQFzG9mbBAk1xGCoTm44R42qIpEpUTomaYDIOZWhE5JwQhn463O+naD9qG96MO+85I3YkzgAPB/sI",
-	"MzEnkUAHvUOY/PCfndeKODrW25s8LELOBDF+Z7ek1JaI6E8RHyzKNhqeTsgwbdMsiMeVpYgnettAcKkF",
-	"eEr3jGawImy0NVtyAteDkbm6U58ItrF8j4eLBHZJco544ANVHPUO9Cr8aHERxezvSgUyK9CEDDED5+6N",
-	"YmmIUL/4J44YZZMB6h8fD9FUJ64gD0fRAmH/inokGRjIkyGgI3j5NKGFGV6Yd4b/7Jja6M4bf3hiK5X5",
-	"ZKLu+iUJpSOw4GT1BUkzg86VtA+oR5hI8BGUBA2xNyWdPmgTcRQYBi0Ge3vz+byL4ecujyZ75l2x9/bN",
-	"i1fvz17BO2kT5lbea9hydJeW1ldAAycMh7Q1aB10e90DZVtgOQWtYg+HdO+qD+7HpJU1qIKkwEB8zSNF",
-	"EXhCdCaURamCbQ0jbu8/uOa76IxHij2MFoj6wFg1mSE8Ulz0uNdDv9Nf0E/QARo9hXbh9pM/q60+7PcH",
-	"iOEo4nMgVH2VxzRQqgTsLQd5Qzl747cGrY88CKxggUVGeEb0gr4UO/vSR/ZesSsacd1U9bq99vEzEhCo",
-	"S6nw7JuxusBwf6s8/o4ye4Nb118B4wDuL5xLv9cD14Y2HHUsPeWm/8rWEZlACkTUy/yd9tE9JeSS3bvO",
-	"wDqtbMeefW2pvfUHZlHAEokc0KuM695cVTXS6aTUMWue2jvVKTeKJ697FJ65brfyjHHde/B0egZqUQe9",
-	"wxK1KWHiNhgFMplpdgvUn+HgXTWhQ32KRXNITnvvF+xbbAZ4ZX/9K38wmxNBfP3SwfqXXvNoRH2fMHij",
-	"31//xls6o/LVN48Q34zTP17/1mfO32G2MGsS6r2jKvvwRglthgP9wkGlXbDdzDUh2zLS1ik0G7MKLKSY",
-	"KBVSKcp4IsClFMTfWl/VW4Wsce+7jVf5TFzvJY6gcp4JkcvEX5SmsolMg2U3mFXC2d6nY9XlbeZ+vnx/",
-	"9hHL6eNiWc621GNamRevi3IQNXG0LcgQWPmgxaRN7xrudb+4l17n6jfec/laGQmPlt0Z55FJeU0cOV++",
-	"qpvsuD2+fFV3NeWO6Y3IRSA35o9JNlw68ZWM0sMSB3yiK4f8In+Q01JS2ciKJolQ1q1PwBYQiujBu6St",
-	"14my7bFr0yslHcXskkH8iBF0CPZTIc/9aOb/Ip1+w3tT3luwPfV4cOEHGl7c8OIfnhfbm4HSYW6KKTuI",
-	"equ5cUkZVW3N1Skwavinyz8zG1OPc+ZebXhmwzN/eJ75yeFXN8Ytv8tFSK5X8kmXNYKTOxagq+oenVA+",
-	"GpEypjlw4hRUCjSk/rCtIz1JCRxUN4TEK1CIz1miEWvv89D8NFRKcToDJ+GeCrguh73DtL4VIlwuUCUE",
-	"P05gB/nYZvY42S1T8PIzcs5oTr8ulQLWTX0LIiDXxeyxiY1kJ2vKDOe9RmA0AqMRGPZCaLYN3LKK2BhZ",
-	"vJSQi6I6pyCw6Q46Fs4I3Ck3SN5FH3XAWo+t3rAcU0fJIxLq8JnkEyKnJGo7ggJo1j7/RCDKfPINUXbO",
-	"lKgwcW4n5q9LYzQXn2lcYczQ8N3pPy8+vXr34R+nb8+GOlFCoDmB0Wf8ynhgKFMMfsrjKMnUw2gYBphd",
-	"TLGY6tQfHATnLA0ImjmDRFICBVIhIPLMY0na0L9Fh6KdD+lTUP9Ock2hNj/ZmBMlr0CSAZo0xJzxJREI",
-	"n7PUxw47BGC+lLOLUDcnShrM8PHY2QI3zb5Abp2GYbD4BU67rtB6GS0+xayKJLGQhABqV/l5DQG5maSC",
-	"C/oL9xc7ElKwYwkzrCyjcq9lkulkFJPrW5OyZiZCPVt7/uatJQmriIkSv520njGZDgb0m8eBj0YkJ2FN",
-	"UsM6EWgfuxnp+ZjkXe9o/QvviJxy/z2Xp0HA53ZuFUTeC87GAdUpt4f7FSTrmcQB0U8fVJKob3E0MS8c",
-	"VdlgEYdabrwjPsVK//0hpL6bUZmX8sDEkVAiCGfErBHJOofIkfQJdCgI+7VZMdk0lz+NiBwGajuHutzW",
-	"mFxqXUoKnVhzr42Gbym7HKCIBH8/bzHyTZ63hiiAfCljJ6o/ohBPSBcN/9n5zCUOOi94zOTQpOIhpsF3",
-	"TSFQiCeUTYqk2Vsq5Mb5MakR9l8xiRZVBM8OU2peaqz+Ko8CWVd58MN4LIi8x7afOQJ1jDmpVA362Ki0",
-	"+RLnEmPQ0v3GJp+i7HWPwjPbCy31AedmrHsbHtVPPjp590AycRQRJyTm8l77p69QhaDNqywb05XoL9IW",
-	"QjvSyz8GmP2GxfTH1OHN/pqy/+pKcP69O9TiE4ZXd/JFLPFltEBRzAZZbd1tu3LXWntfs6T7vpEvCnes",
-	"jn/wLddrWitc7HPX7caOekB2VGMZ3ZJlpK9i2oq1WA67RtDed+pfa9YBTY0LO+CB+TPjPhmin6ASk/vk",
-	"7zEzhVLDnzOBpIDgK1vXoQ0lKDKSIg+KYYsHMvVZ44jPzhnUI3EG4Sx4S7sv01hWUqPVNbPhUTjFbIjG",
-	"PIIMsUxALuRBIKDK7LB3CNNZCo+JcxbFTLGKEySnVCAcCJ7gKZgZ2gIdXfjiloXrdmOZhDVtvXWNoxI8",
-	"lxGXBPpWDVFExrEgAo24BCztGb+ibOJWw9h22aaGK+vbLbIGtQm1qRpVRzl687Ja/K167I37pJKVeI99",
-	"sA9PA8qEzzL4KI2/8vH7K39kOfnSYdWIR0ZqrJObbesuzPLdX4nclOmeig/jGgw3F37wPBKCo9IUI+tC",
-	"UAOH8kSY8nkBFZBCl7rqlBIb9SPjMfHkwOAV6splHVMswWG7arVbVI39F7gMLbRIiziOQZcxLeGWPpKk",
-	"jRtnw03xXOOtu01v3a9VuF1osyJyII6vX6BnB8dPB4jFQZCo5ljnt2lwi0uyaBt8JZ39oAtA2qbC3zZr",
-	"KMosU4Nuyk9f88gjN+0KvHFt90fOJDAnqxsU1Waf6WvufIC2OkCt/3H3c3ss/tGsdTCWJt8nBRne0NnX",
-	"GBRNAkTj5tvKfHmXMrwKUjwuAv7QqehhRITBq1F3GzBtjGy2fjENDuO3DUge2A8g9zkj6ke86KK3INTV",
-	"LzMcJtI9A0VEviljxQH9d9rBKJ3giTAwT2lmOswmSXNXbEhZa5eEhOpnGmkcvzbAxox5hIbcoxcST4Ym",
-	"bd5u+UWIpc1FTP7YNgPpzMyAYEH8LsrwvFksTHZ9kZ6iO1o1isojV1RM47LaEjV5r1EHGnWgUQcadWCH",
-	"6oDmNbWjfntTqmT7ojQP8k8eXQoQrU63RIu4NoEiCMl5kXBMXaK/mTHqCshqssze6sopgS/iSCiJc3uu",
-	"QjtFsUmGn335zJx1xUw/W5PyIFL9mny9O/EAJnSpb7RFskyYSDvTnqcqS0nxs/a+J/99sSbF4KXR8SHs",
-	"nQMMt0W2hSo4078mMDc74jLJ96tXnu5Axb7f2YsPOuzS6LONPtvEy1domJ/xpdIvmdPPcryh56mM2Sdo",
-	"CjiICAb45uXqzYbdN+y+YfcNu2/cF4+pnBO4eka8SF7fm2GgI/e+p47/NXaHbiBlsfxJIAji8wStAfAS",
-	"TGHnMCISUwthL6dkAZGPNooZn5dYJ59IQNlfMRXTj3pmOxJXS5CLVcUWxIDeAfp7VM3ZovagEYh3JxA/",
-	"KFqz1FRdKuZeKxSN5vY0orERjY0ltEJY/UqvCIpDt1ADmxYaEUiPuqnD91Q4PIw83N0zxAefkZt0fWoS",
-	"cu91I4s0NeWJSKQxNEtKHPIae4trJRXSV2pm7p7ZyrgJvSIMQdOgk2wWL2eki07hJ4N0yXQ7Mk0uLqez",
-	"/Xt8OoaaA6kTcjQU5TEaQorPhWfkzPCcxSwgQqDhmEceGZ6kyGeACqZfHnE5hQ6DVJZmBz8SfbpyDtAP",
-	"qE7vOrsHMuiAjrQRWEN4FL66i3Tkm53jHeYhNWZLY7Y0Hr0fyEg6IzpP2LRXFZRNAiPgRa1g0WebBkwz",
-	"jSKhQN+qInPMpOgiJaWhhBkccjpNmUM3fhKZqiMcWc0nDgcpIuqUsGUfoGltWwwg2iggjQKypUzcTK43",
-	"Ir0R6Y1Ib0T6XWGuJq7OJwKN4yBAQreTXyXaCyJ1RsBdOFOsHrWrlC2I3sjUizLhKTyrqXQCj0PSa7o0",
-	"s3BJFN8/N20TaWtSTxqp1sTXHlemYbjULW+LlEONiqc932nnG8QjFEPljDIbB0qUSeiXUVQUq0xHQWRb",
-	"O8u9gOAIuiTZXk1JeaxTFXsq+Yx6aUsmOecoJDwMCGLQPkO9DHuhG4GAn7087bGRRT+elXiaUOuZoc4a",
-	"Eqnw5evrRoY2MrSxDBvL8MbTNwtk9iZ5nJHt4WU6Ne59t3/ZdR2Z7R62s2LV+j0M7TuNDG7swUaWNfbg",
-	"j2oPWhGwcyswab5biIkkp1zjrEZEmYRZc1BOySyLr4r120m9wI3bhI3EaqzGIsgJfQQb2IwFrzYWYyNl",
-	"G4uxsRh3YDEmUn0jO5EHZESZr9jU3nfnXzs3E3lAftFD7UrupiM0YrQx/BqR1Bh+P6zhxwOCDGO/U9SR",
-	"hus3XL/h+g3XbwyRx2iIuFKmmjEyJTiQ01LsVMhkjrhHhG10KLroDC9SKYRHPNZY6ICwXgKj+pse5tY4",
-	"35nEMq7jMUpeKE7mNlsADRXpFeluQAXZE/2abTp9RRgRbuapINEV9Yg5pRmREfXKW/2/50gq2gD7D8hb",
-	"N/wH4xT75sfE4au7QpqPag8ug0xSQxsDrVuoQ4UOk3ys3bgBFhK6UBJfF6+Yfemes1OkZkwinaL67tXn",
-	"T29enF2cvnz5CU2xdirr8dtpvWwY8RHRgPvqn1ckUhxa+55tj8rD3iFSr5XQ1TuzMWsJS5Jvci8MMHVJ",
-	"qjVojZVwuLBIs+iwv7LxVyFxmH3sbi4lbocNrSBAs402WPAx4jMipyQWSO0bGvNohmUpdaZoqaUEegYs",
-	"G40WiBrShGasgeLIgESk26ZSAVH3gEhykiY7D99SdjlAEQn+ft5i5Js8bw1RQLAvFJNTL6s/ohBPSBcN",
-	"Mx33h+qT8EQ8G5HIdDNVj1I2KaKpt1TI9+l66qrIlRGcP4zHgsh7rDsmm6B2ZBPQ5xTfsCLcc0pGDwHv",
-	"WX3AIbR1b8Oj+skGKvpusCkUITtE5rAz549genNRAHKjA6+bo3Y2Yb+ajEdveA0dbvnNOywtdNhf/QUU",
-	"sciX0QJFMRvojkZzHgc+GhHkwVr9+9DuuK8Z1EPYzBeFu1bHb/GW63WtFTf2ucbX8aB8HY334pa8F/oq",
-	"uripZZI5a2tA+HRVgPQU+WRMGYV+a7o7hLFvDYRYLADlKSLjWBCd7gSQT9YgBZOEj01GlIV98rDwsE8s",
-	"iCq+JBqvYTxGOAjs8xUrNF/C3DdXKu60r9oLvRMPvQXbw1QHso3MgATnWNwHNaAROE1IdZcCQ/PMKgKj",
-	"HK50c457Kj6Mb5LbPgR80p0wr+SkHjw2acKGG3DSe+0A+pXIalyjBHf00+sX6NnB8dNBFmsU6y7ACBoM",
-	"XpJFG/HRv4hnkLoARtFvG+wuk4Ffign6QDXBH7nDrttnp1bD/YIXd4G/eXPze0zetKYPcKNxN+ks91K/",
-	"f5cyvoriuihV8rXuzF+EgmLL4OamBzAkrvgJ9glgbioB74CgvNXIm8xHMxwmYlzZ3RjNpzwgbUS+eSQ0",
-	"jYXVUGM9AejXr4T/E4EIk9HCdOxPZuObnE6kWBHlDF0SEqqfaaQByTbo59+oEQ9Xjajdqn/5zUZQN4K6",
-	"EdSNoL6thv2bRG5227Y/YSlN4/6mcX/TuP8hNe5P+ERp6/4l1sJDwnBIu/aelHn9P4SEnX58859nH95v",
-	"lYpuPq7GbA1aB91e96CVuVzY9yHsjIOPkZqFpGoUpYklF0j7CMtukJlpwvhuOOH885SKTPTQbElxfq/d",
-	"3gWeBRW2979P372tt732w2lathlygPTm1s7Jvu39M2su3r8wwEA9Nq8wl4oElJ8UVHTRqU59b4Psg3YR",
-	"Sd0VxBXstguTBCZ57E3bxqykLIwlWJ1UCsjVF2muGPZ9Zeeau3bOftKO69FCG6s/O90u/JM0WyLb4IqM",
-	"x8STugtFxOOQ+F00VEu8mGIxHer7q8sD9KMDhNEIrHkrvZWZfc5Mfrf6A2fBAgFFQCcLGhCYvhkqE1ZR",
-	"cyh0n6tNrivlb9/M+0VtRCJGKptIudfu0MCDfa7R6kE/XlxVE2DWJCw0VlljldXSnP6EfoaGpWre7nO3",
-	"wk8LlFT45LsUPI4qnSWA5/rVOsmr/9ClZ1UsuMdT4bO0gZtW+ixDele0E5ehVpvSn8bY3FXpTwG1OVyz",
-	"iE+uKwbaHsu+KQrakFfVLg4q/8LdKtN5zrn5gpqioVve3KaIqDGRmiKi+1VEtCzk18r4EivpEdUXba+n",
-	"NHVGD6TOaOdCr6k7auqOfvC6ow1kTHkl0va8+UesSLoVNrd8zk2pUuOwusVSpY0Yzd0VLz1wNfNHzj4u",
-	"6pZZq1hoxQd2UdS0u/k+Zm9gk0vdqPtN1P4BFD1tJvibMqhcGVSjkDwehaR2WVT5FxoR34j4RsQ3Iv6u",
-	"yqVuOEa120qqJa7TVFQ1FVVNRdVDqqha5jelpVXl3Af6SpWymH6vhziD1sIEQU8FxVsCjn3io58oQzPu",
-	"E+RFsT9Iwt9gb9hGD05bCMPOnGqR6Ir4P2v9H2wFgRdC2w/nzJsS7xKNMQ2If2L6XXSgnsQ0pIDPTJR1",
-	"wVnS0phKY+/oAD32FzAt+LDgpnnGcMyjv0MJzVB/ZcqVKWNWc87UcoB1DpTxA32PBWG+LbuBbhuMEB/M",
-	"GiF5iEbEw7Gw6piAaZfw3U+w30tMNsfZYYukbrHB0YiYtYx5dKJLh3STFr2VUuhjgI0RuseHNvYUV0mL",
-	"r2D6rXaLqiH+igkwe4Zn0C+DR5lqLMLiGRAOvPO1nSvPare+dSa8k6/Zuk1mrbaxTudg7FPoxVLAieFj",
-	"0FgHiHbT4Ii557tAX+DyRhf8nktNUSf6YsMtQ/rKmUu46K6slEs/X1YdZ7unXigieSS1CW7H8R+5iYi7",
-	"D5tWF7jfqK4u2Y686gCamoJG3dpRTUGW0Bwel+Nq6yoJMkTeFBHsnhvVrh8ofPkOPYlZtrjRMpqCgVvZ",
-	"0qZMoHHYNmUC96tMICO3V4ntZQulQl2Aeg7xcRriNG037YdEUVlAWQWAHsa00ATfCZQEwD9tUUBSeFBQ",
-	"FYA+gjcCEEFgFoe9QzSOOPTjZIizgW7yeUlIKEwwGDwK5fUEW2krTSnBAykl2JE4bAoImgKCH7yAoLL0",
-	"KS8b2IoF/4gVAzvkZpnjbEoEGv/TLZYI1GAld1cY8HD1xR85Bc89tbrp9cXv7qIS4KZn+fhcek1KYKOj",
-	"NymBDyDrv44sb3L9c7n+jY7x0HWM2hn+hS838ruR3438buT37ab0bxtP2m0Ov8thmvT9Jn2/Sd9/SOn7",
-	"Gd5Smrm/ktOIve/qz9ePK7u2fmZtzuEz/bEAv+3qt83ErZuFayzCraIjTSpuwzqrpeI61FbAHqun4t4K",
-	"c2lSd+uxro3Tdu9Tyu4G029SdXe6lU2KbuOAaVJ072eKbokQLzJvHhFk961qIU1K7gNLyb0hsdek4jap",
-	"uE0q7iopsz4B91YY9I+csHuDvM6ebJOj2zim7iBHt9wddeeZuY9fzWyybLyN82NvJ4N329k9Hs9ek/HT",
-	"qPJNxs8Dytgtl+xNnm5Jnm6jcfwIGsfGOb33KZ+3keqNVG+k+g+Vx1s36HQ7+bub5u5uIjqbfN8m37fx",
-	"Dd5lvu/aVN+UI1kKL+M+Qw+u3RCp+0VZrNGfIw3XHar3eSwgQRcR5hP/pDin18NRRCG2XZ6aa6dSl0f9",
-	"Tpn/X4A1XYk5VX701JPVlOQzyrxKUeg/mKRBwxwb5tgwx11n9BpCKeWEVuvK8cG97/Y/yyseXl2RaOEE",
-	"0hIO3LZFCJj52kzrohcGrx/r2gSbGWTrI9STQw7p/8MB2m/3er2k0wC2T7XhsTGZk+icpdzXzkB/PFC6",
-	"vOG+uRqKiBS7VX51yLW+Yqhf3FktxO1zspdEYsWea5jsuRdXMq2mgKFhdzfP7j6wlMJsXZWwXUJq8Ts1",
-	"nOQRUKWtcshS8ztIT8SKpTpjTrnI8yIJf9PJi2hCrwAslJxo37RPdVsT8PZqJFEqDFapj2LmG+9WFAe6",
-	"IuPlq7evPr/qnrPhJWW+4ZnUH+bc30JG1AN2LDkkNNg5ddHHADNIUVP7gxlK2CAamkUP1UDDvTDAbFjE",
-	"Kj/px26NXTbVHZUdrfpcDEOp427Nvnh9e97hX0z+hHq2+oyzbxV0mLERHx5pQvejxUUUs2yRR5Oi2XiA",
-	"Gw/wTXqAP8YyI27gAuIgaKMR9i6VMJryuRJUCzQnkesftlJ6pUy+IpGsKZJ1tBZ+gSmQb9iTwUIzgoxI",
-	"Ti0XJVQDgnV3LwzZ3IljSVDmkYGSkAR702Sh54yCDxojOY0I6czxQueQtU2a2Wih/6NtYsSjhfkPPjZJ",
-	"ZqOFiQlTX+g5QHycCPW/U/Wz+t8u+jM/JTzBlOmJISrOGUaeuSttqLoY6o27sH81NhRoG4zr1mZQraGe",
-	"Aq9VGJExiYbIJx71iTBjSkeBt/VxS+rKOSvSVxDQi1aIGLR4s6Opn+B89PEI9WccpEYrwhJa4rWhKVyq",
-	"rQi7rKGiquHeSO3VsK2Hd+3cnMYjYm/qfgXL1aqOGqLRdO6dpqOPpb6ik33v4es5+hI1ek6j5zR6zi3q",
-	"OZ8TgQUXjbuOByOWy3UbHpARZT5lk8fSp5EH5Be7oh+4TWO6DRtjw6SfqBwH4gFBlp4av2rjV91VGMml",
-	"MzeM7rKztagwDn03/Rl3zobq47wUvHuXqaMuO9xkEQ3gyy1saAP70lgxDezLPYN9caR1ubDOmyOPCfll",
-	"C02jAXJ5KEAuuxBnDZxLA+fyo8O5VJIeK1BdtmC+PyRIy674mHuQDVxL4y66TbiWijzkDlFbHqqK+EOX",
-	"RKeHVhvppOjVnUCx3OgcH5v/rSngblTyJqz9EGBZqkrwBp0lj87SaBYPWrOoj7dS8G4jtxu53cjtRm7f",
-	"KvDK5mGfHWOvpLylaZ3YoAU0aAEPCkrF4SrlcCrLPEZC0UelHNe2KQuBgLFWvgXxIiLFTrNfSxJadbXK",
-	"fUhlhZm8xzNS+eEXOiB/j6MdMM1NM2S1BKzI9TQBNkmxDbfciUqG/RllJSoZ5MxKy0cskzR/cNNkl6kW",
-	"MzEnEZrywNe5+JoT6qo9W7AnpnwOuQlQ/TfQLg9FU+C/EIB8cPbbaad/9BRxFiy66FRPB/ExMPRzNgx5",
-	"EAxRpFnjlKDXQfwNEeaHnDIJrhP1laFJ8bmgBm9gDoogFijgbKL+100EgiJIWAC4dALBgTOfMzIL5cJE",
-	"ZrT1qBMrbPngCRrqYkG0Z3OKQC/9PzPuk7/zKJxiNlSzKwPO0rlP+jh2l1v8+PweWmrUzRTOvnWHvo4/",
-	"GBUiJr4RDJUX8CbzVs0s4bYDTKRv5+POG36ziy02ecMnDo9T3IMyNARONWwyihtHVJNRfLd6TJJRLI1g",
-	"XVJlUktvbfrwG+kmBwPgARUojLhHhFPpr5SM0UKn/sopiQRwW8o0s+XMV8qMUl4S95P9pEFtkFNyzqxC",
-	"olM4qSip7+eXG+oMP1Tw5fYMw7o6yErbr8nfbfJ3fxxerbnZKl7dLvbEvU99b8riMxptsSd/t8zyIWTr",
-	"3jybevCpuZrZNnm5D5l76LTdqmreXsQllisAMgs9WYzMK3izuuhM+/7ROOIzi0Ex59ElhB+H/IpEAQ6H",
-	"4IAiURsJfs6ME4oC8KaHmbLWZ/yK+ECJab4CaJQmXDDsiWHbhDSNAQqfCQi+VEY+AJUR5lvVtFCFhH1o",
-	"VMj74cfSp1GXOSdv3WnOjprDTftYEuZ8krt/WU9LUooJBtkc8up87QFrMnsaJbvJ7LkzoUyvEoXeQFvq",
-	"+1smoq9IZC9OWXXeP8wjt8ba7IDVuVr6RiFHEyS6ItETgcxquxucXPYUMptuRreg3Xo0Z8PVH6hH1I7n",
-	"zzIi2M8eJbystYE4ClqD1h7IQ/OtpSQrpX4AsqhxXz0ROiz3AU6RR+D3Eugn24zqjMg3LIzlx4hfUV8p",
-	"Q3IREvTqm17nmZ7qz4qLK228NWiNg/gbSPDlfU2K+c3KIaA4SBK1sRB0woiPJIc5tpHSxCLqE+HilXbR",
-	"BxYslHSZcZ8gL4p9Z3g7RtkUsMQBn6gZpAeYgxow2p2dzurxwgDLMY9mF+nnCoZ+j2dEhNgjDsBBflgA",
-	"RVVrN6hsq0Zl9ntFg5kUjSyk0haDZVJvlof7nTLfHGnBQIqe2miGfaKGWvB4oJRhuIegGetkHGdX1szF",
-	"0OWFIsOyQ3b3mI/VoFHSrwnot+IgRd9XDN1i/qcu5TDATFGusSVAsYeKQewbh7PEisWOsHe5hn4NmF/B",
-	"yjTGrdo0QdkkSO9TG4WEh4FuhhLSkASUEdFGIyKorxuYyDm3t87jbEwnsWbaqydjWP/yXP6c8iSBS13f",
-	"NppPlQRh6p+L1R+1iaDLX/0Y8ZGa94zIiHrCoHpQ4bQXeM+NsGIgip3PWq6puN+3DokirjVKHVKF/2x0",
-	"tyYYdgfamA5XNRTYuOg3pSDIoXps9HOvdxzKIZor2xj8D4FBXF///wEAAP//",
+	"7L0Jc+M4lif+VRDajciqHlmWZTsPOTp2XXl05VZem3Z19Ww5/xZEQhLGFMAiQCs12f7u/8ADQIIUKZE6",
+	"fDJiYrrSIonr4Z2/996PlsenIWeESdHq/2iR73gaBgT++1QIOmZTwuQZkZKyMfz1GgcxgUcZHgbEb/Vl",
+	"FJN2i3v0UuJxq9+6Puh0O929g9bNTbv1C5be5Cv5KyZCZl7nIYmwpJyJVv9PZxqX1G/1WyH3KRvxVtv5",
+	"4ZpEgnLW6reed151uq12i4etfksQeZk81Gq3BAmIJ3nU6rcIu6YRhyX83SfXrZtv7VZEsICPvP71H3sH",
+	"vcOjPjKDIfgsogzBs+nkRRxk5+5NMBsTPXHsST2pOPSxJK12Cxbgkynf84JYSBLtdQ9a7dYVZeoH8zeY",
+	"SxhgdjnBYtLqt1pqamoksx/6MdHqH7RbPvfiqT6ig8JV64VdU70/R4ft1gxHTB/Zn9/UUl6bYTPL0H+7",
+	"9NUZ5GfcuXopOoYcOh6fqqMwzzM8JYVL9CKCJfEvsWz1W71u7/le92Cv2zvvHva7R/3ucef5i5evugf/",
+	"r9Vu+SQgauMuw4hLYvZwhANB2u6xwTDX5Zsa4CEJgC4jMtbnQOLWTbul5ihC7JlTyhAVbL06Wk3n9s/w",
+	"kTCgHn7NYxi612q3YtrxeADk9D96o5fHxxhIIwywHPFoeunenz8XbsXCuM4p9dqtiAdkSJlvTuqHXeb1",
+	"XkSwr45fvaMpq8K2Ogf9Go5it8f9ZM+wwqk5R/GBZljfn83Fe3wX71t63F/UAjMXr9KSD/WSp0QIPCat",
+	"PouD4ObGIaPftXzJimD3vP7CrfW2xxHeMCoQ77sg/v46EULOoJSFcVZIbY+ONyfAdPKfHEIsnj5mjEur",
+	"g/xo8RlTAjLZQkXNXio2qy6yaA0lC75xryMPqDeHhwKS6hHpGaULxmHoEne65C9m5q8zOt2Sk9vduuxR",
+	"E3Z9mdCeYTOpShdiOVmp7QVYKuVR7VVImE+YR13mIiNMRvSq1W7JeahmMyHBFK6vfl5cqq/8mTz3rb3i",
+	"MjjXtSJbUtwlIFgQS9npxwTxIiIvIzLSOp7gceRpBThRmJMFqj/FUaDWIGUo+vv7QpIRZmHEfcw6Yyon",
+	"8bBD+X5y9u2WxNGYyMuE7WZGd3ekrQmhYF09tSrQEAr4rX7pchTxKeiSCbF9JXotd0djhjOMcBzIPZ+w",
+	"ubo0bBwRAWqvI4sUmRA83ROY+UP+veWsggfkl0QQ3O1CUuGjBZSypSiZKaqJh/9FPMu2QvqPiMeKB0RD",
+	"7HVwLCc8ov8NnAzmQnlqb+hHndGv99RWtLK7o3YE9uS9EDHxz/kVYYXKYwk3rqWACC+iobGaKENyQpD5",
+	"2DOBzuDCqC38HtKIiOSTL+CTB+fdbh/+7/9ZFnk8PBh1vVeY9PzDFy+PnqeLDXkQ7C1OdlEVMM8m99Wc",
+	"e/VFjSgbkyiMKJz3y1EPHx14L4ALSb2XrVEkLjudTqumPv8Bz/Nm27p7/SXifgwanzJy38YRD1M5E3F/",
+	"j8St1QocvyZRRH249zftqsrNMtVtmYm/qD9GlEdUzlv9Xre7nlpX4iFQW9DWysTfYSfqn1OB1fUEjmCL",
+	"m57sZIHR1JD9fSP7b/a01rR5jkptHvhqgcWznvWnvviRRGMC8/xnogYln61ki7Vbn1KJ6bxcxYxYxz4v",
+	"NggyeoxrFYBU77cSFSdPJLW4WbLSAo5WYb1bW0RmLos84dFt/Td3vYu3Kj+kIsx2S1JYtfZaux8ouECl",
+	"ky74DJdfCfbnOdc38a7gfSHh2y2uTC8heQRa9oQg+G/kcyIQ4xJhJmYkUpui3oiV/hwzfI1poK4sUNvn",
+	"GSP+l5RjJKNNMcNj44DwqLLi6BSPSUfZTd9uXIsm/XvKRBesN1hWGQ9Y/AI8HeCsIjxUZl72eLcVDvA4",
+	"G9FoCvR8GZG/Yho5VvNYKfL54MCfC19W5u1oRDzpssu9bJQH+776sDKR9Nx9+OyIksA3yxiBwZNs5ZCM",
+	"9AEntmrIKdPP7C8KMrWanFUdkSm/xoFZjvbITfm1nsfNDYhYdX3FhIZ6am505NWo5x2QjWMkkkscuFvQ",
+	"dXbgoJ39opmxgKeSyXZvFoMrC36XQtNpm66QWlytxAtS5gPcwB/h6kXLvCLZ+5P3kdRwadQSagvHtCRI",
+	"sn2/1f06gbX3vHAjy0McDdHfJdF/KzqsRbVimSXiKPKp69Mo6gUfL1A5yr+uvlBbxeBXGV1C/RM+k3pW",
+	"1/GUFPkScwcWEk87Bit5GJNDY0TOeHS1B0olJaIu17IrK2BWRZO20yyfmfvRjczse7pn35z1LdL64pSU",
+	"hRrJVv9l92VX2YrO64XAF9cTsLgYnN3gc1jQNrx3n/SefAHbBHHjEDanULBhZpqgZPf/dCb6zVHGUgsn",
+	"d3DehEyxUZSomgEOvkQ8JJGE4Ivh5KHzJ2dLf1iq0AdOJZmKmt/SR/LDEoTSNcdKTQYGazXjP/Vj3xK6",
+	"0bviEBKOIjzPhKWdjwoZUTZe+GZmpxY/TKZKqyaaa691kxVNrPQU7vi4mwOucsD5U9uiV7K5zg/6On/L",
+	"UUaBoEn2PLsVZHFXzZaZyQ05DwhmSo7k6a9AuyqlizQW+s39TMEnVonE9mplQulmRSjPis4P+Mg1iWTR",
+	"NxzL/s8fddCVERmBg4LHkbBjwKV4QySmQdapaTzjSq+k3t4sonCNKlxrHX5VxMnY/87hXcC1cOlpB9TB",
+	"Kk+Rcbrcqoc15/ZLPT237OctfsGcakp+2k02nVKDEz4eHXg9PHy193zUJXtH6v+9wkeHe0e46z3HwwOv",
+	"62tuuAD6FR4OCBrxCOLPAY6ZN2lpzkGE+fpL/3DU9Q7IXnf4Cu8d4eOXey9HL8negd/zDodH+Hj0vJvj",
+	"tS6ZiZyz+h6Q2CPZZOC+KXJjQ6Mvg7sowgbcIgqjrkqZbkK5fXjHuJLsNLdhcT7UA8uR7aLOYKZPfCrz",
+	"x1sgtxeflmoiDXinhKqeVwLvHBx4x6Trv2rdtGvRZn7JesDD20ULnRm3mKvd5TxlDXlsD9tV62xg45eE",
+	"HEq2v8perdgTZxeSiZS77Bsy2B0ZfLPbr3n1giUXYCWfekcTOKjfGW3gmHd5Zf9pAxbO1o+5E8cY84NO",
+	"7zkESqbcVxP3oth3ohXir0Cr+ek7171OF4IfN+3WxOgx/R+t03GBF/Adj9CEz9AUszkSxOPMFygFWUyw",
+	"xlgMCWHoivEZQ5KjCb4m6s8TysaIkRlR6jdWJ0sFmmFhIBnER6OIT/tIEII+nv7r8uz89MPbT2/Pzjpw",
+	"3mBmQPA7dWVMKaPTeAp/LfDlnAYBny2u4nxC0JTICYfJU4FCLCdI4isiMkO1/vH2vI2+/K7+3+n561/b",
+	"6M3bD2/P32b8lYvenrfneLw4qDk7xEewYdaLcIIEYT6iEg2xd4WwQO9Hex+VJpadykXrqLdnLZ+L1oop",
+	"vAsIkV8TQi7aAEvmdkIj9UrJmWSmknXgKdMbaJcy+fyoVXgMHyi7WpzEICLB3y9ajHyXF60Bmk0IXPaI",
+	"IBwRNFX0RJiMaP5QLuJu99Dbt9iI/xXQKZV/P+6qv/ee89FIEPvPQ3KC3FFW7NoH7mFZuGFfFIGYjWJk",
+	"lpxedmbJnPYXucqycb8SGc1PrbclO/KZuWTgjEGzCfUm6k7JaI7wGFOWmcFBwTjuQZxziQODP1pw8MfT",
+	"IYnUIs2uI+16QSEeUzbOjtPrrhjpjz/+OI3lhDBJPSNYFkkQvkDUcmJBslv5C8ERiVbs2x8a97L48VP/",
+	"mnpEcRmJqIV9IRJFPGojzgjSfA4R7E36aNB79QrtoYuW1KSYnYn9MQkbo4uLCxvCV/+JTHAfcQY/eSSS",
+	"ewYppv7dNqdmJwJp7MSHU1S3zZDJCuoEjG+Ep8QmwJ1q901+6Z9ZME/utkDDuR4EnD3ZheX8PlS9/VdM",
+	"onkqIbWLaPkhnIrPo+LjtZdEMTUqNVcxHMZOcIGxFM0iEchL+U4iCg4KedBrLDzsFxEiviKaI5MRZRBA",
+	"QHw0QuSaRHN7OJqUYkHUStrIqCUCTwnSnqnMQoz/vGgtnpmGu5SVfvd26zV40U6N3y2/hD8mHAmJFQ0O",
+	"yYQyXytN8E7bMtb0KswmXKhbd0WYOhcq+vB8SCLBGXjHZhM+RRiFNCQBZQRFMRMd9BsJJZpRJSpd+YEV",
+	"CWM6Jf5JIuXDiF/DXmVJbtFfCHukb2O6Sf/a0+vdMwvOSHz8/QNhYzlp9XvHz9sFBKnf/Wq8f4t7NT9B",
+	"V4Uryc51pddw+dTN+CVTP+j2jgrnrsntzaezLwBFys/+zaczpEayssiQJ1CkUsk8nGekq3PDYB2AfEqp",
+	"1EmkdaNXGs1echiHcAeTFS5f3v+Fa1HMvZyF2UOiAtmlr7W8/C3MrG8Zd0uARI7qXTBlKzLT6Rr9Ojvb",
+	"BNRVOKkFXNKKqcWRKOYGSoeCG60om8dKvx0rZconfhv0OUSlQAOlluWE3VGvbHJ6sJLDf15IzG8g9uIv",
+	"zlCRUR9xtXE+Af4p1HqJb49dWJkpJA0Co4uCCJ+Gco4CKiozXN9MoibDfRPNv8YFp/2Ga8Gg2dwwlob/",
+	"99E1Dqgy5doIM99OeabY7ozHgY+GpPKUo/llFLO6U37r5ngWUqndXc09qEBO3k3+Wl2XEIKbSbrCBqEk",
+	"8D9qPahYZvEZ09ajxs1rIaWUf0HkiTlrqp/AjLP5VNGy0ayy8/VoyXQBQ35p3ineUaV3uay597KImN9x",
+	"g+Yr0B74NYnAhjRL4MqMsRMVaplVj34Eo9Q8+PdvFuf13s8bmkv5ZrEYoP5Wuf/7NyVcv9PpOJyTKj2C",
+	"EF+gwRVl/qDSxHP7SP0VxPl+9NFGO7Jz0eJbMyea3UHDjSZYgA2h91cQpOx90UY8QoO/DVZZ7YVagzX5",
+	"V076E2ekZOKH3aPEhk6nXDzZdSephq80098o85eJ+NRAgQtjch4QTiduWZQigRNzrUYIo8jgRhRjGNh/",
+	"7J//55e3ua230ItiAoGwmruGEEtJIvXk//eTefXfi9l9/06ibf92khz/HeA5if5tZ3Op9iP51/6feO+/",
+	"u3uv9r79x79B5/75f7aKbscHOqUFjPtUoikXxmwCt5vRNU7gyvBYgkWCgyCz/ONu8brBWZIX48Zu6na7",
+	"3ZV21EfKyv1Kf2AqURwq07aHhFGZHXOvjUggCDruHvZRRLCP5jyOFH9EYIUKLTuHMQ18ZU3LCZm2kZxE",
+	"PB5PlAgAvmrSqIpNx0V9HFxhex8p2/taz44sdil+5EVG5CBmlAmJg2DQR++C+DvSCTpCawDKytI/E7+D",
+	"BjwKJ5jZJ68ICRdNpeSDJQQM7t1ieea+Sphayp+Zv+nhHfiZocJ26/vemO8tkqabAThZJmuS2+EY09ll",
+	"5bAeBUIn+cbllsXPZ/AMFnjYrmi4eL3yPueiM9C+xuJT6K6kpC8BZr9COlmR82SQpJsNNONT/+4jHIbB",
+	"XEun2YQGWs/XCXaKI2oJpbklI+ino4Oe1kZmVJCfs0ehc9h0ULdodWm+W5kRqzSlVbtelO6xlIY8LHHA",
+	"x3AO8+yM0wSUIpvVrdi4TbpxsPtLJ24Zfl5fydWDWZh4IjZ2NG8DB600d6Q+k11AAfa3YBEw/HZnLzEt",
+	"EDEfCL4mrtFAmboaHmmjmPEZI35VXTvSI9RUtq0QqSyuE1Un60HvVhbQyaTgnYy4Ximt7WyLzz91+Ze6",
+	"wRLBmqfZRJSWH3ldF20WirScXnlAkNG+SmVNFphVtIpUhdv25TtLilsst8SBVU+VRt1Hv8VDEjEiiUCA",
+	"TEW2QgYScybxd21nZuPhGsLaRmEQCzRwjPMBqFIDmrefcjVoTaUNdYt+IvHPJaIgKdVRsiVH3VeFrtgz",
+	"yoqM5pwJoIRVZAJccG8kzbv5ksB4LsBfNFcYs5AOfSzJnvp4oQKu8TBOba0Cz6R6JHWfmGNYx0B1ABPL",
+	"LSmY1Sd4qdRZql35qQW96CYt9Y/A/yyfwe9ManD68kCTDhaWn9+LiucXw3C1zw+yLETImdBpDb9g3wHv",
+	"e5xJ4xdTGhTVcd79MOLDgEz/479MqCCZsFqsxuS3esg8JU50nJxGQvbRfkHpl/3uPvX7JogNwRZkn0LZ",
+	"8OE4wiOG1X+pbYoiQFMbDyLl7FL/yfyk4SbJhFZ8/pn+9rNsTYSy2QKqMPn0NBYSDYm6kSDFnh8q0zzC",
+	"ntQ81PmgZjz7AEKF8grKvIDbvjQMntSwuYV9tUjDIyUoJZU6sIx9ZAkjzeMZ8lj2hwFmOpk3Ib3/qfOh",
+	"/8e+Mxn9q9j/oqevaa8IXwGD2KAbHO4JGugTHYAPW5ggo9mITgsCDmwUUG9Tqi0iDKM+P1NTigXx0XCO",
+	"eoko6iPcRkOHHCm7jIWODNc82g0GT8/sVXpmyZ7s7MAGnhli0FfGOvkOp4MDpT7MO2ig92LQTwW3trRi",
+	"QZTljgamejHxB32Es9GrggrHSUgAmfCEEoABFwQJPiUQW+iggfZdOzOzHhDjWdb+c6wV4Q4aRJCy5L6Q",
+	"CT8g/TvxIRKfuNzGmDIEQrODBoUlXwZ9jVGCkJI1ClOjFMj2HY+G1Pc1LHADuk3FGY+QF1BFOx6JJB0B",
+	"jkRRD9ykNsRe1MWyTqY+wuIK/qUsX9j5xGPEA+IQ9iiZ6xq0vcsJpsR/mBL/O2e2O2RX662pg05RyIPA",
+	"ogkEkjzwU3AEzNRwOb3UJGI9mxD4Q3rdeKS+DeT0XokZhoMNqQkrxVZ/SaN/EPe8OIqIf5LyZx8djg48",
+	"7QdJeZ9+KxHEtemk9tD28I9daWX3AZ2RSCn/b810dkQIZ5b7oJmigVnE2RgpqdtB5+CaAX4nLP4l4GMU",
+	"M98YJemq4AjBQH773SPE1zHgDblCQe0oxYMsq32WO4xnKd971Ttov+h20XAuiTjRTtfP0O5DmR2eR0Ip",
+	"4KHn3a5DA2CJXxK7gjV5xa1NO2EevV5KP7+zMOKemtAwIOi1OYGdMhItWMwypvhKyzTHZDWh8QBHY4sE",
+	"LlwbUNFHgOl+4hKgvFsgJCqQ0HcJ4hLY3+MsmBsJZ5IVkeTAo8E4j2JmcB2nX95ffvz85u3fDabaEoqG",
+	"El8yLi+xmeVaxLLFqaWS5DglBr2X6BOX6DSZ584owcKqk8J7UgPtqDDY6xPFRqbcJ+laE/wYYLER1mEh",
+	"xR1dYLoFdRdNzTy3rx+ydQPf8ZhtgQcl1kfJ7e09c6hCkcMIxl2Pc1QaLD3no/Sc1QG/MyPv7qIn8xOx",
+	"N0nitu1kulxDIuAWn0kckC3IgExY22iwfQAzvT3HYz2fGXp2dLjXxQfDnnfouyciYBZr8vH1hk7O58Bh",
+	"yl8iwHRrqOk7TIPdXkRn7sYWVetRTIThqTbELP4A/TRQqxkggefCwpbNa7OfAeKQjTcVfi2xEXIX1+ZF",
+	"LLu38MyNdnzxD0pEbIFshtyfK6F73Dvqveoea4mqpu/KoCP0kf6Cfjo6eHV02D3Sz/zchtUZj74Jqlk9",
+	"Z4rnwJr7Cddy7Ko0rYMyFOJIijagzZVxaBAmI6AePmMOiUrOL2FS65Lp/V9qeiUOMxa+OmB0zjn6YNa/",
+	"wwsBu1S0KcCtzjn/iNnceInEpgTIuQ0E6e8luA2srSpjO3nKXgJwpgbs+35EBPjGuLDmorH8/dRawxlD",
+	"DUckTdzB2r2Uoy41lUs7lbWo7O7Xk6q6jpNIkY46NvQ1XdyuSGijLWgjwfUVA/eMx6dEWFSu5alqPlgt",
+	"GvZpcPr7+a+X559/e/vJhHVef/39zaX7V/CaowFkEu1BKtHgJLu7At50dlfA9o45T7a2gz6bCIwXEZ8w",
+	"SbGGu8GZKzGvrb0ZnqOfFJcXbTTU9Rh/zvF6ZyKrWL6T/XSj4w22FMLG6j5GQ8gjSt0TSYQvvRWxO946",
+	"lv6yQVIF7cC1yjIj7ohKP3E9o7ZxrKR2A+QDKRuL+Nq6z57dH3/8sZdP3lp2gPlcL3uKSU3tzSV4YQ1v",
+	"nU2kZJZBI6eKHo/IpVvVe01pWm3Y1HPjSLQzEkEO2u+ZWexQpun8TcM/Ao594qM5kYnSVrgW7fKVkBow",
+	"6BsXHRhdkUCK7aIRBm1eu/AknZJ2kQ7QQQMeS8XKLmMGib/aD67lv1IfeAT/o4aGfGBIEdbYeakxG9vi",
+	"HiIOQx5J4n8kPsW24OUGBAjqjfvSf+nMnpSBJENeTtWYlwYNU5vmykZKdaZjl4skwyJYKjrXw96C4gTO",
+	"fzWOFhdJ89ystd+B+LH5NJju2RJexQX7FmLQ+Yk4OAmnJlg7iVr2jp+j3+gvkBOVg8UWlw1bqMJX3Gp4",
+	"aX3BfNaufk1tlGK7OPlgB50OBQCcGRFISDxvIxYHAfICgiO1ImQLuqqZZ2v15StV/ygEx6nPab6rUSwL",
+	"21lQAdn9ki21vPI7SSFt5+3Mowlwyqls7Y6UtGauMFim8duPtOrjMmrWbRW+khGJiLqHN4Cfeq9fPeyV",
+	"jmrqOhaRRr6BdI2ik26L6YoL+GxfyU49hWrbP+Sm3m593+ORryj94CbTuuDHAgK0IP1lGbrJQQnviSsa",
+	"7vFQr38vQQfovUxmcHiTFmMrTMfMJU0mIWJIZ8BwXcpyMwt7ZbdXpVrWX0MvX8bTOcxv5WRiW3XXoJKk",
+	"YF5+q96CCE58OW7iBEB4q9CTzY0dLRQxzaw1RzE54M/IcQKZ9GKb3i2uiK9DnBHYMLHM4TFTmls8ETP8",
+	"0Y3TVmMRdaQzccHBkJxB5fUn98kczZJdOMy0zSnZBK3AnKCY2Xi6U8ZipquhaIc2T5whFhags/yyaMvD",
+	"9sqCGrmrnfb+cFjKAvMsW+RxnqwdYKclxPQ02hlMeDJyEf2nhFaP+m2JyPx+62I7baTL5ahN1MiJXNKE",
+	"rStZSlyHprLnj6WIvdLX1dXQFfkWJmjj2ov4pXaaF9FGDua0jSBvqI0yiUOgsGcSm8rymkpneZA/VZPt",
+	"BGBDs8OFh1YGfjy1Xn0DKVEGpFPGAkoiSJEoLtrVYDo1FGgxbpvmsgx3dafoXzFpa8PFV7w94Mr8ghx3",
+	"BDkpmVRxnTCERkH8HRHmAycXdbPFlxJOtl90fuYHaisyiLkTZLDbQhf7IBAbb69Pem7JqR9F8Nji6lNF",
+	"+MmIYP8zC+bF+pZLTMe2sG4y8EK+Ocvm7GORy+s+MVIcWDdGAb2GkEEJxncXi3hxU9Jqvjg33V2Ohxka",
+	"EsQIBevYIrYYj9CYXisNxaB4LOnqLDbL+c3ryh7ShUWKi4XkNGZ37t2bXAPfIqFogPGSalQ5cULJAOoa",
+	"x4k78afB20//fP/186ePbz+dnw1+Lkr9XiqdyXcviE3DiWXS9q19roK+ZbYhGedVwqgX+MPewUHvEIl4",
+	"6PMpplDAqhCweoIYUVtgBNnaN0+J2auucI2lxapokMmoVFGDnoMcreyQ1wedw4NO7z+uukJXaFutpNoZ",
+	"KO6TVqtetucf9FMZGZ/tJlrR9EiS/lZoi+pmMe4nNZ/X25zDXGZLd3n+nLs3B7b96aVu2LbMs1D294qa",
+	"U5FBWFLWQAdPjQxso+HcAcMq9mAwnCdQ7S71Dv2g/s2+Izkdz4XTt3Sx9+BNKTM0M61v8hy8zPaVXeo2",
+	"Mo/lLnBhe9SFrB4tPeA19V9zUwIiuq5j2Ng/pa6bZUT7XNsYacP4lYSxbHCbabdk7AJCyelRfKSvSSYV",
+	"T1OOVgvpkn1KBKxjfoArOCdkfyym8zlNDJxMRagMuikFvVpqQn3NFSAMsLAG7UIK2oJRVELsRfwB7MlM",
+	"R+Kqx5rmo63ggeqmuIU8b003U3R8Pb0ETrC2XIqHMZPxXu+o0z2qJ5YWvCJgYWTU5Hau2FK2fkxgpVUR",
+	"p8iIrdwZppypWK9rZyzZVG3OnNMSGyiti1zD67uJmdQHFwGM2kFfE0Cc7oEKN52OmTKE0vCxUy3DKJnA",
+	"AobYu2qMrlpG13Ln8+6MsPy4mxhldzSRe29YlZztgzO0avAh0C3cnc5icJMKcOB+0ipGQIXsI+pDRkeq",
+	"qVKBxIwqBuXrLWYWyQVvQFUTgv28juFYG38meqvSKPKHkeVRJVbKgk6+EAhZHsapq+ptPl7J76mUKdVH",
+	"Nh17mdbW6remOPxTf/sbZvPWE7e3K7P9nP29edzapu0n+3iUu0KmIZUbpV5OVNs3+JcS2q07AEpms5lD",
+	"QH+qho1dUU4unknemC4joZVGtg5pLxKX/nvWz0B9EJi/kmCqk0QNIr8GLd25Ff+ehbGsQ467Nu2TCW3X",
+	"vt/ATK91mDuyxytejB3b51VpZMv2+vra863Y79XF3HJ7ftGAX2JAJ83Ebs1+npJoTPQ/n5wFXfmIG4u6",
+	"sagfuUVdmfQaC7uxsB+ahW0rNNmkSxMUsnr9Vljyg7W/V2KIG3u8scdL7PEg+DwCI2vZkXxUKqaNdUMj",
+	"+saO3tiOXsXqN7OrT3R2hSkoEQRO6gofjRqru7G674fVXWZHp322b82QNhaz5FBqH3ukMacbc7oxpxtz",
+	"ujGnG3O6MaefjDndmM+N+dyEs5twdhPObgzrx2RYF6SK1Dav3SZVGds6Kf7eQadpKY+07pJO05gSbFqf",
+	"mi89E6aMe4WaHzmVPzHis5/LvlfWSGvTughHZeVE6k6ysF+yrUSy6SyPs8VKsnODI8517TO5/TZ/GzrQ",
+	"JtQCVVuyPoVVlluvRFmt2fZsqY7pVFiptvnmhQUt05Zk2Ubdj1zVluzEUkluCuDpSyq0EydtsNNOmgO5",
+	"04dWkbrrjJMwt526MAuctt7KnxfiaCwFfqvGlLRk3owzKYYEH6zMmkw1Ih6Z/ssbcar61YmqsJa6lYqW",
+	"MQLTWi2nOVe/zpvc0jXqIC2/XbdQE2kFkS8lbVuKLccE+Czr+iFhwOc5FtxHGPT+ryQgWBBdKfS3WEg+",
+	"pf+dlICxzU4nJJi22q0r8ztR00o32/xapfep6WFPOfuiFNd5UfEDLNEEhyFhiTvXqfaheJTTLx68UWnJ",
+	"HCoc5yDOtBMzK9Eux0zPVtcnYX6suBTjm69flGV1wZR8e7xKBVTsItOKJoummZsEmM0BbKV20WXSfVL/",
+	"GxIL5yTKbteywikL+5W7tbKQdP+gcgINqtNO1ANdE7xeP83Vu1dX8JbWfym6oG+hktM/Ih6HdWtVmbT1",
+	"4ha2TpNDKpxLkhHTlUsVqWPQNafWdTi8NeEgvd5FG/eXeRIx6hf17XDq+IhMIR/Tt7rAHu60ltiv6i6M",
+	"eDTmUhK2fAufQZedpHfGUffI1hVW3IOduJ2kbcQvihmjbFyx2MiGFJZQQnJIhZSWPYGapaF8v0h9/2PC",
+	"A4KoUpZEOynELCeEJs2G0DDgOgSZkN0yB9oyf/R/Cc46X/Hso6nZuYJgTVWwysIZdD5dO2tVhTZtqhTa",
+	"FGK9G6YrnsE/ir6btJvUTjFjt+iNL8z52haxHeWJTVNCurvpZhQS3QOKSS0LLyX76kSo2nUCMRsaNQc7",
+	"iEstdzr+Ml8iSAudill34jZqWBwWuPOck3B7DN/qaRT7tt5REviGf9TkrqPiym/ZsiIa/qEoerxQv6vM",
+	"GFvGPtc7D23115gsI7PsXAMsdQPQ3U4WKmna3/Kz/T9nnz8h8yuizGJBFD/NTnZ/0QquU/zPTuBbGb3Y",
+	"ms/1CMaWx3YNg1UdWm1/1taqQndFvrKC/pZuY55nYq3qevXdncX1H0tmB9aBEZXZ0q0LTTh1G9yEIExv",
+	"cPNuUupUq5ogQjIPAK1r/Qd8P5RA8WndZjZpzaPVIuqL6jUl61/PahT/09d3r9HzV92Dn1Pit/1mhtyf",
+	"nxgH1MjUr4fS4xiagimNL3dFSvsbr3NT2pa4C69MEH93CmXWuTFMLLWj61RG6S0igSpXlji8sc22f6yb",
+	"oJ/bOFPpp1qCoLOBb5mM5uvZnJfb3M0iGN/aRTrXPZajzUrTHmxUInA7dZxWHLeo63cC26Ky8bRAWDcF",
+	"YKPMKvX3y2b9hoSE+YR58w39ZTLCZESvVp2edTJVghSYXg/lBcpT3le2vgQhU1dVzHZxWDZdt+FD8X2r",
+	"cah5R36K6kycs8u+lHPlrrh5Fd3569644uNKyqHhzL7lF5pu3sqjvYUrl5LRhvfti5HhCY2vJxnWpCgA",
+	"L1geR9j1ZVF3i5XFep9nglbL4mDLhdHyuFdiviwVJr7lX7SoncBA/ywuORsY+H5EUigDRC70DuTDsZXD",
+	"rDkmuqKAYjqfnI1t2ee3dZxaL+r0KdlOiK9OzVSDf8uDvCMd5ypQRqrMQc1dEC8i8jLSwZ70/aUvKqox",
+	"IZQKR3tmgy0ZrixxNCbykrnCpd70DzeVha+S0OgqV++ixx3a1psTVOYGdDYlQhK/DT4o34AUcr6oiEDT",
+	"ptcaM9prt2KqQ+IBtIj6H73Ry+NjXAJ3dpGeSwETn118ROqZhNs74YGLjRT9bNC+rWMFzmvPxAlSjCTS",
+	"rYhm1NiWdvH8mkS2gVLl614QXS71jx8vRUks8NEirpiQazHrzjCVHEM0E3MLiV7by5i5fgUknble2TNb",
+	"LZsXxNwtyOhF0bqhrLZA0noXbED9QTt1VwjrvBAh8TTxDczuDTqtcotkcVYrgzTunG9hv5Pt2XSbU0zo",
+	"rSpDxbZo6upeIQEjHuT4/jUls1WGs4g1e6u102dxsmHlca0iPgNzdAZdfXGdw7gNEnKOfkMqOltxVYu7",
+	"lRUBlVYrnj2DcYqjnG94ImUo+vv7QpIRZmHEfcw6Yyon8bBD+X4l3Srfg8uMk6KqSnfAUElNQzekCSoi",
+	"XUg0xF7HNnDV2KOrl6JDS+G0WolrnX55r79W4k9eRhBm/r9pHEfmrhX5q673IOFmxTGVqGjLbZNiZIkR",
+	"lK6ETDav7EzyqkK9s0lARMm8z0Akr2JNi9s1jvAIM7yH/SllK0nbOMDrWYVHqWJ3RQpQZG+noZz3jeLW",
+	"meNptmvlJkfiDOvMvuhMXOxBvbPQwrw6d3OClCvgCGtaYAAH0IeUS0FwQd4aKKPj7zgIiN9PLN4h0b27",
+	"YbW2g65uw+Dqhm2UVw3Vs0pbtaGd5GXDq3T5iQSZmAbH6vUEKnYf2WW37YkUHrMQMfHP+VUR5ujUNLGG",
+	"MBKVAmk9t23amVCBxITPjDuAM4+U5/Vv4Mo+uqNWV6/yCAR3YJoznqDEwJ6YC0mm+/DfCTiCSLSaGQEU",
+	"+XtIIyKKFvkCFnlw3u324f9KV1c6wPOC+3M8PBh1vVeY9PzDFy+PntfnliEPgr2aERE3SWtbbT1eOmrm",
+	"MmYDhP5V63oZ1qIpuzrXgg+ZY13hb5LFlwvcC/CBPoJOz1QiLNDg1NUl+ugX6CY/SBoFU4Yw8qM5yneL",
+	"bI0icdnpdLYQtgXXw510MOkWcjIjvIyO7rCU7AVNT3Htfh8fbjMNOiJj/RKJ1aEtJkUXTG9eFEkHcFqC",
+	"r4WG6lS3U1cUhINA+4R09YeAeBLar2u/jn5aLnJuHARlXWddaPq24X3Hd9XY8Kh2ZRDhgJpxRJB5SYl5",
+	"pUxA9XsNsbBYD4EEnp8gk2PGuKleA6BB+zrkOkxtC6e+Fq76CYHnaQ9ZaOieLyKysmZIb5lQ+xJxP4ZV",
+	"K/p5Gyt6qNUCqLeqCgPciaWdAZQpuKcvxCpRtMMWdkktpHXR5XBTbardIptIOsLnUtqXNHlbjAEZjN1y",
+	"L3K3eggC5lzQu+3goGqevEXJujdDMZjl7coqu5RhguVOy5y2E0aUR1QWGFi/QxUphKecjQ1iV8OtJnQ8",
+	"0R5wNKMsS5k9KNqQreJQuS3h4f3oMAcbDxx/dwn7j6NN3OHttImz4rjoKikTy96iPsorFqkkh8iMVTYG",
+	"DhJnoH3o1B900FtdtIpKZYEOcBAMsmzXee3vigW3tXLyd+DEjgA46r56vh3g5J3ol8VBpqwSmfCNdfrQ",
+	"pYLDDSWtrY1m+N2Gyb+LSuKQeDgWRHshgA920B/Z0gT6js3dhAeB5+tm++6svsAtFwlQz6IZwJsZBygq",
+	"qGY1lbFbLgNwW1n99zbnfvUV20qSfeaeKS1H8qrXLZ9uv93bd59y7XOXpHrVwybZvjZ1r9O8dAsuhV33",
+	"MF3PQVGd0o7vS/HUR+SZqFHddCueilqVch+M56JO8cLtejKS+nC7dWdULvqWd2/U6/RfUt103dqDbZOd",
+	"xDMy/plwSx9AfZBrkq1nYqrS2+I6WCZXaUgCKIiSvWhUlm9sFnrYOqy5n/fT1bNWncSn5P+pU7fxNpxA",
+	"D7xq4+HdVG18oN6gWnbFvahMWewGShhGqSqdOPTrKdOJeASpkIqR6uJC14nioHwkSRlFUbtH6Yd50k6M",
+	"5ZS4jsdiG+T4xDwXj8x1UExT6zRp3YqfYNe9WhtPQeMpuJ+eglptI+6j52Apq1jeLmWR9a/s2FjI2le+",
+	"5TDvlc/ePm+u2fPkcfleVnaaaXwxjS9mLV9M9ZYqh/e4tWXjq2l8NY2vZqnB0jj+S4RNuxXTztQkPffV",
+	"QDVUjVw7JtjutZqPbsVAvJ0epI2Z2JiJjZnYBJibAHNj1DRGTRNwboyYxojZqRHzkURj4mratconpXIj",
+	"JyYMt7eFDfKl2auZCpUthb8V1FdKF3YPXYO57cH6JyjNoMyRbFD0mbgti6toHzM1WfOw87TKhE9GlFHb",
+	"92on5VnvICP3+W6Kui5Tx/tJxy4rAJJNzvIrSfB0T2DmD/n33RWFvQeJcMd3lKn1YrOKuGsmXCX3bS3M",
+	"fPGV3DkMPnvBN69b4HwwLV7QO36OfqO/QPmJINhiP/fDe+IUKeE2OW6h9c4+0s32lvXma6uZFDfoW62+",
+	"LGtAdy842S1Ux9iEqHr3Uck/vifK6IuKyUMJM1wHF1TGC3cO9anGDVfiABru2HDHRe5Yyw+7mluuT4UN",
+	"97xT7lnOK9dtp1uUAY5LTbzVmO66PH6t2F4Zk7+lcF2j+Das/b6y9oaVP1RW/tn21qvJDD8zpy+fZt9D",
+	"reYO9DUftNFAL1v9F6jAxkWuL8hAt5IdXFHmqyeob382PHEAznP94skFG0RESB6Z9wQa2IMemOL58KHE",
+	"CQ+xQ87SxoMnyHQpHOgcDcm5eTGMyAhqTp5PCOJyQiKBZjy6QpxdsDQmQL5jTwZz+CgfJcX6L6kv1Pxt",
+	"hMBMAQfBQEcXoXps54Ldl5KDEOPFQcBnl5C8UuRsTcIdIKcsQIXxpOsG1UkumCESRXxHE4Um0lh42CcV",
+	"S07XTThyy2sudrfN1nmt0+F28xa3LzP47/ISINtunw+4kS2nKR0c7yBPCVpW2ctdL5SkGRTcU82hss1U",
+	"2wgL9OXz2Tk88eX3c82pFlACqVg0MsuK11VhkM176x6t2dgJIq+gkl5OMcNjXV7V6YVKcyig3sstkNRL",
+	"3evf280tPnhVqXfkti/KodO9wCqHaSvZRcxHrkOAE/5updiFS9OWx/4bggBz3ZajVsfaTVbW24U1L4i8",
+	"1B/tr4rXSqpmAR1Dd36RemqxU+4XhBy1mmICpI48NmcdM1M6P7UFMofk/r6TY3rhgt8WJERO39829fe6",
+	"20wTBYgmDzNXSYekrOps6wva8Je5JEoh1PEvEini0MnimUunCM/9d8wKHoJvXyYtsHAYBvNLtyMWZX/F",
+	"VLiP6I+4Vzr5cqYTiP5T9ronT2b/bP+YXv70wfRv6U3KElx+ofXMzYNq2MYicZqbYuoQsX0VQaeeUUFM",
+	"7zYH42bQCV5AcKTxsXlUVIoJ0DSNq1mEW2USrywqst7GwCt9pSR/ffcavTh89TwTEGjtet7HgNpTxs0i",
+	"d9NXpq/7gAyJx6fEdCTD0jS8WGjSjgRlHumgAY8jMUBXhIQCajUMAAwtBiiMpQD/lf6u+sKQjHhETIdz",
+	"bbGdQIsNDXJuJ9hMKpCelGnAedR9hRYay2v3BjQPMO4pwy/UlNSGwkSyF8P+tAsmfNh1kIcFbT8c4N4O",
+	"mDD0gSASU1Z0wDmm1UcBsVBZ/Zc24jOme+Prup47MeN6R0u9MoaL9zXZSI4mfKbOV9EOoCk1XcDbHZQh",
+	"28xvCalSAfo6S/yoyx07Kyoa1VxrDtl4ubyP3NYJ4mApynEjVOMJmsYCkNRoSHTZi3JQo0+uDaYRUYZ+",
+	"IvHPu6ir/MrplZrDc1I5QUo7VxxEX07jJhpxW1ImEVjaEGQLYkyzLAe6m13vAl53B+f5Ys1mrq4+Y1tr",
+	"qWtegpdErsKTS1MCYY6MtYhmmEmxCl+5c6394MWqZrF5HQ/OOKMhVYbOb60WSW+hjikvbhCX+GS/EhEH",
+	"a3YCL8gx+BRPhyRSUj5JMbCMNgwDSnwkeeZsD3rLHNs9xwGzdLQ0SYpKJHnsTYhfY5zD1DiooeyW9k0M",
+	"06Y6gKZLVlB4FEpAroT2Fp6DuTLV0hGWt/S+KWrWrO6yQAR7k+R28hkzmReYcTaf8lj3cKagWptaRUqD",
+	"yt1gj0LQdIrHpAOdJG9WBFlSnlS1yXf+GBJDKtmmsu2PxISGFVvz5f3YGgadK/ykVVweB75J0wCwvtqW",
+	"hM8JLSycnmfCFECXpg6U4AUh2pEsUrWTztrw+wxHfpaD/tnCjK3X4F1p+FrBLrh/mQWdIAZpOBPCEASm",
+	"F6lEUU/ey/mnoo21pnZ0017Cil7bOMLCXtRyu5e2167oPV+az7jo+05vSJ2elA6zyczJjJCcYNsQUNFF",
+	"SK9SYbgGJtFGDFhuGxllvY0CKiAHxbRtR/ZR4AjQ0B0LNJiQYIr29gSRA3Mv1G95Umj1VnearpTdUZVp",
+	"LMt6yCU5oJ8GMe1Aw/lBGw0mXEjxZ/dbR11q9QfGfXJmlN3OVaIGX1x0KN/nYvDzcpWmp3MdFhralx3U",
+	"NlYvNkn6qJzFUbaywqUFmNWUgUMsyGX1DohLUsbUhdZZwwWQiES/cFh7GtivpOVpAbOih42OY7ERVfOm",
+	"XBkLWBQZtX9M5krX8bkysqGfaOIP0Xq3n7hAdHKknJg0TwAlTHicDam2nnfTTq0I/CXCrHNIkk8qVRgd",
+	"JhJLy7Cp9r5gho67AOth8HnECOh76n2zJOJvo5lid3GPLCtcYFzK6lDcCAx5NSGtp4QBZpcTLCb1+sIq",
+	"PXEc8TgslzcCwQPa5zHT2cNhSBigt6z3sRK9vB2NiCd1k+cVnbm4VWIWp2Vu9AxynLMaSIaM20pwg5rC",
+	"IzDBUycO8nnlSefVqRVt4ZJzyErBV6Oed0BW9z1Vtkv11M680bOilZTkEq9OM1Is61w/edNuzXDEFtJN",
+	"K+sUr/JyPcvc3O0quwHJtFNmlpCsSyfp7jmT/lbCks+TnajT3d33i24k5DkLBL9mLl93lSFovG+lnzS/",
+	"1zT7ViqQ9u6EPAhEEZhr+RhOv+yCMfQdp9eGw+JAGMcjdNLW9zMJ8ynlyqJjQAyBt1UztFFAiESekrlC",
+	"aVxgk41cz3fyGeIjzvKqV3cVvsxIgNLdN79X/+jREiVW00565OnwzmaWUCsExTM9vpa2F+pnDDcQpIDU",
+	"0H51gYiLlkJjon1TxT25Cbu+LG1xdZ5aeggkgi+gBbjj1DQiYlG/qtQBfxFSk6PnCY4k0n3VbRt1Ry34",
+	"/Po9wpGkI+zJ2p2xemXwm+wUBgGWRMiBKZyhxExIGcuRTUs/1VpR9fcOm9rC6V0WrTAhPKMpgkd7SNCE",
+	"4EBO5mhEI5G3f2WEyYherWeHvqgE4gUHhcHDHh8qLhZhz0RHl9TL2aAN1OozfG5ejaMCkCJYGxEJuaCS",
+	"R3P000TKUPT3939WtKtoNSJjKqT6iXtU/ZCdu31eSDLCLIy4j1lnTOUkHiqLrMLSjqs3enVtqoXSGAFR",
+	"Uty2ei9cJjxykjIdwwdy5XgqnUf33nT71L3DLyOdwJGdx5c4CEyzdhOxt7zxxPgQR6CG5pA7raVLV0xI",
+	"4mhMpIOPKEPeb7TJB05YaKnJZ/90rkFXGf3yjvp1rghrpGa+0NaeFq4id0xtG3U3N2R7sY4NUa0HzwsT",
+	"3XPCsUhatQvleMqjUkaXEQFmxtnupM6dL6DJzN1YO7d+QddZM8d+Q3Vo1+n4t6VcVS9890iVrVotF+5R",
+	"2cU7UMbqlPO718pZ5TN/YMrarYUFOq3apdJ2oQ9Wx8F27225th3pi9W3Ztv6Y/WRD0phRmY0RXkDc/8G",
+	"LihxQoJpq926ioXkU/rfpCBb1DyyWa7oy/tT+O2+K7BVhUNVTdWy3Uo64HqlRTZWAXddheTJKoG1yiM3",
+	"SuGTUArtjKFmLyO2fO8CTa8lih6dylirLZ2rQgbB5xFUyF0mDRYqjt58axTCRiFsFMJGIVxTIVyt461Z",
+	"WmhjJe92qhA1ql6j6jWqXqPq3aaq13gLG+WwUQ4b5fABKocRHwakYGFf371Gr46OX6BQP4F8IjENLFgc",
+	"IyHVsMjjvk5P1RqfzsU07ywqZ/ojuTogkLVEM8W7LnJJNr2LpdANKDYURUUZxWd6mlPsTSgjkNmczDt7",
+	"la5xQH0Nh9XfWiGw4CFRUh9NwyZtKtYs4mycwOxhuervHfR55KDfD9rdbjdlhKBn6wJtEz5DU8x0X6WA",
+	"jCTicfX00HfqTOxB32yMkAClhAmJWRHD+qI0V8PPI/JXTHIaUmvf4jT3c0e8KjyX9PEoz14TaKApLNfN",
+	"Zgskpk5cSCzjbBG2o253FUJYUhlk60q1fsE++qo3Z1Wg3jLq9GVovtcfBphd1UorNTATPZ1kMW17J51D",
+	"tZcp3fOi2IGy3Sgjoi6w25sQ72qTWp1vsTdB8JU+GvCrAVhMs8lcmSi5tCK1SJj1FawYshDVP1Zlj6Yn",
+	"nbOJ+JUu+hgzfI0pcN4crfF6p5Icg9mW4p02pXUKwMhpmV9160zlx4KeXgWG8l3gX7fQhTFXsmRFisdd",
+	"Ixmh3kVIvFVM+kw9k+cchUqarkVNpc6PPFFcr9SsK6gAsdSeuxNM4WEJp4JwptD7sibGbbFPXm23V9UL",
+	"1jZFO3TOWqYgW/X64tnBdIWLhbIeVS/ABgWz3mlvnKEzdQaltbKoSJVcSPXHAmE0m/CA6ER/yNRN68yi",
+	"KZ6jIalURKtip64t1M+qWJ69rO/irogKSAnGyhIVsu1ZnRpmUDOFR8ZChb8YC7WI/nZMTluoj7bm0ayJ",
+	"YnVOZMd41Pvg+XwcYngDF5ArlquzxfdSGEKACryWuz0TSItxNMG2hXbiTVMUM6KQNkfZKq6X1Oet2bdg",
+	"J5pCLU/wvXDXHNbkFeuhnW6zfdIj5Ra1YlUN92i4x61xj1JeYTve12QXSaN8o+fhRHPsoNMh3HzOiEBC",
+	"4vkJSvQrOHgTJvcdlbpdWI02yzNuS0lbul3nhTR1qksewnWFXQGOmBSwCnkQmAT2vC1EJQo4vxIooFfk",
+	"HjkzMusrbJkPrt42hIxCwsMgZ8190ldHd8i14YNcjftu72gFj9wgStxGGIVBHOFA01kUB6a0JLDTEEfS",
+	"8leAJVintjos4nfQp3KuX9f9YChXk9yCZzk58BzVKINSEJkaprmQfErbNRpkLC8bZooIlJw4FF+AFi46",
+	"VsLMsZpKEFSZjGjMiSMHyDQMsCQ6WEClJKyftqH5yYiDn50CDdhWfLANUOa6Xg6G2jQnaHBFSGgayTAu",
+	"daUdKlBExxOp66vRUXZsXS0ZJg+hrDCKGWVj9NMoiL97fsfjTEY8UN8nEDiPYkb6yKcCUDY/FzahUh9t",
+	"FXefqhcTPL4/7jyQ1vVk//85+/wJnWkx3+v2unsHvbzH55l2tLiNp9Bv9Je+Sz+KnAZFo/YRSJ+B8cEY",
+	"5jhHVhkGF7kO3Bli6qDB/4zIaKBpwcEa6eXldI0a/v1MNHt5E7zMzVwQJXUrtLoajaHp4mCR9bGIc0v6",
+	"cBSOpNeXKiLMJ1rM6ksrOug3Ekrg5bMJtwWvBKLSar/CQMdwYYekVpaxPz8+Pny+Iuh0P1yy4It1dzK5",
+	"BlmunbJG5xA2dt8qZWJNv07Gn/ZUXDu3p5TUMuQaJWXrSkpV+EejtNRWWnbWN/P4/vo0Gs2m0Wy2qdnU",
+	"QgDfWxdycjFW6Sjr+ZMzKsoTcik3WspmWko9pH6jtTRaS6O1NFrL+lrLpi3tGi3mnoSylKqyZhJoTle5",
+	"pZTORmNpNJZGY2k0lkZjaTSWRmN5ghrLmtqKi9RbUFVOENbI9hRd00D4GghfA+F7jBA+ySNiMy7rCaPF",
+	"dIls978d9NS9abeuKNPjGpXJDKh7+EA5n0xzUbc2eLZjf9L52yRVOW36AzzXvfzSxaXD7KQX+UGtdsh9",
+	"oNy77W9cRlDXJJLr0dOSfrT6s0adst3YfM6Iqf4g1BUOgrbukQmmZpINnmT+VE4Ltz3pTEe5lfC3+kdd",
+	"1tn/8yhdXkH7/na2ff/MmJw6iZvxWe1u/vegC3+vjI5gghV7x+YaZHky37LQMOFVnW+SLrDVBZ+BKgPh",
+	"QaEvq/8AiYK9BpVJdttVO9tMdkuzN/pZTjIrtr8gkne7uqNER1smbZbqWYnYqMTRy3LS4Ssm/9ZQ2bcl",
+	"1PsmKepRj3p1uQ6nY7bEknp7s4guJ2G1T1vQMpZfkVhO8vPDjP1v86+Ox6er6lVoznbp6T6mzocOlimm",
+	"L7NtRCtx8hwbWdohEEq/Teliy+Hj0YHXw8NXe89HXbJ3pP7fK3x0uHeEu95zPDzwuj5xtzKOqb867882",
+	"H03Hef3rP/YOeodHfSQ8HBCwfLXiHzNvsqoEhykpsjD7l/7hqOsdkL3u8BXeO8LHL/dejl6SvQO/5x0O",
+	"j/Dx6Hl32bdf5IyU9bvA5u6Si3xMNh7ot23uQEJsyX5llpkjpJQ6ll3Js3g6xdF83Tu52KbbmmeSX5Gs",
+	"EXNPr212Cf/a03dj7xQeAOONGvYfYDolvq3sZVUr9RPjEo3pdX7BG/KB3OZCQ2y1vYliWNyJsgbTWPRP",
+	"QaVC1OsWD7K99sMNf3nk/IUH5BdjWxZ1xjS1lZQJiowN6jjh7kfa1nGJK8xlc6Z3q7PcvC/sGkqJkWgl",
+	"XPjOc1YgJMWLgmglK86VRaNktuoeithEMqtqLGdxHgu5wEoO7yj3obirBmygs9D1UxpSklq339ryS9Z/",
+	"AkkOj+MKr++9vsdXWtfDub17vTYNVbvnK67wmu1yVt3gpwAB3v4drhWueKR3ulZUbuM7XhUVc6/u/LL7",
+	"/FWXg64dHiqu5rZEDa4mh6qWs0kXsG5vh1Uc6ekA/Rq+1PCl+8GXzmrDE7Srx5ZudKFhCVzB4BQcWECC",
+	"WchHQNg4guq+f/5ohTySrf7L7ssu9KdaglqoEyJRa0wK7dbguQV1mIvK7paU2i3ioNYerekvDek/Ih6H",
+	"S8r2a8TFb/GQRIxIIvooGmKvoz0y9L+h3Hjn6qXoUA6eqt8FiQCNCR9uO+0Gzkh0TT1y6oGfJnvJSr9Z",
+	"Fs7U/SBap1/e6wWsF6yy0aYKV/M3HVLKsDrblMLpZmCwDXuKqlZZKEu6JnyyP+lrsGzrWlvCCBTEz2B9",
+	"S6itWunQjUmuOqlUgtvmSWcNOljj7Ld23qMg/r4n5kKS1W0q1jzX33LYHXWnW+2WvWnZ2WUhCPaZChiE",
+	"m3brnF8RVuSHHRIckUgHa0wVYSUZAkKkBlXoXgQ8lrq+L7Q6KW+lVaQOKUmPBiEPgkG/rEMKYPBBp1yA",
+	"ElaOah9tt1lUZZH8ajHdIx2YZpp7PBPIoap9+O8EEEwkOoPtXRUmIt9DGhFhFlmEX+gjKhPMPtLPZ/e1",
+	"1+29gA05OO92+/B/9eNoz0sU4I/YJ2g411oEia7zQOTj4cGo673CpOcfvnh59HyVV624J9HvjP4VE4Sn",
+	"nI01AQtdRjrgY+iPBoG7IRHUJyUdcYJgryZs4s599C8dJXsZF4Ub/1X7qDJarL7CJdE/RmZESB0EPNG3",
+	"UiAhaRCgGY+uEOCBwF6V2BqolfRumI4h75vlbczupIxRt9DHB4SXuPocJrdQ4chs6trOftifNd38hnkn",
+	"vvx1ubNO7gE7HRB0GW69ii3X6um3IjsuaXuDYkH8tk15AMA5mCBcE6B6KjuvNdlt5ckfrWC/fxhMgJA8",
+	"hHmqW3OCsOHKgJlfnxHX6jpXzDQTFL+Ihz6fYsraKF5kpJsxyoNNeFSvKHHHXsLSq/O10O/gah2QkEaY",
+	"D7p5UmQ1KZM/ULxi0DfNqdQ/9HUIA8xEBw0AtJL8rvm6ZfVaXcICzUgQdNAA+1PK1LCwl8kPDrZUzcvw",
+	"p1a7ZQEx8F5WzTMP1tDyvnJZn4n8ymfOrcIpeCfLSFaSfgL8yd4AnQjI+Axxlt6GBFmzcCNebv1G9Eya",
+	"aIALDCK1+mnsTVDA2ZhERm8Bjq5nbpDCaingHvkHh/RKIhBGfhxh4zcxuXSDF73uZHCCBl0xQNAwVk7I",
+	"VP3MmZfXw44mWSz6Ya8O/tIuqfReGBZXjxr+MDhqMeEzpg2lUsV/ewr30rNbRnm/M0mDFI7FoyuRITJ1",
+	"qkkOziIqLZnq4XaQZSOqiCiMaBGIK4VYvUQT8h37xKNTHCCfjqnmSinxPRPo7NfTvd7xc4jUS6K0MGiM",
+	"oq+YPRVtt82wQCMeMx8NiVqxunzZhb4c9fDRgfeiFsLXXU1GpSkiuXwPwpqaTJJ7ShlKbHhXhNv9sUEI",
+	"WPiEB75AbntFLNB/nn780EHvpUAeZ5IwafPVuLILlIaxSMv5TJpEPXjN2YiOP+Jcedol1tqyZONih9Y4",
+	"wiPM8J6WAVXSU1zOZhxPBQEmnSXqGPFuSoiyDqXdjHzb6oI21fUdf6Yl5hWZL87tNzJXJ03liTm4zhxP",
+	"zUXW13eh7aJ9aFf5O3V8OP9M22HXcMuNudtH2zl/ftDpPe90VzHCKfeLFJ3Ihth00zkviv1ctzn1p1Ws",
+	"y/S9W/i6+CtQ2k9bGQpCjiMi9DBTMuXRPDeQfniVp6ZwE657ne7yLVjgT/Y7bXdnzTbZBX0rqkcviBdH",
+	"VM4hUd5WwJ9SVuIqG7z++vuby9Pfz3+9PP/829tPupeg0ZQUX4KAqFH9OrYQHFwgcLGli5pICb5QpdqV",
+	"+uVynzX2mWkVm9FiQWzMWKrJnqJrEtERJT7yAgrhVEV+I+op3S5pwJ/aSG8+nQG7VRwBCzTm3G+b5qOp",
+	"BwcML2y/+Pq00hIVVZbt58qtBIW8bTVvoLcauwtvbXaW6wx8Ay1PR7xY8vtEQIEEaDapFSttO/CR44ZP",
+	"SpS09d77tqUzmDCfQxJhyY3wi2IGHYShEoOWjtPOBbtgf/ubCbSKv/0NarDAF/6mhOnfHAJKyEHtttUr",
+	"mI/GRKLBj4uWLj1w0eqjPzudzrebQR/MJt1xVtnlMDC0aLhgif84pS2nroEwNQ066JQZ129AhQS9xtQL",
+	"AdDAlF8TbWbp1rhKVGkpZtACWnYpZnfh1D0YEg/HQhkvGt0sFf1rMw1ayglu9uULVNvRxh0NSUAZUXtk",
+	"nk3tOTmJeDzWu6P90wXbBjRitEp0aj9CxQUzTYJzPTkgeVFIa0YaPYZKJHnsTaCUiy6wIpUUTFeCBex7",
+	"lDgZIxDeWCIcBHph6C20GQZwxQCHYaAuPOVs3/RY/o//EpwN0E+2X/PPHTSA7q0DuPhum+YT84sYwBEJ",
+	"M13b4BnUzPYFQ/r0Ta0PKDtipCuizNCswY+jIffnHZglfCqBegBbYWjw9hyPBx10RtTyNeoDuvS+H+19",
+	"xNKbDGBjgLiM7c2COZrgMFQmNh0hxtUQSZaonBA1wWQcytCQyBkhDP10dNBLq/6obXg/2vvEGbEjcQZ1",
+	"cbCPMBMzEgl02D2CyQ/+tfdOEcee9fYmD4uQM0GM39lNKbUpIvpTxAeLso0Gp2MySNs1C+JxZSnisd42",
+	"EFxqAZ7SPaMprAgbbc2mnMD1YGSm7tRXgm0s3+PhPCm/JDlHPPCBKo67h3oVfjS/jGL2d6UCmRVoQoaY",
+	"gXP3hrE0RKhf/ANHjLJxH/VevRqgiQauIA9H0Rxh/5p6JBkYyJMhoCN4+TShhSmem3cG/9ozudF77/3B",
+	"ic1U5uOxuutXJJSOwIKT1RckRQZdKGkfUI8wkdRJUBI0xN6E7PVAm4ijwDBo0d/fn81mHQw/d3g03jfv",
+	"iv0P71+//XT2Ft5JmzG38l7DlqO7tLS+Aho4YTikrX7rsNPtHCrbAssJaBX7OKT71z1wPyYtrUEVJAUG",
+	"4jseKYrAY6KRULZaFWxrGHF7/8E130FnPFLsYThH1AfGqskM4aHioq+6XfQb/QX9BJ2g0XNoG24/+bPa",
+	"6qNer48YjiI+A0LVV3lEA6VKwN5ykDeUs/d+q9/6woPAChZYZISnRC/oz2JnX/rI/lt2TSOum6vetFc+",
+	"fkYCAnkpFZ59P1IXGO5vlcc/UmZvcOvmG9Q6gPsL59LrdsG1oQ1HHUtPuel/ZfOITCAFIupl/k776L4S",
+	"csnu3WTKOy1ty559baHN9Wdmq4ElEjmg1xnXvbmqaqTTcalj1jy1f6ohN4onr3oUnrlpt/KMcdV78HR6",
+	"BmpRh92jErUpYeI2GAUymWl2C9Sf4eAdNaEjfYpFc0hOe/8X7NvaDPDKwepXfmcWE0F8/dLh6pfe8WhI",
+	"fZ8weKPXW/3GBzql8u13jxDfjNN7tfqtc84/YjY3axLqveMq+/BeCW2GA/3CYaVdsF3NNSHbNNLWKTQd",
+	"swosQEyUCqkUZTwW4FIK4u+tb+qtQta4/8PGq3wmbvYTR1A5z4TIZeIvSqFsItNo2Q1mlXC2T+lYdXmb",
+	"uZ9vPp19wXLyuFiWsy31mFbmxZsiDKImjrYtNgRWPmgxafO7hnvdL+6l17n8jU9cvlNGwqNld8Z5ZCCv",
+	"iSPnz2/qJjtujz+/qbuacsf0RuQikGvzxwQNl058KaP0sMQBH+vMIb/IH+S0llQ2sqJJIpR16xOwBYQi",
+	"evAuaet1rGx77Nr0SklHMbtiED9iBB2B/VTIc7+Y+b9Op9/w3pT3FmxPPR5c+IGGFze8+MnzYnszUDrM",
+	"tpiyU1lvOTcuSaOqrbk6CUYN/3T5Z2Zj6nHO3KsNz2x45pPnmV8dfrU1bvlDzkNys5RPuqwRnNyxAF1V",
+	"9+qE9NGIlDHNvhOnoFKgAfUHbR3pSVLgILshJF6BQnzBEo1Ye58H5qeBUorTGTiAeyrguhx1j9L8Vohw",
+	"uYUqIfhxAjvIRxbZ46BbJuDlZ+SC0Zx+XSoFrJv6FkRArpvZYxMbyU7WlBnOe43AaARGIzDshdBsG7hl",
+	"FbExtPVSQi6K8pyCwMIddCycEbhTbpC8g77ogLUeW71hOaaOkkck1OEzycdETkjUdgQF0Kx9/plAlPnk",
+	"O6LsgilRYeLcTsxfp8ZoLj7VdYUxQ4OPp/+6/Pr24+d/nn44G2ighEAzAqNP+bXxwFCmGPyEx1GC1MNo",
+	"EAaYXU6wmGjoDw6CC5YGBM2cQSIpgQJQCIg881iSNvRx0aFo50P6FNS/E6wp5OYnG3Oi5BVIMqgmDTFn",
+	"fEUEwhcs9bHDDkExX8rZZaibFCWNZvho5GyBC7MvkFunYRjMf4HTriu03kTzrzGrIklsSUIoalf5eV0C",
+	"cj1JBRf0F+7PdySkYMcSZlhZRuVey4DpZBSTm1uTsmYmQj1be/7mrQUJq4iJEr+dtKAxSAdT9JvHgY+G",
+	"JCdhDahhlQi0j21Hej4medc9Xv3CRyIn3P/E5WkQ8JmdWwWR95qzUUA15PbooIJkPZM4IPrpw0oS9QOO",
+	"xuaF4yobLOJQy42PxKdY6b9PQuq7iMq8lAcmjoQSQTgjZo1I1hgiR9InpUNB2K9ExWRhLn8YETkI1HYO",
+	"dLqtMbnUupQUOrHmXhsNPlB21UcRCf5+0WLku7xoDVAAeCljJ6o/ohCPSQcN/rV3ziUO9l7zmMmBgeIh",
+	"povvmkSgEI8pGxdJsw9UyLXxMakR9n9jEs2rCJ4dQmre6Fr9VR4Fsq7y4OfRSBB5j20/cwTqGHNSqVrp",
+	"Y6PS5lOcS4xBS/drm3yKslc9Cs9sLrTUB5ybsepteFQ/+ejk3QNB4igiTkjM5b32T98gC0GbV1k2pjPR",
+	"X6ethHakl38JMPsVi8nT1OHN/pq0/+pKcP69O9TiE4ZXd/JFLPFNNEdRzPpZbd1tu3LXWntPs6T7vpGv",
+	"C3esjn/wA9drWilc7HM37caOekB2VGMZ3ZJlpK9i2pK1WA67RtD+D+rfaNYBzY0LO+CB+TPlPhmgnyAT",
+	"k/vk7zEziVKDnzOBpIDga5vXoQ0lSDKSIl8UwyYPZPKzRhGfXjDIR+IMwlnwlnZfprGsJEerY2bDo3CC",
+	"2QCNeAQIsUxALuRBICDL7Kh7BNNZCI+JCxbFTLGKEyQnVCAcCJ7UUzAztAk6OvHFTQvX7cYygDVtvXWM",
+	"oxI8lxGXBPpWDVBERrEgAg25hFraU35N2djNhrFts00OV9a3W2QNahNqXTWqjnL0/k21+Fv12Bv3SSUr",
+	"8R77YB+eBpQJn2XqozT+ysfvr3zKcvKNw6oRj4zUWCU329ZdmOW7/yByXaZ7Kj6PajDcXPjB80gIjkqT",
+	"jKwTQU05lGfCpM8LyIAUOtVVQ0ps1I+MRsSTfVOvUGcu65hiSR2261a7RdXYf4HL0JYWaRHHMegypoW6",
+	"pY8EtLF1NtwkzzXeutv01v2jCrcLLSoiV8Tx3Wv04vDV8z5icRAkqjnW+DZd3OKKzNumvpJGP+gEkLbJ",
+	"8LfNGoqQZWrQdfnpOx55ZNuuwK1ru08ZSWBOVjcoqs0+09fc+QBt7QG1/sfdz+2x+Eez1sFIGrxPWmR4",
+	"TWdfY1A0AIjGzbeR+fIxZXgVpHhcVPhDQ9HDiAhTr0bdbahpY2Sz9Yvp4jB+2xTJA/sB5D5nRP2I5x30",
+	"AYS6+mWKw0S6Z0oRke/KWHGK/jvtYJRO8EyYMk8pMh1mk8DcFRtS1toVIaH6mUa6jl8bysaMeIQG3KOX",
+	"Eo8HBjZvt/wyxNJiEZM/ts1AGpkZECyI30EZnjeNhUHXF+kpuqNVo6g8ckXFNC6rLVGT9xp1oFEHGnWg",
+	"UQd2qA5oXlM76rc/oUq2z0txkH/w6EqAaHW6JdqKa2NIgpCcFwnH1CX6qxmjroCsJsvsra4MCXwdR0JJ",
+	"nNtzFdopinUQfvblM3PWFZF+NiflQUD9GrzenXgAE7rUN9pWskyYSDvTnqcqS0nrZ+3/SP77cgXE4I3R",
+	"8SHsnSsYbpNsC1Vwpn9NytzsiMsk36+eeboDFft+oxcfdNil0WcbfbaJly/RMM/xldIvmdPPcrSm56mM",
+	"2SfVFHAQEQzlmxezNxt237D7ht037L5xXzymdE7g6hnxInl9b4YpHbn/I3X8r7A7dAMpW8ufBIIgPkuq",
+	"NUC9BJPYOYiIxNSWsJcTMofIRxvFjM9KrJOvJKDsr5iKyRc9sx2Jq4WSi1XFFsSAPkL196ias0XtQSMQ",
+	"704gfla0ZqmpulTMvVYoGs3taURjIxobS2iJsPoHvSYoDt1EDWxaaEQgPepCh++pcHgYONzdM8QHj8hN",
+	"uj41gNx73cgihaY8E4k0hmZJiUNe197iWkkF+EpN5O6ZzYwb02vCEDQNOsmieDkjHXQKP5lKl0y3I9Pk",
+	"4nI627/HpyPIOZAakKNLUb5CA4D4XHpGzgwuWMwCIgQajHjkkcFJWvkMqoLpl4dcTqDDIJWl6OBHok9X",
+	"xgA9QXV61+geQNABHWkjsIbwKHx1F3Dk7c7xDnFIjdnSmC2NR+8JGUlnROOETXtVQdk4MAJe1AoWnVsY",
+	"MM00ioQEfauKzDCTooOUlIYUZnDIaZgyh278JDJZRziymk8c9tOKqBPCFn2AprVtcQHRRgFpFJANZeJ6",
+	"cr0R6Y1Ib0R6I9LvquZq4up8JtAoDgIkdDv5ZaK9IFJnBNylM8XqUbtKaEH0XqZelDFPy7OaTCfwOCS9",
+	"pkuRhQui+P65aZtIWwM9aaRaE197XEjDcKFb3gaQQ10VT3u+0843iEcohswZZTb2lSiT0C+jKClWmY6C",
+	"yLZ2lnsBwRF0SbK9mpL0WCcr9lTyKfXSlkxyxlFIeBgQxKB9hnoZ9kI3AgE/eznssZFFT89KPE2o9cxQ",
+	"Zw2JVPjyzU0jQxsZ2liGjWW4dfhmgcxeB8cZ2R5eplPj/g/7l13nkdnuYTtLVq3fw9C+08jgxh5sZFlj",
+	"Dz5Ve9CKgJ1bgUnz3cKaSHLCdZ3ViCiTMGsOygmZZuurYv12ki+wdZuwkViN1VhUckIfwRo2Y8GrjcXY",
+	"SNnGYmwsxh1YjIlUX8tO5AEZUuYrNrX/w/nXzs1EHpBf9FC7krvpCI0YbQy/RiQ1ht+TNfx4QJBh7Hda",
+	"daTh+g3Xb7h+w/UbQ+QxGiKulKlmjEwIDuSktHYqIJkj7hFhGx2KDjrD81QK4SGPdS10qLBeUkb1Vz3M",
+	"rXG+M4llXMdjlLxQDOY2WwANFek16axBBdkT/ZZtOn1NGBEu8lSQ6Jp6xJxSgOePptP/B72WusrH42mX",
+	"DxuwbrN8eLlqAV1NNk2j/CbTf0eN8gN7ly3bMn9Y1SRfU3HTIn+HDKZ2g/zsW3eYlGVYXL2JN63xd7SJ",
+	"TVv8xips2uLfr7b4gRGfC1I3tRVWN8RXPJGzYK7T0OEtNMbXxHa+d1rPm+L6VKIp5KL5fTSOceQTHwX0",
+	"iiDM5joPHQeACQkDDJ5JqLlf3uN9PS2gaSV158bLNuRK07W9CQk91a7tivktY+PlZRbXY5k1+7M/ipqK",
+	"W2VUcDJNV/PGtXKLXc2XcIfddzTXtRO9SdInTX0xxfta5/+QBHymHcygPwo8F7o+gUCKBUrCtKP5y+/n",
+	"pXUQGzXw4XmX6jYXz720izqDm8/rMfi8mv6mjSbehOkfQLvzZeL9cbc6X6M/eaMiPDwVoXbL8exbjTBu",
+	"hHEjjBthvOtm41VjKbttMw4spGky3jQZb5qMP6Qm48AfSluMZ1jJlMiIeuUYzk8cScWqwNkG3FYjOSG/",
+	"EPvmxyRnH+FAcGQ+apxyUAzURGz7Oj1EqRvvgvi7UtshEz/AQqKQBwHxdeDXQFs7F+wUCRJdk0h77D6+",
+	"Pf/6/vXZ5embN1/RBOu6AHr8dtryJIz4kGhDQv3zmkRqn3T5AIMXRkfdI6ReK2F9H83GrOQyknyX+2GA",
+	"qctfWv3WSN2RS3uP0VGv5fIOwwOEjEAVKmYCZh8761+W26HkJRhis43WMPwS8SmRExILpPZNyaUplqUA",
+	"47Th/eMAGX9K1/N0gcbJJqwLNk5bVFcUpikZNaDjRhDvCHTM3Ltt2Znzx1Xg4/UbrzcA5JqMpzYIefHN",
+	"O/QDOeyv/gIaQPKON7MBJjeutwaYfL+AycwRrYWSOWtrrAQpnyKfjCijEEfStrdFJGsAUyygUWdERrEg",
+	"umIddO20BimYJHxkitrZzp0eFh72ie2Dj6+Ibrk1GiEcBPb5ik02NJxvfaXiTqNUr/VONNDnu5BgDQS6",
+	"gUA/cQj0SoFRDoVen+M+RTj0TphXclINNLpxAN0iNLoC19g9RLoMzvxANcGnjFdKjqwufLjgxV1Am7c3",
+	"v8fkTWvQVY3G3aCrHgDUuYq4biDPOchzo0Y8XDWiNvR58c1GUDeCuhHUjaC+LRj0OpGb3UKiE5bSwKIb",
+	"WHQDi35IsOiET5RCoxdYCw8JwyHt2HtS5vX/HBJ2+uX9/zn7/GmjasLm42rMVr912Ol2DluZy4V9H8LO",
+	"OPgSqVlIqkZRmlhygbSPsOwGmZkmjG/LNYPPJ1RkoodmS4rxvXZ753gaVNje/zz9+KHe9toPp7BsM2Qf",
+	"6c2tjcm+7f0zay7evzDAQD0WV5iDIgHlJzWxO+hUQ9/bIPvINYnmSel8iCvYbRcGBCZ57E3axqykLIwl",
+	"WJ1UCsDqixQrhn1f2bnmrl2wn7TjejjXxurPYOBqt7Z/kqIlEsA+gBnIaEQ8Cb7tccTjkPgdNFBLvJxg",
+	"MRno+6vTA/SjfYTRMFMPRJnZF8zgu9UfoJQcUATx1UICAtM3Q2XCKmoOhe5ztcl1pfztm3m/qI1IxEhl",
+	"Eyn32h0aeLDP1SduHi8ujB5g1gAWGqusscpqaU5QfNOyVM3bfe42adACJRU+0JH8Mh3lcWTpfDELe52u",
+	"qy77T179p049q2LBPZ4Mn4UNXDfTZ+FDVe3ExW75TepPY2zuKvWngNocrlnEJ1clAy0SfpMUdEu8qnZy",
+	"UPkX7laZznPO9RfUJA3d8uY2SUSNidQkEd2vJKJFIb9SxpdYSY8ov2hzPaXJM3ogeUY7F3pN3lGTd/TE",
+	"847WkDHlmUib8+anmJF0K2xu8ZybVKXGYXWLqUprMZq7S1564GrmU0YfLxxd3WShJR/YRVLT7ub7mL2B",
+	"DZa6UfebqP0DSHpaT/A3aVC5NKhGIXk8CknttKjyLzQivhHxjYhvRPxdpUttOUa120yqBa7TZFQ1GVVN",
+	"RtVDyqha5DelqVXl3Cci2C9nMb1uF3HmEa3yK3JQvCXg2Cc++okyNOU+QV4U+/0k/A32hm304LSFMOzM",
+	"yRaJron/s9b/wVaATrFgP1wwb0K8KzTCNCD+iel3sQf5JKYhBXxmrKwLrvvJ8lhCdokeHwL02J/DtODD",
+	"gpvmGYMRj/4OKTQD/ZUJV6aMWc0FU8sB1tlXxg9RgwnCfJt2A902GCE+mDVC8hANiYdjYdUxAdMu4btf",
+	"Yb8XmGyOs8MWSd1ig6MhMWsZ8ehEpw7pVrt6K6XQxwAbI3SPD23sKa6SJl/B9FvtFlVD/BUTYPYMT6Ff",
+	"Bo8y2ViExVMgHHjnWzuXntVufd8b8718ztZtMmu1jdWVbPU8ZUSIIk4MH1MbrYl23eCIuee7qL7A5VYX",
+	"/IlLTVEn+mLDLUP6yplLOO8szZRLP1+WHRcRwePII5eKSB5JbsJXs6ZzWNLTbSLi7sO62QXuN6qrS/od",
+	"BDTV5BQ06taOcgqyhObwuBxXW5VJkCHyJolg99yodv5A4ct36EnMssW1ltEkDNzKljZpAo3DtkkTuF9p",
+	"Ahm5vUxsL1ooFfIC1HOIj9IQp2m7aT8kitICyjIA9DCmhSb4TiAlAP5pkwKSxIOCrAD0BbwRUBEEZnHU",
+	"PUKjiEM/ToY46+smn1eEhMIEg8GjUJ5PsJG20qQSPJBUgh2JwyaBoEkgeOIJBJWlT3nawEYs+ClmDOyQ",
+	"m2WOs0kRaPxPt5giUIOV3F1iwMPVF58yBM89tbrw+uJ3d5EJsO1ZPj6XXgMJbHT0BhL4AFD/dWR5g/XP",
+	"Yf0bHeOh6xi1Ef6FLzfyu5Hfjfxu5PftQvo3jSftFsPvcpgGvt/A9xv4/kOC72d4SylyfymnEfs/1J9v",
+	"Hhe6tj6yNufwmTytgt929ZsiceuicI1FuFF0pIHiNqyzGhTXobYC9lgdinsrzKWB7tZjXWvDdu8TZHeN",
+	"6TdQ3Z1uZQPRbRwwDUT3fkJ0S4R4kXnziEp236oW0kByHxgkd0tir4HiNlDcBoq7TMqsBuDeCoN+yoDd",
+	"LfI6e7INRrdxTN0BRrfcHXXnyNzHr2Y2KBtvbXzs7SB4N53d4/HsNYifRpVvED8PCLFbLtkbnG4JTrfR",
+	"OJ6CxrE2pvc+4Xkbqd5I9UaqPykcb92g0+3gd9fF7q4jOhu8b4P3bXyDd4n3XQn1TTmSpfAy7jPw4NoN",
+	"kLpflMW6+nOky3WH6n0eCwDoIsJ84p8UY3o9HEUUYtvl0Fw7lbo86jfK/P8LtaYrMafKj556spqSfEaZ",
+	"VykK/TuTNGiYY8McG+a4a0SvIZRSTmi1rhwf3P9h/7M84+HtNYnmTiAt4cBtm4SAma/NtA56ber1Y52b",
+	"YJFBNj9CPTngAP8f9NFBu9vtJp0GsH2qDY+NyIxEFyzlvnYG+uOB0uUN983lUESk2K3yD4dc6yuG+sWd",
+	"5ULcPid7QyRW7LmGyZ57cSnTahIYGna3fXb3maUUZvOqhO0SUovfqeEkj4AqbZZDlpo/AjwRK5bqjDnh",
+	"Is+LJPxNgxfRmF5DsVByon3TPtVtTcDbqyuJUmFqlfooZr7xbkVxoDMy3rz98Pb8beeCDa4o8w3PpP4g",
+	"5/4WMqIesGPJAdBg59RBXwLMAKKm9gczlLBBNDCLHqiBBvthgNmgiFV+1Y/dGrtssjsqO1r1uRiGUsfd",
+	"mn3x5va8w78Y/IR6tvqMs28VdJixER8eaUL3o/llFLNskkcD0Ww8wI0HeJse4C+xzIgbuIA4CNpoiL0r",
+	"JYwmfKYE1RzNSOT6h62UXiqTr0kka4pkHa2FX2AK5Dv2ZDDXjCAjklPLRQnVgGDd3QsDmjtxLAnKPNJX",
+	"EpJgb5Is9IJR8EFjJCcRIXszPNcYsraBmQ3n+j/aJkY8nJv/4CMDMhvOTUyY+kLPAeLjRKj/naif1f92",
+	"0B/5KeExpkxPDFFxwTDyzF1pQ9bFQG/cpf2rsaFA22BctzaDbA31FHitwoiMSDRAPvGoT4QZUzoKvM2P",
+	"W1BXLliRvoKAXrRCxKDFmx1N/QTno49HqD/jIDVaEZbQEq8NTeFSbUXYZQ0UVQ32h2qvBm09vGvn5jQe",
+	"EXsT9ytYLld11BCNpnPvNB19LPUVnex7D1/P0Zeo0XMaPafRc25RzzlPBBZcNO46HoxYLtdteECGlPmU",
+	"jR9Ln0YekF/sip5wm8Z0G9auDZN+onIciAcEWXpq/KqNX3VXYSSXztwwusvOVlaFcei76c+4czZUv85L",
+	"wbt3CR112eE6i2gKvtzChjZlXxorpin7cs/KvjjSulxY582Rx1T5ZQNNoynk8lAKuexCnDXlXJpyLk+9",
+	"nEsl6bGkqssGzPdJFmnZFR9zD7Ip19K4i26zXEtFHnKHVVseqor4pFOi00OrXemk6NWdlGLZ6hwfm/+t",
+	"SeBuVPImrP0QyrJUleBNdZZ8dZZGs3jQmkX9eisF7zZyu5Hbjdxu5PatFl5ZP+yz49orKW9pWic21QKa",
+	"agEPqpSKw1XKy6ks8hgJSR+VMK5tkxYCAWOtfAviRUSKnaJfSwCtOlvlPkBZYSaf8JRUfvi1Dsjf42gH",
+	"THNdhKyWgBW5nibABhTbcMudqGTYn1JWopIBZlZaPmKZpPmDC5NdpFrMxIxEaMIDX2PxNSfUWXs2YU9M",
+	"+AywCZD919cuD0VT4L8QUPng7NfTvd7xc8RZMO+gUz0dxEfA0C/YIORBMECRZo0Tgt4F8XdEmB9yyiS4",
+	"TtRXBgbic0lNvYEZKIJYoICzsfpfFwgESZCwAHDpBIIDZ75gZBrKuYnMaOtRAyts+uAJGuhkQbRvMUWg",
+	"l/6vKffJ33kUTjAbqNmVFc7S2Cd9HLvDFj8+v4eWGnWRwtm37tDX8TujQsTEN4Kh8gLeZ96qiRJuO4WJ",
+	"9O183Ljh97vYYoMbPnF4nOIelKEBcKpBgyhuHFENovhu9ZgEUSyNYF1QZVJLbyV8+L10wcFQ8IAKFEbc",
+	"I8LJ9FdKxnCuob9yQiIB3JYyzWw585Uyo5SXxP1kP2mqNsgJuWBWIdEQTipK8vv51Zo6w5MKvtyeYVhX",
+	"B1lq+zX43Qa/+3R4teZmy3h1u9gT9yn1vSmLz2i0xZ783TLLh4DW3T6bevDQXM1sG1zuQ+YeGrZbVc3b",
+	"j7jEckmBzEJPFiOzCt6sDjrTvn80ivjU1qCY8egKwo8Dfk2iAIcDcECRqI0Ev2DGCUWh8KaHmbLWp/ya",
+	"+ECJKV4BNEoTLhh0xaBtQprGAIXPBARfKSMfCpUR5lvVtFCFhH1oVMj74cfSp1GXOSdv3SlmR81h2z6W",
+	"hDmf5O5f1tOSpGKCQTYDXJ2vPWANsqdRshtkz50JZXqdKPSmtKW+v2Ui+ppE9uKUZef90zxya6zNDlid",
+	"q6VvFHI0QaJrEj0TyKy2s8bJZU8hs+lmdFu0W4/mbLj6A/WI2vH8WUYE+9mjhJe1NhBHQavf2gd5aL61",
+	"ALJS6gdUFjXuq2dCh+U+wynyCPxeAv1km1GdEfmehbH8EvFr6itlSM5Dgt5+1+s801P9WXFxpY23+q1R",
+	"EH8HCb64r0kyv1k5BBT7CVAbC0HHjPhIcphjGylNLKI+EW690g76zIK5ki5T7hPkRbHvDG/HKJsCljjg",
+	"YzWD9ABzpQaMdmens3y8MMByxKPpZfq5gqE/4SkRIfaIU+AgPywURVVrN1XZlo3K7PeKBjMQjWxJpQ0G",
+	"y0BvFof7jTLfHGnBQIqe2miKfaKGmvO4r5RhuIegGWswjrMrK+Zi6PJSkWHZIbt7zEdq0Cjp1wT0W3GQ",
+	"ou//kVndBF8T9RWPT6ectZHA1AdVXmv91oWs1P+AeOp+TasQcYDnxSSsxIntOJA6tMMAM3VvjCUDZgXk",
+	"K2LfuLslVgx+iL2rFbfHlBIs2FddYVctS1A2DtLb3EYh4WGgW7GENCQBZUS00ZAI6uv2KXLG7Z33OBvR",
+	"caxFxvLJGMFTdAY8gY8p5tFGs4mSX0z9c778oxaGuvjVLxEfqnlPiYyoJ0xNESqc5gafuBGVDBQB57OW",
+	"Zyve+32PRBHX+qwO6MJ/NppjE4q7A11QB8saCmwCBOtSECC4Hhv93Osdh2SM5so27oaHwCBubv7/AAAA",
+	"//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

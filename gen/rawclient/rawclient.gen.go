@@ -386,6 +386,91 @@ type ClientInterface interface {
 	// Corresponds with GET /health (the `GetHealth` operationId).
 	GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListLayers List layers
+	//
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	//
+	// Corresponds with GET /layers (the `ListLayers` operationId).
+	ListLayers(ctx context.Context, params *ListLayersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateLayerWithBody Create a layer
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /layers (the `CreateLayer` operationId).
+	CreateLayerWithBody(ctx context.Context, params *CreateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateLayer Create a layer
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /layers (the `CreateLayer` operationId).
+	CreateLayer(ctx context.Context, params *CreateLayerParams, body CreateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteLayer Delete a layer
+	//
+	// What only this layer gave leaves the clusters that it matched: guarded like any removal, so plan it first.
+	//
+	// Corresponds with DELETE /layers/{id} (the `DeleteLayer` operationId).
+	DeleteLayer(ctx context.Context, id ID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetLayer Get a layer
+	//
+	// Corresponds with GET /layers/{id} (the `GetLayer` operationId).
+	GetLayer(ctx context.Context, id ID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchLayerWithBody Merge-patch a layer
+	//
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+	PatchLayerWithBody(ctx context.Context, id ID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchLayer Merge-patch a layer
+	//
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+	PatchLayer(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchLayerWithApplicationMergePatchPlusJSONBody Merge-patch a layer
+	//
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	//
+	// Takes a body of the `application/merge-patch+json` content type.
+	//
+	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+	PatchLayerWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateLayerWithBody Update a layer
+	//
+	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
+	UpdateLayerWithBody(ctx context.Context, id ID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateLayer Update a layer
+	//
+	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
+	UpdateLayer(ctx context.Context, id ID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetLayerHistory Revisions that changed a layer, newest first
+	//
+	// Works for a document that is gone, too.
+	//
+	// Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
+	GetLayerHistory(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetMetrics Metrics in the Prometheus text format
 	//
 	// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
@@ -1634,6 +1719,201 @@ func (c *Client) AssignRoleBinding(ctx context.Context, id ID, rolebindingID Rol
 // Corresponds with GET /health (the `GetHealth` operationId).
 func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetHealthRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListLayers List layers
+//
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+//
+// Corresponds with GET /layers (the `ListLayers` operationId).
+func (c *Client) ListLayers(ctx context.Context, params *ListLayersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListLayersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateLayerWithBody Create a layer
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /layers (the `CreateLayer` operationId).
+func (c *Client) CreateLayerWithBody(ctx context.Context, params *CreateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateLayerRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateLayer Create a layer
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /layers (the `CreateLayer` operationId).
+func (c *Client) CreateLayer(ctx context.Context, params *CreateLayerParams, body CreateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateLayerRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteLayer Delete a layer
+//
+// What only this layer gave leaves the clusters that it matched: guarded like any removal, so plan it first.
+//
+// Corresponds with DELETE /layers/{id} (the `DeleteLayer` operationId).
+func (c *Client) DeleteLayer(ctx context.Context, id ID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteLayerRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLayer Get a layer
+//
+// Corresponds with GET /layers/{id} (the `GetLayer` operationId).
+func (c *Client) GetLayer(ctx context.Context, id ID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLayerRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchLayerWithBody Merge-patch a layer
+//
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+func (c *Client) PatchLayerWithBody(ctx context.Context, id ID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchLayerRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchLayer Merge-patch a layer
+//
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+func (c *Client) PatchLayer(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchLayerRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchLayerWithApplicationMergePatchPlusJSONBody Merge-patch a layer
+//
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+//
+// Takes a body of the `application/merge-patch+json` content type.
+//
+// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+func (c *Client) PatchLayerWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchLayerRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateLayerWithBody Update a layer
+//
+// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
+func (c *Client) UpdateLayerWithBody(ctx context.Context, id ID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateLayerRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateLayer Update a layer
+//
+// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
+func (c *Client) UpdateLayer(ctx context.Context, id ID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateLayerRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLayerHistory Revisions that changed a layer, newest first
+//
+// Works for a document that is gone, too.
+//
+// Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
+func (c *Client) GetLayerHistory(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLayerHistoryRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5935,6 +6215,763 @@ func NewGetHealthRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListLayersRequest constructs an http.Request for the ListLayers method
+func NewListLayersRequest(server string, params *ListLayersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateLayerRequest calls the generic CreateLayer builder with application/json body
+func NewCreateLayerRequest(server string, params *CreateLayerParams, body CreateLayerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateLayerRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateLayerRequestWithBody constructs an http.Request for the CreateLayer method, with any body, and a specified content type
+func NewCreateLayerRequestWithBody(server string, params *CreateLayerParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XChangeReason != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam0)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam1)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteLayerRequest constructs an http.Request for the DeleteLayer method
+func NewDeleteLayerRequest(server string, id ID, params *DeleteLayerParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetLayerRequest constructs an http.Request for the GetLayer method
+func NewGetLayerRequest(server string, id ID, params *GetLayerParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Revision != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "revision", *params.Revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPatchLayerRequest calls the generic PatchLayer builder with application/json body
+func NewPatchLayerRequest(server string, id ID, params *PatchLayerParams, body PatchLayerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchLayerRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPatchLayerRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchLayer builder with application/merge-patch+json body
+func NewPatchLayerRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchLayerRequestWithBody(server, id, params, "application/merge-patch+json", bodyReader)
+}
+
+// NewPatchLayerRequestWithBody constructs an http.Request for the PatchLayer method, with any body, and a specified content type
+func NewPatchLayerRequestWithBody(server string, id ID, params *PatchLayerParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUpdateLayerRequest calls the generic UpdateLayer builder with application/json body
+func NewUpdateLayerRequest(server string, id ID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateLayerRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUpdateLayerRequestWithBody constructs an http.Request for the UpdateLayer method, with any body, and a specified content type
+func NewUpdateLayerRequestWithBody(server string, id ID, params *UpdateLayerParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetLayerHistoryRequest constructs an http.Request for the GetLayerHistory method
+func NewGetLayerHistoryRequest(server string, id ID, params *GetLayerHistoryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s/history", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -11386,6 +12423,99 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /health (the `GetHealth` operationId).
 	GetHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetHealthResponse, error)
 
+	// ListLayersWithResponse List layers
+	//
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /layers (the `ListLayers` operationId).
+	ListLayersWithResponse(ctx context.Context, params *ListLayersParams, reqEditors ...RequestEditorFn) (*ListLayersResponse, error)
+
+	// CreateLayerWithBodyWithResponse Create a layer
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /layers (the `CreateLayer` operationId).
+	CreateLayerWithBodyWithResponse(ctx context.Context, params *CreateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateLayerResponse, error)
+
+	// CreateLayerWithResponse Create a layer
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /layers (the `CreateLayer` operationId).
+	CreateLayerWithResponse(ctx context.Context, params *CreateLayerParams, body CreateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateLayerResponse, error)
+
+	// DeleteLayerWithResponse Delete a layer
+	//
+	// What only this layer gave leaves the clusters that it matched: guarded like any removal, so plan it first.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /layers/{id} (the `DeleteLayer` operationId).
+	DeleteLayerWithResponse(ctx context.Context, id ID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*DeleteLayerResponse, error)
+
+	// GetLayerWithResponse Get a layer
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /layers/{id} (the `GetLayer` operationId).
+	GetLayerWithResponse(ctx context.Context, id ID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*GetLayerResponse, error)
+
+	// PatchLayerWithBodyWithResponse Merge-patch a layer
+	//
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+	PatchLayerWithBodyWithResponse(ctx context.Context, id ID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error)
+
+	// PatchLayerWithResponse Merge-patch a layer
+	//
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+	PatchLayerWithResponse(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error)
+
+	// PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a layer
+	//
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	//
+	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+	PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error)
+
+	// UpdateLayerWithBodyWithResponse Update a layer
+	//
+	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
+	UpdateLayerWithBodyWithResponse(ctx context.Context, id ID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error)
+
+	// UpdateLayerWithResponse Update a layer
+	//
+	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
+	UpdateLayerWithResponse(ctx context.Context, id ID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error)
+
+	// GetLayerHistoryWithResponse Revisions that changed a layer, newest first
+	//
+	// Works for a document that is gone, too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
+	GetLayerHistoryWithResponse(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*GetLayerHistoryResponse, error)
+
 	// GetMetricsWithResponse Metrics in the Prometheus text format
 	//
 	// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
@@ -12878,6 +14008,241 @@ func (r GetHealthResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r GetHealthResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ListLayersResponse200Headers the declared response headers of an HTTP 200 response for ListLayers
+type ListLayersResponse200Headers struct {
+	Age            *int
+	Link           *string
+	XFleetRevision *int64
+	XTotalCount    *int
+}
+
+type ListLayersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListLayersResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ListLayersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListLayersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// CreateLayerResponse200Headers the declared response headers of an HTTP 200 response for CreateLayer
+type CreateLayerResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// CreateLayerResponse201Headers the declared response headers of an HTTP 201 response for CreateLayer
+type CreateLayerResponse201Headers struct {
+	ETag           *string
+	Location       *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type CreateLayerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateLayerResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateLayerResponse201Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateLayerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateLayerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// DeleteLayerResponse200Headers the declared response headers of an HTTP 200 response for DeleteLayer
+type DeleteLayerResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type DeleteLayerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DeleteLayerResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteLayerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteLayerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetLayerResponse200Headers the declared response headers of an HTTP 200 response for GetLayer
+type GetLayerResponse200Headers struct {
+	Age            *int
+	ETag           *string
+	XFleetRevision *int64
+}
+
+type GetLayerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetLayerResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetLayerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetLayerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// PatchLayerResponse200Headers the declared response headers of an HTTP 200 response for PatchLayer
+type PatchLayerResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type PatchLayerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PatchLayerResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchLayerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchLayerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// UpdateLayerResponse200Headers the declared response headers of an HTTP 200 response for UpdateLayer
+type UpdateLayerResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type UpdateLayerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateLayerResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateLayerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateLayerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetLayerHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetLayerHistory
+type GetLayerHistoryResponse200Headers struct {
+	Age            *int
+	Link           *string
+	XFleetRevision *int64
+}
+
+type GetLayerHistoryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]RevisionSummary
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetLayerHistoryResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetLayerHistoryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetLayerHistoryResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -15044,6 +16409,165 @@ func (c *ClientWithResponses) GetHealthWithResponse(ctx context.Context, reqEdit
 		return nil, err
 	}
 	return ParseGetHealthResponse(rsp)
+}
+
+// ListLayersWithResponse List layers
+//
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /layers (the `ListLayers` operationId).
+func (c *ClientWithResponses) ListLayersWithResponse(ctx context.Context, params *ListLayersParams, reqEditors ...RequestEditorFn) (*ListLayersResponse, error) {
+	rsp, err := c.ListLayers(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListLayersResponse(rsp)
+}
+
+// CreateLayerWithBodyWithResponse Create a layer
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /layers (the `CreateLayer` operationId).
+func (c *ClientWithResponses) CreateLayerWithBodyWithResponse(ctx context.Context, params *CreateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateLayerResponse, error) {
+	rsp, err := c.CreateLayerWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateLayerResponse(rsp)
+}
+
+// CreateLayerWithResponse Create a layer
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /layers (the `CreateLayer` operationId).
+func (c *ClientWithResponses) CreateLayerWithResponse(ctx context.Context, params *CreateLayerParams, body CreateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateLayerResponse, error) {
+	rsp, err := c.CreateLayer(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateLayerResponse(rsp)
+}
+
+// DeleteLayerWithResponse Delete a layer
+//
+// What only this layer gave leaves the clusters that it matched: guarded like any removal, so plan it first.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /layers/{id} (the `DeleteLayer` operationId).
+func (c *ClientWithResponses) DeleteLayerWithResponse(ctx context.Context, id ID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*DeleteLayerResponse, error) {
+	rsp, err := c.DeleteLayer(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteLayerResponse(rsp)
+}
+
+// GetLayerWithResponse Get a layer
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /layers/{id} (the `GetLayer` operationId).
+func (c *ClientWithResponses) GetLayerWithResponse(ctx context.Context, id ID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*GetLayerResponse, error) {
+	rsp, err := c.GetLayer(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetLayerResponse(rsp)
+}
+
+// PatchLayerWithBodyWithResponse Merge-patch a layer
+//
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+func (c *ClientWithResponses) PatchLayerWithBodyWithResponse(ctx context.Context, id ID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error) {
+	rsp, err := c.PatchLayerWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchLayerResponse(rsp)
+}
+
+// PatchLayerWithResponse Merge-patch a layer
+//
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+func (c *ClientWithResponses) PatchLayerWithResponse(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error) {
+	rsp, err := c.PatchLayer(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchLayerResponse(rsp)
+}
+
+// PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a layer
+//
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+//
+// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
+func (c *ClientWithResponses) PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error) {
+	rsp, err := c.PatchLayerWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchLayerResponse(rsp)
+}
+
+// UpdateLayerWithBodyWithResponse Update a layer
+//
+// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
+func (c *ClientWithResponses) UpdateLayerWithBodyWithResponse(ctx context.Context, id ID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error) {
+	rsp, err := c.UpdateLayerWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateLayerResponse(rsp)
+}
+
+// UpdateLayerWithResponse Update a layer
+//
+// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
+func (c *ClientWithResponses) UpdateLayerWithResponse(ctx context.Context, id ID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error) {
+	rsp, err := c.UpdateLayer(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateLayerResponse(rsp)
+}
+
+// GetLayerHistoryWithResponse Revisions that changed a layer, newest first
+//
+// Works for a document that is gone, too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
+func (c *ClientWithResponses) GetLayerHistoryWithResponse(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*GetLayerHistoryResponse, error) {
+	rsp, err := c.GetLayerHistory(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetLayerHistoryResponse(rsp)
 }
 
 // GetMetricsWithResponse Metrics in the Prometheus text format
@@ -17551,6 +19075,411 @@ func ParseGetHealthResponse(rsp *http.Response) (*GetHealthResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseListLayersResponse parses an HTTP response from a ListLayersWithResponse call
+func ParseListLayersResponse(rsp *http.Response) (*ListLayersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListLayersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListLayersResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		if values := rsp.Header.Values("X-Total-Count"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Total-Count", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XTotalCount = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateLayerResponse parses an HTTP response from a CreateLayerWithResponse call
+func ParseCreateLayerResponse(rsp *http.Response) (*CreateLayerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateLayerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateLayerResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers CreateLayerResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteLayerResponse parses an HTTP response from a DeleteLayerWithResponse call
+func ParseDeleteLayerResponse(rsp *http.Response) (*DeleteLayerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteLayerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DeleteLayerResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetLayerResponse parses an HTTP response from a GetLayerWithResponse call
+func ParseGetLayerResponse(rsp *http.Response) (*GetLayerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetLayerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetLayerResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchLayerResponse parses an HTTP response from a PatchLayerWithResponse call
+func ParsePatchLayerResponse(rsp *http.Response) (*PatchLayerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchLayerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PatchLayerResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateLayerResponse parses an HTTP response from a UpdateLayerWithResponse call
+func ParseUpdateLayerResponse(rsp *http.Response) (*UpdateLayerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateLayerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateLayerResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetLayerHistoryResponse parses an HTTP response from a GetLayerHistoryWithResponse call
+func ParseGetLayerHistoryResponse(rsp *http.Response) (*GetLayerHistoryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetLayerHistoryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []RevisionSummary
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetLayerHistoryResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil

@@ -46,7 +46,7 @@ func plant(patches map[string]json.RawMessage) (root *node, problems []jsontext.
 			continue
 		}
 		if other, clash := root.insert(steps, path, value); clash {
-			problems = append(problems, jsontext.Problem{Pointer: jsontext.Pointer(path), Detail: fmt.Sprintf("contradicts the path %q: one of them would overwrite the other", other)})
+			problems = append(problems, jsontext.Problem{Pointer: jsontext.Pointer(path), Detail: fmt.Sprintf("contradicts the path %q: one of them would overwrite the other", other), Other: other})
 		}
 	}
 	if n := root.slots(); n > maxListIndex+1 {

@@ -18,7 +18,10 @@ const maxDepth = 64
 const MaxSafeInteger = 1 << 53
 
 // Problem is something wrong with a text: where (a JSON pointer) and what.
-type Problem struct{ Pointer, Detail string }
+type Problem struct {
+	Pointer, Detail string
+	Other           string // another key of the object that it is about, if any
+}
 
 // Parse reads JSON from outside into maps, slices, strings, booleans and json.Number. It reports what a typed
 // decoder would silently repair or round: invalid UTF-8, halves of surrogate pairs, duplicate keys, \u0000, integers

@@ -1,0 +1,121 @@
+package fleet
+
+import (
+	"maps"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// Effective is what a cluster has: what its document says, laid over what the layers say that match it. Polls, and
+// everything that asks what is on a cluster, go by it; what somebody wrote is in the [Document]. The two are different types
+// so that neither is taken for the other: an answer made of the document alone would lack what layers give, and Flux
+// uninstalls what an answer lacks. It never changes.
+type Effective struct {
+	id      string
+	value   any          // of the clusters' model
+	cluster *api.Cluster // the same
+	bound   int          // see sizes.go
+	block   int          // size of the cluster's own block, which every input repeats
+	answers *answers
+	stack   *stack     // of the layers that match; nil: none does, and the document says it all
+	own     *Effective // what the document says by itself; nil where that is all
+}
+
+// Cluster is the cluster with everything that it has. The result must not be changed.
+func (e *Effective) Cluster() *api.Cluster { return e.cluster }
+
+// Deleted tells whether this is a decommissioned cluster, which has nothing.
+func (e *Effective) Deleted() bool { return e.cluster.DeletedAt != nil }
+
+// written is what the document says by itself.
+func (e *Effective) written() *Effective {
+	if e.own != nil {
+		return e.own
+	}
+	return e
+}
+
+// alone is what a cluster's document says by itself: all it has where no layer matches it.
+func (ks *kindSet) alone(rec Record, value any, cluster *api.Cluster) *Effective {
+	return &Effective{
+		id: rec.ID, value: value, cluster: cluster, answers: newAnswers(ks.fixed),
+		bound: ks.clusterBound(value), block: encodedSize(fluxCluster(cluster)),
+	}
+}
+
+// Effective is what a cluster of the State has.
+func (s *State) Effective(d *Document) *Effective {
+	if s.layers != nil {
+		if e := s.layers.of[d.ID]; e != nil {
+			return e
+		}
+	}
+	return d.alone
+}
+
+// HasComponent tells whether a component is on a cluster of the State, switched off or not.
+func (s *State) HasComponent(d *Document, component string) bool {
+	_, has := s.kinds.assigned(KindComponent).switched(s.Effective(d), component)
+	return has
+}
+
+// effective is what a cluster has by a document on a stack of layers.
+func (ks *kindSet) effective(d *Document, st *stack) *Effective {
+	own := d.alone
+	if st == nil || d.Deleted() {
+		return own
+	}
+	e := &Effective{id: own.id, value: ks.copied(own.value), block: own.block, answers: newAnswers(ks.fixed), stack: st, own: own}
+	e.cluster = ks.cluster(e.value)
+	e.cluster.DeletionProtection = own.cluster.DeletionProtection || st.protects
+	if ks.saysNothing(own) {
+		for _, a := range ks.lists[:ks.fixed] {
+			a.layering.share(st.bare, e)
+		}
+		e.cluster.Patches, e.cluster.Resources, e.bound = st.bare.cluster.Patches, st.bare.cluster.Resources, st.bare.bound
+		return e
+	}
+	ks.fold(st, own, e)
+	return e
+}
+
+// saysNothing tells whether a cluster adds nothing to its layers: it shares what they amount to with all others like it.
+func (ks *kindSet) saysNothing(own *Effective) bool {
+	for _, a := range ks.lists[:ks.fixed] {
+		if a.count(own) > 0 {
+			return false
+		}
+	}
+	return len(own.cluster.Patches) == 0 && len(own.cluster.Resources) == 0 && own.cluster.Excludes == nil
+}
+
+// fold lays what a document says over a stack of layers.
+func (ks *kindSet) fold(st *stack, own, e *Effective) {
+	for _, a := range ks.lists[:ks.fixed] {
+		a.layering.lay(st.lists[a.kind], own, e)
+	}
+	e.cluster.Resources = st.resourcesUnder(own.cluster)
+	e.cluster.Patches = ks.patchesOf(st, own, e)
+	e.bound = ks.clusterBound(e.value)
+}
+
+// patchesOf are the patches of the components that a cluster has: per path, the highest who says it.
+func (ks *kindSet) patchesOf(st *stack, own, e *Effective) api.Patches {
+	out := api.Patches{}
+	for id := range ks.byKind[KindComponent].each(e) {
+		below, above := st.patches[id], own.cluster.Patches[id]
+		switch {
+		case len(below) == 0 && len(above) == 0:
+		case len(below) == 0:
+			out[id] = above
+		case len(above) == 0:
+			out[id] = below
+		default:
+			merged := make(api.PatchValues, len(below)+len(above))
+			maps.Copy(merged, below)
+			maps.Copy(merged, above)
+			out[id] = merged
+		}
+	}
+	return out
+}

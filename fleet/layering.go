@@ -1,0 +1,297 @@
+package fleet
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// layering is the layers of a State and what they make of its clusters. It is worked out when a layer or a cluster changes,
+// and only for what they change; a poll looks it up.
+type layering struct {
+	rising []*Document // layers by rising priority
+	stacks map[string]*stack
+	of     map[string]*Effective // of the clusters that some layer matches
+}
+
+// rising sorts layers. No two have one priority, but for what somebody has put into the store.
+func rising(layers map[string]*Document) []*Document {
+	return slices.SortedFunc(maps.Values(layers), func(a, b *Document) int {
+		return cmp.Or(cmp.Compare(a.layer().Priority, b.layer().Priority), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// stackKey names a stack among those of the same layers.
+func stackKey(layers []*Document) string {
+	var key strings.Builder
+	for _, d := range layers {
+		key.WriteString(d.ID)
+		key.WriteByte(0)
+	}
+	return key.String()
+}
+
+// relayer works out what clusters have after edits of another State, which is nil for all that this one has.
+func (s *State) relayer(before *State, edits []edit) {
+	var was *layering
+	layersChanged := before == nil
+	var clusters []*Document
+	if before != nil {
+		was = before.layers
+		for _, e := range edits {
+			layersChanged = layersChanged || e.kind == KindLayer
+			if d := s.docs[KindCluster][e.id]; e.kind == KindCluster && d != nil {
+				clusters = append(clusters, d)
+			}
+		}
+	}
+	switch {
+	case len(s.docs[KindLayer]) == 0:
+		s.layers = nil
+	case layersChanged:
+		s.layers = s.kinds.layered(s, before, cmp.Or(was, &layering{}))
+	case !slices.ContainsFunc(edits, func(e edit) bool { return e.kind == KindCluster }):
+		s.layers = was
+	default:
+		s.layers = was.after(s.kinds, clusters, edits)
+	}
+}
+
+// layered is the layering of all clusters.
+func (ks *kindSet) layered(s, before *State, was *layering) *layering {
+	next := &layering{rising: rising(s.docs[KindLayer]), stacks: map[string]*stack{}, of: make(map[string]*Effective, len(was.of))}
+	known := map[*Document]bool{} // layers that were there before
+	for _, d := range was.rising {
+		known[d] = true
+	}
+	clusters := slices.Collect(maps.Values(s.docs[KindCluster]))
+	found := make([][]*Document, len(clusters))
+	inParallel(len(clusters), func(i int) {
+		var prev *Document
+		if before != nil {
+			prev = before.docs[KindCluster][clusters[i].ID]
+		}
+		found[i] = next.match(clusters[i], prev, was, known)
+	})
+	stacks := make([]*stack, len(clusters))
+	for i := range clusters {
+		stacks[i] = next.stack(ks, found[i], was)
+	}
+	made := make([]*Effective, len(clusters))
+	inParallel(len(clusters), func(i int) {
+		d, st := clusters[i], stacks[i]
+		if e := was.of[d.ID]; e != nil && e.stack == st && e.own == d.alone {
+			made[i] = e
+		} else if st != nil {
+			made[i] = ks.effective(d, st)
+		}
+	})
+	for i, e := range made {
+		if e != nil {
+			next.of[clusters[i].ID] = e
+		}
+	}
+	return next
+}
+
+// after is the layering when only some clusters have changed.
+func (l *layering) after(ks *kindSet, clusters []*Document, edits []edit) *layering {
+	next := &layering{rising: l.rising, stacks: maps.Clone(l.stacks), of: maps.Clone(l.of)}
+	for _, e := range edits {
+		if e.kind == KindCluster {
+			delete(next.of, e.id)
+		}
+	}
+	made := make([]*Effective, len(clusters))
+	stacks := make([]*stack, len(clusters))
+	for i, d := range clusters {
+		stacks[i] = next.stack(ks, next.match(d, nil, l, nil), l)
+	}
+	inParallel(len(clusters), func(i int) {
+		if stacks[i] != nil {
+			made[i] = ks.effective(clusters[i], stacks[i])
+		}
+	})
+	for i, e := range made {
+		if e != nil {
+			next.of[clusters[i].ID] = e
+		}
+	}
+	if len(next.stacks) > 2*len(next.of)+64 { // left by clusters that are matched by others by now
+		next.stacks = map[string]*stack{}
+		for _, e := range next.of {
+			next.stacks[stackKey(e.stack.layers)] = e.stack
+		}
+	}
+	return next
+}
+
+// layerIDs are the layers that match, by rising priority.
+func (e *Effective) layerIDs() []string {
+	if e.stack == nil {
+		return nil
+	}
+	return idsOf(e.stack.layers)
+}
+
+// anyOf tells whether a layer matches some cluster.
+func (l *layering) anyOf(layer string) bool {
+	for _, e := range l.of {
+		if slices.ContainsFunc(e.stack.layers, func(d *Document) bool { return d.ID == layer }) {
+			return true
+		}
+	}
+	return false
+}
+
+// match is the layers of a cluster. What has not changed is not matched again.
+func (l *layering) match(d, prev *Document, was *layering, known map[*Document]bool) []*Document {
+	if d.Deleted() {
+		return nil
+	}
+	var had []*Document
+	same := prev != nil && prev.alone == d.alone
+	if e := was.of[d.ID]; same && e != nil {
+		had = e.stack.layers
+	}
+	var out []*Document
+	for _, doc := range l.rising {
+		if same && known[doc] {
+			if slices.Contains(had, doc) {
+				out = append(out, doc)
+			}
+			continue
+		}
+		if doc.layer().matches(d.Cluster()) {
+			out = append(out, doc)
+		}
+	}
+	return out
+}
+
+// stack is the stack of some layers; nil when there are none. One whose layers have not changed is taken over.
+func (l *layering) stack(ks *kindSet, layers []*Document, was *layering) *stack {
+	if len(layers) == 0 {
+		return nil
+	}
+	key := stackKey(layers)
+	st := l.stacks[key]
+	if st == nil {
+		if st = was.stacks[key]; st == nil || !slices.Equal(st.layers, layers) {
+			st = ks.stackOf(layers)
+		}
+		l.stacks[key] = st
+	}
+	return st
+}
+
+// relayering is a cluster of which its layers make something else than before.
+type relayering struct {
+	doc     *Document
+	was, is *Effective
+}
+
+// relayered are the clusters that do not change themselves, and of which their layers make something else than before, by id.
+func (s *State) relayered(before *State, edited map[string]bool) []relayering {
+	if s.layers == before.layers {
+		return nil
+	}
+	var out []relayering
+	seen := map[string]bool{}
+	for _, l := range []*layering{s.layers, before.layers} {
+		if l == nil {
+			continue
+		}
+		for id := range l.of {
+			d, old := s.docs[KindCluster][id], before.docs[KindCluster][id]
+			if d == nil || old == nil || seen[id] || edited[id] {
+				continue
+			}
+			seen[id] = true
+			if was, is := before.Effective(old), s.Effective(d); was != is {
+				out = append(out, relayering{d, was, is})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b relayering) int { return strings.Compare(a.doc.ID, b.doc.ID) })
+	return out
+}
+
+// layersInTx is what clusters have while a Tx is edited: layers and clusters as the edits have them. Edits run on many
+// clusters at once.
+type layersInTx struct {
+	rising []*Document
+	edited bool // a layer is not what it is in the base
+	mu     sync.Mutex
+	stacks map[string]*stack
+}
+
+// relayer takes up an edit of a layer.
+func (tx *Tx) relayer() {
+	layers := map[string]*Document{}
+	tx.each(KindLayer, func(d *Document) { layers[d.ID] = d })
+	tx.layers = &layersInTx{rising: rising(layers), edited: true}
+}
+
+// matching are the layers of a cluster as the Tx sees them.
+func (tx *Tx) matching(c *api.Cluster) []*Document {
+	var out []*Document
+	for _, doc := range tx.layers.rising {
+		if doc.layer().matches(c) {
+			out = append(out, doc)
+		}
+	}
+	return out
+}
+
+// effective is what a cluster has as the Tx sees it.
+func (tx *Tx) effective(d *Document) *Effective {
+	if len(tx.layers.rising) == 0 || d.Deleted() {
+		return d.alone
+	}
+	if !tx.layers.edited && tx.base.docs[KindCluster][d.ID] == d {
+		return tx.base.Effective(d)
+	}
+	layers := tx.matching(d.Cluster())
+	if len(layers) == 0 {
+		return d.alone
+	}
+	tx.layers.mu.Lock()
+	defer tx.layers.mu.Unlock()
+	key := stackKey(layers)
+	st := tx.layers.stacks[key]
+	if st == nil {
+		if tx.layers.stacks == nil {
+			tx.layers.stacks = map[string]*stack{}
+		}
+		st = tx.kinds.stackOf(layers)
+		tx.layers.stacks[key] = st
+	}
+	return tx.kinds.effective(d, st)
+}
+
+// gives are the components that layers give to a cluster whose object this is.
+func (tx *Tx) gives(obj map[string]any) map[string]bool {
+	given := map[string]bool{}
+	if len(tx.layers.rising) == 0 {
+		return given
+	}
+	c := &api.Cluster{Labels: map[string]string{}}
+	c.ID, _ = obj["id"].(string)
+	c.Environment, _ = obj["environment"].(string)
+	labels, _ := obj["labels"].(map[string]any)
+	for k, v := range labels {
+		c.Labels[k], _ = v.(string)
+	}
+	a := tx.kinds.assigned(KindComponent)
+	for _, doc := range tx.matching(c) {
+		for _, id := range doc.layer().entriesOf(a) {
+			given[id] = true
+		}
+	}
+	return given
+}

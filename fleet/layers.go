@@ -1,0 +1,292 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// KindLayer is the kind of layers: what clusters have in common, said once for all that a selector matches.
+const KindLayer Kind = "layer"
+
+const (
+	// maxLayers bounds what a change of a cluster has to be matched with.
+	maxLayers = 200
+	// maxPriority is the contract's.
+	maxPriority = 1_000_000
+)
+
+// layer is the value of a layer's document.
+type layer struct {
+	api.Layer
+	selector  Selector
+	wrong     error // the selector cannot be read: it matches nothing
+	lists     map[Kind]any
+	resources map[string][]said[api.ResourceAssignment]
+	settings  map[string]said[api.ComponentAssignment] // of components, whoever assigned them
+}
+
+func (d *Document) layer() *layer { return d.value.(*layer) }
+
+func layerRules(ks *kindSet) *kindRules {
+	return &kindRules{
+		name: KindLayer, noun: "layer", collection: "layers",
+		empty:     func() any { return new(layer) },
+		normalize: ks.normalizeLayer,
+		check:     func(c *checker, d *Document) { checkLayer(c, d.layer()) },
+		view: func(d *Document) any {
+			l := d.layer().Layer
+			l.Revision, l.CreatedAt, l.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
+			return &l
+		},
+		bound: func(any) int { return 0 },
+	}
+}
+
+func (ks *kindSet) normalizeLayer(obj map[string]any) {
+	setDefault(obj, "description", "")
+	setDefault(obj, "overrides", map[string]any{})
+	setDefault(obj, "patches", map[string]any{})
+	dropEmpty(obj, "selector", "deletion_protection")
+	if all, isBool := obj["all"].(bool); obj["all"] == nil || isBool && !all {
+		delete(obj, "all")
+	}
+	for _, a := range ks.lists[:ks.fixed] {
+		setDefault(obj, a.field, []any{})
+		normalizeEntries(a.entriesIn(obj), normalizeLayerEntry)
+	}
+	normalizeResources(obj)
+	overrides, _ := obj["overrides"].(map[string]any)
+	for id, o := range overrides {
+		entry, ok := o.(map[string]any)
+		if ok {
+			normalizeLayerEntry(entry)
+		}
+		if o == nil || ok && len(entry) == 0 {
+			delete(overrides, id)
+		}
+	}
+	patches, _ := obj["patches"].(map[string]any)
+	for id, p := range patches {
+		if values, ok := p.(map[string]any); p == nil || ok && len(values) == 0 {
+			delete(patches, id)
+		}
+	}
+}
+
+// dropOtherSelection is about a PUT that says in another way which clusters a layer matches: one replaces the other.
+func dropOtherSelection(stored, request map[string]any) {
+	if request["selector"] != nil && request["all"] == nil {
+		delete(stored, "all")
+	}
+	if all, _ := request["all"].(bool); all && request["selector"] == nil {
+		delete(stored, "selector")
+	}
+}
+
+// normalizeLayerEntry leaves out what the layer does not say.
+func normalizeLayerEntry(entry map[string]any) {
+	dropEmpty(entry, "enabled", "oci_tag", "component_path", "component_version")
+	dropEmptyList(entry, "values_from")
+}
+
+// completeLayer reads what is folded.
+func (ks *kindSet) completeLayer(l *layer, body json.RawMessage) error {
+	l.selector, l.wrong = ParseSelector(l.Selector)
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return typeError(err)
+	}
+	l.lists = map[Kind]any{}
+	for _, a := range ks.lists[:ks.fixed] {
+		entries, err := a.layering.read(fields[a.field])
+		if err != nil {
+			return typeError(err)
+		}
+		l.lists[a.kind] = entries
+	}
+	l.resources = map[string][]said[api.ResourceAssignment]{}
+	for typeID, entries := range l.Resources {
+		for _, e := range entries {
+			l.resources[typeID] = append(l.resources[typeID], said[api.ResourceAssignment]{entry: e})
+		}
+	}
+	l.settings = make(map[string]said[api.ComponentAssignment], len(l.Overrides))
+	for id, o := range l.Overrides {
+		l.settings[id] = said[api.ComponentAssignment]{silent: true, entry: api.ComponentAssignment{
+			ID: id, OCITag: o.OCITag, ComponentPath: o.ComponentPath, ComponentVersion: o.ComponentVersion, ValuesFrom: o.ValuesFrom,
+		}}
+	}
+	return nil
+}
+
+// matches tells whether the layer is one of a cluster's.
+func (l *layer) matches(c *api.Cluster) bool {
+	return l.All || l.Selector != "" && l.wrong == nil && l.selector.Matches(c)
+}
+
+// entriesOf are the ids that the layer assigns of a kind.
+func (l *layer) entriesOf(a *assigned) []string {
+	if !a.typed {
+		return a.layering.ids(l.lists[a.kind])
+	}
+	var ids []string
+	for _, s := range l.resources[a.field] {
+		ids = append(ids, s.entry.ID)
+	}
+	return ids
+}
+
+// refersTo are the definitions of a kind that the layer says anything about.
+func (l *layer) refersTo(a *assigned) []string {
+	ids := l.entriesOf(a)
+	if a.kind == KindComponent {
+		ids = append(append(ids, sortedKeys(l.Overrides)...), sortedKeys(l.Patches)...)
+	}
+	return ids
+}
+
+func checkLayer(c *checker, l *layer) {
+	c.dnsLabel("/id", l.ID)
+	c.text("/description", l.Description, 1024)
+	if l.Priority < 0 || l.Priority > maxPriority {
+		c.problem("/priority", "must be 0 to %d", maxPriority)
+	}
+	if n := len(c.next.docs[KindLayer]); n > maxLayers {
+		c.limitOf(n, "", "there would be %d layers; at most %d are possible", n, maxLayers)
+	}
+	checkLayerSelector(c, l)
+	for _, typeID := range sortedKeys(l.Resources) {
+		if c.next.kinds.assigned(ResourceKind(typeID)) == nil {
+			c.problem(jsontext.Pointer("resources", typeID), "there is no resource type %q", typeID)
+		}
+	}
+	for _, a := range c.next.kinds.lists {
+		checkIDs(c, a, l.entriesOf(a))
+	}
+	for i, e := range l.PlatformComponents {
+		if c.full() {
+			return
+		}
+		at := jsontext.Pointer("platform_components", i)
+		c.settings(at, api.LayerOverride{OCITag: e.OCITag, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion, ValuesFrom: e.ValuesFrom})
+		checkSaidTwice(c, at, e, l.Overrides[e.ID])
+	}
+	checkLayerComponents(c, l)
+	for _, typeID := range sortedKeys(l.Resources) {
+		for i, e := range l.Resources[typeID] {
+			if c.full() {
+				return
+			}
+			checkOverridesOf(c, typeID, &e, jsontext.Pointer("resources", typeID, i, "overrides"))
+		}
+	}
+}
+
+func checkLayerSelector(c *checker, l *layer) {
+	switch {
+	case l.All && l.Selector != "":
+		c.problem("/selector", "either selector or all says which clusters; not both")
+	case l.All:
+	case strings.TrimSpace(l.Selector) == "" || l.wrong == nil && l.selector.selector.Empty():
+		c.problem("/selector", "is required and must not be empty; say all for every cluster")
+	case l.wrong != nil:
+		c.problem("/selector", "%v", l.wrong)
+	}
+	if c.next.layers != nil && len(c.problems) == 0 && !c.next.layers.anyOf(l.ID) {
+		c.warn("layer %q matches no cluster", l.ID)
+	}
+}
+
+// settings checks what is said about a component beside its id.
+func (c *checker) settings(at string, o api.LayerOverride) {
+	c.text(at+"/oci_tag", o.OCITag, 253)
+	c.text(at+"/component_path", o.ComponentPath, 1024)
+	c.text(at+"/component_version", o.ComponentVersion, 253)
+	c.valuesFrom(at+"/values_from", o.ValuesFrom)
+}
+
+// checkSaidTwice: one layer says each thing in one place.
+func checkSaidTwice(c *checker, at string, e api.LayerComponent, o api.LayerOverride) {
+	for field, twice := range map[string]bool{
+		"oci_tag": e.OCITag != "" && o.OCITag != "", "component_path": e.ComponentPath != "" && o.ComponentPath != "",
+		"component_version": e.ComponentVersion != "" && o.ComponentVersion != "", "values_from": len(e.ValuesFrom) > 0 && len(o.ValuesFrom) > 0,
+	} {
+		if twice {
+			c.problem(at+jsontext.Pointer(field), "is also said in %s", jsontext.Pointer("overrides", e.ID, field))
+		}
+	}
+}
+
+// checkLayerComponents checks what a layer says about components that clusters have, whoever assigned them.
+func checkLayerComponents(c *checker, l *layer) {
+	for _, id := range sortedKeys(l.Overrides) {
+		if c.full() {
+			return
+		}
+		at := jsontext.Pointer("overrides", id)
+		if _, ok := c.next.Get(KindComponent, id); !ok {
+			c.problem(at, "there is no platform component %q", id)
+		}
+		c.settings(at, l.Overrides[id])
+	}
+	for _, id := range sortedKeys(l.Patches) {
+		if c.full() {
+			return
+		}
+		at := jsontext.Pointer("patches", id)
+		if n := encodedSize(l.Patches[id]); n > maxPatchesBytes {
+			c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
+		}
+		doc, ok := c.next.Get(KindComponent, id)
+		if !ok {
+			c.problem(at, "there is no platform component %q", id)
+			continue
+		}
+		// A path that is null is still one by the grammar, and must not contradict another one of the layer.
+		set := make(api.PatchValues, len(l.Patches[id]))
+		for path, value := range l.Patches[id] {
+			if set[path] = value; string(value) == "null" {
+				set[path] = json.RawMessage(`""`)
+			}
+		}
+		c.patches(at, set, patchProblems(doc.Component().Type, set))
+	}
+}
+
+// samePriority refuses layers between which nobody could tell who wins.
+func (s *State) samePriority(edits []edit) error {
+	if s.layers == nil || !slices.ContainsFunc(edits, func(e edit) bool { return e.kind == KindLayer && e.doc != nil }) {
+		return nil
+	}
+	for i, d := range s.layers.rising[1:] {
+		if other := s.layers.rising[i]; other.layer().Priority == d.layer().Priority {
+			for _, e := range edits { // the one that is there already is the other one
+				if e.kind == KindLayer && e.id == other.ID {
+					d, other = other, d
+					break
+				}
+			}
+			return errorf(CodeConflict, "layer %q cannot have the priority %d: layer %q has it, and the higher one wins", d.ID, d.layer().Priority, other.ID)
+		}
+	}
+	return nil
+}
+
+// saidBy names who says a path of a component's patches on a cluster, for messages.
+func (e *Effective) saidBy(component, path string) string {
+	if e.own == nil || hasKey(e.own.cluster.Patches[component], path) {
+		return fmt.Sprintf("cluster %q", e.id)
+	}
+	for _, d := range slices.Backward(e.stack.layers) {
+		if hasKey(d.layer().Patches[component], path) {
+			return fmt.Sprintf("layer %q", d.ID)
+		}
+	}
+	return fmt.Sprintf("platform component %q", component)
+}

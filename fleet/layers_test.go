@@ -1,0 +1,451 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tiers is four clusters that say nothing but their labels, and what layers can give them.
+func tiers(t *testing.T, layers ...string) *world {
+	t.Helper()
+	docs := []string{
+		string(KindComponent), `{"id":"grafana","component_path":"grafana","oci_url":"https://charts.example.com","component_version":"17.0.0","patches":{"replicas":"1"}}`,
+		string(KindComponent), `{"id":"loki","component_path":"loki","oci_url":"https://charts.example.com","depends_on":["grafana"]}`,
+		string(KindNamespace), `{"id":"team"}`,
+		string(KindNamespace), `{"id":"kept","deletion_policy":"orphan"}`,
+		string(KindRoleBinding), `{"id":"readers","role":"view","subjects":[{"kind":"Group","name":"dev"}]}`,
+		string(KindResourceType), `{"id":"quotas","overridable":["cpu"],"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer","default":1}}}}`,
+		string(ResourceKind("quotas")), `{"id":"small"}`,
+	}
+	for i, labels := range []string{`{"tier":"dev"}`, `{"tier":"dev","region":"eu"}`, `{"tier":"prod","region":"eu"}`, `{"tier":"prod"}`} {
+		docs = append(docs, string(KindCluster), fmt.Sprintf(`{"id":"c%d","cluster_dns":"c%d.example.com","environment":"dev","labels":%s}`, i, i, labels))
+	}
+	for _, l := range layers {
+		docs = append(docs, string(KindLayer), l)
+	}
+	w := newWorld(t, docs...)
+	w.state.rules.MaxRemovals = 5
+	return w
+}
+
+const (
+	baseLayer = `{"id":"base","priority":10,"all":true,"platform_components":[{"id":"grafana"}],"namespaces":[{"id":"team"}],"rolebindings":[{"id":"readers"}],"resources":{"quotas":[{"id":"small"}]}}`
+	prodLayer = `{"id":"prod","priority":20,"selector":"tier=prod","platform_components":[{"id":"loki"}],"overrides":{"grafana":{"component_version":"17.1.0"}},"patches":{"grafana":{"replicas":"3"}},"resources":{"quotas":[{"id":"small","overrides":{"cpu":4}}]}}`
+)
+
+func component(t *testing.T, s *State, dns, id string) map[string]any {
+	t.Helper()
+	for _, in := range inputsOf(t, s, dns, KindComponent) {
+		if in["id"] == id {
+			return in
+		}
+	}
+	return nil
+}
+
+func TestClustersHaveWhatTheirLayersSay(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	require.Equal(t, []string{"grafana"}, ids(inputsOf(t, w.state, "c0.example.com", KindComponent)))
+	require.Equal(t, []string{"grafana", "loki"}, ids(inputsOf(t, w.state, "c2.example.com", KindComponent)), "the lowest layer's first")
+	grafana := component(t, w.state, "c2.example.com", "grafana")
+	require.Equal(t, "17.1.0", grafana["component_version"])
+	require.Equal(t, map[string]any{"replicas": 3.0}, grafana["values"])
+	require.Equal(t, true, grafana["enabled"])
+	require.Equal(t, 4.0, inputsOf(t, w.state, "c2.example.com", ResourceKind("quotas"))[0]["cpu"])
+	require.Equal(t, "17.0.0", component(t, w.state, "c0.example.com", "grafana")["component_version"])
+	require.Len(t, component(t, w.state, "c2.example.com", "loki")["dependencies"], 1)
+
+	// The cluster's own document is above them all, and says nothing but what it says.
+	w.must(assign("c2", KindComponent, "grafana", `{"component_version":"16.0.0"}`))
+	w.must(func(tx *Tx) error {
+		_, err := tx.PatchValues("c2", "grafana", []byte(`{"ingress":true}`), PatchOptions{})
+		return err
+	})
+	grafana = component(t, w.state, "c2.example.com", "grafana")
+	require.Equal(t, "16.0.0", grafana["component_version"])
+	require.Equal(t, map[string]any{"replicas": 3.0, "ingress": true}, grafana["values"])
+	require.Equal(t, []string{"grafana", "loki"}, ids(inputsOf(t, w.state, "c2.example.com", KindComponent)))
+	doc, _ := w.state.Get(KindCluster, "c2")
+	require.Len(t, doc.Cluster().PlatformComponents, 1, "the document is what was written")
+	require.Equal(t, 5, w.state.Installs(doc))
+}
+
+// TestNullInALayerIsNobodyBelow: what the catalog and lower layers say about a path is not there, and who is above may say it.
+func TestNullInALayerIsNobodyBelow(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer, `{"id":"bare","priority":30,"selector":"region=eu","patches":{"grafana":{"replicas":null,"a":"1"}}}`)
+	require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c2.example.com", "grafana")["values"])
+	require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c1.example.com", "grafana")["values"], "not the catalog's either")
+	require.Equal(t, map[string]any{"replicas": 3.0}, component(t, w.state, "c3.example.com", "grafana")["values"])
+	w.must(func(tx *Tx) error {
+		_, err := tx.PatchValues("c2", "grafana", []byte(`{"replicas":9}`), PatchOptions{})
+		return err
+	})
+	require.Equal(t, map[string]any{"a": 1.0, "replicas": 9.0}, component(t, w.state, "c2.example.com", "grafana")["values"])
+}
+
+// TestLabelsAreGuardedAsWhatTheyEntail: a label that moves a cluster out of a layer takes what only that gives off it.
+func TestLabelsAreGuardedAsWhatTheyEntail(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	toDev := func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"dev"}`)); return err }
+	plan := w.plan(toDev)
+	require.Equal(t, 1, plan.Totals.Removals)
+	require.Equal(t, []string{"loki"}, plan.Groups[0].Effect["platform-components"].Removed)
+	require.Contains(t, strings.Join(plan.Warnings, "\n"), `cluster "c2" leaves prod`)
+	w.state.rules.MaxRemovals = 0
+	require.Contains(t, w.refused(CodeConfirm, toDev).Detail, "1 installed thing would be removed from 1 cluster")
+	w.must(confirmed(plan.PlanHash, toDev))
+	require.Equal(t, []string{"grafana"}, ids(inputsOf(t, w.state, "c2.example.com", KindComponent)))
+
+	// Whoever joins one is asked for nothing.
+	res := w.must(func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"prod"}`)); return err })
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "c2" joins prod`)
+}
+
+func TestWhatALayerTakesAwayIsGuarded(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	w.state.rules.MaxRemovals = 3
+	gone := remove(KindLayer, "base", DeleteOptions{})
+	require.Contains(t, w.refused(CodeConfirm, gone).Detail, `namespace "team" and everything in it would be deleted on 4 clusters`)
+	plan := w.plan(gone)
+	require.Equal(t, 14, plan.Totals.Removals, "what prod gives too stays")
+	w.refused(CodeConfirm, patch(KindLayer, "base", `{"selector":"tier=prod","all":null}`))
+	w.refused(CodeConfirm, patch(KindLayer, "base", `{"platform_components":[{"id":"grafana","enabled":false}]}`))
+	w.must(confirmed(plan.PlanHash, gone))
+	require.Empty(t, inputsOf(t, w.state, "c0.example.com", KindNamespace))
+
+	// A namespace that is kept has to be so where it is before it goes, also by a layer.
+	w = tiers(t, baseLayer)
+	require.Contains(t, w.refused(CodeInvalid, both(patch(KindNamespace, "team", `{"deletion_policy":"orphan"}`), gone)).Detail, "set deletion_policy to orphan first")
+}
+
+func TestClustersOptOut(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	w.must(patch(KindCluster, "c2", `{"excludes":{"namespaces":["team"],"rolebindings":["readers"],"resources":{"quotas":["small"]}},"platform_components":[{"id":"loki","enabled":false}]}`))
+	for _, kind := range []Kind{KindNamespace, KindRoleBinding, ResourceKind("quotas")} {
+		require.Empty(t, inputsOf(t, w.state, "c2.example.com", kind))
+	}
+	require.Equal(t, false, component(t, w.state, "c2.example.com", "loki")["enabled"])
+	require.Len(t, inputsOf(t, w.state, "c3.example.com", KindNamespace), 1)
+
+	// It may name what is not there; only twice, or beside an assignment, it says nothing.
+	res := w.must(patch(KindCluster, "c3", `{"excludes":{"namespaces":["nowhere"]}}`))
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "c3" excludes the namespace "nowhere", which no layer gives it`)
+	require.Equal(t, "/excludes/namespaces/1", w.refused(CodeInvalid, patch(KindCluster, "c3", `{"excludes":{"namespaces":["team","team"]}}`)).Problems[0].Pointer)
+	require.Equal(t, "/excludes/namespaces/0", w.refused(CodeInvalid, patch(KindCluster, "c3", `{"namespaces":[{"id":"team"}],"excludes":{"namespaces":["team"]}}`)).Problems[0].Pointer)
+
+	// Assigning it ends that; taking it off what the cluster lists does not take off what a layer gives.
+	w.must(assign("c2", KindNamespace, "team", ""))
+	doc, _ := w.state.Get(KindCluster, "c2")
+	require.Equal(t, []string{"readers"}, doc.Cluster().Excludes.Rolebindings)
+	require.Empty(t, doc.Cluster().Excludes.Namespaces)
+	res = w.must(func(tx *Tx) error { _, err := tx.Unassign("c2", KindNamespace, "team"); return err })
+	require.Equal(t, []string{`namespace "team" stays where it comes from layer "base"; to take it off a cluster of that layer, list it in the cluster's excludes (namespaces)`}, res.Warnings)
+	require.Len(t, inputsOf(t, w.state, "c2.example.com", KindNamespace), 1)
+	w.must(patch(KindCluster, "c2", `{"excludes":null}`))
+	require.Len(t, inputsOf(t, w.state, "c2.example.com", KindRoleBinding), 1)
+}
+
+// TestSettingAComponentOfALayer makes an entry of the cluster that leaves it switched as it is.
+func TestSettingAComponentOfALayer(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, `{"id":"base","priority":10,"all":true,"platform_components":[{"id":"grafana","enabled":false}]}`)
+	w.must(assign("c0", KindComponent, "grafana", `{"oci_tag":"x"}`))
+	require.Equal(t, false, component(t, w.state, "c0.example.com", "grafana")["enabled"])
+	w.must(batch(`{"op":"set_component","selector":"tier=prod","component_id":"grafana","component_version":"1"}`))
+	require.Equal(t, false, component(t, w.state, "c2.example.com", "grafana")["enabled"])
+	require.Equal(t, "1", component(t, w.state, "c2.example.com", "grafana")["component_version"])
+	w.must(assign("c0", KindComponent, "grafana", `{"enabled":true}`))
+	require.Equal(t, true, component(t, w.state, "c0.example.com", "grafana")["enabled"])
+	require.Contains(t, w.refused(CodeInvalid, batch(`{"op":"set_component","cluster_ids":["c1"],"component_id":"loki","enabled":true}`)).Detail, "not assigned")
+}
+
+func TestLayersOnlyOneOfWhichHasAPriority(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	require.Equal(t, `layer "more" cannot have the priority 20: layer "prod" has it, and the higher one wins`,
+		w.refused(CodeConflict, create(KindLayer, `{"id":"more","priority":20,"all":true}`)).Detail)
+	require.Contains(t, w.refused(CodeConflict, patch(KindLayer, "base", `{"priority":20}`)).Detail, `layer "base" cannot`)
+	w.must(both(patch(KindLayer, "base", `{"priority":20}`), patch(KindLayer, "prod", `{"priority":10}`)))
+	require.Equal(t, []string{"loki", "grafana"}, ids(inputsOf(t, w.state, "c2.example.com", KindComponent)))
+}
+
+func TestLayersThatSayNonsense(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)
+	for body, at := range map[string]string{
+		`{"id":"x","priority":1}`:                                                                                                     "/selector",
+		`{"id":"x","priority":1,"selector":""}`:                                                                                       "/selector",
+		`{"id":"x","priority":1,"selector":"  "}`:                                                                                     "/selector",
+		`{"id":"x","priority":1,"selector":"a=b","all":true}`:                                                                         "/selector",
+		`{"id":"x","priority":1,"selector":"a in b"}`:                                                                                 "/selector",
+		`{"id":"x","priority":-1,"all":true}`:                                                                                         "/priority",
+		`{"id":"x","priority":1000001,"all":true}`:                                                                                    "/priority",
+		`{"id":"x","priority":"high","all":true}`:                                                                                     "/priority",
+		`{"id":"X","priority":1,"all":true}`:                                                                                          "/id",
+		`{"id":"x","priority":1,"all":true,"platform_components":[{"id":"nobody"}]}`:                                                  "/platform_components/0/id",
+		`{"id":"x","priority":1,"all":true,"platform_components":[{"id":"loki"},{"id":"loki"}]}`:                                      "/platform_components/1/id",
+		`{"id":"x","priority":1,"all":true,"namespaces":[{"id":"nobody"}]}`:                                                           "/namespaces/0/id",
+		`{"id":"x","priority":1,"all":true,"resources":{"nothing":[{"id":"a"}]}}`:                                                     "/resources/nothing",
+		`{"id":"x","priority":1,"all":true,"resources":{"quotas":[{"id":"nobody"}]}}`:                                                 "/resources/quotas/0/id",
+		`{"id":"x","priority":1,"all":true,"resources":{"quotas":[{"id":"small","overrides":{"cpu":"much"}}]}}`:                       "/resources/quotas/0/overrides/cpu",
+		`{"id":"x","priority":1,"all":true,"overrides":{"nobody":{"oci_tag":"a"}}}`:                                                   "/overrides/nobody",
+		`{"id":"x","priority":1,"all":true,"overrides":{"loki":{"oci_tag":" a"}}}`:                                                    "/overrides/loki/oci_tag",
+		`{"id":"x","priority":1,"all":true,"patches":{"nobody":{"a":"1"}}}`:                                                           "/patches/nobody",
+		`{"id":"x","priority":1,"all":true,"patches":{"loki":{"a":"1","a.b":null}}}`:                                                  "/patches/loki/a.b",
+		`{"id":"x","priority":1,"all":true,"patches":{"loki":{"a..b":null}}}`:                                                         "/patches/loki/a..b",
+		`{"id":"x","priority":1,"all":true,"platform_components":3}`:                                                                  "/platform_components",
+		`{"id":"x","priority":1,"all":true,"platform_components":[{"id":"loki","enabled":"yes"}]}`:                                    "/platform_components/enabled",
+		`{"id":"x","priority":1,"all":true,"platform_components":[{"id":"loki","oci_tag":"a"}],"overrides":{"loki":{"oci_tag":"b"}}}`: "/platform_components/0/oci_tag",
+	} {
+		require.Equal(t, at, w.refused(CodeInvalid, create(KindLayer, body)).Problems[0].Pointer, body)
+	}
+	res := w.must(create(KindLayer, `{"id":"x","priority":1,"selector":"tier=nowhere"}`))
+	require.Contains(t, res.Warnings, `layer "x" matches no cluster`)
+	w.must(put(KindLayer, "x", `{"all":true}`))
+	require.Empty(t, w.state.docs[KindLayer]["x"].layer().Selector, "one way to say which clusters replaces the other")
+	w.must(put(KindLayer, "x", `{"selector":"tier=dev"}`))
+	require.False(t, w.state.docs[KindLayer]["x"].layer().All)
+}
+
+func TestLayersAreNotWithoutNumber(t *testing.T) {
+	t.Parallel()
+	w := tiers(t)
+	many := func(n int) func(*Tx) error {
+		return func(tx *Tx) error {
+			for i := range n {
+				if _, err := tx.Create(KindLayer, fmt.Appendf(nil, `{"id":"l%d","priority":%d,"selector":"x=y%d"}`, i, i, i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	require.Contains(t, w.refused(CodeLimitExceeded, many(maxLayers+1)).Error(), "at most 200 are possible")
+	w.must(many(maxLayers))
+	w.must(patch(KindLayer, "l7", `{"description":"still changes"}`))
+}
+
+// TestPathsThatContradictAcrossPlaces are refused, whoever of the two comes last, and both places are named.
+func TestPathsThatContradictAcrossPlaces(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, `{"id":"whole","priority":20,"selector":"tier=prod","patches":{"grafana":{"resources":{"limits":{}}}}}`)
+	own := func(tx *Tx) error {
+		_, err := tx.PatchValues("c2", "grafana", []byte(`{"resources.limits.cpu":"1"}`), PatchOptions{})
+		return err
+	}
+	refused := w.refused(CodeInvalid, own)
+	require.Equal(t, "/patches/grafana/resources.limits.cpu", refused.Problems[0].Pointer)
+	require.Contains(t, refused.Detail, `("resources.limits.cpu" is said by cluster "c2", "resources" by layer "whole")`)
+
+	w.must(func(tx *Tx) error {
+		_, err := tx.PatchValues("c0", "grafana", []byte(`{"resources.limits.cpu":"1"}`), PatchOptions{})
+		return err
+	})
+	refused = w.refused(CodeInvalid, func(tx *Tx) error { _, err := tx.SetLabels("c0", []byte(`{"tier":"prod"}`)); return err })
+	require.Contains(t, refused.Detail, `"resources" by layer "whole"`)
+	refused = w.refused(CodeInvalid, patch(KindLayer, "whole", `{"selector":"tier"}`))
+	require.Contains(t, refused.Detail, `cluster "c0": patches/grafana/resources.limits.cpu: contradicts the path "resources"`)
+	require.Contains(t, refused.Detail, `("resources.limits.cpu" is said by cluster "c0", "resources" by layer "whole")`)
+	refused = w.refused(CodeInvalid, create(KindLayer, `{"id":"cpu","priority":30,"selector":"tier=prod","patches":{"grafana":{"resources.limits.cpu":"2"}}}`))
+	require.Contains(t, refused.Detail, `("resources.limits.cpu" is said by layer "cpu", "resources" by layer "whole") (and on 1 cluster like it)`)
+	require.Contains(t, w.refused(CodeInvalid, patch(KindComponent, "grafana", `{"patches":{"resources.limits.cpu":"2"}}`)).Detail, `"resources.limits.cpu" is said by platform component "grafana"`)
+	w.must(put(KindLayer, "whole", `{"patches":{"grafana":{"resources":null}}}`))
+}
+
+// TestPatchesWaitForTheirComponent: a layer that takes a component away from clusters with patches of their own is not
+// refused for those, nor is a label, nor what is done to the cluster afterwards.
+func TestPatchesWaitForTheirComponent(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	w.must(func(tx *Tx) error {
+		_, err := tx.PatchValues("c2", "loki", []byte(`{"a":"1"}`), PatchOptions{})
+		return err
+	})
+	res := w.must(func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"dev"}`)); return err })
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `the patches of component "loki" on cluster "c2" do nothing by now`)
+	require.Nil(t, component(t, w.state, "c2.example.com", "loki"))
+	w.must(func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"x":"y"}`)); return err })
+	w.must(func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"prod"}`)); return err })
+	require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c2.example.com", "loki")["values"])
+	res = w.must(patch(KindLayer, "prod", `{"platform_components":[]}`))
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `the patches of component "loki" on cluster "c2" do nothing by now`)
+	w.refused(CodeInvalid, patch(KindCluster, "c3", `{"patches":{"loki":{"a":"1"}}}`))
+	// A whole document that still has them keeps them with the component, and drops them without.
+	w.must(patch(KindLayer, "prod", `{"platform_components":[{"id":"loki"}]}`))
+	w.must(put(KindCluster, "c2", `{"namespaces":[]}`))
+	require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c2.example.com", "loki")["values"])
+}
+
+// TestLargeAnswersThroughLayers are refused, whether a layer, a definition or a label would cause them.
+func TestLargeAnswersThroughLayers(t *testing.T) {
+	t.Parallel()
+	w := tiers(t)
+	text := strings.Repeat("x", 220<<10)
+	big := func(id string) func(*Tx) error {
+		return create(KindNamespace, fmt.Sprintf(`{"id":%q,"annotations":{"a":%q}}`, id, text))
+	}
+	w.must(both(big("n1"), big("n2"), big("n3"), big("n4"), big("n5")))
+	w.must(create(KindLayer, `{"id":"two","priority":1,"all":true,"namespaces":[{"id":"n1"},{"id":"n2"}]}`))
+	three := `{"id":"three","priority":2,"selector":"tier=%s","namespaces":[{"id":"n3"},{"id":"n4"},{"id":"n5"}]}`
+	refused := w.refused(CodeLimitExceeded, create(KindLayer, fmt.Sprintf(three, "prod")))
+	require.Contains(t, refused.Detail, `the namespaces of cluster "c2" would be`)
+	require.Len(t, refused.Problems, 2, "each cluster is named")
+	w.must(create(KindLayer, fmt.Sprintf(three, "none")))
+	refused = w.refused(CodeLimitExceeded, func(tx *Tx) error { _, err := tx.SetLabels("c0", []byte(`{"tier":"none"}`)); return err })
+	require.Contains(t, refused.Detail, `the namespaces of cluster "c0" would be`)
+	w.must(patch(KindLayer, "three", `{"selector":"tier=prod","namespaces":[{"id":"n3"},{"id":"team"}]}`))
+	require.Contains(t, w.refused(CodeLimitExceeded, patch(KindNamespace, "team", fmt.Sprintf(`{"annotations":{"a":%q,"b":%q}}`, text[:1000], strings.Repeat("y", 255<<10)))).Detail, `cluster "c2"`)
+
+	many := func(tx *Tx) error {
+		var refs []string
+		for i := range MaxInputs + 1 {
+			id := fmt.Sprint("m", i)
+			if _, err := tx.Create(KindRoleBinding, fmt.Appendf(nil, `{"id":%q,"role":"view","subjects":[{"kind":"User","name":"jo"}]}`, id)); err != nil {
+				return err
+			}
+			refs = append(refs, fmt.Sprintf(`{"id":%q}`, id))
+		}
+		for i, half := range [][]string{refs[:MaxInputs/2], refs[MaxInputs/2:]} {
+			if _, err := tx.Create(KindLayer, fmt.Appendf(nil, `{"id":"many%d","priority":%d,"all":true,"rolebindings":[%s]}`, i, 100+i, strings.Join(half, ","))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	require.Contains(t, w.refused(CodeLimitExceeded, many).Error(), "at most 10000 are served")
+}
+
+// TestWhatLayersUseIsInUse, and cascade takes it out of all that they say about it.
+func TestWhatLayersUseIsInUse(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	w.must(assign("c0", KindComponent, "grafana", ""))
+	require.Contains(t, w.refused(CodeInUse, remove(KindComponent, "grafana", DeleteOptions{})).Detail, `is used by 1 cluster: c0, and 2 layers: base, prod, and 1 platform component: loki`)
+	require.Contains(t, w.refused(CodeInUse, remove(KindNamespace, "team", DeleteOptions{})).Detail, `is used by 1 layer: base`)
+	require.Contains(t, w.refused(CodeInUse, remove(ResourceKind("quotas"), "small", DeleteOptions{})).Detail, `is used by 2 layers: base, prod`)
+	off := both(remove(KindComponent, "grafana", DeleteOptions{Cascade: true}), remove(KindResourceType, "quotas", DeleteOptions{Cascade: true}))
+	plan := w.plan(off)
+	require.Equal(t, 8, plan.Totals.Removals)
+	w.must(confirmed(plan.PlanHash, off))
+	prod := w.state.docs[KindLayer]["prod"].layer()
+	require.Empty(t, prod.Overrides)
+	require.Empty(t, prod.Patches)
+	require.Empty(t, prod.Resources)
+	require.Len(t, prod.PlatformComponents, 1)
+}
+
+// TestLayersProtect what they match, whatever is done and by whichever way.
+func TestLayersProtect(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer, `{"id":"guard","priority":5,"selector":"tier=prod","deletion_protection":true}`)
+	off := func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"dev"}`)); return err }
+	require.Contains(t, w.refused(CodeProtected, off).Detail, `would take off it: loki; clear it first, in a change of its own: PATCH /layers/guard {"deletion_protection": null}`)
+	w.refused(CodeProtected, remove(KindLayer, "prod", DeleteOptions{}))
+	w.refused(CodeProtected, both(patch(KindLayer, "guard", `{"deletion_protection":false}`), remove(KindLayer, "prod", DeleteOptions{})))
+	require.Contains(t, w.refused(CodeProtected, remove(KindCluster, "c2", DeleteOptions{})).Detail, "PATCH /layers/guard")
+	w.refused(CodeProtected, both(remove(KindLayer, "guard", DeleteOptions{}), remove(KindCluster, "c2", DeleteOptions{})))
+	w.refused(CodeInvalid, patch(KindCluster, "c2", `{"cluster_dns":"new.example.com"}`))
+	w.must(patch(KindCluster, "c3", `{"deletion_protection":true}`))
+	w.must(create(KindLayer, `{"id":"free","priority":6,"selector":"tier=prod","deletion_protection":false}`))
+	w.must(remove(KindCluster, "c2", DeleteOptions{}))
+	require.Contains(t, w.refused(CodeProtected, remove(KindCluster, "c3", DeleteOptions{})).Detail, "PATCH /clusters/c3", "what the document says is its own")
+	require.Empty(t, inputsOf(t, w.state, "c2.example.com", KindComponent), "decommissioned clusters have no layers")
+	plan := w.plan(create(KindCluster, `{"id":"heir","cluster_dns":"c2.example.com","environment":"dev"}`))
+	require.Zero(t, plan.Totals.Removals)
+}
+
+// TestForgottenClustersAreRememberedWithTheirLayers, for when their name comes back.
+func TestForgottenClustersAreRememberedWithTheirLayers(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)
+	w.must(remove(KindCluster, "c0", DeleteOptions{Orphan: true}))
+	require.Zero(t, w.plan(create(KindCluster, `{"id":"same","cluster_dns":"c0.example.com","environment":"dev"}`)).Totals.Removals, "the layer gives it all again")
+	w.must(patch(KindLayer, "base", `{"rolebindings":[]}`))
+	require.Equal(t, 1, w.plan(create(KindCluster, `{"id":"same","cluster_dns":"c0.example.com","environment":"dev"}`)).Totals.Removals)
+}
+
+// TestClustersThatSayNothingShareWhatTheyHave, and a commit that is about others leaves them and their answers alone.
+func TestClustersThatSayNothingShareWhatTheyHave(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	c2, c3 := w.state.Effective(w.state.docs[KindCluster]["c2"]), w.state.Effective(w.state.docs[KindCluster]["c3"])
+	require.NotSame(t, c2, c3)
+	require.Same(t, c2.stack, c3.stack)
+	require.Same(t, &c2.cluster.PlatformComponents[0], &c3.cluster.PlatformComponents[0])
+	before := w.state
+	w.must(patch(KindCluster, "c3", `{"labels":{"tier":"prod","x":"y"}}`))
+	require.Same(t, c2, w.state.Effective(w.state.docs[KindCluster]["c2"]))
+	require.NotSame(t, c3, w.state.Effective(w.state.docs[KindCluster]["c3"]))
+	require.Same(t, c2.stack, w.state.Effective(w.state.docs[KindCluster]["c3"]).stack)
+	w.must(patch(KindComponent, "loki", `{"component_version":"2"}`))
+	require.Same(t, c2, w.state.Effective(w.state.docs[KindCluster]["c2"]))
+	w.must(create(KindLayer, `{"id":"other","priority":3,"selector":"tier=dev"}`))
+	require.Same(t, c2, w.state.Effective(w.state.docs[KindCluster]["c2"]))
+	require.Same(t, c2, before.Effective(before.docs[KindCluster]["c2"]))
+	w.must(patch(KindLayer, "prod", `{"description":"new"}`))
+	require.NotSame(t, c2, w.state.Effective(w.state.docs[KindCluster]["c2"]))
+	require.Empty(t, w.plan(patch(KindLayer, "prod", `{"description":"newer"}`)).Groups)
+}
+
+// TestLayersInABatchSeeEachOther: each operation sees what those before it have made of layers and labels.
+func TestLayersInABatchSeeEachOther(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)
+	w.must(batch(
+		`{"op":"create","kind":"layer","document":{"id":"logs","priority":7,"selector":"logs=yes","platform_components":[{"id":"loki"}]}}`,
+		`{"op":"set_labels","cluster_ids":["c1"],"labels":{"logs":"yes"}}`,
+		`{"op":"patch_values","cluster_ids":["c1"],"component_id":"loki","values":{"a":1}}`))
+	require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c1.example.com", "loki")["values"])
+	w.refused(CodeInvalid, batch(
+		`{"op":"delete","kind":"layer","id":"logs"}`,
+		`{"op":"patch_values","cluster_ids":["c1"],"component_id":"loki","values":{"a":2}}`))
+	past := &log{past: Documents{KindLayer: {"logs": nil}}}
+	restore := func(tx *Tx) error {
+		_, err := NewBatch(tx, past).Run(parsedOperations(t, `[{"op":"restore","revision":1}]`))
+		return err
+	}
+	plan := w.plan(restore)
+	require.Equal(t, 1, plan.Totals.Removals)
+	w.must(confirmed(plan.PlanHash, restore))
+	require.Nil(t, component(t, w.state, "c1.example.com", "loki"))
+}
+
+// TestSeedsHaveLayers, in any order with what they refer to.
+func TestSeedsHaveLayers(t *testing.T) {
+	t.Parallel()
+	seed, err := ParseSeed([]byte(`{"layers":[{"id":"base","priority":1,"all":true,"namespaces":[{"id":"web"}],"patches":{"c":{"a":null}}}],
+		"clusters":[{"_id":"a","cluster_dns":"a.example.com","environment":"dev"}],"namespaces":[{"id":"web"}],
+		"components":[{"id":"c","component_path":"p","oci_url":"https://charts.example.com"}]}`))
+	require.NoError(t, err)
+	require.NoError(t, seed.Check(testRules))
+	w := newWorld(t)
+	w.must(seed.Create)
+	require.Equal(t, []string{"web"}, ids(inputsOf(t, w.state, "a.example.com", KindNamespace)))
+	require.Equal(t, "null", string(w.state.docs[KindLayer]["base"].layer().Patches["c"]["a"]))
+}
+
+// TestAProcessThatDoesNotKnowLayers refuses a fleet that has some: it would answer without what they give.
+func TestAProcessThatDoesNotKnowLayers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, string(KindLayer), `{"id":"base","priority":1,"all":true}`)
+	old := newKindSet(modelWithQuotas, componentKind.assigned(), namespaceKind.assigned(), roleBindingKind.assigned(), quotaKind.assigned())
+	delete(old.byName, KindLayer)
+	_, err := old.state(testRules, w.state.head, w.state.at, slices.Collect(w.state.Records()))
+	require.ErrorContains(t, err, `a document of kind "layer", which this version does not know`)
+	empty, err := old.state(testRules, Head{}, time.Time{}, nil)
+	require.NoError(t, err)
+	delete(empty.docs, KindLayer)
+	_, err = empty.Apply(Commit{Revision: 1, Changes: []Change{{Kind: KindLayer, ID: "base", After: json.RawMessage(`{"id":"base"}`)}}})
+	require.ErrorContains(t, err, `which this version does not know`)
+}

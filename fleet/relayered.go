@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"fmt"
+)
+
+// relayered checks the clusters of which their layers make something else than before. Those that say nothing themselves and
+// share all that they have are looked at once for all.
+func (v *verdict) relayered(edited map[string]bool) {
+	type shared struct {
+		was, is     *stack
+		environment string
+	}
+	all := v.next.relayered(v.base, edited)
+	var groups [][]relayering
+	known := map[shared]int{}
+	for _, one := range all {
+		edited[one.doc.ID] = true // all is looked at here
+		if v.next.kinds.saysNothing(one.doc.alone) {
+			key := shared{one.was.stack, one.is.stack, one.doc.Cluster().Environment}
+			if at, there := known[key]; there {
+				groups[at] = append(groups[at], one)
+				continue
+			}
+			known[key] = len(groups)
+		}
+		groups = append(groups, []relayering{one})
+	}
+	type finding struct{ now, was *checker }
+	found := make([]finding, len(groups))
+	inParallel(len(groups), func(i int) {
+		if v.stop.now() == nil {
+			found[i].now, found[i].was = v.hasNow(groups[i][0])
+		}
+	})
+	for i, f := range found {
+		if f.now == nil {
+			return
+		}
+		v.add(inClusters(f.now, groups[i]), inClusters(f.was, groups[i]))
+	}
+	v.relayeredSizes(all)
+}
+
+// hasNow checks what a cluster would have, and what it has if that matters.
+func (v *verdict) hasNow(c relayering) (now, was *checker) {
+	now, was = &checker{next: v.next, base: v.base, most: maxProblems}, &checker{next: v.base}
+	checkHas(now, c.is)
+	for id := range c.is.written().cluster.Patches {
+		if isAssigned(c.was.cluster, id) && !isAssigned(c.is.cluster, id) {
+			now.warn("the patches of component %q on cluster %q do nothing by now: the component is not on it any more", id, c.is.id)
+		}
+	}
+	if len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
+		checkHas(was, c.was)
+	}
+	return now, was
+}
+
+// relayeredSizes holds the answers of clusters against Flux's limit. Each has a name of its own, so each is looked at.
+func (v *verdict) relayeredSizes(all []relayering) {
+	type finding struct{ now, was *checker }
+	found := make([]finding, len(all))
+	inParallel(len(all), func(i int) {
+		if v.stop.now() != nil {
+			return
+		}
+		now := &checker{next: v.next}
+		checkSizes(now, all[i].is, v.next.kinds.lists...)
+		if len(now.limits)+len(now.warnings)+len(now.problems) == 0 {
+			return
+		}
+		was := &checker{next: v.base}
+		checkSizes(was, all[i].was, v.base.kinds.lists...)
+		found[i] = finding{now, was}
+	})
+	for i, f := range found {
+		if f.now != nil {
+			v.add(inCluster(f.now, all[i].doc.ID), inCluster(f.was, all[i].doc.ID))
+		}
+	}
+}
+
+// inClusters is inCluster for clusters of which the first was looked at.
+func inClusters(c *checker, group []relayering) *checker {
+	c = inCluster(c, group[0].doc.ID)
+	if n := len(group) - 1; n > 0 {
+		for i := range c.problems {
+			c.problems[i].Detail += fmt.Sprintf(" (and on %s like it)", plural(n, "cluster"))
+		}
+		for i := range c.limits {
+			c.limits[i].Detail += fmt.Sprintf(" (and %s like it)", plural(n, "cluster"))
+		}
+	}
+	return c
+}

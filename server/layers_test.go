@@ -1,0 +1,76 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const euLayer = `{"id":"eu","priority":100,"selector":"region=eu","namespaces":[{"id":"team-sandbox"}],"overrides":{"podinfo":{"component_version":"6.9.9"}},"patches":{"podinfo":{"ui.message":"from the layer","replicaCount":null}}}`
+
+func TestLayerRoutes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/namespaces", `{"id":"more"}`)
+	w.create("/namespaces", `{"id":"team-sandbox"}`)
+	require.Empty(t, w.get("/layers").want(200).list())
+	w.unchanged(func() { w.do("POST", "/layers?dry_run=true", euLayer).want(200) })
+	made := w.do("POST", "/layers", euLayer).want(201)
+	require.Equal(t, "/layers/eu", made.header.Get("Location"))
+	require.Nil(t, at(made.json(), "patches", "podinfo", "replicaCount"))
+	require.Contains(t, string(made.body), `"replicaCount":null`)
+	require.Contains(t, made.header.Get("Warning"), `matches no cluster`)
+	w.do("POST", "/layers", euLayer).problem(409, "conflict")
+	require.Contains(t, string(w.do("POST", "/layers", `{"id":"other","priority":100,"all":true}`).problem(409, "conflict").body), `layer \"eu\" has it`)
+	require.Equal(t, []string{"/selector"}, w.do("POST", "/layers", `{"id":"other","priority":1,"selector":""}`).problem(400, "validation_error").pointers())
+	require.Equal(t, []string{"/namespace", "/priority"}, w.do("POST", "/layers", `{"id":"other","priority":"1","all":true,"namespace":[]}`).problem(400, "validation_error").pointers())
+	got := w.get("/layers/eu").want(200)
+	require.Equal(t, made.etag(), got.etag())
+	w.get("/layers/eu", "If-None-Match", got.etag()).want(304)
+	w.put("/layers/eu", `{"description":"x"}`, "If-Match", `"1-00000000"`).problem(412, "stale")
+	w.put("/layers/eu", `{"description":"one"}`, "If-Match", got.etag()).want(200)
+	w.patch("/layers/eu", `{"description":"two","namespaces":[{"id":"team-sandbox"},{"id":"more"}]}`).want(200)
+	require.Equal(t, "one", w.get(fmt.Sprintf("/layers/eu?revision=%d", w.revision()-1)).want(200).json()["description"])
+	require.Len(t, w.get("/layers/eu/history").want(200).list(), 3)
+	require.Len(t, w.get("/revisions?kind=layer").want(200).list(), 3)
+	require.Contains(t, string(w.do("DELETE", "/namespaces/more", "").problem(409, "in_use").body), "1 layer: eu")
+	w.do("DELETE", "/namespaces/more?cascade=true", "").want(200)
+	require.Len(t, w.get("/layers/eu").json()["namespaces"], 1)
+	w.delete("/layers/eu").want(200)
+	w.get("/layers/eu").problem(404, "not_found")
+	w.do("POST", fmt.Sprintf("/revisions/%d/restore", w.revision()-1), `{"kind":"layer","id":"eu"}`).want(200)
+	w.get("/layers/eu").want(200)
+}
+
+// TestPollsOfClustersWithLayers: what a layer gives arrives, is planned, and leaves again; values can be set on what it gives.
+func TestPollsOfClustersWithLayers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/namespaces", `{"id":"from-layer"}`)
+	w.create("/layers", `{"id":"eu","priority":100,"selector":"region=eu","namespaces":[{"id":"from-layer"}],"overrides":{"podinfo":{"component_version":"6.9.9"}}}`)
+	w.create("/clusters", `{"id":"new","cluster_dns":"new.example.com","environment":"dev","labels":{"region":"eu"}}`)
+	poll := func(list string) []any {
+		return w.poll("/api/v2/flux/clusters/new.example.com/" + list).want(200).json()["inputs"].([]any)
+	}
+	require.Len(t, poll("namespaces"), 1)
+	require.Empty(t, w.get("/clusters/new").json()["namespaces"], "the document is what was written")
+	etag := w.poll("/api/v2/flux/clusters/new.example.com/namespaces").etag()
+	require.Empty(t, poll("platform-components"))
+	plan := w.plan(`{"op":"patch","kind":"layer","id":"eu","patch":{"platform_components":[{"id":"podinfo","enabled":true}]}}`)
+	require.EqualValues(t, 1, at(plan, "totals", "clusters"))
+	w.patch("/layers/eu", `{"platform_components":[{"id":"podinfo"}]}`).want(200)
+	require.Equal(t, etag, w.poll("/api/v2/flux/clusters/new.example.com/namespaces").etag())
+	require.Equal(t, "6.9.9", at(poll("platform-components")[0], "component_version"))
+	require.Empty(t, w.get("/clusters/new/patches/podinfo").want(200).json()["values"])
+	w.do(http.MethodPatch, "/clusters/new/patches/podinfo", `{"replicaCount":5}`, "Content-Type", "application/merge-patch+json").want(200)
+	require.EqualValues(t, 5, at(poll("platform-components")[0], "values", "replicaCount"))
+	w.put("/clusters/new", `{"excludes":{"namespaces":["from-layer"]}}`).want(200)
+	require.Empty(t, poll("namespaces"))
+	require.Equal(t, []string{"/excludes/platform_components"}, w.do("PUT", "/clusters/new", `{"excludes":{"platform_components":["podinfo"]}}`).problem(400, "validation_error").pointers())
+	warned := w.delete("/clusters/new/namespaces/from-layer").want(200).header.Get("Warning")
+	require.Empty(t, warned, "it is not there")
+	require.Contains(t, w.delete("/clusters/new/platform_components/podinfo").want(200).header.Get("Warning"), `stays where it comes from layer`)
+	require.Len(t, poll("platform-components"), 1)
+}
