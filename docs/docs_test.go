@@ -127,6 +127,11 @@ func TestTourOfTheAPI(t *testing.T) {
 	runBlocks(t, read(t, "api.md"))
 }
 
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	runBlocks(t, read(t, "layers.md"))
+}
+
 // runBlocks runs the commands of a page in order against a server with the demo fleet, in one environment of variables:
 //
 //	```sh           has to succeed
