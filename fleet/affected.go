@@ -50,7 +50,7 @@ func (r Result) affected(all bool) ([]affected, error) {
 		before, after := r.base.answering(name), r.State.answering(name)
 		out = append(out, affected{cmp.Or(after, before).id, name, before, after, changed, redeployed})
 	}
-	for _, one := range r.State.relayered(r.base, edited) {
+	for _, one := range r.relayered {
 		edited[one.doc.ID] = true // it is affected, and need not be found again
 		out = append(out, affected{one.doc.ID, lowerName(one.doc.Cluster()), one.was, one.is, changed, redeployed})
 	}

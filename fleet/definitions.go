@@ -192,8 +192,8 @@ func (d definition[D, E, I]) assigned() *assigned {
 			}
 			return n
 		},
-		wanted:      d.wanted,
-		alike:       d.alike,
+		wanted: d.wanted,
+		alike:  d.alike,
 		switched: func(c *Effective, id string) (bool, bool) {
 			for i := range *d.list(c) {
 				if e := &(*d.list(c))[i]; d.entryID(e) == id {

@@ -26,7 +26,7 @@ func (v *verdict) dependents(edits []edit) {
 	}
 	v.retyped(edits)
 	v.next.addRetyped(v.base, changed)
-	v.relayered(edited)
+	v.layers(edited)
 	if len(changed) == 0 {
 		return
 	}

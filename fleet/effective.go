@@ -18,6 +18,7 @@ type Effective struct {
 	block   int          // size of the cluster's own block, which every input repeats
 	answers *answers
 	stack   *stack     // of the layers that match; nil: none does, and the document says it all
+	shared  bool       // the document says nothing: it has what all others like it have
 	own     *Effective // what the document says by itself; nil where that is all
 }
 
@@ -65,10 +66,10 @@ func (ks *kindSet) effective(d *Document, st *stack) *Effective {
 	if st == nil || d.Deleted() {
 		return own
 	}
-	e := &Effective{id: own.id, value: ks.copied(own.value), block: own.block, answers: newAnswers(ks.fixed), stack: st, own: own}
+	e := &Effective{id: own.id, value: ks.copied(own.value), block: own.block, answers: newAnswers(ks.fixed), stack: st, shared: ks.saysNothing(own), own: own}
 	e.cluster = ks.cluster(e.value)
 	e.cluster.DeletionProtection = own.cluster.DeletionProtection || st.protects
-	if ks.saysNothing(own) {
+	if e.shared {
 		for _, a := range ks.lists[:ks.fixed] {
 			a.layering.share(st.bare, e)
 		}

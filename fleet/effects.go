@@ -21,6 +21,7 @@ type effects struct {
 	base, next *State
 	known      map[Kind]map[string][]*difference // by the input's id
 	size       int                               // bytes of the differences there are
+	alike      map[likeness]effect               // of clusters that share all they have, before and after
 }
 
 // maxKnown is how many differences are remembered for one input: beyond it every cluster has its own, and searching
@@ -52,6 +53,12 @@ func (e *effects) on(a affected) (effect, error) {
 		}
 		return out, nil
 	}
+	like, shared := a.likeness()
+	if shared = shared && fluxCluster(a.before.cluster) == fluxCluster(a.after.cluster); shared {
+		if known, there := e.alike[like]; there {
+			return known, nil
+		}
+	}
 	key := sha256.New() // the texts themselves may be long, and different on each of 10,000 clusters
 	for _, list := range e.next.kinds.listsSince(e.base.kinds) {
 		endpoint, text, err := e.endpoint(a, list)
@@ -65,6 +72,12 @@ func (e *effects) on(a affected) (effect, error) {
 	}
 	if len(out.Effect) > 0 {
 		out.key = string(key.Sum(nil))
+	}
+	if shared {
+		if e.alike == nil {
+			e.alike = map[likeness]effect{}
+		}
+		e.alike[like] = out
 	}
 	return out, nil
 }

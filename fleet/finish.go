@@ -30,7 +30,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := next.samePriority(edits); err != nil {
 		return Result{}, err
 	}
-	v := &verdict{base: tx.base, next: next, problems: duplicates, stop: tx.stop}
+	v := &verdict{base: tx.base, next: next, relayered: next.relayered(tx.base, edits), problems: duplicates, stop: tx.stop}
 	if !tx.seed.settles(tx) {
 		if err := v.inUse(tx, edits); err != nil {
 			return Result{}, err
@@ -45,7 +45,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}
-	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, stop: tx.stop}
+	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, relayered: v.relayered, stop: tx.stop}
 	hit, err := res.affected(false)
 	if err != nil {
 		return Result{}, err
@@ -158,6 +158,7 @@ func editOf(edits []edit, cluster string) (*Document, bool) {
 // verdict is what validation of a whole commit found.
 type verdict struct {
 	base, next *State
+	relayered  []relayering // clusters that layers change
 	problems   []Problem
 	limits     []Problem
 	warnings   []string

@@ -70,13 +70,14 @@ func (l losses) idsOn(dns string) []string {
 // losses compares what clusters have with what they would have.
 func (r Result) losses(hit []affected) losses {
 	all := losses{on: map[string][]installation{}, namespaces: map[string]int{}, protected: map[string]protected{}}
+	known := map[likeness][]installation{}
 	for _, a := range hit {
 		if before := a.before; before != nil && !before.Deleted() && before.cluster.DeletionProtection {
 			if leaving := r.leaving(a); len(leaving) > 0 {
 				all.protected[before.id] = protected{before, leaving}
 			}
 		}
-		lost := r.removalsOn(a)
+		lost := r.removalsLike(a, known)
 		if len(lost) == 0 && r.leaves(a.before) {
 			lost = []installation{{Kind: KindCluster, ID: a.before.id}}
 			all.leaving++
@@ -163,6 +164,34 @@ func (r Result) leaving(a affected) []string {
 		}
 	}
 	return sortedKeys(ids)
+}
+
+// likeness is what clusters have in common that share all they have, before and after: the same is removed from each.
+type likeness struct {
+	before, after *stack
+	was, is       string // environments
+}
+
+// likeness of a cluster; not shared: it is like no other.
+func (a affected) likeness() (like likeness, shared bool) {
+	if a.before == nil || a.after == nil || !a.before.shared || !a.after.shared {
+		return likeness{}, false
+	}
+	return likeness{a.before.stack, a.after.stack, a.before.cluster.Environment, a.after.cluster.Environment}, true
+}
+
+// removalsLike is removalsOn, worked out once for clusters that are alike.
+func (r Result) removalsLike(a affected, known map[likeness][]installation) []installation {
+	key, shared := a.likeness()
+	if !shared {
+		return r.removalsOn(a)
+	}
+	lost, there := known[key]
+	if !there {
+		lost = r.removalsOn(a)
+		known[key] = lost
+	}
+	return lost
 }
 
 // removalsOn is what Flux would uninstall on the cluster that polls by one name. It does not uninstall a component that

@@ -43,8 +43,8 @@ type kindSet struct {
 	cluster func(value any) *api.Cluster
 	// takeOver makes some fields of a cluster's value, by their names in JSON, what they are in another.
 	takeOver func(value, from any, fields []string)
-	copied  func(value any) any // such a value, to be changed
-	blank   func() *Effective   // a cluster that says nothing
+	copied   func(value any) any // such a value, to be changed
+	blank    func() *Effective   // a cluster that says nothing
 }
 
 // compiledIn are the kinds that this program is built with.

@@ -14,6 +14,7 @@ import (
 // and only for what they change; a poll looks it up.
 type layering struct {
 	rising []*Document // layers by rising priority
+	since  *layering   // when some layer changed last
 	stacks map[string]*stack
 	of     map[string]*Effective // of the clusters that some layer matches
 }
@@ -64,6 +65,7 @@ func (s *State) relayer(before *State, edits []edit) {
 // layered is the layering of all clusters.
 func (ks *kindSet) layered(s, before *State, was *layering) *layering {
 	next := &layering{rising: rising(s.docs[KindLayer]), stacks: map[string]*stack{}, of: make(map[string]*Effective, len(was.of))}
+	next.since = next
 	known := map[*Document]bool{} // layers that were there before
 	for _, d := range was.rising {
 		known[d] = true
@@ -100,7 +102,7 @@ func (ks *kindSet) layered(s, before *State, was *layering) *layering {
 
 // after is the layering when only some clusters have changed.
 func (l *layering) after(ks *kindSet, clusters []*Document, edits []edit) *layering {
-	next := &layering{rising: l.rising, stacks: maps.Clone(l.stacks), of: maps.Clone(l.of)}
+	next := &layering{rising: l.rising, since: l.since, stacks: maps.Clone(l.stacks), of: maps.Clone(l.of)}
 	for _, e := range edits {
 		if e.kind == KindCluster {
 			delete(next.of, e.id)
@@ -195,25 +197,35 @@ type relayering struct {
 	was, is *Effective
 }
 
-// relayered are the clusters that do not change themselves, and of which their layers make something else than before, by id.
-func (s *State) relayered(before *State, edited map[string]bool) []relayering {
-	if s.layers == before.layers {
-		return nil
+// relayered are the clusters that do not change themselves in some edits of another State, and of which their layers make
+// something else than before, by id.
+func (s *State) relayered(before *State, edits []edit) []relayering {
+	if s.layers == before.layers || s.layers != nil && before.layers != nil && s.layers.since == before.layers.since {
+		return nil // no layer has changed
+	}
+	edited := map[string]bool{}
+	for _, e := range edits {
+		edited[e.id] = edited[e.id] || e.kind == KindCluster
 	}
 	var out []relayering
-	seen := map[string]bool{}
-	for _, l := range []*layering{s.layers, before.layers} {
-		if l == nil {
-			continue
+	add := func(id string) {
+		d, old := s.docs[KindCluster][id], before.docs[KindCluster][id]
+		if d == nil || old == nil || edited[id] {
+			return
 		}
-		for id := range l.of {
-			d, old := s.docs[KindCluster][id], before.docs[KindCluster][id]
-			if d == nil || old == nil || seen[id] || edited[id] {
-				continue
-			}
-			seen[id] = true
-			if was, is := before.Effective(old), s.Effective(d); was != is {
-				out = append(out, relayering{d, was, is})
+		if was, is := before.Effective(old), s.Effective(d); was != is {
+			out = append(out, relayering{d, was, is})
+		}
+	}
+	if s.layers != nil {
+		for id := range s.layers.of {
+			add(id)
+		}
+	}
+	if before.layers != nil {
+		for id := range before.layers.of {
+			if s.layers == nil || s.layers.of[id] == nil {
+				add(id)
 			}
 		}
 	}

@@ -89,12 +89,10 @@ func adviseNamespaces(c *checker, on *subject) {
 // policies guards namespaces against being deleted on a cluster that was told to keep them: Flux goes by the policy it
 // applied last, so the policy has to arrive before the namespace leaves the list.
 func (v *verdict) policies(edits []edit, now time.Time) {
-	edited := map[string]bool{}
 	for _, e := range edits {
 		if e.kind != KindCluster {
 			continue
 		}
-		edited[e.id] = true
 		before, ok := v.base.Get(KindCluster, e.id)
 		if !ok || e.doc == nil { // forgotten: nothing is deleted there
 			continue
@@ -105,7 +103,7 @@ func (v *verdict) policies(edits []edit, now time.Time) {
 		}
 		v.namespacesLeft(e.id, v.base.Effective(before).cluster.Namespaces, left, now)
 	}
-	for _, r := range v.next.relayered(v.base, edited) {
+	for _, r := range v.relayered {
 		v.namespacesLeft(r.doc.ID, r.was.cluster.Namespaces, r.is.cluster.Namespaces, now)
 	}
 }

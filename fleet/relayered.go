@@ -4,17 +4,16 @@ import (
 	"fmt"
 )
 
-// relayered checks the clusters of which their layers make something else than before. Those that say nothing themselves and
+// layers checks the clusters of which their layers make something else than before. Those that say nothing themselves and
 // share all that they have are looked at once for all.
-func (v *verdict) relayered(edited map[string]bool) {
+func (v *verdict) layers(edited map[string]bool) {
 	type shared struct {
 		was, is     *stack
 		environment string
 	}
-	all := v.next.relayered(v.base, edited)
 	var groups [][]relayering
 	known := map[shared]int{}
-	for _, one := range all {
+	for _, one := range v.relayered {
 		edited[one.doc.ID] = true // all is looked at here
 		if v.next.kinds.saysNothing(one.doc.alone) {
 			key := shared{one.was.stack, one.is.stack, one.doc.Cluster().Environment}
@@ -39,7 +38,7 @@ func (v *verdict) relayered(edited map[string]bool) {
 		}
 		v.add(inClusters(f.now, groups[i]), inClusters(f.was, groups[i]))
 	}
-	v.relayeredSizes(all)
+	v.layersSizes()
 }
 
 // hasNow checks what a cluster would have, and what it has if that matters.
@@ -57,8 +56,9 @@ func (v *verdict) hasNow(c relayering) (now, was *checker) {
 	return now, was
 }
 
-// relayeredSizes holds the answers of clusters against Flux's limit. Each has a name of its own, so each is looked at.
-func (v *verdict) relayeredSizes(all []relayering) {
+// layersSizes holds the answers of clusters against Flux's limit. Each has a name of its own, so each is looked at.
+func (v *verdict) layersSizes() {
+	all := v.relayered
 	type finding struct{ now, was *checker }
 	found := make([]finding, len(all))
 	inParallel(len(all), func(i int) {

@@ -49,10 +49,11 @@ type Result struct {
 	State    *State // after the commit
 	Warnings []string
 	// Stored is how many problems of the documents looked at were in the store before, and so do not refuse the change.
-	Stored int
-	base   *State
-	lost   losses
-	stop   Stop
+	Stored    int
+	base      *State
+	relayered []relayering // clusters that layers change
+	lost      losses
+	stop      Stop
 }
 
 // Begin starts a Tx on the State.
