@@ -1,0 +1,114 @@
+package fleet
+
+import "slices"
+
+// unassignEverywhere takes a definition off every cluster, and out of the dependencies of others.
+func (tx *Tx) unassignEverywhere(kind Kind, id string) error {
+	for _, user := range tx.users(kind, id) {
+		var err error
+		switch user.Kind {
+		case KindCluster:
+			_, err = tx.Unassign(user.ID, kind, id)
+		case KindLayer:
+			_, err = tx.edit(user, func(obj map[string]any) map[string]any { return tx.assigned(kind).forgottenBy(obj, id) })
+		default:
+			_, err = tx.edit(user, func(obj map[string]any) map[string]any {
+				deps, _ := obj["depends_on"].([]any)
+				obj["depends_on"] = slices.DeleteFunc(deps, func(v any) bool { return v == id })
+				return obj
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteResources deletes the definitions of a resource type, and takes them off every cluster.
+func (tx *Tx) deleteResources(typeID string) error {
+	a := tx.assigned(ResourceKind(typeID))
+	if a == nil {
+		return nil
+	}
+	for _, doc := range tx.users(KindResourceType, typeID) {
+		tx.record(doc.Kind, doc.ID, nil)
+	}
+	var clusters []*Document
+	tx.each(KindCluster, func(d *Document) {
+		if !d.Deleted() && a.count(d.alone) > 0 {
+			clusters = append(clusters, d)
+		}
+	})
+	after, errs := make([]*Document, len(clusters)), make([]error, len(clusters))
+	inParallel(len(clusters), func(i int) {
+		after[i], errs[i] = tx.edited(clusters[i], func(before *Document, obj map[string]any) (bool, error) {
+			if _, err := a.openEntries(obj, ""); err != nil {
+				return false, unreadable(before, err)
+			}
+			a.setEntries(obj, nil)
+			return true, nil
+		})
+	})
+	for _, doc := range after {
+		if doc != nil {
+			tx.record(KindCluster, doc.ID, doc)
+		}
+	}
+	for _, d := range tx.layers.rising {
+		if len(d.layer().entriesOf(a)) == 0 {
+			continue
+		}
+		if _, err := tx.edit(d, func(obj map[string]any) map[string]any { a.setEntries(obj, nil); return obj }); err != nil {
+			return err
+		}
+	}
+	return firstOf(errs)
+}
+
+// users are the documents that refer to a definition or are of a resource type, as the Tx sees them, sorted by kind and id.
+func (tx *Tx) users(kind Kind, id string) []*Document {
+	if kind == KindResourceType {
+		var out []*Document
+		tx.each(ResourceKind(id), func(d *Document) { out = append(out, d) })
+		sortDocuments(out)
+		return out
+	}
+	return tx.usersOf(kind, map[string]bool{id: true})[id]
+}
+
+// usersOf are the documents that refer to each of some definitions.
+func (tx *Tx) usersOf(kind Kind, ids map[string]bool) map[string][]*Document {
+	out := map[string][]*Document{}
+	a := tx.assigned(kind)
+	if a == nil {
+		return out
+	}
+	add := func(id string, user *Document) {
+		if n := len(out[id]); ids[id] && (n == 0 || out[id][n-1] != user) {
+			out[id] = append(out[id], user)
+		}
+	}
+	tx.each(KindCluster, func(d *Document) {
+		if d.Deleted() {
+			return
+		}
+		for id := range a.each(d.alone) {
+			add(id, d)
+		}
+	})
+	for _, d := range tx.layers.rising {
+		for _, id := range d.layer().refersTo(a) {
+			add(id, d)
+		}
+	}
+	tx.each(kind, func(d *Document) {
+		for _, id := range a.dependsOn(d) {
+			add(id, d)
+		}
+	})
+	for _, users := range out {
+		sortDocuments(users)
+	}
+	return out
+}
