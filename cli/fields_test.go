@@ -33,7 +33,7 @@ func TestFieldsExist(t *testing.T) {
 		}
 	}
 	// What has no flag must be on purpose.
-	noFlag := map[string]bool{"id": true, "patches": true, "revision": true, "created_at": true, "updated_at": true, "deleted_at": true, "patch_owners": true, "resources": true, "excludes": true}
+	noFlag := map[string]bool{"id": true, "patches": true, "revision": true, "created_at": true, "updated_at": true, "deleted_at": true, "patch_owners": true, "resources": true, "excludes": true, "layers": true}
 	for _, test := range []struct {
 		fields []field
 		model  any

@@ -176,6 +176,10 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 		docs, err := b.revert(op)
 		return docs, 0, err
 	}
+	if len(op.Layers) > 0 {
+		docs, err := b.onLayers(op)
+		return docs, 0, err
+	}
 	apply, err := b.clusterOperation(op)
 	if err != nil {
 		return nil, 0, err
@@ -279,8 +283,8 @@ func (b *Batch) document(op api.Operation) (*Document, error) {
 	if !slices.Contains(b.tx.kinds.names(), kind) {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "kind: is required"}})
 	}
-	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
-		return nil, Invalid([]Problem{{Detail: op.Op + " takes kind and id; not cluster_ids, selector or all"}})
+	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All || len(op.Layers) > 0 {
+		return nil, Invalid([]Problem{{Detail: op.Op + " takes kind and id; not cluster_ids, selector, all or layers"}})
 	}
 	b.tx.Force(op.Force)
 	defer b.tx.Force(false)

@@ -330,10 +330,10 @@ func (d definition[D, E, I]) alike(a, b *Effective) bool {
 	if len(as) != len(bs) {
 		return false
 	}
-	any := new(D)
+	anyone := new(D)
 	for i := range as {
 		x, y := &as[i], &bs[i]
-		if d.entryID(x) != d.entryID(y) || d.isOn(x) != d.isOn(y) || d.deployment != nil && d.deployment(any, x, "") != d.deployment(any, y, "") {
+		if d.entryID(x) != d.entryID(y) || d.isOn(x) != d.isOn(y) || d.deployment != nil && d.deployment(anyone, x, "") != d.deployment(anyone, y, "") {
 			return false
 		}
 	}

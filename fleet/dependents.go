@@ -39,11 +39,12 @@ func (v *verdict) dependents(edits []edit) {
 		}
 	}
 	slices.SortFunc(candidates, func(a, b *Effective) int { return strings.Compare(a.id, b.id) })
+	rechecked := map[*stack]bool{}
 	for _, doc := range candidates {
 		if v.stop.now() != nil {
 			return
 		}
-		v.dependent(doc, changed, redefined)
+		v.dependent(doc, changed, redefined, rechecked)
 	}
 }
 
@@ -79,7 +80,7 @@ func inDocument(c *checker, doc *Document) *checker {
 }
 
 // dependent checks a cluster that does not change itself.
-func (v *verdict) dependent(doc *Effective, changed, redefined map[Kind]map[string]bool) {
+func (v *verdict) dependent(doc *Effective, changed, redefined map[Kind]map[string]bool, rechecked map[*stack]bool) {
 	now, was := &checker{next: v.next}, &checker{next: v.base}
 	for _, a := range v.next.kinds.lists {
 		if a.hasAny(doc, changed[a.kind]) {
@@ -88,6 +89,12 @@ func (v *verdict) dependent(doc *Effective, changed, redefined map[Kind]map[stri
 				checkSizes(was, v.base.Effective(old), a)
 			}
 		}
+	}
+	if doc.shared && rechecked[doc.stack] {
+		redefined = nil // it has what another one has
+	}
+	if doc.shared {
+		rechecked[doc.stack] = true
 	}
 	for _, a := range v.next.kinds.lists {
 		for id := range redefined[a.kind] {

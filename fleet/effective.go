@@ -120,3 +120,18 @@ func (ks *kindSet) patchesOf(st *stack, own, e *Effective) api.Patches {
 	}
 	return out
 }
+
+// EffectiveView is what a cluster has as the API shows it, as if its document said it all, with the layers that match it.
+func (s *State) EffectiveView(d *Document) any {
+	e := s.Effective(d)
+	view := s.kinds.viewOf(d, e.value)
+	c := s.kinds.cluster(view)
+	c.Layers, c.Excludes = append([]string{}, e.layerIDs()...), nil
+	c.Patches = make(api.Patches, len(e.cluster.Patches))
+	for component, values := range e.cluster.Patches {
+		if values = overlayPatches(nil, values); len(values) > 0 {
+			c.Patches[component] = values
+		}
+	}
+	return view
+}

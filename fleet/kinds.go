@@ -355,7 +355,7 @@ func (s *State) PolledAt(endpoint string) (Kind, bool) {
 
 // readOnly are the fields the server fills in. In a request they are ignored, so that what a GET answered can be
 // sent back.
-var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners"}
+var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters"}
 
 func setDefault(obj map[string]any, field string, value any) {
 	if obj[field] == nil {

@@ -272,18 +272,20 @@ func (tx *Tx) effective(d *Document) *Effective {
 	if len(layers) == 0 {
 		return d.alone
 	}
-	tx.layers.mu.Lock()
-	defer tx.layers.mu.Unlock()
+	return tx.kinds.effective(d, tx.layers.stack(tx.kinds, layers))
+}
+
+func (l *layersInTx) stack(ks *kindSet, layers []*Document) *stack {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	key := stackKey(layers)
-	st := tx.layers.stacks[key]
-	if st == nil {
-		if tx.layers.stacks == nil {
-			tx.layers.stacks = map[string]*stack{}
+	if l.stacks[key] == nil {
+		if l.stacks == nil {
+			l.stacks = map[string]*stack{}
 		}
-		st = tx.kinds.stackOf(layers)
-		tx.layers.stacks[key] = st
+		l.stacks[key] = ks.stackOf(layers)
 	}
-	return tx.kinds.effective(d, st)
+	return l.stacks[key]
 }
 
 // gives are the components that layers give to a cluster whose object this is.

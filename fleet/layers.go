@@ -186,6 +186,7 @@ func checkLayer(c *checker, l *layer) {
 			checkOverridesOf(c, typeID, &e, jsontext.Pointer("resources", typeID, i, "overrides"))
 		}
 	}
+	adviseShadowed(c, l)
 }
 
 func checkLayerSelector(c *checker, l *layer) {
@@ -289,4 +290,17 @@ func (e *Effective) saidBy(component, path string) string {
 		}
 	}
 	return fmt.Sprintf("platform component %q", component)
+}
+
+// LayerView is a layer as the API shows it, with the ids of the clusters that it matches.
+func (s *State) LayerView(d *Document) any {
+	l := *d.View().(*api.Layer)
+	l.Clusters = []string{}
+	for id, e := range s.layers.of {
+		if slices.Contains(e.stack.layers, d) {
+			l.Clusters = append(l.Clusters, id)
+		}
+	}
+	slices.Sort(l.Clusters)
+	return &l
 }

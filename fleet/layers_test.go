@@ -449,3 +449,16 @@ func TestAProcessThatDoesNotKnowLayers(t *testing.T) {
 	_, err = empty.Apply(Commit{Revision: 1, Changes: []Change{{Kind: KindLayer, ID: "base", After: json.RawMessage(`{"id":"base"}`)}}})
 	require.ErrorContains(t, err, `which this version does not know`)
 }
+
+// TestWhatALayerSaysInVain is a warning: a higher layer says it on each of its clusters.
+func TestWhatALayerSaysInVain(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	vain := `the patch "replicas" of component "grafana" does nothing in layer "eu": on all its clusters a higher layer says it`
+	res := w.must(create(KindLayer, `{"id":"eu","priority":15,"selector":"region=eu","patches":{"grafana":{"replicas":"2"}}}`))
+	require.NotContains(t, res.Warnings, vain, "c1 is in no higher one")
+	res = w.must(patch(KindLayer, "eu", `{"selector":"region=eu,tier=prod","overrides":{"grafana":{"component_version":"1"}}}`))
+	require.Contains(t, res.Warnings, vain)
+	require.Contains(t, res.Warnings, `component_version of component "grafana" does nothing in layer "eu": on all its clusters a higher layer says another one`)
+	require.Equal(t, "17.1.0", component(t, w.state, "c2.example.com", "grafana")["component_version"])
+}

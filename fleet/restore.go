@@ -20,8 +20,8 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 	switch {
 	case rev < 1: // also when it was left out: revision 0 would be a fleet without anything
 		return nil, Invalid([]Problem{{Detail: "revision: is required, and at least 1"}})
-	case len(op.ClusterIds) > 0 || op.Selector != "" || op.All:
-		return nil, Invalid([]Problem{{Detail: "restore takes kind and id, or everything; not cluster_ids, selector or all"}})
+	case len(op.ClusterIds) > 0 || op.Selector != "" || op.All || len(op.Layers) > 0:
+		return nil, Invalid([]Problem{{Detail: "restore takes kind and id, or everything; not cluster_ids, selector, all or layers"}})
 	case rev > base:
 		return nil, errorf(CodeNotFound, "there is no revision %d", rev)
 	case op.Kind != "" && !slices.Contains(b.tx.kinds.names(), kind):

@@ -24,8 +24,8 @@ func (b *Batch) revert(op api.Operation) ([]*Document, error) {
 	switch {
 	case rev < 1:
 		return nil, Invalid([]Problem{{Detail: "revision: is required, and at least 1"}})
-	case len(op.ClusterIds) > 0 || op.Selector != "" || op.All:
-		return nil, Invalid([]Problem{{Detail: "revert takes kind and id, or all that the revision changed; not cluster_ids, selector or all"}})
+	case len(op.ClusterIds) > 0 || op.Selector != "" || op.All || len(op.Layers) > 0:
+		return nil, Invalid([]Problem{{Detail: "revert takes kind and id, or all that the revision changed; not cluster_ids, selector, all or layers"}})
 	case (op.Kind == "") != (op.ID == ""):
 		return nil, Invalid([]Problem{{Detail: "kind and id name one document together; leave out both to revert all that the revision changed"}})
 	case prefer != "" && prefer != jsontext.Ours && prefer != jsontext.Theirs:

@@ -47,6 +47,9 @@ func (s *Server) CreateCluster(c echo.Context, p api.CreateClusterParams) error 
 }
 
 func (s *Server) GetCluster(c echo.Context, id string, p api.GetClusterParams) error {
+	if p.View != nil {
+		return s.view(c, fleet.KindCluster, id, p.Revision, p.IfNoneMatch, (*fleet.State).EffectiveView)
+	}
 	return s.getDocument(c, fleet.KindCluster, id, readParams{p.IfNoneMatch, p.Revision})
 }
 

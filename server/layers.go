@@ -1,6 +1,9 @@
 package server
 
 import (
+	"fmt"
+	"net/http"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -23,6 +26,9 @@ func (s *Server) CreateLayer(c echo.Context, p api.CreateLayerParams) error {
 
 // GetLayer implements the operation of that name.
 func (s *Server) GetLayer(c echo.Context, id string, p api.GetLayerParams) error {
+	if p.View != nil {
+		return s.view(c, fleet.KindLayer, id, p.Revision, p.IfNoneMatch, (*fleet.State).LayerView)
+	}
 	return s.getDocument(c, fleet.KindLayer, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
@@ -44,4 +50,81 @@ func (s *Server) DeleteLayer(c echo.Context, id string, p api.DeleteLayerParams)
 // GetLayerHistory implements the operation of that name.
 func (s *Server) GetLayerHistory(c echo.Context, id string, p api.GetLayerHistoryParams) error {
 	return s.history(c, fleet.KindLayer, id, p.Limit, p.Cursor)
+}
+
+// AssignLayerPlatformComponent implements the operation of that name.
+func (s *Server) AssignLayerPlatformComponent(c echo.Context, id, componentID string, p api.AssignLayerPlatformComponentParams) error {
+	return s.assignToLayer(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+// UnassignLayerPlatformComponent implements the operation of that name.
+func (s *Server) UnassignLayerPlatformComponent(c echo.Context, id, componentID string, p api.UnassignLayerPlatformComponentParams) error {
+	return s.unassignFromLayer(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+// AssignLayerNamespace implements the operation of that name.
+func (s *Server) AssignLayerNamespace(c echo.Context, id, namespaceID string, p api.AssignLayerNamespaceParams) error {
+	return s.assignToLayer(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+// UnassignLayerNamespace implements the operation of that name.
+func (s *Server) UnassignLayerNamespace(c echo.Context, id, namespaceID string, p api.UnassignLayerNamespaceParams) error {
+	return s.unassignFromLayer(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+// AssignLayerRoleBinding implements the operation of that name.
+func (s *Server) AssignLayerRoleBinding(c echo.Context, id, rolebindingID string, p api.AssignLayerRoleBindingParams) error {
+	return s.assignToLayer(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+// UnassignLayerRoleBinding implements the operation of that name.
+func (s *Server) UnassignLayerRoleBinding(c echo.Context, id, rolebindingID string, p api.UnassignLayerRoleBindingParams) error {
+	return s.unassignFromLayer(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+// AssignLayerResource implements the operation of that name.
+func (s *Server) AssignLayerResource(c echo.Context, id, typeID, resourceID string, p api.AssignLayerResourceParams) error {
+	return s.assignToLayer(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+// UnassignLayerResource implements the operation of that name.
+func (s *Server) UnassignLayerResource(c echo.Context, id, typeID, resourceID string, p api.UnassignLayerResourceParams) error {
+	return s.unassignFromLayer(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+// assignToLayer and unassignFromLayer change one entry of one of a layer's lists.
+func (s *Server) assignToLayer(c echo.Context, layer string, kind fleet.Kind, id string, p writeParams) error {
+	return s.update(c, fleet.KindLayer, layer, p, func(tx *fleet.Tx) error {
+		_, err := tx.AssignToLayer(layer, kind, id, requestBody(c))
+		return err
+	})
+}
+
+func (s *Server) unassignFromLayer(c echo.Context, layer string, kind fleet.Kind, id string, p writeParams) error {
+	return s.update(c, fleet.KindLayer, layer, p, func(tx *fleet.Tx) error {
+		_, err := tx.UnassignFromLayer(layer, kind, id)
+		return err
+	})
+}
+
+// view answers with a document in the light of others, and so with an ETag that changes with any of them.
+func (s *Server) view(c echo.Context, kind fleet.Kind, id string, revision *int64, ifNoneMatch *string, view func(*fleet.State, *fleet.Document) any) error {
+	if revision != nil {
+		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter view: is not for an older revision"}})
+	}
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	doc, err := st.Find(kind, id)
+	if err != nil {
+		return err
+	}
+	head := st.Head()
+	etag := fmt.Sprintf("\"fleet-%d-%x\"", head.Revision, head.ID[:4])
+	c.Response().Header().Set(headerETag, etag)
+	if ifNoneMatch != nil && fleet.MatchETag(*ifNoneMatch, etag) {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return writeJSON(c, http.StatusOK, view(st, doc))
 }

@@ -166,6 +166,11 @@ type Cluster struct {
 	//
 	// Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners map[string]map[string][]string `json:"patch_owners,omitempty"`
+
+	// Layers Those that match it, by rising priority; only with view=effective.
+	//
+	// Example: ["prod-eu"]
+	Layers []string `json:"layers,omitempty"`
 }
 
 // ClusterCreate A cluster: what is assigned to it, its overrides and patches: to create. Read-only fields are ignored, so that a document can be sent back.
@@ -249,6 +254,9 @@ type ClusterCreate struct {
 
 	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
+
+	// Layers Example: ["prod-eu"]
+	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
 }
 
 // ClusterPatch A cluster: what is assigned to it, its overrides and patches: merge patch. Read-only fields are ignored, so that a document can be sent back.
@@ -330,6 +338,9 @@ type ClusterPatch struct {
 
 	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
+
+	// Layers Example: ["prod-eu"]
+	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
 }
 
 // ClusterUpdate A cluster: what is assigned to it, its overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
@@ -413,6 +424,9 @@ type ClusterUpdate struct {
 
 	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
+
+	// Layers Example: ["prod-eu"]
+	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
 }
 
 // ComponentAssignment A catalog entry assigned to a cluster. An override that is absent means the catalog's value.
@@ -530,6 +544,49 @@ type Excludes struct {
 	//
 	// Example: {"network-policies":["default-deny"]}
 	Resources map[string][]string `json:"resources,omitempty"`
+}
+
+// ExplainedInput defines model for ExplainedInput.
+type ExplainedInput struct {
+	// List As it is polled.
+	//
+	// Example: platform-components
+	List string `json:"list"`
+
+	// ID Example: podinfo
+	ID     string           `json:"id"`
+	Values []ExplainedValue `json:"values"`
+}
+
+// ExplainedValue defines model for ExplainedValue.
+type ExplainedValue struct {
+	// Pointer Where in the input (RFC 6901).
+	//
+	// Example: /values/replicaCount
+	Pointer string `json:"pointer"`
+
+	// Value What is served.
+	//
+	// Example: 3
+	Value json.RawMessage `json:"value"`
+
+	// SaidBy Who says a value: a document, and where in it.
+	SaidBy Saying `json:"said_by"`
+
+	// InsteadOf What it won over, the highest first.
+	InsteadOf []Saying `json:"instead_of"`
+}
+
+// Explanation Every value that a cluster is served, and who says it.
+type Explanation struct {
+	// Cluster Example: demo-cluster-01
+	Cluster string `json:"cluster"`
+
+	// Layers Those that match it, by rising priority.
+	//
+	// Example: ["prod-eu"]
+	Layers []string         `json:"layers"`
+	Inputs []ExplainedInput `json:"inputs"`
 }
 
 // FieldChange defines model for FieldChange.
@@ -884,6 +941,11 @@ type Layer struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
+
+	// Clusters Those that it matches; only with view=clusters.
+	//
+	// Example: ["demo-cluster-01"]
+	Clusters []string `json:"clusters,omitempty"`
 }
 
 // LayerComponent A catalog entry that clusters have because of a layer. What is absent the layer does not say.
@@ -988,6 +1050,9 @@ type LayerCreate struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+
+	// Clusters Example: ["demo-cluster-01"]
+	Clusters nullable.Nullable[[]string] `json:"clusters,omitempty"`
 }
 
 // LayerOverride Settings of a component for those of a layer's clusters that have it, whoever assigned it.
@@ -1076,12 +1141,31 @@ type LayerPatch struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+
+	// Clusters Example: ["demo-cluster-01"]
+	Clusters nullable.Nullable[[]string] `json:"clusters,omitempty"`
 }
 
 // LayerPatches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
 //
 // Example: {"podinfo":{"replicaCount":"3","ui.message":null}}
 type LayerPatches = map[string]PatchValues
+
+// LayerSettings Settings of one entry of a layer. Absent ones stay, null means that the layer does not say it.
+type LayerSettings struct {
+	// ComponentPath Example: podinfo
+	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
+
+	// ComponentVersion Example: 6.9.0
+	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
+
+	// Enabled Example: true
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty"`
+
+	// OCITag Example: v1.0.0-1
+	OCITag     nullable.Nullable[string]            `json:"oci_tag,omitempty"`
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+}
 
 // LayerUpdate What clusters have in common: all that the selector matches have it: fields to replace. Read-only fields are ignored, so that a document can be sent back.
 type LayerUpdate struct {
@@ -1143,6 +1227,9 @@ type LayerUpdate struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+
+	// Clusters Example: ["demo-cluster-01"]
+	Clusters nullable.Nullable[[]string] `json:"clusters,omitempty"`
 }
 
 // MergePatchValues Values by Helm value path; null removes one.
@@ -1301,7 +1388,7 @@ type NamespaceUpdate struct {
 
 // Operation One operation of a batch. `create`, `update`, `patch` and `delete` take `kind`, `id` and `document` or `patch`;
 // `restore` takes `revision`, and `kind` and `id` for one document; `revert` does too, and `prefer`. The others work on
-// clusters: exactly one of `cluster_ids`, `selector` and `all` says which.
+// clusters: exactly one of `cluster_ids`, `selector`, `all` and `layers` says which.
 type Operation struct {
 	// Op Example: set_component
 	Op string `json:"op"`
@@ -1408,6 +1495,11 @@ type Operation struct {
 	//
 	// Example: {"namespace":"team-a"}
 	Overrides nullable.Nullable[json.RawMessage] `json:"overrides,omitempty"`
+
+	// Layers Not clusters but these layers. For assign_, unassign_, set_component, which says in `overrides` what of a component that the layer does not give, and patch_values.
+	//
+	// Example: ["prod-eu"]
+	Layers []string `json:"layers,omitempty"`
 
 	// Prefer revert: what becomes of that which was changed again since. `ours` keeps it, `theirs` puts back what was before the revision; without it, nothing is reverted and 409 `revert_conflict` names it all.
 	//
@@ -2417,6 +2509,42 @@ type RoleBindingUpdate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
+// Saying Who says a value: a document, and where in it.
+type Saying struct {
+	// Kind cluster, layer, platform_component, namespace, rolebinding, resource_type, or resource/TYPE.
+	//
+	// Example: layer
+	Kind string `json:"kind"`
+
+	// ID Example: prod-eu
+	ID string `json:"id"`
+
+	// Pointer Where in the document (RFC 6901).
+	//
+	// Example: /patches/podinfo/replicaCount
+	Pointer string `json:"pointer"`
+
+	// Value What it says there; absent where it is a default.
+	//
+	// Example: 3
+	Value json.RawMessage `json:"value,omitempty"`
+
+	// Revision Of the last change of the document.
+	//
+	// Example: 42
+	Revision int64 `json:"revision,omitempty"`
+
+	// At When that was.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	At *time.Time `json:"at,omitempty"`
+
+	// Actor Who made it.
+	//
+	// Example: static-write
+	Actor string `json:"actor,omitempty"`
+}
+
 // Spec The fields of a definition, as the schema of its type has them.
 //
 // Example: {"ingress":[{"port":8080}],"namespace":"team-sandbox"}
@@ -2635,6 +2763,9 @@ type ClusterDNSPath = string
 // ClusterDNSQuery defines model for ClusterDNSQuery.
 type ClusterDNSQuery = string
 
+// ClusterView defines model for ClusterView.
+type ClusterView = string
+
 // ComponentVersion defines model for ComponentVersion.
 type ComponentVersion = string
 
@@ -2668,11 +2799,20 @@ type IfMatch = string
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string
 
+// InputPath defines model for InputPath.
+type InputPath = string
+
 // KindQuery defines model for KindQuery.
 type KindQuery = string
 
+// LayerView defines model for LayerView.
+type LayerView = string
+
 // Limit defines model for Limit.
 type Limit = int
+
+// ListPath defines model for ListPath.
+type ListPath = string
 
 // MinRevision defines model for MinRevision.
 type MinRevision = int64
@@ -2691,6 +2831,9 @@ type PlanHash = string
 
 // PlatformComponentPath defines model for PlatformComponentPath.
 type PlatformComponentPath = string
+
+// PointerQuery defines model for PointerQuery.
+type PointerQuery = string
 
 // ResourcePath defines model for ResourcePath.
 type ResourcePath = string
@@ -2904,6 +3047,9 @@ type GetClusterParams struct {
 	// Environment Accepted because the reference's clients may send it, and without effect: the id says which cluster.
 	Environment *string `form:"environment,omitempty" json:"environment,omitempty"`
 
+	// View `effective`: what the cluster has by its layers and its document together, with `layers`. The ETag is the whole fleet's then, and good for no If-Match.
+	View *ClusterView `form:"view,omitempty" json:"view,omitempty"`
+
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
@@ -2954,6 +3100,24 @@ type UpdateClusterParams struct {
 
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// ExplainClusterParams defines parameters for ExplainCluster.
+type ExplainClusterParams struct {
+	// Pointer Only values at or below this JSON pointer (RFC 6901) in their input.
+	Pointer *PointerQuery `form:"pointer,omitempty" json:"pointer,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// ExplainInputParams defines parameters for ExplainInput.
+type ExplainInputParams struct {
+	// Pointer Only values at or below this JSON pointer (RFC 6901) in their input.
+	Pointer *PointerQuery `form:"pointer,omitempty" json:"pointer,omitempty"`
 
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
@@ -3282,6 +3446,9 @@ type GetLayerParams struct {
 	// Revision The document as it was at this revision.
 	Revision *AsOf `form:"revision,omitempty" json:"revision,omitempty"`
 
+	// View `clusters`: with the ids of the clusters that the layer matches. The ETag is the whole fleet's then, and good for no If-Match.
+	View *LayerView `form:"view,omitempty" json:"view,omitempty"`
+
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
@@ -3338,6 +3505,174 @@ type GetLayerHistoryParams struct {
 
 	// Cursor Where the previous page ended, from its `Link`.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// UnassignLayerNamespaceParams defines parameters for UnassignLayerNamespace.
+type UnassignLayerNamespaceParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// AssignLayerNamespaceParams defines parameters for AssignLayerNamespace.
+type AssignLayerNamespaceParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// UnassignLayerPlatformComponentParams defines parameters for UnassignLayerPlatformComponent.
+type UnassignLayerPlatformComponentParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// AssignLayerPlatformComponentParams defines parameters for AssignLayerPlatformComponent.
+type AssignLayerPlatformComponentParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// UnassignLayerResourceParams defines parameters for UnassignLayerResource.
+type UnassignLayerResourceParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// AssignLayerResourceParams defines parameters for AssignLayerResource.
+type AssignLayerResourceParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// UnassignLayerRoleBindingParams defines parameters for UnassignLayerRoleBinding.
+type UnassignLayerRoleBindingParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// AssignLayerRoleBindingParams defines parameters for AssignLayerRoleBinding.
+type AssignLayerRoleBindingParams struct {
+	// DryRun Do everything but commit: validate, and answer what would be.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // ListNamespacesParams defines parameters for ListNamespaces.
@@ -4128,6 +4463,12 @@ type PatchLayerApplicationMergePatchPlusJSONRequestBody = LayerPatch
 
 // UpdateLayerJSONRequestBody defines body for UpdateLayer for application/json ContentType.
 type UpdateLayerJSONRequestBody = LayerUpdate
+
+// AssignLayerPlatformComponentJSONRequestBody defines body for AssignLayerPlatformComponent for application/json ContentType.
+type AssignLayerPlatformComponentJSONRequestBody = LayerSettings
+
+// AssignLayerResourceJSONRequestBody defines body for AssignLayerResource for application/json ContentType.
+type AssignLayerResourceJSONRequestBody = ResourceSettings
 
 // CreateNamespaceJSONRequestBody defines body for CreateNamespace for application/json ContentType.
 type CreateNamespaceJSONRequestBody = NamespaceCreate

@@ -57,6 +57,12 @@ type ServerInterface interface {
 	// UpdateCluster Update a cluster
 	// (PUT /clusters/{id})
 	UpdateCluster(ctx echo.Context, id ID, params UpdateClusterParams) error
+	// ExplainCluster Say of all that a cluster is served who says it
+	// (GET /clusters/{id}/explain)
+	ExplainCluster(ctx echo.Context, id ID, params ExplainClusterParams) error
+	// ExplainInput Say of one input of a cluster who says it
+	// (GET /clusters/{id}/explain/{list}/{input_id})
+	ExplainInput(ctx echo.Context, id ID, list ListPath, inputID InputPath, params ExplainInputParams) error
 	// GetClusterHistory Revisions that changed a cluster, newest first
 	// (GET /clusters/{id}/history)
 	GetClusterHistory(ctx echo.Context, id ID, params GetClusterHistoryParams) error
@@ -120,6 +126,30 @@ type ServerInterface interface {
 	// GetLayerHistory Revisions that changed a layer, newest first
 	// (GET /layers/{id}/history)
 	GetLayerHistory(ctx echo.Context, id ID, params GetLayerHistoryParams) error
+	// UnassignLayerNamespace Take a namespace off a layer
+	// (DELETE /layers/{id}/namespaces/{namespace_id})
+	UnassignLayerNamespace(ctx echo.Context, id ID, namespaceID NamespacePath, params UnassignLayerNamespaceParams) error
+	// AssignLayerNamespace Assign a namespace to a layer
+	// (PUT /layers/{id}/namespaces/{namespace_id})
+	AssignLayerNamespace(ctx echo.Context, id ID, namespaceID NamespacePath, params AssignLayerNamespaceParams) error
+	// UnassignLayerPlatformComponent Take a platform component off a layer
+	// (DELETE /layers/{id}/platform_components/{component_id})
+	UnassignLayerPlatformComponent(ctx echo.Context, id ID, componentID PlatformComponentPath, params UnassignLayerPlatformComponentParams) error
+	// AssignLayerPlatformComponent Assign a platform component to a layer
+	// (PUT /layers/{id}/platform_components/{component_id})
+	AssignLayerPlatformComponent(ctx echo.Context, id ID, componentID PlatformComponentPath, params AssignLayerPlatformComponentParams) error
+	// UnassignLayerResource Take a resource off a layer
+	// (DELETE /layers/{id}/resources/{type}/{resource_id})
+	UnassignLayerResource(ctx echo.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params UnassignLayerResourceParams) error
+	// AssignLayerResource Assign a resource to a layer
+	// (PUT /layers/{id}/resources/{type}/{resource_id})
+	AssignLayerResource(ctx echo.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params AssignLayerResourceParams) error
+	// UnassignLayerRoleBinding Take a role binding off a layer
+	// (DELETE /layers/{id}/rolebindings/{rolebinding_id})
+	UnassignLayerRoleBinding(ctx echo.Context, id ID, rolebindingID RoleBindingPath, params UnassignLayerRoleBindingParams) error
+	// AssignLayerRoleBinding Assign a role binding to a layer
+	// (PUT /layers/{id}/rolebindings/{rolebinding_id})
+	AssignLayerRoleBinding(ctx echo.Context, id ID, rolebindingID RoleBindingPath, params AssignLayerRoleBindingParams) error
 	// GetMetrics Metrics in the Prometheus text format
 	// (GET /metrics)
 	GetMetrics(ctx echo.Context) error
@@ -881,6 +911,13 @@ func (w *ServerInterfaceWrapper) GetCluster(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter environment: %s", err))
 	}
 
+	// ------------- Optional query parameter "view" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "view", ctx.QueryParams(), &params.View, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter view: %s", err))
+	}
+
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-None-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
@@ -1117,6 +1154,106 @@ func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdateCluster(ctx, id, params)
+	return err
+}
+
+// ExplainCluster converts echo context to params.
+func (w *ServerInterfaceWrapper) ExplainCluster(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainClusterParams
+	// ------------- Optional query parameter "pointer" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pointer", ctx.QueryParams(), &params.Pointer, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter pointer: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExplainCluster(ctx, id, params)
+	return err
+}
+
+// ExplainInput converts echo context to params.
+func (w *ServerInterfaceWrapper) ExplainInput(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "list" -------------
+	var list ListPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "list", ctx.Param("list"), &list, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter list: %s", err))
+	}
+
+	// ------------- Path parameter "input_id" -------------
+	var inputID InputPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "input_id", ctx.Param("input_id"), &inputID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter input_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainInputParams
+	// ------------- Optional query parameter "pointer" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pointer", ctx.QueryParams(), &params.Pointer, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter pointer: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExplainInput(ctx, id, list, inputID, params)
 	return err
 }
 
@@ -2628,6 +2765,13 @@ func (w *ServerInterfaceWrapper) GetLayer(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter revision: %s", err))
 	}
 
+	// ------------- Optional query parameter "view" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "view", ctx.QueryParams(), &params.View, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter view: %s", err))
+	}
+
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-None-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
@@ -2882,6 +3026,838 @@ func (w *ServerInterfaceWrapper) GetLayerHistory(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetLayerHistory(ctx, id, params)
+	return err
+}
+
+// UnassignLayerNamespace converts echo context to params.
+func (w *ServerInterfaceWrapper) UnassignLayerNamespace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "namespace_id" -------------
+	var namespaceID NamespacePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace_id", ctx.Param("namespace_id"), &namespaceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UnassignLayerNamespaceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UnassignLayerNamespace(ctx, id, namespaceID, params)
+	return err
+}
+
+// AssignLayerNamespace converts echo context to params.
+func (w *ServerInterfaceWrapper) AssignLayerNamespace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "namespace_id" -------------
+	var namespaceID NamespacePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace_id", ctx.Param("namespace_id"), &namespaceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AssignLayerNamespaceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AssignLayerNamespace(ctx, id, namespaceID, params)
+	return err
+}
+
+// UnassignLayerPlatformComponent converts echo context to params.
+func (w *ServerInterfaceWrapper) UnassignLayerPlatformComponent(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "component_id" -------------
+	var componentID PlatformComponentPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "component_id", ctx.Param("component_id"), &componentID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter component_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UnassignLayerPlatformComponentParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UnassignLayerPlatformComponent(ctx, id, componentID, params)
+	return err
+}
+
+// AssignLayerPlatformComponent converts echo context to params.
+func (w *ServerInterfaceWrapper) AssignLayerPlatformComponent(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "component_id" -------------
+	var componentID PlatformComponentPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "component_id", ctx.Param("component_id"), &componentID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter component_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AssignLayerPlatformComponentParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AssignLayerPlatformComponent(ctx, id, componentID, params)
+	return err
+}
+
+// UnassignLayerResource converts echo context to params.
+func (w *ServerInterfaceWrapper) UnassignLayerResource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// ------------- Path parameter "resource_id" -------------
+	var resourceID ResourcePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "resource_id", ctx.Param("resource_id"), &resourceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter resource_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UnassignLayerResourceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UnassignLayerResource(ctx, id, pType, resourceID, params)
+	return err
+}
+
+// AssignLayerResource converts echo context to params.
+func (w *ServerInterfaceWrapper) AssignLayerResource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "type" -------------
+	var pType ResourceTypePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", ctx.Param("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// ------------- Path parameter "resource_id" -------------
+	var resourceID ResourcePath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "resource_id", ctx.Param("resource_id"), &resourceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter resource_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AssignLayerResourceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AssignLayerResource(ctx, id, pType, resourceID, params)
+	return err
+}
+
+// UnassignLayerRoleBinding converts echo context to params.
+func (w *ServerInterfaceWrapper) UnassignLayerRoleBinding(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "rolebinding_id" -------------
+	var rolebindingID RoleBindingPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rolebinding_id", ctx.Param("rolebinding_id"), &rolebindingID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter rolebinding_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UnassignLayerRoleBindingParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UnassignLayerRoleBinding(ctx, id, rolebindingID, params)
+	return err
+}
+
+// AssignLayerRoleBinding converts echo context to params.
+func (w *ServerInterfaceWrapper) AssignLayerRoleBinding(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "rolebinding_id" -------------
+	var rolebindingID RoleBindingPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rolebinding_id", ctx.Param("rolebinding_id"), &rolebindingID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter rolebinding_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AssignLayerRoleBindingParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AssignLayerRoleBinding(ctx, id, rolebindingID, params)
 	return err
 }
 
@@ -6157,6 +7133,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/clusters/:id/rolebindings/:rolebinding_id", wrapper.AssignRoleBinding, options.OperationMiddlewares["AssignRoleBinding"]...)
 	router.DELETE(options.BaseURL+"/clusters/:id/resources/:type/:resource_id", wrapper.UnassignResource, options.OperationMiddlewares["UnassignResource"]...)
 	router.PUT(options.BaseURL+"/clusters/:id/resources/:type/:resource_id", wrapper.AssignResource, options.OperationMiddlewares["AssignResource"]...)
+	router.GET(options.BaseURL+"/clusters/:id/explain", wrapper.ExplainCluster, options.OperationMiddlewares["ExplainCluster"]...)
+	router.GET(options.BaseURL+"/clusters/:id/explain/:list/:input_id", wrapper.ExplainInput, options.OperationMiddlewares["ExplainInput"]...)
 	router.GET(options.BaseURL+"/platform_components", wrapper.ListPlatformComponents, options.OperationMiddlewares["ListPlatformComponents"]...)
 	router.POST(options.BaseURL+"/platform_components", wrapper.CreatePlatformComponent, options.OperationMiddlewares["CreatePlatformComponent"]...)
 	router.DELETE(options.BaseURL+"/platform_components/:id", wrapper.DeletePlatformComponent, options.OperationMiddlewares["DeletePlatformComponent"]...)
@@ -6202,6 +7180,14 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/clusters/:id/history", wrapper.GetClusterHistory, options.OperationMiddlewares["GetClusterHistory"]...)
 	router.GET(options.BaseURL+"/platform_components/:id/history", wrapper.GetPlatformComponentHistory, options.OperationMiddlewares["GetPlatformComponentHistory"]...)
 	router.GET(options.BaseURL+"/namespaces/:id/history", wrapper.GetNamespaceHistory, options.OperationMiddlewares["GetNamespaceHistory"]...)
+	router.DELETE(options.BaseURL+"/layers/:id/platform_components/:component_id", wrapper.UnassignLayerPlatformComponent, options.OperationMiddlewares["UnassignLayerPlatformComponent"]...)
+	router.PUT(options.BaseURL+"/layers/:id/platform_components/:component_id", wrapper.AssignLayerPlatformComponent, options.OperationMiddlewares["AssignLayerPlatformComponent"]...)
+	router.DELETE(options.BaseURL+"/layers/:id/namespaces/:namespace_id", wrapper.UnassignLayerNamespace, options.OperationMiddlewares["UnassignLayerNamespace"]...)
+	router.PUT(options.BaseURL+"/layers/:id/namespaces/:namespace_id", wrapper.AssignLayerNamespace, options.OperationMiddlewares["AssignLayerNamespace"]...)
+	router.DELETE(options.BaseURL+"/layers/:id/rolebindings/:rolebinding_id", wrapper.UnassignLayerRoleBinding, options.OperationMiddlewares["UnassignLayerRoleBinding"]...)
+	router.PUT(options.BaseURL+"/layers/:id/rolebindings/:rolebinding_id", wrapper.AssignLayerRoleBinding, options.OperationMiddlewares["AssignLayerRoleBinding"]...)
+	router.DELETE(options.BaseURL+"/layers/:id/resources/:type/:resource_id", wrapper.UnassignLayerResource, options.OperationMiddlewares["UnassignLayerResource"]...)
+	router.PUT(options.BaseURL+"/layers/:id/resources/:type/:resource_id", wrapper.AssignLayerResource, options.OperationMiddlewares["AssignLayerResource"]...)
 	router.GET(options.BaseURL+"/layers/:id/history", wrapper.GetLayerHistory, options.OperationMiddlewares["GetLayerHistory"]...)
 	router.GET(options.BaseURL+"/rolebindings/:id/history", wrapper.GetRoleBindingHistory, options.OperationMiddlewares["GetRoleBindingHistory"]...)
 	router.GET(options.BaseURL+"/resource_types/:id/history", wrapper.GetResourceTypeHistory, options.OperationMiddlewares["GetResourceTypeHistory"]...)
@@ -6223,433 +7209,465 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Jc+M4lif+VRDajciqHlmWZTsPOTp2XXl05VZem3Z19Ww5/xZEQhLGFMAiQCs12f7u/8ADQIIUKZE6",
-	"fDJiYrrSIonr4Z2/996PlsenIWeESdHq/2iR73gaBgT++1QIOmZTwuQZkZKyMfz1GgcxgUcZHgbEb/Vl",
-	"FJN2i3v0UuJxq9+6Puh0O929g9bNTbv1C5be5Cv5KyZCZl7nIYmwpJyJVv9PZxqX1G/1WyH3KRvxVtv5",
-	"4ZpEgnLW6reed151uq12i4etfksQeZk81Gq3BAmIJ3nU6rcIu6YRhyX83SfXrZtv7VZEsICPvP71H3sH",
-	"vcOjPjKDIfgsogzBs+nkRRxk5+5NMBsTPXHsST2pOPSxJK12Cxbgkynf84JYSBLtdQ9a7dYVZeoH8zeY",
-	"SxhgdjnBYtLqt1pqamoksx/6MdHqH7RbPvfiqT6ig8JV64VdU70/R4ft1gxHTB/Zn9/UUl6bYTPL0H+7",
-	"9NUZ5GfcuXopOoYcOh6fqqMwzzM8JYVL9CKCJfEvsWz1W71u7/le92Cv2zvvHva7R/3ucef5i5evugf/",
-	"r9Vu+SQgauMuw4hLYvZwhANB2u6xwTDX5Zsa4CEJgC4jMtbnQOLWTbul5ihC7JlTyhAVbL06Wk3n9s/w",
-	"kTCgHn7NYxi612q3YtrxeADk9D96o5fHxxhIIwywHPFoeunenz8XbsXCuM4p9dqtiAdkSJlvTuqHXeb1",
-	"XkSwr45fvaMpq8K2Ogf9Go5it8f9ZM+wwqk5R/GBZljfn83Fe3wX71t63F/UAjMXr9KSD/WSp0QIPCat",
-	"PouD4ObGIaPftXzJimD3vP7CrfW2xxHeMCoQ77sg/v46EULOoJSFcVZIbY+ONyfAdPKfHEIsnj5mjEur",
-	"g/xo8RlTAjLZQkXNXio2qy6yaA0lC75xryMPqDeHhwKS6hHpGaULxmHoEne65C9m5q8zOt2Sk9vduuxR",
-	"E3Z9mdCeYTOpShdiOVmp7QVYKuVR7VVImE+YR13mIiNMRvSq1W7JeahmMyHBFK6vfl5cqq/8mTz3rb3i",
-	"MjjXtSJbUtwlIFgQS9npxwTxIiIvIzLSOp7gceRpBThRmJMFqj/FUaDWIGUo+vv7QpIRZmHEfcw6Yyon",
-	"8bBD+X5y9u2WxNGYyMuE7WZGd3ekrQmhYF09tSrQEAr4rX7pchTxKeiSCbF9JXotd0djhjOMcBzIPZ+w",
-	"ubo0bBwRAWqvI4sUmRA83ROY+UP+veWsggfkl0QQ3O1CUuGjBZSypSiZKaqJh/9FPMu2QvqPiMeKB0RD",
-	"7HVwLCc8ov8NnAzmQnlqb+hHndGv99RWtLK7o3YE9uS9EDHxz/kVYYXKYwk3rqWACC+iobGaKENyQpD5",
-	"2DOBzuDCqC38HtKIiOSTL+CTB+fdbh/+7/9ZFnk8PBh1vVeY9PzDFy+PnqeLDXkQ7C1OdlEVMM8m99Wc",
-	"e/VFjSgbkyiMKJz3y1EPHx14L4ALSb2XrVEkLjudTqumPv8Bz/Nm27p7/SXifgwanzJy38YRD1M5E3F/",
-	"j8St1QocvyZRRH249zftqsrNMtVtmYm/qD9GlEdUzlv9Xre7nlpX4iFQW9DWysTfYSfqn1OB1fUEjmCL",
-	"m57sZIHR1JD9fSP7b/a01rR5jkptHvhqgcWznvWnvviRRGMC8/xnogYln61ki7Vbn1KJ6bxcxYxYxz4v",
-	"NggyeoxrFYBU77cSFSdPJLW4WbLSAo5WYb1bW0RmLos84dFt/Td3vYu3Kj+kIsx2S1JYtfZaux8ouECl",
-	"ky74DJdfCfbnOdc38a7gfSHh2y2uTC8heQRa9oQg+G/kcyIQ4xJhJmYkUpui3oiV/hwzfI1poK4sUNvn",
-	"GSP+l5RjJKNNMcNj44DwqLLi6BSPSUfZTd9uXIsm/XvKRBesN1hWGQ9Y/AI8HeCsIjxUZl72eLcVDvA4",
-	"G9FoCvR8GZG/Yho5VvNYKfL54MCfC19W5u1oRDzpssu9bJQH+776sDKR9Nx9+OyIksA3yxiBwZNs5ZCM",
-	"9AEntmrIKdPP7C8KMrWanFUdkSm/xoFZjvbITfm1nsfNDYhYdX3FhIZ6am505NWo5x2QjWMkkkscuFvQ",
-	"dXbgoJ39opmxgKeSyXZvFoMrC36XQtNpm66QWlytxAtS5gPcwB/h6kXLvCLZ+5P3kdRwadQSagvHtCRI",
-	"sn2/1f06gbX3vHAjy0McDdHfJdF/KzqsRbVimSXiKPKp69Mo6gUfL1A5yr+uvlBbxeBXGV1C/RM+k3pW",
-	"1/GUFPkScwcWEk87Bit5GJNDY0TOeHS1B0olJaIu17IrK2BWRZO20yyfmfvRjczse7pn35z1LdL64pSU",
-	"hRrJVv9l92VX2YrO64XAF9cTsLgYnN3gc1jQNrx3n/SefAHbBHHjEDanULBhZpqgZPf/dCb6zVHGUgsn",
-	"d3DehEyxUZSomgEOvkQ8JJGE4Ivh5KHzJ2dLf1iq0AdOJZmKmt/SR/LDEoTSNcdKTQYGazXjP/Vj3xK6",
-	"0bviEBKOIjzPhKWdjwoZUTZe+GZmpxY/TKZKqyaaa691kxVNrPQU7vi4mwOucsD5U9uiV7K5zg/6On/L",
-	"UUaBoEn2PLsVZHFXzZaZyQ05DwhmSo7k6a9AuyqlizQW+s39TMEnVonE9mplQulmRSjPis4P+Mg1iWTR",
-	"NxzL/s8fddCVERmBg4LHkbBjwKV4QySmQdapaTzjSq+k3t4sonCNKlxrHX5VxMnY/87hXcC1cOlpB9TB",
-	"Kk+Rcbrcqoc15/ZLPT237OctfsGcakp+2k02nVKDEz4eHXg9PHy193zUJXtH6v+9wkeHe0e46z3HwwOv",
-	"62tuuAD6FR4OCBrxCOLPAY6ZN2lpzkGE+fpL/3DU9Q7IXnf4Cu8d4eOXey9HL8negd/zDodH+Hj0vJvj",
-	"tS6ZiZyz+h6Q2CPZZOC+KXJjQ6Mvg7sowgbcIgqjrkqZbkK5fXjHuJLsNLdhcT7UA8uR7aLOYKZPfCrz",
-	"x1sgtxeflmoiDXinhKqeVwLvHBx4x6Trv2rdtGvRZn7JesDD20ULnRm3mKvd5TxlDXlsD9tV62xg45eE",
-	"HEq2v8perdgTZxeSiZS77Bsy2B0ZfLPbr3n1giUXYCWfekcTOKjfGW3gmHd5Zf9pAxbO1o+5E8cY84NO",
-	"7zkESqbcVxP3oth3ohXir0Cr+ek7171OF4IfN+3WxOgx/R+t03GBF/Adj9CEz9AUszkSxOPMFygFWUyw",
-	"xlgMCWHoivEZQ5KjCb4m6s8TysaIkRlR6jdWJ0sFmmFhIBnER6OIT/tIEII+nv7r8uz89MPbT2/Pzjpw",
-	"3mBmQPA7dWVMKaPTeAp/LfDlnAYBny2u4nxC0JTICYfJU4FCLCdI4isiMkO1/vH2vI2+/K7+3+n561/b",
-	"6M3bD2/P32b8lYvenrfneLw4qDk7xEewYdaLcIIEYT6iEg2xd4WwQO9Hex+VJpadykXrqLdnLZ+L1oop",
-	"vAsIkV8TQi7aAEvmdkIj9UrJmWSmknXgKdMbaJcy+fyoVXgMHyi7WpzEICLB3y9ajHyXF60Bmk0IXPaI",
-	"IBwRNFX0RJiMaP5QLuJu99Dbt9iI/xXQKZV/P+6qv/ee89FIEPvPQ3KC3FFW7NoH7mFZuGFfFIGYjWJk",
-	"lpxedmbJnPYXucqycb8SGc1PrbclO/KZuWTgjEGzCfUm6k7JaI7wGFOWmcFBwTjuQZxziQODP1pw8MfT",
-	"IYnUIs2uI+16QSEeUzbOjtPrrhjpjz/+OI3lhDBJPSNYFkkQvkDUcmJBslv5C8ERiVbs2x8a97L48VP/",
-	"mnpEcRmJqIV9IRJFPGojzgjSfA4R7E36aNB79QrtoYuW1KSYnYn9MQkbo4uLCxvCV/+JTHAfcQY/eSSS",
-	"ewYppv7dNqdmJwJp7MSHU1S3zZDJCuoEjG+Ep8QmwJ1q901+6Z9ZME/utkDDuR4EnD3ZheX8PlS9/VdM",
-	"onkqIbWLaPkhnIrPo+LjtZdEMTUqNVcxHMZOcIGxFM0iEchL+U4iCg4KedBrLDzsFxEiviKaI5MRZRBA",
-	"QHw0QuSaRHN7OJqUYkHUStrIqCUCTwnSnqnMQoz/vGgtnpmGu5SVfvd26zV40U6N3y2/hD8mHAmJFQ0O",
-	"yYQyXytN8E7bMtb0KswmXKhbd0WYOhcq+vB8SCLBGXjHZhM+RRiFNCQBZQRFMRMd9BsJJZpRJSpd+YEV",
-	"CWM6Jf5JIuXDiF/DXmVJbtFfCHukb2O6Sf/a0+vdMwvOSHz8/QNhYzlp9XvHz9sFBKnf/Wq8f4t7NT9B",
-	"V4Uryc51pddw+dTN+CVTP+j2jgrnrsntzaezLwBFys/+zaczpEayssiQJ1CkUsk8nGekq3PDYB2AfEqp",
-	"1EmkdaNXGs1echiHcAeTFS5f3v+Fa1HMvZyF2UOiAtmlr7W8/C3MrG8Zd0uARI7qXTBlKzLT6Rr9Ojvb",
-	"BNRVOKkFXNKKqcWRKOYGSoeCG60om8dKvx0rZconfhv0OUSlQAOlluWE3VGvbHJ6sJLDf15IzG8g9uIv",
-	"zlCRUR9xtXE+Af4p1HqJb49dWJkpJA0Co4uCCJ+Gco4CKiozXN9MoibDfRPNv8YFp/2Ga8Gg2dwwlob/",
-	"99E1Dqgy5doIM99OeabY7ozHgY+GpPKUo/llFLO6U37r5ngWUqndXc09qEBO3k3+Wl2XEIKbSbrCBqEk",
-	"8D9qPahYZvEZ09ajxs1rIaWUf0HkiTlrqp/AjLP5VNGy0ayy8/VoyXQBQ35p3ineUaV3uay597KImN9x",
-	"g+Yr0B74NYnAhjRL4MqMsRMVaplVj34Eo9Q8+PdvFuf13s8bmkv5ZrEYoP5Wuf/7NyVcv9PpOJyTKj2C",
-	"EF+gwRVl/qDSxHP7SP0VxPl+9NFGO7Jz0eJbMyea3UHDjSZYgA2h91cQpOx90UY8QoO/DVZZ7YVagzX5",
-	"V076E2ekZOKH3aPEhk6nXDzZdSephq80098o85eJ+NRAgQtjch4QTiduWZQigRNzrUYIo8jgRhRjGNh/",
-	"7J//55e3ua230ItiAoGwmruGEEtJIvXk//eTefXfi9l9/06ibf92khz/HeA5if5tZ3Op9iP51/6feO+/",
-	"u3uv9r79x79B5/75f7aKbscHOqUFjPtUoikXxmwCt5vRNU7gyvBYgkWCgyCz/ONu8brBWZIX48Zu6na7",
-	"3ZV21EfKyv1Kf2AqURwq07aHhFGZHXOvjUggCDruHvZRRLCP5jyOFH9EYIUKLTuHMQ18ZU3LCZm2kZxE",
-	"PB5PlAgAvmrSqIpNx0V9HFxhex8p2/taz44sdil+5EVG5CBmlAmJg2DQR++C+DvSCTpCawDKytI/E7+D",
-	"BjwKJ5jZJ68ICRdNpeSDJQQM7t1ieea+Sphayp+Zv+nhHfiZocJ26/vemO8tkqabAThZJmuS2+EY09ll",
-	"5bAeBUIn+cbllsXPZ/AMFnjYrmi4eL3yPueiM9C+xuJT6K6kpC8BZr9COlmR82SQpJsNNONT/+4jHIbB",
-	"XEun2YQGWs/XCXaKI2oJpbklI+ino4Oe1kZmVJCfs0ehc9h0ULdodWm+W5kRqzSlVbtelO6xlIY8LHHA",
-	"x3AO8+yM0wSUIpvVrdi4TbpxsPtLJ24Zfl5fydWDWZh4IjZ2NG8DB600d6Q+k11AAfa3YBEw/HZnLzEt",
-	"EDEfCL4mrtFAmboaHmmjmPEZI35VXTvSI9RUtq0QqSyuE1Un60HvVhbQyaTgnYy4Ximt7WyLzz91+Ze6",
-	"wRLBmqfZRJSWH3ldF20WirScXnlAkNG+SmVNFphVtIpUhdv25TtLilsst8SBVU+VRt1Hv8VDEjEiiUCA",
-	"TEW2QgYScybxd21nZuPhGsLaRmEQCzRwjPMBqFIDmrefcjVoTaUNdYt+IvHPJaIgKdVRsiVH3VeFrtgz",
-	"yoqM5pwJoIRVZAJccG8kzbv5ksB4LsBfNFcYs5AOfSzJnvp4oQKu8TBOba0Cz6R6JHWfmGNYx0B1ABPL",
-	"LSmY1Sd4qdRZql35qQW96CYt9Y/A/yyfwe9ManD68kCTDhaWn9+LiucXw3C1zw+yLETImdBpDb9g3wHv",
-	"e5xJ4xdTGhTVcd79MOLDgEz/479MqCCZsFqsxuS3esg8JU50nJxGQvbRfkHpl/3uPvX7JogNwRZkn0LZ",
-	"8OE4wiOG1X+pbYoiQFMbDyLl7FL/yfyk4SbJhFZ8/pn+9rNsTYSy2QKqMPn0NBYSDYm6kSDFnh8q0zzC",
-	"ntQ81PmgZjz7AEKF8grKvIDbvjQMntSwuYV9tUjDIyUoJZU6sIx9ZAkjzeMZ8lj2hwFmOpk3Ib3/qfOh",
-	"/8e+Mxn9q9j/oqevaa8IXwGD2KAbHO4JGugTHYAPW5ggo9mITgsCDmwUUG9Tqi0iDKM+P1NTigXx0XCO",
-	"eoko6iPcRkOHHCm7jIWODNc82g0GT8/sVXpmyZ7s7MAGnhli0FfGOvkOp4MDpT7MO2ig92LQTwW3trRi",
-	"QZTljgamejHxB32Es9GrggrHSUgAmfCEEoABFwQJPiUQW+iggfZdOzOzHhDjWdb+c6wV4Q4aRJCy5L6Q",
-	"CT8g/TvxIRKfuNzGmDIEQrODBoUlXwZ9jVGCkJI1ClOjFMj2HY+G1Pc1LHADuk3FGY+QF1BFOx6JJB0B",
-	"jkRRD9ykNsRe1MWyTqY+wuIK/qUsX9j5xGPEA+IQ9iiZ6xq0vcsJpsR/mBL/O2e2O2RX662pg05RyIPA",
-	"ogkEkjzwU3AEzNRwOb3UJGI9mxD4Q3rdeKS+DeT0XokZhoMNqQkrxVZ/SaN/EPe8OIqIf5LyZx8djg48",
-	"7QdJeZ9+KxHEtemk9tD28I9daWX3AZ2RSCn/b810dkQIZ5b7oJmigVnE2RgpqdtB5+CaAX4nLP4l4GMU",
-	"M98YJemq4AjBQH773SPE1zHgDblCQe0oxYMsq32WO4xnKd971Ttov+h20XAuiTjRTtfP0O5DmR2eR0Ip",
-	"4KHn3a5DA2CJXxK7gjV5xa1NO2EevV5KP7+zMOKemtAwIOi1OYGdMhItWMwypvhKyzTHZDWh8QBHY4sE",
-	"LlwbUNFHgOl+4hKgvFsgJCqQ0HcJ4hLY3+MsmBsJZ5IVkeTAo8E4j2JmcB2nX95ffvz85u3fDabaEoqG",
-	"El8yLi+xmeVaxLLFqaWS5DglBr2X6BOX6DSZ584owcKqk8J7UgPtqDDY6xPFRqbcJ+laE/wYYLER1mEh",
-	"xR1dYLoFdRdNzTy3rx+ydQPf8ZhtgQcl1kfJ7e09c6hCkcMIxl2Pc1QaLD3no/Sc1QG/MyPv7qIn8xOx",
-	"N0nitu1kulxDIuAWn0kckC3IgExY22iwfQAzvT3HYz2fGXp2dLjXxQfDnnfouyciYBZr8vH1hk7O58Bh",
-	"yl8iwHRrqOk7TIPdXkRn7sYWVetRTIThqTbELP4A/TRQqxkggefCwpbNa7OfAeKQjTcVfi2xEXIX1+ZF",
-	"LLu38MyNdnzxD0pEbIFshtyfK6F73Dvqveoea4mqpu/KoCP0kf6Cfjo6eHV02D3Sz/zchtUZj74Jqlk9",
-	"Z4rnwJr7Cddy7Ko0rYMyFOJIijagzZVxaBAmI6AePmMOiUrOL2FS65Lp/V9qeiUOMxa+OmB0zjn6YNa/",
-	"wwsBu1S0KcCtzjn/iNnceInEpgTIuQ0E6e8luA2srSpjO3nKXgJwpgbs+35EBPjGuLDmorH8/dRawxlD",
-	"DUckTdzB2r2Uoy41lUs7lbWo7O7Xk6q6jpNIkY46NvQ1XdyuSGijLWgjwfUVA/eMx6dEWFSu5alqPlgt",
-	"GvZpcPr7+a+X559/e/vJhHVef/39zaX7V/CaowFkEu1BKtHgJLu7At50dlfA9o45T7a2gz6bCIwXEZ8w",
-	"SbGGu8GZKzGvrb0ZnqOfFJcXbTTU9Rh/zvF6ZyKrWL6T/XSj4w22FMLG6j5GQ8gjSt0TSYQvvRWxO946",
-	"lv6yQVIF7cC1yjIj7ohKP3E9o7ZxrKR2A+QDKRuL+Nq6z57dH3/8sZdP3lp2gPlcL3uKSU3tzSV4YQ1v",
-	"nU2kZJZBI6eKHo/IpVvVe01pWm3Y1HPjSLQzEkEO2u+ZWexQpun8TcM/Ao594qM5kYnSVrgW7fKVkBow",
-	"6BsXHRhdkUCK7aIRBm1eu/AknZJ2kQ7QQQMeS8XKLmMGib/aD67lv1IfeAT/o4aGfGBIEdbYeakxG9vi",
-	"HiIOQx5J4n8kPsW24OUGBAjqjfvSf+nMnpSBJENeTtWYlwYNU5vmykZKdaZjl4skwyJYKjrXw96C4gTO",
-	"fzWOFhdJ89ystd+B+LH5NJju2RJexQX7FmLQ+Yk4OAmnJlg7iVr2jp+j3+gvkBOVg8UWlw1bqMJX3Gp4",
-	"aX3BfNaufk1tlGK7OPlgB50OBQCcGRFISDxvIxYHAfICgiO1ImQLuqqZZ2v15StV/ygEx6nPab6rUSwL",
-	"21lQAdn9ki21vPI7SSFt5+3Mowlwyqls7Y6UtGauMFim8duPtOrjMmrWbRW+khGJiLqHN4Cfeq9fPeyV",
-	"jmrqOhaRRr6BdI2ik26L6YoL+GxfyU49hWrbP+Sm3m593+ORryj94CbTuuDHAgK0IP1lGbrJQQnviSsa",
-	"7vFQr38vQQfovUxmcHiTFmMrTMfMJU0mIWJIZ8BwXcpyMwt7ZbdXpVrWX0MvX8bTOcxv5WRiW3XXoJKk",
-	"YF5+q96CCE58OW7iBEB4q9CTzY0dLRQxzaw1RzE54M/IcQKZ9GKb3i2uiK9DnBHYMLHM4TFTmls8ETP8",
-	"0Y3TVmMRdaQzccHBkJxB5fUn98kczZJdOMy0zSnZBK3AnKCY2Xi6U8ZipquhaIc2T5whFhags/yyaMvD",
-	"9sqCGrmrnfb+cFjKAvMsW+RxnqwdYKclxPQ02hlMeDJyEf2nhFaP+m2JyPx+62I7baTL5ahN1MiJXNKE",
-	"rStZSlyHprLnj6WIvdLX1dXQFfkWJmjj2ov4pXaaF9FGDua0jSBvqI0yiUOgsGcSm8rymkpneZA/VZPt",
-	"BGBDs8OFh1YGfjy1Xn0DKVEGpFPGAkoiSJEoLtrVYDo1FGgxbpvmsgx3dafoXzFpa8PFV7w94Mr8ghx3",
-	"BDkpmVRxnTCERkH8HRHmAycXdbPFlxJOtl90fuYHaisyiLkTZLDbQhf7IBAbb69Pem7JqR9F8Nji6lNF",
-	"+MmIYP8zC+bF+pZLTMe2sG4y8EK+Ocvm7GORy+s+MVIcWDdGAb2GkEEJxncXi3hxU9Jqvjg33V2Ohxka",
-	"EsQIBevYIrYYj9CYXisNxaB4LOnqLDbL+c3ryh7ShUWKi4XkNGZ37t2bXAPfIqFogPGSalQ5cULJAOoa",
-	"x4k78afB20//fP/186ePbz+dnw1+Lkr9XiqdyXcviE3DiWXS9q19roK+ZbYhGedVwqgX+MPewUHvEIl4",
-	"6PMpplDAqhCweoIYUVtgBNnaN0+J2auucI2lxapokMmoVFGDnoMcreyQ1wedw4NO7z+uukJXaFutpNoZ",
-	"KO6TVqtetucf9FMZGZ/tJlrR9EiS/lZoi+pmMe4nNZ/X25zDXGZLd3n+nLs3B7b96aVu2LbMs1D294qa",
-	"U5FBWFLWQAdPjQxso+HcAcMq9mAwnCdQ7S71Dv2g/s2+Izkdz4XTt3Sx9+BNKTM0M61v8hy8zPaVXeo2",
-	"Mo/lLnBhe9SFrB4tPeA19V9zUwIiuq5j2Ng/pa6bZUT7XNsYacP4lYSxbHCbabdk7AJCyelRfKSvSSYV",
-	"T1OOVgvpkn1KBKxjfoArOCdkfyym8zlNDJxMRagMuikFvVpqQn3NFSAMsLAG7UIK2oJRVELsRfwB7MlM",
-	"R+Kqx5rmo63ggeqmuIU8b003U3R8Pb0ETrC2XIqHMZPxXu+o0z2qJ5YWvCJgYWTU5Hau2FK2fkxgpVUR",
-	"p8iIrdwZppypWK9rZyzZVG3OnNMSGyiti1zD67uJmdQHFwGM2kFfE0Cc7oEKN52OmTKE0vCxUy3DKJnA",
-	"AobYu2qMrlpG13Ln8+6MsPy4mxhldzSRe29YlZztgzO0avAh0C3cnc5icJMKcOB+0ipGQIXsI+pDRkeq",
-	"qVKBxIwqBuXrLWYWyQVvQFUTgv28juFYG38meqvSKPKHkeVRJVbKgk6+EAhZHsapq+ptPl7J76mUKdVH",
-	"Nh17mdbW6remOPxTf/sbZvPWE7e3K7P9nP29edzapu0n+3iUu0KmIZUbpV5OVNs3+JcS2q07AEpms5lD",
-	"QH+qho1dUU4unknemC4joZVGtg5pLxKX/nvWz0B9EJi/kmCqk0QNIr8GLd25Ff+ehbGsQ467Nu2TCW3X",
-	"vt/ATK91mDuyxytejB3b51VpZMv2+vra863Y79XF3HJ7ftGAX2JAJ83Ebs1+npJoTPQ/n5wFXfmIG4u6",
-	"sagfuUVdmfQaC7uxsB+ahW0rNNmkSxMUsnr9Vljyg7W/V2KIG3u8scdL7PEg+DwCI2vZkXxUKqaNdUMj",
-	"+saO3tiOXsXqN7OrT3R2hSkoEQRO6gofjRqru7G674fVXWZHp322b82QNhaz5FBqH3ukMacbc7oxpxtz",
-	"ujGnG3O6MaefjDndmM+N+dyEs5twdhPObgzrx2RYF6SK1Dav3SZVGds6Kf7eQadpKY+07pJO05gSbFqf",
-	"mi89E6aMe4WaHzmVPzHis5/LvlfWSGvTughHZeVE6k6ysF+yrUSy6SyPs8VKsnODI8517TO5/TZ/GzrQ",
-	"JtQCVVuyPoVVlluvRFmt2fZsqY7pVFiptvnmhQUt05Zk2Ubdj1zVluzEUkluCuDpSyq0EydtsNNOmgO5",
-	"04dWkbrrjJMwt526MAuctt7KnxfiaCwFfqvGlLRk3owzKYYEH6zMmkw1Ih6Z/ssbcar61YmqsJa6lYqW",
-	"MQLTWi2nOVe/zpvc0jXqIC2/XbdQE2kFkS8lbVuKLccE+Czr+iFhwOc5FtxHGPT+ryQgWBBdKfS3WEg+",
-	"pf+dlICxzU4nJJi22q0r8ztR00o32/xapfep6WFPOfuiFNd5UfEDLNEEhyFhiTvXqfaheJTTLx68UWnJ",
-	"HCoc5yDOtBMzK9Eux0zPVtcnYX6suBTjm69flGV1wZR8e7xKBVTsItOKJoummZsEmM0BbKV20WXSfVL/",
-	"GxIL5yTKbteywikL+5W7tbKQdP+gcgINqtNO1ANdE7xeP83Vu1dX8JbWfym6oG+hktM/Ih6HdWtVmbT1",
-	"4ha2TpNDKpxLkhHTlUsVqWPQNafWdTi8NeEgvd5FG/eXeRIx6hf17XDq+IhMIR/Tt7rAHu60ltiv6i6M",
-	"eDTmUhK2fAufQZedpHfGUffI1hVW3IOduJ2kbcQvihmjbFyx2MiGFJZQQnJIhZSWPYGapaF8v0h9/2PC",
-	"A4KoUpZEOynELCeEJs2G0DDgOgSZkN0yB9oyf/R/Cc46X/Hso6nZuYJgTVWwysIZdD5dO2tVhTZtqhTa",
-	"FGK9G6YrnsE/ir6btJvUTjFjt+iNL8z52haxHeWJTVNCurvpZhQS3QOKSS0LLyX76kSo2nUCMRsaNQc7",
-	"iEstdzr+Ml8iSAudill34jZqWBwWuPOck3B7DN/qaRT7tt5REviGf9TkrqPiym/ZsiIa/qEoerxQv6vM",
-	"GFvGPtc7D23115gsI7PsXAMsdQPQ3U4WKmna3/Kz/T9nnz8h8yuizGJBFD/NTnZ/0QquU/zPTuBbGb3Y",
-	"ms/1CMaWx3YNg1UdWm1/1taqQndFvrKC/pZuY55nYq3qevXdncX1H0tmB9aBEZXZ0q0LTTh1G9yEIExv",
-	"cPNuUupUq5ogQjIPAK1r/Qd8P5RA8WndZjZpzaPVIuqL6jUl61/PahT/09d3r9HzV92Dn1Pit/1mhtyf",
-	"nxgH1MjUr4fS4xiagimNL3dFSvsbr3NT2pa4C69MEH93CmXWuTFMLLWj61RG6S0igSpXlji8sc22f6yb",
-	"oJ/bOFPpp1qCoLOBb5mM5uvZnJfb3M0iGN/aRTrXPZajzUrTHmxUInA7dZxWHLeo63cC26Ky8bRAWDcF",
-	"YKPMKvX3y2b9hoSE+YR58w39ZTLCZESvVp2edTJVghSYXg/lBcpT3le2vgQhU1dVzHZxWDZdt+FD8X2r",
-	"cah5R36K6kycs8u+lHPlrrh5Fd3569644uNKyqHhzL7lF5pu3sqjvYUrl5LRhvfti5HhCY2vJxnWpCgA",
-	"L1geR9j1ZVF3i5XFep9nglbL4mDLhdHyuFdiviwVJr7lX7SoncBA/ywuORsY+H5EUigDRC70DuTDsZXD",
-	"rDkmuqKAYjqfnI1t2ee3dZxaL+r0KdlOiK9OzVSDf8uDvCMd5ypQRqrMQc1dEC8i8jLSwZ70/aUvKqox",
-	"IZQKR3tmgy0ZrixxNCbykrnCpd70DzeVha+S0OgqV++ixx3a1psTVOYGdDYlQhK/DT4o34AUcr6oiEDT",
-	"ptcaM9prt2KqQ+IBtIj6H73Ry+NjXAJ3dpGeSwETn118ROqZhNs74YGLjRT9bNC+rWMFzmvPxAlSjCTS",
-	"rYhm1NiWdvH8mkS2gVLl614QXS71jx8vRUks8NEirpiQazHrzjCVHEM0E3MLiV7by5i5fgUknble2TNb",
-	"LZsXxNwtyOhF0bqhrLZA0noXbED9QTt1VwjrvBAh8TTxDczuDTqtcotkcVYrgzTunG9hv5Pt2XSbU0zo",
-	"rSpDxbZo6upeIQEjHuT4/jUls1WGs4g1e6u102dxsmHlca0iPgNzdAZdfXGdw7gNEnKOfkMqOltxVYu7",
-	"lRUBlVYrnj2DcYqjnG94ImUo+vv7QpIRZmHEfcw6Yyon8bBD+X4l3Srfg8uMk6KqSnfAUElNQzekCSoi",
-	"XUg0xF7HNnDV2KOrl6JDS+G0WolrnX55r79W4k9eRhBm/r9pHEfmrhX5q673IOFmxTGVqGjLbZNiZIkR",
-	"lK6ETDav7EzyqkK9s0lARMm8z0Akr2JNi9s1jvAIM7yH/SllK0nbOMDrWYVHqWJ3RQpQZG+noZz3jeLW",
-	"meNptmvlJkfiDOvMvuhMXOxBvbPQwrw6d3OClCvgCGtaYAAH0IeUS0FwQd4aKKPj7zgIiN9PLN4h0b27",
-	"YbW2g65uw+Dqhm2UVw3Vs0pbtaGd5GXDq3T5iQSZmAbH6vUEKnYf2WW37YkUHrMQMfHP+VUR5ujUNLGG",
-	"MBKVAmk9t23amVCBxITPjDuAM4+U5/Vv4Mo+uqNWV6/yCAR3YJoznqDEwJ6YC0mm+/DfCTiCSLSaGQEU",
-	"+XtIIyKKFvkCFnlw3u324f9KV1c6wPOC+3M8PBh1vVeY9PzDFy+PntfnliEPgr2aERE3SWtbbT1eOmrm",
-	"MmYDhP5V63oZ1qIpuzrXgg+ZY13hb5LFlwvcC/CBPoJOz1QiLNDg1NUl+ugX6CY/SBoFU4Yw8qM5yneL",
-	"bI0icdnpdLYQtgXXw510MOkWcjIjvIyO7rCU7AVNT3Htfh8fbjMNOiJj/RKJ1aEtJkUXTG9eFEkHcFqC",
-	"r4WG6lS3U1cUhINA+4R09YeAeBLar2u/jn5aLnJuHARlXWddaPq24X3Hd9XY8Kh2ZRDhgJpxRJB5SYl5",
-	"pUxA9XsNsbBYD4EEnp8gk2PGuKleA6BB+zrkOkxtC6e+Fq76CYHnaQ9ZaOieLyKysmZIb5lQ+xJxP4ZV",
-	"K/p5Gyt6qNUCqLeqCgPciaWdAZQpuKcvxCpRtMMWdkktpHXR5XBTbardIptIOsLnUtqXNHlbjAEZjN1y",
-	"L3K3eggC5lzQu+3goGqevEXJujdDMZjl7coqu5RhguVOy5y2E0aUR1QWGFi/QxUphKecjQ1iV8OtJnQ8",
-	"0R5wNKMsS5k9KNqQreJQuS3h4f3oMAcbDxx/dwn7j6NN3OHttImz4rjoKikTy96iPsorFqkkh8iMVTYG",
-	"DhJnoH3o1B900FtdtIpKZYEOcBAMsmzXee3vigW3tXLyd+DEjgA46r56vh3g5J3ol8VBpqwSmfCNdfrQ",
-	"pYLDDSWtrY1m+N2Gyb+LSuKQeDgWRHshgA920B/Z0gT6js3dhAeB5+tm++6svsAtFwlQz6IZwJsZBygq",
-	"qGY1lbFbLgNwW1n99zbnfvUV20qSfeaeKS1H8qrXLZ9uv93bd59y7XOXpHrVwybZvjZ1r9O8dAsuhV33",
-	"MF3PQVGd0o7vS/HUR+SZqFHddCueilqVch+M56JO8cLtejKS+nC7dWdULvqWd2/U6/RfUt103dqDbZOd",
-	"xDMy/plwSx9AfZBrkq1nYqrS2+I6WCZXaUgCKIiSvWhUlm9sFnrYOqy5n/fT1bNWncSn5P+pU7fxNpxA",
-	"D7xq4+HdVG18oN6gWnbFvahMWewGShhGqSqdOPTrKdOJeASpkIqR6uJC14nioHwkSRlFUbtH6Yd50k6M",
-	"5ZS4jsdiG+T4xDwXj8x1UExT6zRp3YqfYNe9WhtPQeMpuJ+eglptI+6j52Apq1jeLmWR9a/s2FjI2le+",
-	"5TDvlc/ePm+u2fPkcfleVnaaaXwxjS9mLV9M9ZYqh/e4tWXjq2l8NY2vZqnB0jj+S4RNuxXTztQkPffV",
-	"QDVUjVw7JtjutZqPbsVAvJ0epI2Z2JiJjZnYBJibAHNj1DRGTRNwboyYxojZqRHzkURj4mratconpXIj",
-	"JyYMt7eFDfKl2auZCpUthb8V1FdKF3YPXYO57cH6JyjNoMyRbFD0mbgti6toHzM1WfOw87TKhE9GlFHb",
-	"92on5VnvICP3+W6Kui5Tx/tJxy4rAJJNzvIrSfB0T2DmD/n33RWFvQeJcMd3lKn1YrOKuGsmXCX3bS3M",
-	"fPGV3DkMPnvBN69b4HwwLV7QO36OfqO/QPmJINhiP/fDe+IUKeE2OW6h9c4+0s32lvXma6uZFDfoW62+",
-	"LGtAdy842S1Ux9iEqHr3Uck/vifK6IuKyUMJM1wHF1TGC3cO9anGDVfiABru2HDHRe5Yyw+7mluuT4UN",
-	"97xT7lnOK9dtp1uUAY5LTbzVmO66PH6t2F4Zk7+lcF2j+Das/b6y9oaVP1RW/tn21qvJDD8zpy+fZt9D",
-	"reYO9DUftNFAL1v9F6jAxkWuL8hAt5IdXFHmqyeob382PHEAznP94skFG0RESB6Z9wQa2IMemOL58KHE",
-	"CQ+xQ87SxoMnyHQpHOgcDcm5eTGMyAhqTp5PCOJyQiKBZjy6QpxdsDQmQL5jTwZz+CgfJcX6L6kv1Pxt",
-	"hMBMAQfBQEcXoXps54Ldl5KDEOPFQcBnl5C8UuRsTcIdIKcsQIXxpOsG1UkumCESRXxHE4Um0lh42CcV",
-	"S07XTThyy2sudrfN1nmt0+F28xa3LzP47/ISINtunw+4kS2nKR0c7yBPCVpW2ctdL5SkGRTcU82hss1U",
-	"2wgL9OXz2Tk88eX3c82pFlACqVg0MsuK11VhkM176x6t2dgJIq+gkl5OMcNjXV7V6YVKcyig3sstkNRL",
-	"3evf280tPnhVqXfkti/KodO9wCqHaSvZRcxHrkOAE/5updiFS9OWx/4bggBz3ZajVsfaTVbW24U1L4i8",
-	"1B/tr4rXSqpmAR1Dd36RemqxU+4XhBy1mmICpI48NmcdM1M6P7UFMofk/r6TY3rhgt8WJERO39829fe6",
-	"20wTBYgmDzNXSYekrOps6wva8Je5JEoh1PEvEini0MnimUunCM/9d8wKHoJvXyYtsHAYBvNLtyMWZX/F",
-	"VLiP6I+4Vzr5cqYTiP5T9ronT2b/bP+YXv70wfRv6U3KElx+ofXMzYNq2MYicZqbYuoQsX0VQaeeUUFM",
-	"7zYH42bQCV5AcKTxsXlUVIoJ0DSNq1mEW2USrywqst7GwCt9pSR/ffcavTh89TwTEGjtet7HgNpTxs0i",
-	"d9NXpq/7gAyJx6fEdCTD0jS8WGjSjgRlHumgAY8jMUBXhIQCajUMAAwtBiiMpQD/lf6u+sKQjHhETIdz",
-	"bbGdQIsNDXJuJ9hMKpCelGnAedR9hRYay2v3BjQPMO4pwy/UlNSGwkSyF8P+tAsmfNh1kIcFbT8c4N4O",
-	"mDD0gSASU1Z0wDmm1UcBsVBZ/Zc24jOme+Prup47MeN6R0u9MoaL9zXZSI4mfKbOV9EOoCk1XcDbHZQh",
-	"28xvCalSAfo6S/yoyx07Kyoa1VxrDtl4ubyP3NYJ4mApynEjVOMJmsYCkNRoSHTZi3JQo0+uDaYRUYZ+",
-	"IvHPu6ir/MrplZrDc1I5QUo7VxxEX07jJhpxW1ImEVjaEGQLYkyzLAe6m13vAl53B+f5Ys1mrq4+Y1tr",
-	"qWtegpdErsKTS1MCYY6MtYhmmEmxCl+5c6394MWqZrF5HQ/OOKMhVYbOb60WSW+hjikvbhCX+GS/EhEH",
-	"a3YCL8gx+BRPhyRSUj5JMbCMNgwDSnwkeeZsD3rLHNs9xwGzdLQ0SYpKJHnsTYhfY5zD1DiooeyW9k0M",
-	"06Y6gKZLVlB4FEpAroT2Fp6DuTLV0hGWt/S+KWrWrO6yQAR7k+R28hkzmReYcTaf8lj3cKagWptaRUqD",
-	"yt1gj0LQdIrHpAOdJG9WBFlSnlS1yXf+GBJDKtmmsu2PxISGFVvz5f3YGgadK/ykVVweB75J0wCwvtqW",
-	"hM8JLSycnmfCFECXpg6U4AUh2pEsUrWTztrw+wxHfpaD/tnCjK3X4F1p+FrBLrh/mQWdIAZpOBPCEASm",
-	"F6lEUU/ey/mnoo21pnZ0017Cil7bOMLCXtRyu5e2167oPV+az7jo+05vSJ2elA6zyczJjJCcYNsQUNFF",
-	"SK9SYbgGJtFGDFhuGxllvY0CKiAHxbRtR/ZR4AjQ0B0LNJiQYIr29gSRA3Mv1G95Umj1VnearpTdUZVp",
-	"LMt6yCU5oJ8GMe1Aw/lBGw0mXEjxZ/dbR11q9QfGfXJmlN3OVaIGX1x0KN/nYvDzcpWmp3MdFhralx3U",
-	"NlYvNkn6qJzFUbaywqUFmNWUgUMsyGX1DohLUsbUhdZZwwWQiES/cFh7GtivpOVpAbOih42OY7ERVfOm",
-	"XBkLWBQZtX9M5krX8bkysqGfaOIP0Xq3n7hAdHKknJg0TwAlTHicDam2nnfTTq0I/CXCrHNIkk8qVRgd",
-	"JhJLy7Cp9r5gho67AOth8HnECOh76n2zJOJvo5lid3GPLCtcYFzK6lDcCAx5NSGtp4QBZpcTLCb1+sIq",
-	"PXEc8TgslzcCwQPa5zHT2cNhSBigt6z3sRK9vB2NiCd1k+cVnbm4VWIWp2Vu9AxynLMaSIaM20pwg5rC",
-	"IzDBUycO8nnlSefVqRVt4ZJzyErBV6Oed0BW9z1Vtkv11M680bOilZTkEq9OM1Is61w/edNuzXDEFtJN",
-	"K+sUr/JyPcvc3O0quwHJtFNmlpCsSyfp7jmT/lbCks+TnajT3d33i24k5DkLBL9mLl93lSFovG+lnzS/",
-	"1zT7ViqQ9u6EPAhEEZhr+RhOv+yCMfQdp9eGw+JAGMcjdNLW9zMJ8ynlyqJjQAyBt1UztFFAiESekrlC",
-	"aVxgk41cz3fyGeIjzvKqV3cVvsxIgNLdN79X/+jREiVW00565OnwzmaWUCsExTM9vpa2F+pnDDcQpIDU",
-	"0H51gYiLlkJjon1TxT25Cbu+LG1xdZ5aeggkgi+gBbjj1DQiYlG/qtQBfxFSk6PnCY4k0n3VbRt1Ry34",
-	"/Po9wpGkI+zJ2p2xemXwm+wUBgGWRMiBKZyhxExIGcuRTUs/1VpR9fcOm9rC6V0WrTAhPKMpgkd7SNCE",
-	"4EBO5mhEI5G3f2WEyYherWeHvqgE4gUHhcHDHh8qLhZhz0RHl9TL2aAN1OozfG5ejaMCkCJYGxEJuaCS",
-	"R3P000TKUPT3939WtKtoNSJjKqT6iXtU/ZCdu31eSDLCLIy4j1lnTOUkHiqLrMLSjqs3enVtqoXSGAFR",
-	"Uty2ei9cJjxykjIdwwdy5XgqnUf33nT71L3DLyOdwJGdx5c4CEyzdhOxt7zxxPgQR6CG5pA7raVLV0xI",
-	"4mhMpIOPKEPeb7TJB05YaKnJZ/90rkFXGf3yjvp1rghrpGa+0NaeFq4id0xtG3U3N2R7sY4NUa0HzwsT",
-	"3XPCsUhatQvleMqjUkaXEQFmxtnupM6dL6DJzN1YO7d+QddZM8d+Q3Vo1+n4t6VcVS9890iVrVotF+5R",
-	"2cU7UMbqlPO718pZ5TN/YMrarYUFOq3apdJ2oQ9Wx8F27225th3pi9W3Ztv6Y/WRD0phRmY0RXkDc/8G",
-	"LihxQoJpq926ioXkU/rfpCBb1DyyWa7oy/tT+O2+K7BVhUNVTdWy3Uo64HqlRTZWAXddheTJKoG1yiM3",
-	"SuGTUArtjKFmLyO2fO8CTa8lih6dylirLZ2rQgbB5xFUyF0mDRYqjt58axTCRiFsFMJGIVxTIVyt461Z",
-	"WmhjJe92qhA1ql6j6jWqXqPq3aaq13gLG+WwUQ4b5fABKocRHwakYGFf371Gr46OX6BQP4F8IjENLFgc",
-	"IyHVsMjjvk5P1RqfzsU07ywqZ/ojuTogkLVEM8W7LnJJNr2LpdANKDYURUUZxWd6mlPsTSgjkNmczDt7",
-	"la5xQH0Nh9XfWiGw4CFRUh9NwyZtKtYs4mycwOxhuervHfR55KDfD9rdbjdlhKBn6wJtEz5DU8x0X6WA",
-	"jCTicfX00HfqTOxB32yMkAClhAmJWRHD+qI0V8PPI/JXTHIaUmvf4jT3c0e8KjyX9PEoz14TaKApLNfN",
-	"Zgskpk5cSCzjbBG2o253FUJYUhlk60q1fsE++qo3Z1Wg3jLq9GVovtcfBphd1UorNTATPZ1kMW17J51D",
-	"tZcp3fOi2IGy3Sgjoi6w25sQ72qTWp1vsTdB8JU+GvCrAVhMs8lcmSi5tCK1SJj1FawYshDVP1Zlj6Yn",
-	"nbOJ+JUu+hgzfI0pcN4crfF6p5Icg9mW4p02pXUKwMhpmV9160zlx4KeXgWG8l3gX7fQhTFXsmRFisdd",
-	"Ixmh3kVIvFVM+kw9k+cchUqarkVNpc6PPFFcr9SsK6gAsdSeuxNM4WEJp4JwptD7sibGbbFPXm23V9UL",
-	"1jZFO3TOWqYgW/X64tnBdIWLhbIeVS/ABgWz3mlvnKEzdQaltbKoSJVcSPXHAmE0m/CA6ER/yNRN68yi",
-	"KZ6jIalURKtip64t1M+qWJ69rO/irogKSAnGyhIVsu1ZnRpmUDOFR8ZChb8YC7WI/nZMTluoj7bm0ayJ",
-	"YnVOZMd41Pvg+XwcYngDF5ArlquzxfdSGEKACryWuz0TSItxNMG2hXbiTVMUM6KQNkfZKq6X1Oet2bdg",
-	"J5pCLU/wvXDXHNbkFeuhnW6zfdIj5Ra1YlUN92i4x61xj1JeYTve12QXSaN8o+fhRHPsoNMh3HzOiEBC",
-	"4vkJSvQrOHgTJvcdlbpdWI02yzNuS0lbul3nhTR1qksewnWFXQGOmBSwCnkQmAT2vC1EJQo4vxIooFfk",
-	"HjkzMusrbJkPrt42hIxCwsMgZ8190ldHd8i14YNcjftu72gFj9wgStxGGIVBHOFA01kUB6a0JLDTEEfS",
-	"8leAJVintjos4nfQp3KuX9f9YChXk9yCZzk58BzVKINSEJkaprmQfErbNRpkLC8bZooIlJw4FF+AFi46",
-	"VsLMsZpKEFSZjGjMiSMHyDQMsCQ6WEClJKyftqH5yYiDn50CDdhWfLANUOa6Xg6G2jQnaHBFSGgayTAu",
-	"daUdKlBExxOp66vRUXZsXS0ZJg+hrDCKGWVj9NMoiL97fsfjTEY8UN8nEDiPYkb6yKcCUDY/FzahUh9t",
-	"FXefqhcTPL4/7jyQ1vVk//85+/wJnWkx3+v2unsHvbzH55l2tLiNp9Bv9Je+Sz+KnAZFo/YRSJ+B8cEY",
-	"5jhHVhkGF7kO3Bli6qDB/4zIaKBpwcEa6eXldI0a/v1MNHt5E7zMzVwQJXUrtLoajaHp4mCR9bGIc0v6",
-	"cBSOpNeXKiLMJ1rM6ksrOug3Ekrg5bMJtwWvBKLSar/CQMdwYYekVpaxPz8+Pny+Iuh0P1yy4It1dzK5",
-	"BlmunbJG5xA2dt8qZWJNv07Gn/ZUXDu3p5TUMuQaJWXrSkpV+EejtNRWWnbWN/P4/vo0Gs2m0Wy2qdnU",
-	"QgDfWxdycjFW6Sjr+ZMzKsoTcik3WspmWko9pH6jtTRaS6O1NFrL+lrLpi3tGi3mnoSylKqyZhJoTle5",
-	"pZTORmNpNJZGY2k0lkZjaTSWRmN5ghrLmtqKi9RbUFVOENbI9hRd00D4GghfA+F7jBA+ySNiMy7rCaPF",
-	"dIls978d9NS9abeuKNPjGpXJDKh7+EA5n0xzUbc2eLZjf9L52yRVOW36AzzXvfzSxaXD7KQX+UGtdsh9",
-	"oNy77W9cRlDXJJLr0dOSfrT6s0adst3YfM6Iqf4g1BUOgrbukQmmZpINnmT+VE4Ltz3pTEe5lfC3+kdd",
-	"1tn/8yhdXkH7/na2ff/MmJw6iZvxWe1u/vegC3+vjI5gghV7x+YaZHky37LQMOFVnW+SLrDVBZ+BKgPh",
-	"QaEvq/8AiYK9BpVJdttVO9tMdkuzN/pZTjIrtr8gkne7uqNER1smbZbqWYnYqMTRy3LS4Ssm/9ZQ2bcl",
-	"1PsmKepRj3p1uQ6nY7bEknp7s4guJ2G1T1vQMpZfkVhO8vPDjP1v86+Ox6er6lVoznbp6T6mzocOlimm",
-	"L7NtRCtx8hwbWdohEEq/Teliy+Hj0YHXw8NXe89HXbJ3pP7fK3x0uHeEu95zPDzwuj5xtzKOqb867882",
-	"H03Hef3rP/YOeodHfSQ8HBCwfLXiHzNvsqoEhykpsjD7l/7hqOsdkL3u8BXeO8LHL/dejl6SvQO/5x0O",
-	"j/Dx6Hl32bdf5IyU9bvA5u6Si3xMNh7ot23uQEJsyX5llpkjpJQ6ll3Js3g6xdF83Tu52KbbmmeSX5Gs",
-	"EXNPr212Cf/a03dj7xQeAOONGvYfYDolvq3sZVUr9RPjEo3pdX7BG/KB3OZCQ2y1vYliWNyJsgbTWPRP",
-	"QaVC1OsWD7K99sMNf3nk/IUH5BdjWxZ1xjS1lZQJiowN6jjh7kfa1nGJK8xlc6Z3q7PcvC/sGkqJkWgl",
-	"XPjOc1YgJMWLgmglK86VRaNktuoeithEMqtqLGdxHgu5wEoO7yj3obirBmygs9D1UxpSklq339ryS9Z/",
-	"AkkOj+MKr++9vsdXWtfDub17vTYNVbvnK67wmu1yVt3gpwAB3v4drhWueKR3ulZUbuM7XhUVc6/u/LL7",
-	"/FWXg64dHiqu5rZEDa4mh6qWs0kXsG5vh1Uc6ekA/Rq+1PCl+8GXzmrDE7Srx5ZudKFhCVzB4BQcWECC",
-	"WchHQNg4guq+f/5ohTySrf7L7ssu9KdaglqoEyJRa0wK7dbguQV1mIvK7paU2i3ioNYerekvDek/Ih6H",
-	"S8r2a8TFb/GQRIxIIvooGmKvoz0y9L+h3Hjn6qXoUA6eqt8FiQCNCR9uO+0Gzkh0TT1y6oGfJnvJSr9Z",
-	"Fs7U/SBap1/e6wWsF6yy0aYKV/M3HVLKsDrblMLpZmCwDXuKqlZZKEu6JnyyP+lrsGzrWlvCCBTEz2B9",
-	"S6itWunQjUmuOqlUgtvmSWcNOljj7Ld23qMg/r4n5kKS1W0q1jzX33LYHXWnW+2WvWnZ2WUhCPaZChiE",
-	"m3brnF8RVuSHHRIckUgHa0wVYSUZAkKkBlXoXgQ8lrq+L7Q6KW+lVaQOKUmPBiEPgkG/rEMKYPBBp1yA",
-	"ElaOah9tt1lUZZH8ajHdIx2YZpp7PBPIoap9+O8EEEwkOoPtXRUmIt9DGhFhFlmEX+gjKhPMPtLPZ/e1",
-	"1+29gA05OO92+/B/9eNoz0sU4I/YJ2g411oEia7zQOTj4cGo673CpOcfvnh59HyVV624J9HvjP4VE4Sn",
-	"nI01AQtdRjrgY+iPBoG7IRHUJyUdcYJgryZs4s599C8dJXsZF4Ub/1X7qDJarL7CJdE/RmZESB0EPNG3",
-	"UiAhaRCgGY+uEOCBwF6V2BqolfRumI4h75vlbczupIxRt9DHB4SXuPocJrdQ4chs6trOftifNd38hnkn",
-	"vvx1ubNO7gE7HRB0GW69ii3X6um3IjsuaXuDYkH8tk15AMA5mCBcE6B6KjuvNdlt5ckfrWC/fxhMgJA8",
-	"hHmqW3OCsOHKgJlfnxHX6jpXzDQTFL+Ihz6fYsraKF5kpJsxyoNNeFSvKHHHXsLSq/O10O/gah2QkEaY",
-	"D7p5UmQ1KZM/ULxi0DfNqdQ/9HUIA8xEBw0AtJL8rvm6ZfVaXcICzUgQdNAA+1PK1LCwl8kPDrZUzcvw",
-	"p1a7ZQEx8F5WzTMP1tDyvnJZn4n8ymfOrcIpeCfLSFaSfgL8yd4AnQjI+Axxlt6GBFmzcCNebv1G9Eya",
-	"aIALDCK1+mnsTVDA2ZhERm8Bjq5nbpDCaingHvkHh/RKIhBGfhxh4zcxuXSDF73uZHCCBl0xQNAwVk7I",
-	"VP3MmZfXw44mWSz6Ya8O/tIuqfReGBZXjxr+MDhqMeEzpg2lUsV/ewr30rNbRnm/M0mDFI7FoyuRITJ1",
-	"qkkOziIqLZnq4XaQZSOqiCiMaBGIK4VYvUQT8h37xKNTHCCfjqnmSinxPRPo7NfTvd7xc4jUS6K0MGiM",
-	"oq+YPRVtt82wQCMeMx8NiVqxunzZhb4c9fDRgfeiFsLXXU1GpSkiuXwPwpqaTJJ7ShlKbHhXhNv9sUEI",
-	"WPiEB75AbntFLNB/nn780EHvpUAeZ5IwafPVuLILlIaxSMv5TJpEPXjN2YiOP+Jcedol1tqyZONih9Y4",
-	"wiPM8J6WAVXSU1zOZhxPBQEmnSXqGPFuSoiyDqXdjHzb6oI21fUdf6Yl5hWZL87tNzJXJ03liTm4zhxP",
-	"zUXW13eh7aJ9aFf5O3V8OP9M22HXcMuNudtH2zl/ftDpPe90VzHCKfeLFJ3Ihth00zkviv1ctzn1p1Ws",
-	"y/S9W/i6+CtQ2k9bGQpCjiMi9DBTMuXRPDeQfniVp6ZwE657ne7yLVjgT/Y7bXdnzTbZBX0rqkcviBdH",
-	"VM4hUd5WwJ9SVuIqG7z++vuby9Pfz3+9PP/829tPupeg0ZQUX4KAqFH9OrYQHFwgcLGli5pICb5QpdqV",
-	"+uVynzX2mWkVm9FiQWzMWKrJnqJrEtERJT7yAgrhVEV+I+op3S5pwJ/aSG8+nQG7VRwBCzTm3G+b5qOp",
-	"BwcML2y/+Pq00hIVVZbt58qtBIW8bTVvoLcauwtvbXaW6wx8Ay1PR7xY8vtEQIEEaDapFSttO/CR44ZP",
-	"SpS09d77tqUzmDCfQxJhyY3wi2IGHYShEoOWjtPOBbtgf/ubCbSKv/0NarDAF/6mhOnfHAJKyEHtttUr",
-	"mI/GRKLBj4uWLj1w0eqjPzudzrebQR/MJt1xVtnlMDC0aLhgif84pS2nroEwNQ066JQZ129AhQS9xtQL",
-	"AdDAlF8TbWbp1rhKVGkpZtACWnYpZnfh1D0YEg/HQhkvGt0sFf1rMw1ayglu9uULVNvRxh0NSUAZUXtk",
-	"nk3tOTmJeDzWu6P90wXbBjRitEp0aj9CxQUzTYJzPTkgeVFIa0YaPYZKJHnsTaCUiy6wIpUUTFeCBex7",
-	"lDgZIxDeWCIcBHph6C20GQZwxQCHYaAuPOVs3/RY/o//EpwN0E+2X/PPHTSA7q0DuPhum+YT84sYwBEJ",
-	"M13b4BnUzPYFQ/r0Ta0PKDtipCuizNCswY+jIffnHZglfCqBegBbYWjw9hyPBx10RtTyNeoDuvS+H+19",
-	"xNKbDGBjgLiM7c2COZrgMFQmNh0hxtUQSZaonBA1wWQcytCQyBkhDP10dNBLq/6obXg/2vvEGbEjcQZ1",
-	"cbCPMBMzEgl02D2CyQ/+tfdOEcee9fYmD4uQM0GM39lNKbUpIvpTxAeLso0Gp2MySNs1C+JxZSnisd42",
-	"EFxqAZ7SPaMprAgbbc2mnMD1YGSm7tRXgm0s3+PhPCm/JDlHPPCBKo67h3oVfjS/jGL2d6UCmRVoQoaY",
-	"gXP3hrE0RKhf/ANHjLJxH/VevRqgiQauIA9H0Rxh/5p6JBkYyJMhoCN4+TShhSmem3cG/9ozudF77/3B",
-	"ic1U5uOxuutXJJSOwIKT1RckRQZdKGkfUI8wkdRJUBI0xN6E7PVAm4ijwDBo0d/fn81mHQw/d3g03jfv",
-	"iv0P71+//XT2Ft5JmzG38l7DlqO7tLS+Aho4YTikrX7rsNPtHCrbAssJaBX7OKT71z1wPyYtrUEVJAUG",
-	"4jseKYrAY6KRULZaFWxrGHF7/8E130FnPFLsYThH1AfGqskM4aHioq+6XfQb/QX9BJ2g0XNoG24/+bPa",
-	"6qNer48YjiI+A0LVV3lEA6VKwN5ykDeUs/d+q9/6woPAChZYZISnRC/oz2JnX/rI/lt2TSOum6vetFc+",
-	"fkYCAnkpFZ59P1IXGO5vlcc/UmZvcOvmG9Q6gPsL59LrdsG1oQ1HHUtPuel/ZfOITCAFIupl/k776L4S",
-	"csnu3WTKOy1ty559baHN9Wdmq4ElEjmg1xnXvbmqaqTTcalj1jy1f6ohN4onr3oUnrlpt/KMcdV78HR6",
-	"BmpRh92jErUpYeI2GAUymWl2C9Sf4eAdNaEjfYpFc0hOe/8X7NvaDPDKwepXfmcWE0F8/dLh6pfe8WhI",
-	"fZ8weKPXW/3GBzql8u13jxDfjNN7tfqtc84/YjY3axLqveMq+/BeCW2GA/3CYaVdsF3NNSHbNNLWKTQd",
-	"swosQEyUCqkUZTwW4FIK4u+tb+qtQta4/8PGq3wmbvYTR1A5z4TIZeIvSqFsItNo2Q1mlXC2T+lYdXmb",
-	"uZ9vPp19wXLyuFiWsy31mFbmxZsiDKImjrYtNgRWPmgxafO7hnvdL+6l17n8jU9cvlNGwqNld8Z5ZCCv",
-	"iSPnz2/qJjtujz+/qbuacsf0RuQikGvzxwQNl058KaP0sMQBH+vMIb/IH+S0llQ2sqJJIpR16xOwBYQi",
-	"evAuaet1rGx77Nr0SklHMbtiED9iBB2B/VTIc7+Y+b9Op9/w3pT3FmxPPR5c+IGGFze8+MnzYnszUDrM",
-	"tpiyU1lvOTcuSaOqrbk6CUYN/3T5Z2Zj6nHO3KsNz2x45pPnmV8dfrU1bvlDzkNys5RPuqwRnNyxAF1V",
-	"9+qE9NGIlDHNvhOnoFKgAfUHbR3pSVLgILshJF6BQnzBEo1Ye58H5qeBUorTGTiAeyrguhx1j9L8Vohw",
-	"uYUqIfhxAjvIRxbZ46BbJuDlZ+SC0Zx+XSoFrJv6FkRArpvZYxMbyU7WlBnOe43AaARGIzDshdBsG7hl",
-	"FbExtPVSQi6K8pyCwMIddCycEbhTbpC8g77ogLUeW71hOaaOkkck1OEzycdETkjUdgQF0Kx9/plAlPnk",
-	"O6LsgilRYeLcTsxfp8ZoLj7VdYUxQ4OPp/+6/Pr24+d/nn44G2ighEAzAqNP+bXxwFCmGPyEx1GC1MNo",
-	"EAaYXU6wmGjoDw6CC5YGBM2cQSIpgQJQCIg881iSNvRx0aFo50P6FNS/E6wp5OYnG3Oi5BVIMqgmDTFn",
-	"fEUEwhcs9bHDDkExX8rZZaibFCWNZvho5GyBC7MvkFunYRjMf4HTriu03kTzrzGrIklsSUIoalf5eV0C",
-	"cj1JBRf0F+7PdySkYMcSZlhZRuVey4DpZBSTm1uTsmYmQj1be/7mrQUJq4iJEr+dtKAxSAdT9JvHgY+G",
-	"JCdhDahhlQi0j21Hej4medc9Xv3CRyIn3P/E5WkQ8JmdWwWR95qzUUA15PbooIJkPZM4IPrpw0oS9QOO",
-	"xuaF4yobLOJQy42PxKdY6b9PQuq7iMq8lAcmjoQSQTgjZo1I1hgiR9InpUNB2K9ExWRhLn8YETkI1HYO",
-	"dLqtMbnUupQUOrHmXhsNPlB21UcRCf5+0WLku7xoDVAAeCljJ6o/ohCPSQcN/rV3ziUO9l7zmMmBgeIh",
-	"povvmkSgEI8pGxdJsw9UyLXxMakR9n9jEs2rCJ4dQmre6Fr9VR4Fsq7y4OfRSBB5j20/cwTqGHNSqVrp",
-	"Y6PS5lOcS4xBS/drm3yKslc9Cs9sLrTUB5ybsepteFQ/+ejk3QNB4igiTkjM5b32T98gC0GbV1k2pjPR",
-	"X6ethHakl38JMPsVi8nT1OHN/pq0/+pKcP69O9TiE4ZXd/JFLPFNNEdRzPpZbd1tu3LXWntPs6T7vpGv",
-	"C3esjn/wA9drWilc7HM37caOekB2VGMZ3ZJlpK9i2pK1WA67RtD+D+rfaNYBzY0LO+CB+TPlPhmgnyAT",
-	"k/vk7zEziVKDnzOBpIDga5vXoQ0lSDKSIl8UwyYPZPKzRhGfXjDIR+IMwlnwlnZfprGsJEerY2bDo3CC",
-	"2QCNeAQIsUxALuRBICDL7Kh7BNNZCI+JCxbFTLGKEyQnVCAcCJ7UUzAztAk6OvHFTQvX7cYygDVtvXWM",
-	"oxI8lxGXBPpWDVBERrEgAg25hFraU35N2djNhrFts00OV9a3W2QNahNqXTWqjnL0/k21+Fv12Bv3SSUr",
-	"8R77YB+eBpQJn2XqozT+ysfvr3zKcvKNw6oRj4zUWCU329ZdmOW7/yByXaZ7Kj6PajDcXPjB80gIjkqT",
-	"jKwTQU05lGfCpM8LyIAUOtVVQ0ps1I+MRsSTfVOvUGcu65hiSR2261a7RdXYf4HL0JYWaRHHMegypoW6",
-	"pY8EtLF1NtwkzzXeutv01v2jCrcLLSoiV8Tx3Wv04vDV8z5icRAkqjnW+DZd3OKKzNumvpJGP+gEkLbJ",
-	"8LfNGoqQZWrQdfnpOx55ZNuuwK1ru08ZSWBOVjcoqs0+09fc+QBt7QG1/sfdz+2x+Eez1sFIGrxPWmR4",
-	"TWdfY1A0AIjGzbeR+fIxZXgVpHhcVPhDQ9HDiAhTr0bdbahpY2Sz9Yvp4jB+2xTJA/sB5D5nRP2I5x30",
-	"AYS6+mWKw0S6Z0oRke/KWHGK/jvtYJRO8EyYMk8pMh1mk8DcFRtS1toVIaH6mUa6jl8bysaMeIQG3KOX",
-	"Eo8HBjZvt/wyxNJiEZM/ts1AGpkZECyI30EZnjeNhUHXF+kpuqNVo6g8ckXFNC6rLVGT9xp1oFEHGnWg",
-	"UQd2qA5oXlM76rc/oUq2z0txkH/w6EqAaHW6JdqKa2NIgpCcFwnH1CX6qxmjroCsJsvsra4MCXwdR0JJ",
-	"nNtzFdopinUQfvblM3PWFZF+NiflQUD9GrzenXgAE7rUN9pWskyYSDvTnqcqS0nrZ+3/SP77cgXE4I3R",
-	"8SHsnSsYbpNsC1Vwpn9NytzsiMsk36+eeboDFft+oxcfdNil0WcbfbaJly/RMM/xldIvmdPPcrSm56mM",
-	"2SfVFHAQEQzlmxezNxt237D7ht037L5xXzymdE7g6hnxInl9b4YpHbn/I3X8r7A7dAMpW8ufBIIgPkuq",
-	"NUC9BJPYOYiIxNSWsJcTMofIRxvFjM9KrJOvJKDsr5iKyRc9sx2Jq4WSi1XFFsSAPkL196ias0XtQSMQ",
-	"704gfla0ZqmpulTMvVYoGs3taURjIxobS2iJsPoHvSYoDt1EDWxaaEQgPepCh++pcHgYONzdM8QHj8hN",
-	"uj41gNx73cgihaY8E4k0hmZJiUNe197iWkkF+EpN5O6ZzYwb02vCEDQNOsmieDkjHXQKP5lKl0y3I9Pk",
-	"4nI627/HpyPIOZAakKNLUb5CA4D4XHpGzgwuWMwCIgQajHjkkcFJWvkMqoLpl4dcTqDDIJWl6OBHok9X",
-	"xgA9QXV61+geQNABHWkjsIbwKHx1F3Dk7c7xDnFIjdnSmC2NR+8JGUlnROOETXtVQdk4MAJe1AoWnVsY",
-	"MM00ioQEfauKzDCTooOUlIYUZnDIaZgyh278JDJZRziymk8c9tOKqBPCFn2AprVtcQHRRgFpFJANZeJ6",
-	"cr0R6Y1Ib0R6I9LvquZq4up8JtAoDgIkdDv5ZaK9IFJnBNylM8XqUbtKaEH0XqZelDFPy7OaTCfwOCS9",
-	"pkuRhQui+P65aZtIWwM9aaRaE197XEjDcKFb3gaQQ10VT3u+0843iEcohswZZTb2lSiT0C+jKClWmY6C",
-	"yLZ2lnsBwRF0SbK9mpL0WCcr9lTyKfXSlkxyxlFIeBgQxKB9hnoZ9kI3AgE/eznssZFFT89KPE2o9cxQ",
-	"Zw2JVPjyzU0jQxsZ2liGjWW4dfhmgcxeB8cZ2R5eplPj/g/7l13nkdnuYTtLVq3fw9C+08jgxh5sZFlj",
-	"Dz5Ve9CKgJ1bgUnz3cKaSHLCdZ3ViCiTMGsOygmZZuurYv12ki+wdZuwkViN1VhUckIfwRo2Y8GrjcXY",
-	"SNnGYmwsxh1YjIlUX8tO5AEZUuYrNrX/w/nXzs1EHpBf9FC7krvpCI0YbQy/RiQ1ht+TNfx4QJBh7Hda",
-	"daTh+g3Xb7h+w/UbQ+QxGiKulKlmjEwIDuSktHYqIJkj7hFhGx2KDjrD81QK4SGPdS10qLBeUkb1Vz3M",
-	"rXG+M4llXMdjlLxQDOY2WwANFek16axBBdkT/ZZtOn1NGBEu8lSQ6Jp6xJxSgOePptP/B72WusrH42mX",
-	"DxuwbrN8eLlqAV1NNk2j/CbTf0eN8gN7ly3bMn9Y1SRfU3HTIn+HDKZ2g/zsW3eYlGVYXL2JN63xd7SJ",
-	"TVv8xips2uLfr7b4gRGfC1I3tRVWN8RXPJGzYK7T0OEtNMbXxHa+d1rPm+L6VKIp5KL5fTSOceQTHwX0",
-	"iiDM5joPHQeACQkDDJ5JqLlf3uN9PS2gaSV158bLNuRK07W9CQk91a7tivktY+PlZRbXY5k1+7M/ipqK",
-	"W2VUcDJNV/PGtXKLXc2XcIfddzTXtRO9SdInTX0xxfta5/+QBHymHcygPwo8F7o+gUCKBUrCtKP5y+/n",
-	"pXUQGzXw4XmX6jYXz720izqDm8/rMfi8mv6mjSbehOkfQLvzZeL9cbc6X6M/eaMiPDwVoXbL8exbjTBu",
-	"hHEjjBthvOtm41VjKbttMw4spGky3jQZb5qMP6Qm48AfSluMZ1jJlMiIeuUYzk8cScWqwNkG3FYjOSG/",
-	"EPvmxyRnH+FAcGQ+apxyUAzURGz7Oj1EqRvvgvi7UtshEz/AQqKQBwHxdeDXQFs7F+wUCRJdk0h77D6+",
-	"Pf/6/vXZ5embN1/RBOu6AHr8dtryJIz4kGhDQv3zmkRqn3T5AIMXRkfdI6ReK2F9H83GrOQyknyX+2GA",
-	"qctfWv3WSN2RS3uP0VGv5fIOwwOEjEAVKmYCZh8761+W26HkJRhis43WMPwS8SmRExILpPZNyaUplqUA",
-	"47Th/eMAGX9K1/N0gcbJJqwLNk5bVFcUpikZNaDjRhDvCHTM3Ltt2Znzx1Xg4/UbrzcA5JqMpzYIefHN",
-	"O/QDOeyv/gIaQPKON7MBJjeutwaYfL+AycwRrYWSOWtrrAQpnyKfjCijEEfStrdFJGsAUyygUWdERrEg",
-	"umIddO20BimYJHxkitrZzp0eFh72ie2Dj6+Ibrk1GiEcBPb5ik02NJxvfaXiTqNUr/VONNDnu5BgDQS6",
-	"gUA/cQj0SoFRDoVen+M+RTj0TphXclINNLpxAN0iNLoC19g9RLoMzvxANcGnjFdKjqwufLjgxV1Am7c3",
-	"v8fkTWvQVY3G3aCrHgDUuYq4biDPOchzo0Y8XDWiNvR58c1GUDeCuhHUjaC+LRj0OpGb3UKiE5bSwKIb",
-	"WHQDi35IsOiET5RCoxdYCw8JwyHt2HtS5vX/HBJ2+uX9/zn7/GmjasLm42rMVr912Ol2DluZy4V9H8LO",
-	"OPgSqVlIqkZRmlhygbSPsOwGmZkmjG/LNYPPJ1RkoodmS4rxvXZ753gaVNje/zz9+KHe9toPp7BsM2Qf",
-	"6c2tjcm+7f0zay7evzDAQD0WV5iDIgHlJzWxO+hUQ9/bIPvINYnmSel8iCvYbRcGBCZ57E3axqykLIwl",
-	"WJ1UCsDqixQrhn1f2bnmrl2wn7TjejjXxurPYOBqt7Z/kqIlEsA+gBnIaEQ8Cb7tccTjkPgdNFBLvJxg",
-	"MRno+6vTA/SjfYTRMFMPRJnZF8zgu9UfoJQcUATx1UICAtM3Q2XCKmoOhe5ztcl1pfztm3m/qI1IxEhl",
-	"Eyn32h0aeLDP1SduHi8ujB5g1gAWGqusscpqaU5QfNOyVM3bfe42adACJRU+0JH8Mh3lcWTpfDELe52u",
-	"qy77T179p049q2LBPZ4Mn4UNXDfTZ+FDVe3ExW75TepPY2zuKvWngNocrlnEJ1clAy0SfpMUdEu8qnZy",
-	"UPkX7laZznPO9RfUJA3d8uY2SUSNidQkEd2vJKJFIb9SxpdYSY8ov2hzPaXJM3ogeUY7F3pN3lGTd/TE",
-	"847WkDHlmUib8+anmJF0K2xu8ZybVKXGYXWLqUprMZq7S1564GrmU0YfLxxd3WShJR/YRVLT7ub7mL2B",
-	"DZa6UfebqP0DSHpaT/A3aVC5NKhGIXk8CknttKjyLzQivhHxjYhvRPxdpUttOUa120yqBa7TZFQ1GVVN",
-	"RtVDyqha5DelqVXl3Cci2C9nMb1uF3HmEa3yK3JQvCXg2Cc++okyNOU+QV4U+/0k/A32hm304LSFMOzM",
-	"yRaJron/s9b/wVaATrFgP1wwb0K8KzTCNCD+iel3sQf5JKYhBXxmrKwLrvvJ8lhCdokeHwL02J/DtODD",
-	"gpvmGYMRj/4OKTQD/ZUJV6aMWc0FU8sB1tlXxg9RgwnCfJt2A902GCE+mDVC8hANiYdjYdUxAdMu4btf",
-	"Yb8XmGyOs8MWSd1ig6MhMWsZ8ehEpw7pVrt6K6XQxwAbI3SPD23sKa6SJl/B9FvtFlVD/BUTYPYMT6Ff",
-	"Bo8y2ViExVMgHHjnWzuXntVufd8b8718ztZtMmu1jdWVbPU8ZUSIIk4MH1MbrYl23eCIuee7qL7A5VYX",
-	"/IlLTVEn+mLDLUP6yplLOO8szZRLP1+WHRcRwePII5eKSB5JbsJXs6ZzWNLTbSLi7sO62QXuN6qrS/od",
-	"BDTV5BQ06taOcgqyhObwuBxXW5VJkCHyJolg99yodv5A4ct36EnMssW1ltEkDNzKljZpAo3DtkkTuF9p",
-	"Ahm5vUxsL1ooFfIC1HOIj9IQp2m7aT8kitICyjIA9DCmhSb4TiAlAP5pkwKSxIOCrAD0BbwRUBEEZnHU",
-	"PUKjiEM/ToY46+smn1eEhMIEg8GjUJ5PsJG20qQSPJBUgh2JwyaBoEkgeOIJBJWlT3nawEYs+ClmDOyQ",
-	"m2WOs0kRaPxPt5giUIOV3F1iwMPVF58yBM89tbrw+uJ3d5EJsO1ZPj6XXgMJbHT0BhL4AFD/dWR5g/XP",
-	"Yf0bHeOh6xi1Ef6FLzfyu5Hfjfxu5PftQvo3jSftFsPvcpgGvt/A9xv4/kOC72d4SylyfymnEfs/1J9v",
-	"Hhe6tj6yNufwmTytgt929ZsiceuicI1FuFF0pIHiNqyzGhTXobYC9lgdinsrzKWB7tZjXWvDdu8TZHeN",
-	"6TdQ3Z1uZQPRbRwwDUT3fkJ0S4R4kXnziEp236oW0kByHxgkd0tir4HiNlDcBoq7TMqsBuDeCoN+yoDd",
-	"LfI6e7INRrdxTN0BRrfcHXXnyNzHr2Y2KBtvbXzs7SB4N53d4/HsNYifRpVvED8PCLFbLtkbnG4JTrfR",
-	"OJ6CxrE2pvc+4Xkbqd5I9UaqPykcb92g0+3gd9fF7q4jOhu8b4P3bXyDd4n3XQn1TTmSpfAy7jPw4NoN",
-	"kLpflMW6+nOky3WH6n0eCwDoIsJ84p8UY3o9HEUUYtvl0Fw7lbo86jfK/P8LtaYrMafKj556spqSfEaZ",
-	"VykK/TuTNGiYY8McG+a4a0SvIZRSTmi1rhwf3P9h/7M84+HtNYnmTiAt4cBtm4SAma/NtA56ber1Y52b",
-	"YJFBNj9CPTngAP8f9NFBu9vtJp0GsH2qDY+NyIxEFyzlvnYG+uOB0uUN983lUESk2K3yD4dc6yuG+sWd",
-	"5ULcPid7QyRW7LmGyZ57cSnTahIYGna3fXb3maUUZvOqhO0SUovfqeEkj4AqbZZDlpo/AjwRK5bqjDnh",
-	"Is+LJPxNgxfRmF5DsVByon3TPtVtTcDbqyuJUmFqlfooZr7xbkVxoDMy3rz98Pb8beeCDa4o8w3PpP4g",
-	"5/4WMqIesGPJAdBg59RBXwLMAKKm9gczlLBBNDCLHqiBBvthgNmgiFV+1Y/dGrtssjsqO1r1uRiGUsfd",
-	"mn3x5va8w78Y/IR6tvqMs28VdJixER8eaUL3o/llFLNskkcD0Ww8wI0HeJse4C+xzIgbuIA4CNpoiL0r",
-	"JYwmfKYE1RzNSOT6h62UXiqTr0kka4pkHa2FX2AK5Dv2ZDDXjCAjklPLRQnVgGDd3QsDmjtxLAnKPNJX",
-	"EpJgb5Is9IJR8EFjJCcRIXszPNcYsraBmQ3n+j/aJkY8nJv/4CMDMhvOTUyY+kLPAeLjRKj/naif1f92",
-	"0B/5KeExpkxPDFFxwTDyzF1pQ9bFQG/cpf2rsaFA22BctzaDbA31FHitwoiMSDRAPvGoT4QZUzoKvM2P",
-	"W1BXLliRvoKAXrRCxKDFmx1N/QTno49HqD/jIDVaEZbQEq8NTeFSbUXYZQ0UVQ32h2qvBm09vGvn5jQe",
-	"EXsT9ytYLld11BCNpnPvNB19LPUVnex7D1/P0Zeo0XMaPafRc25RzzlPBBZcNO46HoxYLtdteECGlPmU",
-	"jR9Ln0YekF/sip5wm8Z0G9auDZN+onIciAcEWXpq/KqNX3VXYSSXztwwusvOVlaFcei76c+4czZUv85L",
-	"wbt3CR112eE6i2gKvtzChjZlXxorpin7cs/KvjjSulxY582Rx1T5ZQNNoynk8lAKuexCnDXlXJpyLk+9",
-	"nEsl6bGkqssGzPdJFmnZFR9zD7Ip19K4i26zXEtFHnKHVVseqor4pFOi00OrXemk6NWdlGLZ6hwfm/+t",
-	"SeBuVPImrP0QyrJUleBNdZZ8dZZGs3jQmkX9eisF7zZyu5Hbjdxu5PatFl5ZP+yz49orKW9pWic21QKa",
-	"agEPqpSKw1XKy6ks8hgJSR+VMK5tkxYCAWOtfAviRUSKnaJfSwCtOlvlPkBZYSaf8JRUfvi1Dsjf42gH",
-	"THNdhKyWgBW5nibABhTbcMudqGTYn1JWopIBZlZaPmKZpPmDC5NdpFrMxIxEaMIDX2PxNSfUWXs2YU9M",
-	"+AywCZD919cuD0VT4L8QUPng7NfTvd7xc8RZMO+gUz0dxEfA0C/YIORBMECRZo0Tgt4F8XdEmB9yyiS4",
-	"TtRXBgbic0lNvYEZKIJYoICzsfpfFwgESZCwAHDpBIIDZ75gZBrKuYnMaOtRAyts+uAJGuhkQbRvMUWg",
-	"l/6vKffJ33kUTjAbqNmVFc7S2Cd9HLvDFj8+v4eWGnWRwtm37tDX8TujQsTEN4Kh8gLeZ96qiRJuO4WJ",
-	"9O183Ljh97vYYoMbPnF4nOIelKEBcKpBgyhuHFENovhu9ZgEUSyNYF1QZVJLbyV8+L10wcFQ8IAKFEbc",
-	"I8LJ9FdKxnCuob9yQiIB3JYyzWw585Uyo5SXxP1kP2mqNsgJuWBWIdEQTipK8vv51Zo6w5MKvtyeYVhX",
-	"B1lq+zX43Qa/+3R4teZmy3h1u9gT9yn1vSmLz2i0xZ783TLLh4DW3T6bevDQXM1sG1zuQ+YeGrZbVc3b",
-	"j7jEckmBzEJPFiOzCt6sDjrTvn80ivjU1qCY8egKwo8Dfk2iAIcDcECRqI0Ev2DGCUWh8KaHmbLWp/ya",
-	"+ECJKV4BNEoTLhh0xaBtQprGAIXPBARfKSMfCpUR5lvVtFCFhH1oVMj74cfSp1GXOSdv3SlmR81h2z6W",
-	"hDmf5O5f1tOSpGKCQTYDXJ2vPWANsqdRshtkz50JZXqdKPSmtKW+v2Ui+ppE9uKUZef90zxya6zNDlid",
-	"q6VvFHI0QaJrEj0TyKy2s8bJZU8hs+lmdFu0W4/mbLj6A/WI2vH8WUYE+9mjhJe1NhBHQavf2gd5aL61",
-	"ALJS6gdUFjXuq2dCh+U+wynyCPxeAv1km1GdEfmehbH8EvFr6itlSM5Dgt5+1+s801P9WXFxpY23+q1R",
-	"EH8HCb64r0kyv1k5BBT7CVAbC0HHjPhIcphjGylNLKI+EW690g76zIK5ki5T7hPkRbHvDG/HKJsCljjg",
-	"YzWD9ABzpQaMdmens3y8MMByxKPpZfq5gqE/4SkRIfaIU+AgPywURVVrN1XZlo3K7PeKBjMQjWxJpQ0G",
-	"y0BvFof7jTLfHGnBQIqe2miKfaKGmvO4r5RhuIegGWswjrMrK+Zi6PJSkWHZIbt7zEdq0Cjp1wT0W3GQ",
-	"ou//kVndBF8T9RWPT6ectZHA1AdVXmv91oWs1P+AeOp+TasQcYDnxSSsxIntOJA6tMMAM3VvjCUDZgXk",
-	"K2LfuLslVgx+iL2rFbfHlBIs2FddYVctS1A2DtLb3EYh4WGgW7GENCQBZUS00ZAI6uv2KXLG7Z33OBvR",
-	"caxFxvLJGMFTdAY8gY8p5tFGs4mSX0z9c778oxaGuvjVLxEfqnlPiYyoJ0xNESqc5gafuBGVDBQB57OW",
-	"Zyve+32PRBHX+qwO6MJ/NppjE4q7A11QB8saCmwCBOtSECC4Hhv93Osdh2SM5so27oaHwCBubv7/AAAA",
-	"//8=",
+	"7L0Lc9u4li76V1A6pyrdeyRZlu0klqvrHnce3ZnO68TunT23nWtBJCRhmwLUBGhFk/F/v4UFgAQpUiL1",
+	"8JNVU7M7Fkm8FtZ7fetHw+OTKWeESdHo/WiQ73gyDQj896kQdMQmhMkzIiVlI/jrNQ4iAo8yPAiI3+jJ",
+	"MCLNBvfopcSjRq9xvd/utDut/cbNTbPxK5be+Av5OyJCpl7nUxJiSTkTjd5fzjQuqd/oNabcp2zIG03n",
+	"h2sSCspZo9d43j5udxrNBp82eg1B5GX8UKPZECQgnuRho9cg7JqGHJbwi0+uGzffmo2QYAEfefX7b639",
+	"7sFhD5nBEHwWUYbg2WTyIgrSc/fGmI2Injj2pJ5UNPWxJI1mAxbgkwlveUEkJAlbnf1Gs3FFmfrB/A3m",
+	"Mg0wuxxjMW70Gg01NTWS2Q/9mGj09psNn3vRRB/Rfu6q9cKuqd6fw4NmY4ZDpo/sr29qKa/MsKll6L9d",
+	"+uoMsjNuX70UbUMObY9P1FGY5xmekNwleiHBkviXWDZ6jW6n+7zV2W91uuedg17nsNc5aj9/8fK4s///",
+	"NpoNnwREbdzlNOSSmD0c4kCQpntsMMx18aYGeEACoMuQjPQ5kKhx02yoOYop9swppYgKtl4draZz+2f4",
+	"yDSgHn7FIxi622g2Itr2eADk9L+6w5dHRxhIYxpgOeTh5NK9P38t3IqFcZ1T6jYbIQ/IgDLfnNQPu8zr",
+	"Vkiwr45fvaMpq8S2Ogf9Co5it8f9ZM+wxKk5R/GepljfX/XFe3wX71ty3J/VAlMXr9SSD/SSJ0QIPCKN",
+	"HouC4ObGIaM/tXxJi2D3vP7GjfW2xxHeMCoQ75vvSjphTR+LXCSXKCibRjLn3JuNAO5APLuWM7um/rZ5",
+	"jQlJsH/Jh1a4AgEIQvxGs1GCvDPjGqG7uCtqqzhleiV75oT2Umfi0sx+0+5Ao6vJOHlZTz/7rsDUvxzM",
+	"1ZbFq5BYUq81CynoCaVXE3K/RaJkNQGekzB/AWblxQtRxG9XcqDuq/nHwc03tSz4tDqKeFQghrdB9P1V",
+	"rJE41OCc+NaZ2ubc6Cae/EeHK+VPHzPGpVVIfzT4jMHOWspRW+UlOlTZReatoWDBNy5v5gH15vBQQBKl",
+	"0rlP8YLxdOpyumTJn83MX6UU/CUnt7t12aMm7PoyZkRG5iT6/RTL8UrVP8BSWRJqr6aE+YR51JU0MsRk",
+	"SK8azYacT9VsxiSYwIXVz4tL9ZW/4ue+NVdwRod3l5RR6rYFBAtiKTv5mCBeSORlSIZa4Rc8Cj1tDcXW",
+	"U7xA9acoDNQapJyK3t6ekGSImbqYmLVHVI6jQZvyvfjsmw2JwxGRl7EMTo3u7kjCdLPr6qpVAaPPEb76",
+	"pcthyCdgWMTE9oXotdwdjRnOMMRRIFs+YXOQR6OQCLCBHMVEkQnBk5bAzB/w7w1nFTwgv8Zawd0uJNFE",
+	"tLaiDGtKZopqosG/iWfZ1pT+FvJI8YBwgL02juSYh/S/gZPBXKgjB/WjzujXLbUVjfTuqB2BPXknRET8",
+	"c35FcnWAywJuXEkbFV5Ip8aEpgzJMUHmY88EOoMLo7bw+5SGRMSffAGf3D/vdHrwf7GwPBrsDzveMSZd",
+	"/+DFy8PnyWKnPAhai5Nd1AvNs/F9NedeflFDykYknIYUzvvlsIsP970XwIWk3svGMBSX7Xa7UdG4ew+S",
+	"P3UU6+7155D7Eaj/iDL0Jgr5lCxqHKu0eX5NwpD6cO9vmmU13WV6/DJ/z6IxEVIeUjlv9Lqdzno6foG7",
+	"SG1BUysTv8BOVD+nHBP8CRzBFjc93skcC7om+/tG9t/saa1pAB8WGsDw1Vwf9LJdi/U6/SHzmRwrej2P",
+	"gvriBxKOCCz3n7E2FX+2lH3fbHxMBK/zchlrZB2fT75dkVKHXOMClINeI9aUsrRWiSnGK81hjCXWu7VF",
+	"pOayyFoe3dZ/c9e7eDmzQyrCbDYkNT6e68yG5VygwknnfIbLLwT780w4hXhX8L6Q8O0GVxackDwEZX1M",
+	"EPw38jkRiHGJMBMzEqpNUW9ESg2PGL7GNFBXFqjt04wR/3PCeOLRJpjhkfFjeFQZg3SCR6StzK9vN65h",
+	"lPw94SoLRiAsq4gHLH4Bng5wWp8eKGsxfbzbCjF5nA1pOAF6vgzJ3xENHeN7pOyBbMDpr4UvKyt5OCSe",
+	"dNllKx05xL6vPqwsLT13Hz47pCTwzTKG2lllt3JAhvqAY5PXcWgtcna1moxxHpIJv8aBWY728k74tZ7H",
+	"zQ1IanV9xZhO9dTciNvxsOvtk43jbpJLHLhb0HF2YL+Z/qKZsYCn4sl2bhYDdgvum1wLbJselUpcrcCZ",
+	"UuRX3sCt4apXy5wr6fuTdbVU8IxUEmoLx7Qk8LZ999f9OoG19zx3I4vDZjXR3yXRf8s7rEW1Yplq7tgD",
+	"iQfV6Ps5H89ROYq/rr5QWcXgVyldQv0TPpM4aNdxuOS5JDMHNiWe9i+WclTGh8aInPHwqgVKJSWiKtey",
+	"K8thVnmTttMsnpn70Y2s9Xu6Z9+c9S3S+uKUlKEbykbvZedlR9mKzuu5hqzrUFhcDE5v8DksaBtOwI96",
+	"Tz6DbYK48SubU8jZMDNNULJ7fzkT/eYoY4mFkzk4b0wm2ChKVM0AB59DPiWhhBiO4eRT50/Olv6wVKEP",
+	"nEoyERW/pY/khyUIpWuOlJoMDNZqxn/px77FdKN3xSEkHIZ4nkp1cD4qZEjZaOGbqZ1a/DCZKK2aaK69",
+	"1k1WNLHS4bjj464PuMwBZ09ti87N+jo/6Ov8LUMZOYIm3vP0VpDFXTVbZiY34DwgmCk5kqW/HO2qkC6S",
+	"kOo39zM5n1glEpurlQmlm+VlDpd0fsBHrkko877hWPZ//aiSsRuSITgoeBQKOwZcitdEYhqknZpr5/3o",
+	"KK4iTsb+TyZtBlwLl552QO2v8hQZp8utelgzbr/E03PLft78F8ypJuSn3WSTCTW550fDfa+LB8et58MO",
+	"aR2q/3eMDw9ah7jjPceDfa/ja264kEguPBwQNOQhhLEDHDFv3NCcgwjz9Zf+wbDj7ZNWZ3CMW4f46GXr",
+	"5fAlae37Xe9gcIiPhs87GV7rkpnIOKvvAYk9kk0G7pskgGxo9KXSN/JSDG4xmaOqSplsQrF9eMfpKelp",
+	"bsPifKgHliHbRZ3BTJ/4VGaPN0duLz4t1UTqHKACqnpeKgdof987Ih3/uHHTrESb2SXrAQ9uN+nozLjF",
+	"XO0u4ymryWN7KWKVzgY2fknIoWD7y+zVij1xdiGeSLHLviaD3ZHBN7v9mlcvWHIBVvKpeziGg/qT0Tqr",
+	"8y6v7D9twMLZ+hF34hgjvt/uPodAyYT7auJeGPlOtEL8HWg1P3nnutvuQPDjptkYGz2m96NxOsrxAr7l",
+	"IRrzGZpgNkeCeJz5AiVJFmOscywGhDB0xfiMIcnRGF8T9ecxZSPEyIwo9Rurk6UCzbAwKRnER8OQT3pI",
+	"EII+nP7r8uz89P2bj2/Oztpw3mBmQPA7cWVMKKOTaAJ/zfHlnAYBny2u4nxM0ITIMYfJU4GmWI6RxFdE",
+	"pIZq/PbmvIk+/6n+3+n5q9+b6PWb92/O36T8lYvenjfneLQ4qDk7xIewYdaLcIIEYT6iEg2wd4WwQO+G",
+	"rQ9KE0tP5aJx2G1Zy+eisWIKbwNC5JeYkPM2wJK5ndBQvVJwJqmppB14yvQG2qVMPj9s5B7De8quFifR",
+	"D0nwy0WDke/yotFHszGByx4ShEOCJoqeCJMhzR7KRdTpHHh7Njfi/wnohMpfjjrq793nfDgUxP7zgJwg",
+	"d5QVu/aee3HRWib1UxGI2ShGZvHppWcWz2lvkassG/cLkeH81Hpb0iOfmUsGzhg0G1NvrO6UDOcIjzBl",
+	"qRns54zjHsQ5lzgw+UcLDv5oMiChWqTZdaRdL2iKR5SN0uN0OytG+vr162kkx4RJ6hnBskiC8AWilhMJ",
+	"kt7KXwkOoVBt2b591Xkvix8/9a+pRxSXkYjatC9EwpCHTcQZQZrPIYK9cQ/1u8fHqIUuGlKTYnom9sc4",
+	"bIwuLi5sCF/9JzLBfcQZ/OSRULZMppj6d9Ocmp0IQCMQH05R3TZDJiuoE1KFQzwhto7uVLtvskv/xIJ5",
+	"fLcFGsz1IODsSS8s4/eh6u2/IxLOEwmpXUTLD+FUfBrmH6+9JIqpUam5iuEwdoILjCVvFrFAXsp3YlGw",
+	"n8uDXmHhYT+PEPEV0RyZDCmDAALiwyEi1ySc28PRpBQJolbSREYtEXhCkPZMpRZi/Od5a/HMNNylrPS7",
+	"NxuvwIt2avxu2SV8HXMkJFY0OCBjynytNME7TctYk6swG3Ohbt0VYepcqOjB81MSCs7AOzYb8wnCaEqn",
+	"JKCMoDBioo3+IFOJZlSJSld+YEXCmE6IfxJL+WnIr2Gv0iS36C+EPdK3Mdmkf7X0eltmwSmJj7+/J2wk",
+	"x41e9+h5M4cg9btfjPdvca/mJ+gqdyXpua70Gi6fuhm/YOr7ne5h7tw1ub3+ePYZUpGys3/98Qypkaws",
+	"MuQJFKlUMg9nGenqEjNYB2Q+JVTq1OO60SudzV5wGAdwB+MVLl/e/4Vrkc+9nIXZQ6IC2aWvtbzsLUyt",
+	"bxl3MzP+JyU5emRfZ7bSa9LvodkYmFsydaUMD+aISoF0aTTCoOiJhDFKPiJK5Wnqdfb1c/02UuxTqZHq",
+	"yqpvzsY8MCraM/gLa8LXRpz7QJmMF+iN8RQLtsK6JuM9IEwx0b+cF79lj7LZ+N4a8VbOblkZ6RgqOQds",
+	"FYzkcI01kp56nAKXe4QLWVwrDjIKRT7vVBon8D/FB3ikrIGRUj194jdB+4Uz6yslNqMaHHaLJqcHK7gq",
+	"z3Ov/muIVPmLM1SXroe42jifgLQRar3Et5QmrIYhJA0Co7mDwjOZyjkKqCgtnnwziYri6XU4/xLlnPZr",
+	"rsWoFgqDSBpp2UPXOKDK8NVkbKYMV2jGo8BHA1J6yuH8MoxY1Sm/cQtrc6nU7q7mtVQgp9gpy4SuCwjB",
+	"Ld9dYbFREvgftNaYL+H5jGlmoKsMtEhXppIg8sSctWEXmHE2nyhaNnpoer4eLZguZNxfmnfyd1Rpqa4g",
+	"677MI+a33OQ+5uha/JqEYHGbJXDFAe1EhVpm2aMfwigVD/7d68V5vfOzZvlSKZMvNKm/VVn57nWBjGy3",
+	"2w7npErrIsQXqH9Fmd8vNfHMPlJ/BXG+G36wsaH0XLSyo5kTTe+g4UZKCiqLS++v0GJNNBEPUf8f/VU+",
+	"jlwdywq6lZP+yBkpmPhB5zD2OCRTzp/supNUw5ebKZtGMl/hSygTcATSU0kSsvPIUT1/uWWi/IMyf5nq",
+	"lhiecLVNLQvCyRZbZqqI9cQwgCHCKDT5QIqF9e0/9s7/6/ObDJHYlJp8UoZwqbvCKZaShOrJ/+8n8+r/",
+	"LFZt/k8cRf0fpwb2f0Af+x87m0u1H/G/9v7Crf/utI5b3/7jf8CW+vl/N/K2DEpHC/RHK2KU+mitEeqL",
+	"jHZvNlMbH3PglZADv001Ma40qqglxu+VVxLf0wnNkbmnEk24MP4B8C8bNfEE9oZHEkxvHASpmR918mcM",
+	"XsGsBmYcBJ1Op7PSYfCeioI7eQoqlfFqUIGmPAiI30M51W1NlJSDN5FbXg0c0CF7NYPM7c4FvMq56QCQ",
+	"tc1b/oGyYt/xV0wliqZIctRFwpjFjkuniUggCDrqHPRQSLCP5jwKlVRH4GkSmiIHEQ18xIH/TppIjkMe",
+	"jcZKcQFtwJRK5ruHFm1ucHe3PlDW+lLNV5QfNvjA8xxF/YhRJiQOgn4PvQ2i70gX4Qmttypa0D8Tv436",
+	"PJyOMbNPXhEyXXSHxB8suHUQwsnXwtxX7V10/6aHr3Ar3SrfpXIoJmjHYZZeViafK4di429sWz59Au9/",
+	"jhf9ik4XOUs2rpR3BjqekH8KnZWU9DnA7HcoGc1zkPbjktK+FoLq3z2Ep9NgrnWq2ZgG2jrV5rhiN1qv",
+	"0pKTEfTT4X5X69AzKsjP6aPQdao6cSNvdUlNa5GjSun3q3Y9r6RrKQ15WOKAj+Ac5hV0mhTS7zbp5rOu",
+	"Hl6m2hirS+16iAYk4DNNUP959ukjMtXH6Kcvb1+h58ed/Z+Nj5iGeYpbAe5f7gmZuuaC1R12jnOdoE7B",
+	"0dKTsPInazZksLAWTiLWibZ8EJkc9lJzz5GdOQULOYuA4bc7e4lpjsx8T/A1cW13ytRd90gTRYzPGPHL",
+	"mryhHqGizWulYmnVK9bj02G/TmllK54UvJNSvVZqXna2+eefxCkLffexppCl2Vg3KD7yqnGldP7kcnpV",
+	"yrnR/wqFZzqbNG8ViRK57ct3FgP7LHeIgewBI6SH/ogGJGREEoEgnR5ZdCAk5kzi79rdk07i0Xn3TTQN",
+	"IoH6jo+sD7phn2bdGBkwdoMypG7RTyT6uYBzxjBFFVnnGWV5vquMfavlgI7Kw72RNBubiLN5MllJeXOF",
+	"MXPp0MeStNTHc61LncTn4ArmhFPUI4kX0xzDOn4iJ8truUMDZvURXiqM8Oj4Y+LIWoztFLop4X+Wz+BP",
+	"JnVFzfLouM5wKD6/FyXPL4LhKp8flIaJKWdC12L9in2n4sjjTBr3tFIJqU5O2ZuGfBCQyX/828Q34wmr",
+	"xepCokYXmafEiU7uoaGQPbSXg1e119mjfs9k3kCEODZkUTrnYRTiIcPqv9Q2hSGUgBhHPuXsUv/J/KRz",
+	"5OIJrfj8M/3tZxlk4oLZQip0/OlJJCQaEHUjQYo9P0DeGIfYM/4M54Oa8exB5jxgwih7CW770tydGHjr",
+	"FvbVpkcfKkEpqdTZMNhHljCS4sMBj2RvEGCmEQhi0vvfGsThf+05k9G/ir3Pevqa9vKSwmAQmykAh3uC",
+	"+vpE++D3ECYzwmxEuwFxPzYMqLcp1eYRhrEHnqkpRYL4aDBH3VgU9RBuooFDjpRdRkLHOise7QaDJ2d2",
+	"nJxZvCc7O7C+Z4bo9xCViHyH08GBUh/mbdTXe9HvJYJbm46RIIjKNuobGH/i93sIp0PuOVD/cWQOmSih",
+	"EoABFwQJPiEQ4mujvg4hOTOzLh0T4NFhLKwV4Tbqh1Bn6b6QigIi/TvxIX0o9iePMGUIhGYb9XNxqvo9",
+	"nVgJkV1r5SZWNpDtWx4OqO/rXOYN6DYRZzxEXkAV7XgklHQIyW+KeuAmNSEEqi6W9Zr1EBZX8C9lysPO",
+	"xy4wHhCHsIfxXNeg7V1OMCH+g4T43zqz3SG7Wm9NbXQKPlubAiWQ5IGfZHTBTA2X00uN02xmY8jXcK4b",
+	"ONUlkNM7JWYYDjakJqwUW/0lnbKIuOdFYUj8k4Q/++hguO9px07C+/RbsSCuTCeVh7aHf+RKK7sP6IyE",
+	"Svl/Y6azI0I4s9wHzRQNzELORkhJXR0f8TDwO2GT9gI+QhHzjVGSrAqOEAzkN989QnydirEhV8jx4Sse",
+	"ZFnts8xhPEv43nF3v/mi00GDuSTiRHuRP0HfK2V2eB6ZSgEPPe90HBoAS/yS2BWsyStubdox8+h2E/r5",
+	"k01D7qkJDQKCXpkT2Ckj0YLFLGOCr7RMc0xWk6ES4HBkyxdy1wZU9AFqCz5yCfUHWyAkKpDQdwkCLdhv",
+	"cRbMjYQzFdZIcuDRYJyHETPpVaef311++PT6zS+mEMQSiq5/uGRcXmIzy7WIZYtTSyTJUUIMei/RRy7R",
+	"aTzPnVGCrQWJ0UKlzg6mwhSMnCg2MuE+SdYaJ71CAQnCOs6luKNbTWMrUfKmZp7b0w9ZsNO3PGJb4EGx",
+	"9VFwe7vPHKpQ5DCEcdfjHKUGS875MDlndcBvzci7u+jx/ETkjeOkhGY8Xa4zk+AWn0kckC3IgFR2idFg",
+	"e5BTaEP3jM/Qs8ODVgfvD7rege+eiIBZrMnH1xs6Pp99hyl/DqEQRefHv8U02O1FdOZubFG1HsVEGJ5o",
+	"Q8wmMqCf+mo1fSTwXNhaC/Pa7GeIs6cDaLlfi22EzMW1xVzL7i08c6MdX/y9EhFbIJsB9+dK6B51D7vH",
+	"nSMtUdX0XRl0iD7QX9FPh/vHhwedQ/3Mz01YnfHomyih1XMmeA6suRdzLceuSmrRKENTHErRhBIZZRya",
+	"RK8hUA+fMYdEJeeXMKl1yfT+LzW5EgcpC18dMDrnHL0369/hhYBdytsU4FbnnH/AbG68RGJTAuTcBoL0",
+	"9+IcHKytKmM7ecpeghxpXWXk+yER4BvjwpqLxvL3E2sNpww1HJKk2hBr91KGutRULu1U1qKyu19Pouo6",
+	"TiJFOurY0JdkcbsioY22oIkE11cM3DMenxBhk+MtT1XzwWrRupjh9M/z3y/PP/3x5qMJ67z68ufrS/ev",
+	"4DVHfSh/bEH9Y/8kvbu6ZsLZXQHbC/lsZmvb6JOJwHgh8QmTFOusUzhzJea1tTfDc/ST4vKiiQY6ge7n",
+	"DK93JrKK5Tslmzc63mDxWzZW9zEaQPFj4p6II3zJrYjc8dax9JcNkiho+65VlhpxR1T6kesZNY1jJbEb",
+	"oIhR2VjE19Z9+uy+fv3aylacLjvAbIGqPcW4EcDmEjy38QAymZwTbooCEkWPh+TSbUWwpjQtN2ziuXEk",
+	"2hkJoXD2z9QsdijTdNG54R8Bxz7x0ZzIWGnLXYt2+Uqo0On3jIsOjK5QIMV20RCDNq9deJJOSDNPB2ij",
+	"Po+kYmWXEQO0Au0H1/JfqQ88hP9RQwOIAeAa6BIWqXM2tsU9RDSd8lAS/wPxKbYovRsQIKg37kv/1uWI",
+	"CQOJh7ycqDEvTTZMZZorGinRmY5cLhIPi2Cp6FwPewuKEzj/1ThaXMRd5NPWfhvix+bTYLqncQfzUUYX",
+	"YtDZiTh5Eg6QYTOOWnaPnqM/6K9QyJlJcc7HOlyADs3vub8UFDULNaBfUxul2C6OP9hGpwMB2fuMCCQk",
+	"njcRi4IAeQHBUNiILAq1mnkaYDQLr/8jN9tPfU7zXZ3FsrCdObDt7pcsPvzK78To/87bqUfjxCkHjt8d",
+	"6Xq/3Wl3WvtlBks1vfyRQNUuo2bdC+YLGZKQqHt4A/lT7/SrB93CUQ0YbR5p/Kr0HSezoAJSbnxLROkF",
+	"fLKvpKeepN3bP2Sm3mx8b/HQV5S+f5Pqt/JjIaU1pwptWXaTk/bcEld02uJTvf5WnB2g9zKewcFNgiCZ",
+	"W0OeqfSOQ8RQVYThuhQVlBuqR0Cz6sbrAsIV9eHV19DNYg87h/mtmEwEJO5VopIY5TO7VW9ABCcFz05V",
+	"EOQkl6EnW9A/XEBeTq01QzGZxJ+h4wQymAgWk0JcEV0dw0OwYSKZycdMaG7xRMzwhzdOL6DFrCMNHwAO",
+	"hvgMSq8/vk/maJbswkGq11fBJmgF5gRFzMbTHeydmYZw0g5tHjtDbFqALrZNZ1seNFeiAGWudtKwyGEp",
+	"C8yzaJFHWbJ2EjstISan0Uwluccj59F/QmjVqN/i2mb3WyOENZHG+FKbqDMnMlUgFgy3kLgODBzxj6UZ",
+	"e4Wvq6uhYUQXJmjj2ov5S07lUqpwqalr0JooVRUHCnuqaq+oaK9wlvvZUzWlfJBsaHY499CKkh9PrVff",
+	"pJQoA9LB3gEcFylixUW7Gkx7mRwtxm1RXwTLoe4U/TsiTW24+Iq3B1yZXwDMgaDIJgUSoSug0DCIviPC",
+	"fODkoirExVLCSffKz858X21FKmPuBJncbaERigjExpvrk56Lk/cjLz02HzIvL38yJNj/xIJ5vr7lEtOR",
+	"RQOPB16AfWBpoBEsMvAKJ0aKA+vGKKDXEDIoyPHdxSJepCDN40SsIogIdzkeZmhAECMUrGObscV4iEb0",
+	"WmkoJovHkq4uy7Oc37yu7CGNhpSPcJTRmN25d24yzcvzhKJJjJdUZ5UTJ5QMSV2jKHYn/tR/8/Gf7758",
+	"+vjhzcfzs/7PeQgMS6Uz+e4FkemSs0zavrHPldC3zDbE4xzHjHqBP7T297sHSEQDn08wBdS93ITVE8SI",
+	"2gIjyNa+eUrMXnWEaywtQjlCaaZSRU32HBSdpYe83m8f7Le7/3HVERpWcrWSameguE8Csb9sz9/rp1Iy",
+	"Xr07N66VrE0P+FVxEQKw8sEchVRo7Cnd4fjElNAp6rmmZPZLjGiTWuFfce9mt5fIgjJScGsT5aSiat65",
+	"SbeKLmlbxWWaK9RhxToY92Mk/vVO/yBTutNZXvHoHv6+7W19qdtoLnOdFP29pGqYZ/EWwKfo6LAR8kA0",
+	"Sbav4n8mSfUEMEgT99cP6t/sOaqB45pxmlIvdoQtphsz0+qEs/8y3TR8qV/MPJbhULlNqxfKlrR4hNfU",
+	"f80N1Ex4XcVys39KfFPLiPa5NqJAiSxHGMsGt6WES8bOIZSMosiH+pqkag015Wi9ly7Zp1iDcOwr8HVn",
+	"tIgfi/WKTmsZpxQT8Jo3paDjpTbilwwsbICFtdgXauwWrL4CYs/jD2Awp9rNlz3WpOBuBQ9UN8WFV741",
+	"5VPR8fXkEjjB2oI3GkRMRq3uYbtzWE3uLrh9wIRK2QHNDAReGqcqsOI4j1OkxFbmDBPOlK+4NlOmemIX",
+	"pM5piZGXoNVXcGtvYgf2wAcCo7bRlzjjT3emhptOR0xZekl83MG6MVo0sIAB9q5qq7KSVbncu747KzM7",
+	"7iZW5x1N5N5bjgVn++AsyQp86GsWIDSdZBwjTWqzB1SMgArZQ9SHkpVEU6UCiRlVDMrXW8xsqppGJqJM",
+	"SIL9rI7hWBt/xXqr0iiyh5HmUQVWyoJOvhDpWR6nqqrqbT5ewe+JlCnURzYde5nW1ug1Jnj6l/72N8zm",
+	"jSfuUCjN9jMOhs0D8xaXIN7Hw8wVMm0C3TD8cqIq9GhUdT+UFAWLYbEt+RmW0vet+x0KZrOZH0J/qoJp",
+	"X/JMFkkha8MXUe5K216nCizStP572r1BfZDTv5NgootvTaVDBRK+c+cBAGVWIcddexTiCW3XrbCBd6DS",
+	"Ye7IDVDyYuzYLVCWRrbsJlhfab8Vt0F56brcjbDoN1hit8edJW/NbJ+QcET0P5+c4V76iGtDvjbkH7kh",
+	"X5r0asO+NuwfmmFvka9sMauJRVm9fiss+cGa/Stzs2s3QO0GuF9ugCD4NATbbtmRfFCarY3s33yrzfdt",
+	"mO+rJMxm5vyJLpYx+CBB4FQi8eGwNvZrY/9+GPtF5vufOkP9Nu13Y6hLDq0gsEdqK7624msrvrbiayu+",
+	"tuJrK/7JWPG11V5b7XXwvg7e18H72p6v7fmN7fmcepzKVr3buy1l0sctBNroNAGESdC7dC3MhGDTx9p8",
+	"6ZkwzQBKIMdkLI3Yd5D+XPq9ov5ym6JrHBaB0lSdZG7ze4tns+ksj9KQN+m5wRFnmlkahAiLAgDtxGNq",
+	"AeyftCtjlcHYLdCRK3YDXKraOjg95TbfvLCg3Fpgn22gx2Swf9ITSyS5gVHUl1Ro31HSpqkZt5hypw8d",
+	"VHXvIqcqcTvoQhsWtj7PzRqyFPitHFPSknkzzqQYEnywNGsymFY8NM30N+JU1TGuyrCWqnhXyxiBadCX",
+	"0ZzLX+dNbukaaFrLb9ctIGutIPKlpG0B/TJMAHqIOh4nMg34PMOCewiD3v+FBAQLovFm/4iE5BP63zGQ",
+	"kO0BPCbBpNFsXJnfiZpWstnm1zItgZuN18Zh+VkprvM8CA0s0RhPp4TFXmQHM0bxKABg1I5IcIIlwEtU",
+	"OD5JnGpKZ1aiPZ2pVsauK8T8WHIpJiRQHdpnNexOtsliKRieTPv03FJLt9IyXWjZSOyiy7iHqf53w/gp",
+	"0tu1DH5nYb8yt1bmku5XKsfQwz9p1t/XyPLVurKu3r2qgrcQRSjvgr4BSIjfQh5NqyKe2cb3uZ2dnVaZ",
+	"VDiXJCWmSwNeqWPQ4BXrOhzemCiUXu+ijfvrPA5UVe5jry56jj3cbiyxX9VdGPJwxKUkbPkWPoNeTXEH",
+	"lsPOoUWnVtyDnbgN1m2gMYwYo2xUErJmQwqLKSE+pFxKS59ARYAx389T37+OeUB0f2nRjOG8dddpK1MG",
+	"AdeRz5jsljnQlrnB/y04a3/Bsw8G+XUFwRpsudLCGXQ+jcC2CudPmyq5NoVY74Zp3Dz4R95346al2ilm",
+	"7Ba98bmFddsitsMssWlKSHY32YxcontAobBlUS3X4W4DY80q8Z8NjZr9HYTDljsdf50vEaS5TsW0O3Eb",
+	"QCEHOe485yTcTtW3ehr5vq0336cBpoz45YzH5WpeCYtGMSJFwznAg8JouEpwZaFEc4TrKrtJmzqlGWm8",
+	"EWDuLOd6Ge4C6zGQi2bUb8u2Wo9Qcav1lb/kwwKTgko049pI1+6nMR2NiZC62W5pR8cZnq9g+srKjmks",
+	"ByAwjGOxwOnRT1/evkLPjzv7mRyFPb1VeyEBDPRXEDxbcaYCU/9yMC+5iDzbt2j3hBOqcWNyy0T5Msxg",
+	"u0N22GTuTfcsC+mEYZvqUkECadhgHekyaV1WFsUL1JrnbMx14yed2JKrpK+NnKpOSkv56rcvP7qUOckN",
+	"Ie7WAbIrVqzy9dpGPMt4L/LO+i0lgW/Ut4rK7TAfvjUNnaWT/tTpjxZAOIt8YatIvro41E7XCpNlZJae",
+	"a4Cl7uK928l2l/G2/zz79BGZXxFlNgNQHW6Gsy06Iasg+NoJFNKLbdxQjWBsjwv3Uq9qs26brDdWifS8",
+	"UEVOk2q3u94zsRZEbvVoUz6Ic8HswDljLJU0/vpCJ23dyz4mCGF6qel3Y7xyzW9Bg089ALSuzU9wvVMC",
+	"HSR0r/i4v562SqkvygNDV7+e5Sg+keMJ8dumcQPuz0+M/39omtBA/xAMnT2VwZ25IkWt/9e6KU1L3LlX",
+	"Joi+O2jXVW4ME0tlYBX0r+5i/mdp9KQDk8+0gUDObJxBsytXje5s4Bsmw/l6Lr/Lbe5mXvL22kjb6x7L",
+	"4Wb48vsb4fxuB6twxXGLykZKJaVvgbBuclJMU6tcokgF0ffXZEqYT5g339COlSEmQ3q16vSsj79URpdp",
+	"2FSsOCa8r2h9cYJiVVUx3Ypp2XTdrk35963CoWbjqEkufxwbW/alTCRtxc0rGU1d98blH1cM+YlT+5Zd",
+	"aLJ5K4/2Fq5cQkYb3rfPRobHNL6eZFiToiB3zPI4wq4v81pUrUTcf57KGViWhrBcGC1PO4jNl6XCxLf8",
+	"i+b1BOrrn8UlZ31j3YckySSDwLHegWw2TGnnT4aJrgAJTuaTcXFa9rmWQf2iSrOx7WRYVMEFN+nH2dKe",
+	"UKcZ5CgjZeag5i6IFxJ5GepYe/L+0hcV1ZgIdomjPbOx7hRXljgcEXnJXOFSbfoHm8rC45S7dlmkbTHg",
+	"KfAkTudS5ga0JydCEr8JIQDf5IhlQgEpr2Ov22xEVGckBdDn8X91hy+PjnBBkYubaL80X+2Tm56WBIbg",
+	"9o554Kami146Z6qpQ7XOa8/ECVKMJNT9BGfU2JZ28fyahLYLYunrnpPcUxiePFqapLbAR/O4Ykyu+aw7",
+	"xVQyDNFMzAXLvraXMXX9ckg6db3SZ7ZaNi+IuVuQ0YuidUNZbfP4q12wPvX7zcRdIazzQkyJp4mvb3av",
+	"324UWySLs1oZI3fnfAv7HW/PptucpOTfqjKUb4smkcYVEjDkQYbvX1MyW2U4i0izt0o7fRbFG1Y6wAa0",
+	"BHN0Bl19cZ3DuA0Sco5+Qyo6W3FV81uO5uWJrlY8uybFNAozvuGxlFPR29sTkgwxm4bcx6w9onIcDdqU",
+	"75XSrbKNNM04SVJr4Q4YKqlo6E5pnJSWLCQcYK9tu7Dr1M+rl6JNC6sZtBLXOP38Tn+twJ+8NAKp5/+H",
+	"TqNL3bU8f9V1C8osVxxTgYq23DbJT+wzgtKVkPHmFZ1JVlWodjZxDmc87zMQyatY0+J2jUI8xAy3sD+h",
+	"bCVpGwd4NavwMFHsrkhOEu+byVTOe0Zxa8/xJN16epMjcYZ1Zp93Jm7qV7Wz0MK8PHdzgpQrIrNrWmCQ",
+	"jaUPKVMB5tbYzEyeA/RaDwLi92KLd0A8ZQfo1do2+LrVkKsbNlFWNVTPKm3Vhnbilw2v0qBDcWJ4Ehyr",
+	"1tgv331kl920J5J7zEJExD/nV3kpn6dIqh90GIlKgbSe2zQtu6hAYsxnxh3AmUeK0Vw2cGUf3lG/yuNs",
+	"Apg7MM0YTwAs0xJzIclkD/47zk0jEq1mRlAJ8n1KQyLyFvkCFrl/3un04P8KV1c4wPOc+3M02B92vGNM",
+	"uv7Bi5eHz6tzyykPglbFiIhbI7ut1lUvHTVzGbMBQv+idb0Ua9GUXZ5rwYfMsa7wN8n8ywXuBfhADwnC",
+	"fMV7sED9U1eX6KFfCQ6VAYRMOgNlCCM/nKNsy+fGMBSX7XZ7C2FbcD3cSZeuTi4nM8LL6OgOS0lf0OQU",
+	"1+5p9f42wS9CMtIvkUgd2iIURs705vl5cVgm5Q1jfA1Jch6fTBQF4SDQPiGN+RMQT/JQpzAR+3ROnhYO",
+	"gqLW8W5l0Lazq48Sv/vyHCwq7RoWmora9zOpWFk+deu9Re+k6/JhZZwr4dTK4JAg85JSX5SSBJ1rdOqI",
+	"zWERSOD5CTKly4wbLDbIUbOvQwndxLZf7GmlQT8BuYIWHQsPeCSzkFgrEbC6y4T155D7Eaxa3Ys3kaLz",
+	"Su37uqswheCuL+3qY/MAS4jYHbafjZH91i1aAg5kK7gX2d8ZkZKy0QJSypIGrYuxLZM7uNw73ikfWoE5",
+	"5/Rd1VA2ZeBXbPGFezMU41zearS0qxwmWOyMzWhxNtF0cZp/AiYiwhPORqYQ5CTJ1gbPPppRlqbMLmAB",
+	"pcGBSrcUPrgf3WFh40GS7Q4H5nG0eD24nRavVs3Iu0rKdLS3qIeyClOioUDEySpRfSfDqK9jA9Tvt9Eb",
+	"DcFIpbKs+zgI+mm267z2i2LBTa10/QKc2BEAh53j59tJCL0TvTk/eJZWjmO+sU4P2URwuCGytbXsFL/b",
+	"EFNiUfkdEA9HgmjvCvDBNvqaRrzRd2zu1tEJPF8XRGJnsDW3jD2jnkUzSNtmHFJsnTKO+4ouc1tgMfcW",
+	"ymX1FdsKdkvqniktR/Ky1y2L4rLd23efIFwyl6Q8hm+N4VKZutdpPL4FV8mu+4+v53gpT2lZD8u6HpKN",
+	"EFTvBRb5I3KNVAAL34qrpBLw/INxnVQB5d2uKyWuTN2tP6U0mGnWv1K0wPLAJRtg6jZN2RdPKRnPhAvp",
+	"A7hX1ySN02WavFjQOCzjqzQgAQB9pS8alcUbm87pbBxU3M/76WtaC//3KTmgquAR34YX6oGjER/cDRrx",
+	"A3VHVTJs7gXicr4fKmYYhbp8HFGops3H4hGkQiJGyosLjX/IQfmIq11yYSseoyPoSXtRllPiOi6TbZDj",
+	"E3OdPDLfRT5NrdNqfSuOil13XK9dFbWronZV5LoqKrWBuo+ui6W8ann7s0XZs7Lxc65sWfmWIz1WPnv7",
+	"wqFiD7PH5fxZ2TmudgbVzqC1nEHle5Ud3ONW1bWzqHYW1c6ipRZTHXkoEDbNRkTbE1PO3lMDVVA1Mn0O",
+	"YbutprGBv0Nxc50o4qaBmKIVgJQQEs+bC9uS78/YwAW3nqpZ1Y2xSdbHxm6Pe6LNWupZqxX9Vvwbt9OR",
+	"vvZy1F6O2svxOL0cdYJGbZPXNvljtMlrG7y2wWsbfD0b/AMJR8Q1FCvhuiVyIyMmDLe3iCvZnhHlLN3S",
+	"hu4/coDfkoXdQ892Znuw/gkwY5Q9lE4qeCZuy2GQt48psOhs3UgCf+OTIWXU9kPdCW70HZTUP98N2vQy",
+	"dbwXd3K1AiDe5DS/kgRPWgIzf8C/7w6t+h5Ush7dUanli82gutesmIzv21pFL/lXcud1LOkLvjmgivPB",
+	"BFWle/Qc/UF/BVycIMjwxBxMldL62ME9cYoUcJsMt9B6Zw/pJszLejY31UzyGzevVl+WNSa+F5zsFmB7",
+	"NiGq7n1U8o/uiTL6omT1X8wM18mrK+KFO0+VK8cNVzr+a+5Yc8dF7ljJD7uaW65PhTX3vFPuWcwrv+jW",
+	"D5X7FuVBOOBCE291TURVHr9WcLGIyd9SvLBWfGvWfl9Ze83KHyor/2SbflZkhp+Y0zBUs++BVnP7+pr3",
+	"m6ivl63+C1Rg4yLXF6SPJL4iqH9Fma+eoL792fDEPjjP9YsnF6wfEiF5aN4TqG8Pum+6esCHYic8xA45",
+	"SzqiniDTPrWvc4Ik5+bFaUiGAIZ7PiaIyzEJBZrx8ApxdsGSmAD5jj0ZzOGjfBh3EbmkvlDztxEC9d84",
+	"CMxMdDSsr+OMAHDdvmD3BRUVor04CPjsEsrA8tyuceAjaVENCVVul27GJcIMkTDkO5qo4kIeFh72SUlU",
+	"/Kqley4C8Eb5Mkny074JaW5YVvgylV1WjObjxI26RwdbwGvulu4zV16aHO2g4g+66tlrXi2opFkVXFXN",
+	"q9L9npsIC/T509k5PPH5z3PNsxbyBRIBaaSXFbSrAiKbt/8+XLP3HMRgQTm9nGCGR9ne+R7N5AN1X26B",
+	"pBQtD3no7eYW7x+Xam+77Yty4DRYsWpi0u16Mfsj08TECYQ3kiyGS9M5zP7bNudvfKvYVHuTlXV3YdcL",
+	"Ii/1R3urIreSqllAU+OdX6SuXuw8FyH8I3fSSgeRzdTRj7fRW27r/C+bKGLxf6qlxsduG1zolCOG+nEq",
+	"WV+3CcnUdxclMo/oNXG66F2aji5pVHKbTFdSVHW3IKcOlDYx4X5O9FZrfGaBjkJjLkvETHuUxKxKUbn7",
+	"+07o/IWbR7ggYjOm07bZByTKbq1iHbJd+TTFi3R0z1ohFmvVRhINl1G6tQ4lklDdLkPELtdKkbP6Hst5",
+	"yCVKaNE0DeaXbtdDyv6OqHAf0R9xeWL85VS3J/2nNL+Mn0z/2f4x4Z7Jg8nfElaUJrjsQqtZ7vvl0kTz",
+	"9JHMFBPfku2dC+bJjApi+nM66YIm0cMLCA51qnE2wSxJr9A0jcsZ11vlssc2wbTaxsArPWVlfHn7Cr04",
+	"OH6eiq00dj3vI0iAVHbiInfTV6anmfiAeHxCTNdJLA3Pn2FhuzUhPMKUIUGZR9qozyNlHl4RMhUAG9OH",
+	"vHLRR9NICnAF6u+qLwzIkIc619UavyfQoELnizfjNFcqkJ6UabJ82Dm21u+lx9kwoJ7sa08RNIgxnj7D",
+	"L9SU1IbCRNIXw/60CyZ80HGSOHNaOzk5kDtgwtDrh0hMWd4BZ5hWDwXEZh3rvzQRnzHio8HcYBzvxA7u",
+	"Hi51cBku3tNkIzka85k6X0U7oEtouoC32yhFtqnfYlKlAgweFrukl/vIVoCrVVxrJkn0cnmv0K0TxP7S",
+	"hNGNEkRP0CQSkJSOBkQj8BTnh/rk2qSHKqXxJxL9vAuM+WOnH3YmNZbKMVLmjeIg+nIaj9sw0XrjDGew",
+	"pNmCGNMsy8mCTq93IfV5B+f5Ys2G3a4+Y9snqmtekHqKXIUnU3IGwhwZcxvNMJNiVarqzs2e/RerGoJn",
+	"dTw445SGVLoKYWuwSN0FTGee3wQ0dm9/ISIK5HoNjvMMwmgyIKGS8rFZaBntdBpQ4iPJU2e7310WI+g6",
+	"HqyloyX1ZlQiySNvTPwK4xwkxkEFZbewN+604dQYuivIPQolIFdmSeeeg7ky5So7Fszc5TUb52OdJy0Q",
+	"wd44vp18xkwRC2aczSc80n36KajWBjZNaVCZG+xRiD9P8Ii0oVvwzYp4VcKTlt2cVH115hhiQyrepqLt",
+	"D8WYTku2X80GAnRGeZ6PYsajwDcVL1D3oLYl5nNCCwunr6UwzSCkgaQTPCfaPZR5qja0N8QTguD3GQ79",
+	"rOMDM7bc6VHEUpSGrxXsnPuXWtAJYlDRNCZM94hbpBJFPVk38V+KNtaa2uHS7nWvbCDG36g1XdHg+yXD",
+	"D0tLQxeDB8kNqdJ32GE2qTmZEeITbBoCyrsIyVXKjXfBJJqIActtIqOsN1FABZTz6A+1kX0UOMJ8qiwt",
+	"gfpjEkxQqyWI7Jt7oX7LkkKju0KOp6a5dqmps9Kb0uU06Kd+RNseD3Qoc8yFFH91vrXVpVZ/YNwnZ0bZ",
+	"bV/FavDFRZvyPS76Py9Xabq6bAS+r+bdHb48OsK5fSlLVNSUZpnr18+ULogpWlnu0gLMKsrAARbksnyX",
+	"2yXVd+pC6wLsnOySWL9wWHuSI1FKy9MCZkU/Lx0IZEOq5k25MhawyDNqv47nStfxuTKyoRtn7A/Rercf",
+	"u0B0nakcm4pZyO8Y8ygdk2487yTduBH4S4RZ54DEn1SqMDqIJZaWYRPtfcEMHXUgQ4rB5xEjoO+p982S",
+	"iL+NhrmdxT2yrHCBcSmrQ3EjMOTVhLSeMg0wuxxjMa7W+1vpiaOQR9NieSMQPKB9HjNdiD2dEgaJcNb7",
+	"WIpe3gyHxJO6kf+KLoXcKjGL0zI3egbl4mkNJEXGTSW4QU3hIZjgiRMH+bz0pLPq1IoWmfE5pKXg8bDr",
+	"7ZPVva2V7VK+SjZr9Kxoqye5xKsrthTLOtdP3jQbMxyyhcrd0jrFcVaup5mbu11FNyCedsLMYpJ16STZ",
+	"PWfS3wpY8nm8ExUYM/b9vBsJJeMCwa+py9dZZQga71vhJ83vFc2+lQqkvTtTHgQiLy9u+Rj7cKQTfm12",
+	"MJPMBHecXhsOiwNhHI9vg+i7uZ9xmE8pVza9CMQQeFs1QxsGhEjkKZkrlMYFNtnQ9XzHnyE+4iyrenVW",
+	"peoZCVC4++b38h89XKLEatpJjjwZ3tnMAmqFrIJUv8OlrdZ6KcMNBCmkumi/ukDETTdDI6J9U7n+kEvC",
+	"ri8L2/2dJ5YeAongK1NIIMepaUTEon61UjAd5uYkZeh5jEMJIgCqnEGpddSCT6/eIRxKOsSerNwlsFuU",
+	"v5SeQj/AkgjZNxgkSsxMKWMZsmnopxorAMjvsME3nN5l3gpjwjOaIni0BwSNCQ7keI6GNBRZ+1eGmAzp",
+	"1Xp26ItS+dDgoDCpxUcHiouF2DPR0SXQQxu0xFt9hs/Nq1GYk+UJ1kZIplxQycM5+mks5VT09vZ+VrSr",
+	"aDUkIyqk+ol7VP2Qnrt9XkgyxGwach+z9ojKcTRQFlmJpR2Vb3rt2lQLKCMBUVJc3bvCZcIjJwnTMXwg",
+	"g2xU6jw696bzsSBeSORlqGth0vP4HAUB0g+YiL3ljSfGhzgENTST+tRYunTFhCQOR0Q6+RFFRQwbbfK+",
+	"ExZaavLZP53rrLWUfnlHvYtXhDUSM19oa08LV5E5pqaNupsbsr1Yx4bpVvvPczEDMsIxT1o1c+V4wqMS",
+	"RpcSAWbG6U7Nzp3PocnU3VgbpmBB11kTrmBDdWjXyAa3pVyVxxB8pMpWpe4v9wjB8g6UsSrIiPdaOSt9",
+	"5g9MWbu1sEC7URl1bhf6YPk82M69Rb7bkb5Yfmu2rT+WH3m/MM3IjKYor2/uX99NShyTYNJoNq4iIfmE",
+	"/jfJKbw1j2xWdvvy/mDo3XcFtqxwKKupWrZbSgdcD6VlYxVw14AuT1YJrIQ0XSuFT0IptDMG+GNGLBLy",
+	"Ak2vJYoencpYqUOmq0IGwachgA0vkwYL4K0332qFsFYIa4WwVgjXVAhX63hrojRtrOTdDqBTrerVql6t",
+	"6tWq3m2qerW3sFYOa+WwVg4foHIY8kFAchb25e0rdHx49AJN9RPIJxLTwCaLYySkGhZ53NflqVrj07WY",
+	"5p1F5Ux/JIMDAlVLNIV+dpEpsuleLE3dALSmMMyrKD7T05xgb0wZgcrmeN7pq3SNA+rrdFj9rRUCCx4S",
+	"BQBzOm3SlmLNQs5GcZo9LFf9vY0+DZ3s9/1mp9NJGKFu0AmwNmM+QxPMdIuqgAwl4lH58tC36kzsQd9s",
+	"nCEBSgkTErM8hvVZaa6Gn4fk74hkNKTGns3T3Msc8arwXNwSpbh6TaC+prBMY6AtkJg6cSGxjNIodoed",
+	"zqoMYUllkAbmavyKffRFb86qQL1l1MnL0MewNwgwu6pUVmrSTPR04sU07Z10DtVepmTP82IHynajjIiq",
+	"id3emHhXm8CevsHeGMFXeqjPr/pgMc3Gc2WiZMqK1CJh1lewYqhCVP9YVT2anHTGJuJXGj8zYvgaU+C8",
+	"GVrj1U4lPgazLfk7baB1cpKRE8Rk29g3vz1ajqF8F/mvW2homYEsWVHicdeZjIB3MSXeKiZ9pp7Jco5c",
+	"JU3DelOp6yNPFNcrNOtyECCW2nN3klN4UMCpIJwp9L6smeO22HKwstur7AVrGtAOXbOWAmQrD9WeHkwj",
+	"XCzAepS9ABsAZr3V3jhDZ+oMCrGyqEiUXCj1xwJhNBvzgOhCf6jUTYB60QTP0YCUAtEq2fRsC/hZJZHu",
+	"i1pY7oqogJRgrDRRIdvp1sEwA8wUHhoLFf5iLNQ8+tsxOW0BH23No1kzi9U5kR3no94Hz+fjEMMbuIBc",
+	"sVyeLb6TwhACQBhb7vZMIC3G0RjbbuSxN01RzJBC2Rxlq7heDHBcsQXETjSFSp7ge+GuOajIK9bLdrrN",
+	"TlSPlFtUilXV3KPmHrfGPQp5xRmR0pbmV2AX9jWr5+FYc2yj0wHcfM6IQELi+QmK9Ss4eBMm9x2VupmL",
+	"RpvmGbelpC3drvNcmjrVkIdwXWFXgCPGAFZTHgSmgD1rC1GJAs6vBAroFblHzozU+n7kNa4HV28TQkZT",
+	"wqdBxpr7qK+ObjZswweZJgGd7uEKHrlBlLiJMJoGUYgDTWdhFBhoSWCnUxxKy18hLcE6tdVhEb+NPhZz",
+	"/aruB0O5muQWPMvxgWeoRhmUgsjEMM2E5BPartBhZDlsmAERKDhxAF8AYHkdK2HmWA0SBFUmIxpx4sgB",
+	"MpkGWBIdLKBSEtZLOvr8ZMTBzw5AA7aID7aDzFzj5WDApjlB/StCpv0Y3l4j7VCBQjoaS42vRofpsTVa",
+	"MkweQlnTMGKUjdBPwyD67vltjzMZ8kB9n0DgPIwY6SGfCsiy+Tm3n5f6aCO/kVe1mODR/XHngbSuJvv/",
+	"8+zTR3SmxXy30+209rtZj88z7Whxe3ihP+ivPZd+FDn180btIZA+feODMcxxjqwyDC5yHbgzxNRG/f8d",
+	"kmFf04KTa6SXl9E1Kvj3U9Hs5f0EUzdzQZRURWh1NRpD0/nBIutjEeeW9OEoHEmvL1VImE+0mNWXVrTR",
+	"H2QqgZfPxtwCXglEpdV+hUkdw7ktphppxv786Ojg+Yqg0/1wyYIv1t3J+BqkuXbCGp1D2Nh9q5SJNf06",
+	"KX/aU3Ht3J5SUsmQq5WUrSspZdM/aqWlstKysxakR/fXp1FrNrVms03NplIG8L11IccXY5WOsp4/OaWi",
+	"PCGXcq2lbKalVMvUr7WWWmuptZZaa1lfa9m0pV2txdyTUJZSVdYsAs3oKrdU0llrLLXGUmsstcZSayy1",
+	"xlJrLE9QY1lTW3Ez9RZUlROEdWZ7kl1Tp/DVKXx1Ct9jTOGTPCS24rKaMFosl0h3/9tBT92bZuOKMj2u",
+	"UZnMgLqHD8D5pJqLutjg6Y79cedvU1TltOkP8Fz38ksWlwyzk17k+5XaIfeAcu+2v3ERQV2TUK5HT0v6",
+	"0erPGnXKdmPzOSMG/UGoKxwETd0jE0zNuBo8rvwpXRZue9KZjnIr09+qH3VRZ/9Pw2R5Oe37m+n2/TNj",
+	"cuoibsZnlbv534Mu/N0iOoIJluwdm2mQ5clsy0LDhFd1vom7wJYXfCZVGQgPgL6s/gMkCvYaIJPstqt2",
+	"upnslmZv9LOMZFZsf0Ek73Z1h7GOtkzaLNWzYrFRiqMX1aTDV0z9raGyb0uo93UM6lGNejVch9MxW2JJ",
+	"vdYspMtJWO3TFrSM5VckkuPs/DBj/8f8q+3xySq8Cs3ZLj3dx9T50P4yxfRluo1oKU6eYSNLOwQC9NuE",
+	"LrYcPhrue108OG49H3ZI61D9v2N8eNA6xB3vOR7sex2fuFsZRdRfXfdnm48m47z6/bfWfvfgsIeEhwMC",
+	"lq9W/CPmjVdBcBhIkYXZv/QPhh1vn7Q6g2PcOsRHL1svhy9Ja9/vegeDQ3w0fN5Z9u0XGSNl/S6wmbvk",
+	"Zj7GGw/02zR3ICa2eL9Sy8wQUkIdy67kWTSZ4HC+7p1cbNNtzTPJr0jaiLmn1za9hH+19N1oncIDYLxR",
+	"w/4DTCfEt8heVrVSPzEu0YheZxe8IR/IbC40xFbbGyuG+Z0oKzCNRf8UIBWibid/kO21H675yyPnLzwg",
+	"vxrbMq8zpsFWUiYoMjao44S7H2VbRwWuMJfNmd6tznKzvrBrgBIj4cp04TuvWYGQFM8LohWsOAOLRsls",
+	"1T0UkYlkltVYzqJsLuQCKzm4o9qH/K4asIHOQtcvaUhIat1+a8svWe8JFDk8jiu8vvf6Hl9pjYdze/d6",
+	"bRoqd89XXOE12+WsusFPIQV4+3e4Urjikd7pSlG5je942ayYe3Xnl93nLxoOunJ4KB/NbYkaXE4OlYWz",
+	"SRawbm+HVRzp6ST61Xyp5kv3gy+d4bmxsyvc5a9jrsEWsYYl7zk3UOf5GQBqhqhcvIEFLkD11Qn2iXmn",
+	"gvOvOrY0lnnjQ+RGh/jSM9imC/F5TgRmGnK/RaKykZf0vGNkTIi1N9Fi8L6J4th9Ezmh+yZKRe4B49j+",
+	"Ze/8vz6/yXZhma8K8jQb8a7nbG8YNweJ+fVPX96+Qs+PO/uZfhp7BsTeds7YUyKBeviVcSAt9dAW87dP",
+	"C2zNMhc7o9VsLoeNVY8wwr0pzu+G2wXB6BOE48CixXR30iPd2R5sP1i4JGhnX8pTFs4qJz1pB7IFhHUT",
+	"TuMkKJP95CQbxZlQ2bgqG4WAGf7Xj8aUh7LRe9l52YGud0tyoaoEXtUaY/juCppcDrp7Hph3AYB37lYb",
+	"L1fFKMyU/hbyaLqkGYjO4/ojGpCQEUlED4UD7LW1n5f+NzQxaF+9FG3Kwf/9pyAh8H74cNNpYnJGwmvq",
+	"kVMPvL/pe174zSJGr7vMNE4/v9MLWC8EbjlpCYH/h6b5FJOzrW4cDm6YbktR1So+vqQXy0f7k74Gy7au",
+	"saXMo5wLDutbQm3lAIk3JrnypFIqiT9LOmvQwRpnv7XzHgbR95aYC0lWN79Z81z/yGQEqjvdaDbsTUvP",
+	"Lp3YZJ8pkdl002yc8yvC8qI7A4JDEuoQsMEmV5IhIETqVC3d4YRHUqOGQwOl4gZ9eUaWsh9Qf8qDoN8r",
+	"6rsElT2gKi0kKJfOlTncbgu60or+8WIRWTIwTbUMeiaQQ1V78N9xmQGR6Ay2d1XwmXyf0pCIyzylWmdF",
+	"9ZTeYiuBkH5+QcN+ARuyf97p9OD/NlGt05P4oKyKwVxrESS8zpY3HA32hx3vGJOuf/Di5eHzVTpufqez",
+	"Pxn9OyIITzgbaQIWGpw+4COtgKtdGBBBfVLQZysIWhWTse488vfSMd2XcVG48V+05zulrOsrXJBTwMiM",
+	"CKlTC070rRRISBoEaMbDKwRZhuAFk9i6vUpZ8zAdQ943y5sj3gk4Wic3cgCEFwcQHCa3gJtmNnXtECLs",
+	"z5rBQ8O84wjhutxZuxLA+wemUIpbr2LLlTqFrqi5TQyvSBC/aQupoIwFTBCuCXDRdbEmuy09+cMV7Per",
+	"yTQSkk9hnurWWJOypytx1mfElXpZ5jPNuDZIRAOfTzBlTRQtMtLNGOX+Jjyqm1cOaC9h4dX5kuvNdLUO",
+	"KHMlzAfdPIZujptv9BWv6PdMyzv1D30dpgFmoo364A2Lf0/7MrS6hAWakSBooz72J5SpYWEv4x+cjHU1",
+	"L8OfGs2G9bTBe2k1zzxYQcv7wmV1JvI7nzm3CicpgWlGspL043TC9A3Q5cWMzxBnyW2I8/UWbsTLrd+I",
+	"rik+D3COQaRWP4m8MQo4G5HQ6C3A0fXMTf2BWgq4R37jULRNwDMUhdj4TUyFbv9FtzPun6B+R/QRtKGW",
+	"YzJRP3PmZfWww3G6wuWgWyWr2y6p8F4YFlfV36yrM8SYz5g2lAoV/+0p3EvPbhnl/ckkDZIkTx5eiRSR",
+	"qVONK/sWc13jqR5sJ191SBURTUOalxqaJG6+RGPyHfvEoxMcIJ+OqOZKCfE9E+js99NW9+g55P9IorQw",
+	"aLekr5g9ldiJjoY8Yj4aELVidfnSC3057OLDfe9FpboBdzUplSaP5LKdTStqMnFFO2WJB90V4XZ/bGgT",
+	"Fj7mgS+Q27QVC/Rfpx/et9E7KZDHmSRM2ipYruwCpWEs0nK2Pi9WD15xNqSjDzgDer3EWlsGYZDv0BqF",
+	"eIgZbmkZUKbozeVsxvGUE7bWteeOEe8WminrUNrNyDbDz2l+X93xZxrtXpH54tz+IHMdsjoxB9ee44m5",
+	"yPr6LjRztQ/tqiqwig/nn0mT/QpuuRF3u/M758/3293n7c4qRjjhfp6iE9rAvW5l6YWRn+lhqf60inWZ",
+	"bpoLXxd/B0r7aSpDQchRSIQeZkImPJxnBtIPr/LU5G7CdbfdWb4FC/zJfqfp7qzZJrugb3ldLgTxopDK",
+	"OcBv2L4aE8oKXGX9V1/+fH15+uf575fnn/5481F3KDWakuJLkGZhVL+2hZeECwQutmRRYynBF6pUu0K/",
+	"XOazxj4zDahTWiyIjRlLNNlTdE1COqTER15AIUlDkd+Qekq3A7iPtI30+uMZsFuIdAk04txvmvBX4sEB",
+	"wwvbL746LbVERZVF+7lyK0Ehb1rNG+itwu7CW5ud5ToD30Aj5SHPl/w+EQC7Ai1stWKlbQc+dNzwMfBR",
+	"U++9bxvFgwnzaUpCLLkRfmHEoC854Lto6ThpX7AL9o9/mPQN8Y9/ALITfOEfSpj+wyGgmBzUblu9gvlo",
+	"RCTq/7hoaECTi0YP/dVut7/d9HtgNuk+1souh4Gh8csFi/3HCW05aCnCIKW00Skzrt+ACgl6jUEhglSk",
+	"Cb8m2szSDbeVqNJSzOQgadmlmN2Fg6YyIB6OhDJedM2EVPSvzTSI7gpu9uUzYHhp445OSUAZUXtknk3s",
+	"OTkOeTTSu6P90znbBjRitEp0aj9CxQUzrccznX6gJFpIa0YaPYZKJHnkjQEgSsM2SSUFk5VgAfsexk7G",
+	"EIQ3lggHgV4YegPNyyFlq4+nEL5XtLdnOrf/x78FZ32dAXB8ePTi5zbqQ0/ovg5xO83fT8wvog9HJMx0",
+	"bdt4UDObFwzp0zcIQgBmZKQroszQrKlKQQPuz9swS/hUnJAAbIWh/ptzPOq30RlRy9e5ZND7+92w9QFL",
+	"b9yHjQHiMrY3C+ZojKdTZWLTIWJcDRHXnssxUROMx6EMDYicEcLQT4f73QRLTG3Du2HrI2fEjsQZoG1h",
+	"H2EmZiQU6KBzCJPv/6v1VhFHy3p744fFlDNBjN/ZLVS3hWf6U8QHi7KJ+qcj0k+awAvicWUp4pHeNhBc",
+	"agGe0j3DCawIG23NFrLB9WBkpu7UF4JtLN/j03kM6iY5RzzwgSqOOgd6FX44vwwj9otSgcwKNCFDzMC5",
+	"e4NIGiLUL37FIaNs1EPd4+M+Gut0OOThMJwj7F9Tj8QDA3kyBHQEL5/GtDDBc/NO/18tg7jQeuf3Tyz+",
+	"AR+N1F2/IlPpCCw4WX1BknzDCyXtA+oRJmL0FSVBp9gbk1YXtIkoDAyDFr29vdls1sbwc5uHoz3zrth7",
+	"/+7Vm49nb+CdpMV7I+s1bDi6S0PrK6CBE4antNFrHLQ77QNlW2A5Bq1iD0/p3nUX3I9xo3xQBUmOgfiW",
+	"h4oi8Ijo/EqLgQfbOg25vf/gmm+jMx4q9jCYI+oDY9VkhvBAcdHjTgf9QX9FP0F/efS82el04k/+rLb6",
+	"sNvtIYbDkM+AUPVVHtJAqRKwtxzkDeXsnd/oNT7zILCCBRYZ4gnRC/or39mXPLL3hl3TkOuWzTfNlY+f",
+	"kYBA6lqJZ98N1QWG+1vm8Q+U2RvcuPkGCCpwf+Fcup0OuDa04ahj6Qk3/Xe6OtEEUiCiXuTvtI/uKSEX",
+	"795NCjRumZ8089pC8/xPzGIMxhI5oNcp1725qmqk01GhY9Y8tXeqU24UT171KDxz02xkGeOq9+Dp5AzU",
+	"og46hwVqU8zEbTAKZDLT7BaoP8XB22pCh/oU8+YQn/ber9i3iC/wyv7qV/5kNieC+Pqlg9UvveXhgPo+",
+	"YfBGt7v6jfd0QuWb7x4hvhmne7z6rXPOP2A2N2sS6r2jMvvwTglthgP9wkGpXbjGVPtegZBtcXrjFFoZ",
+	"WgUWUkyUCqkUZTwS4FIKou+Nb+qtXNa498PGq3wmbvZiR1Axz4TIZewvSlLZRKp9uxvMKuBsH5OxqvI2",
+	"cz9ffzz7jOX4cbEsZ1uqMa3Uizd5OYiaOJo2TxWsfNBikpaaNfe6X9xLr3P5Gx+5fKuMhEfL7ozzyKS8",
+	"xo6cv76pm+y4Pf76pu5qwh2TG5GJQK7NH+NsuGTiSxmlhyUO+EjXI/p5/iCnYa2ykXViuLJufQK2gFBE",
+	"D94lbb2OlG2PXZteKekoYlcM4keMoEOwn3J57mcz/1fJ9Gvem/DenO2pxoNzP1Dz4poXP3lebG8GSobZ",
+	"FlN2in6Wc+OC4szKmqtTtljzT5d/pjamGufMvFrzzJpnPnme+cXhV1vjlj/kfEpulvJJlzWCkzsSoKvq",
+	"DsBQlB6SIqbZc+IUVArUp36/qSM9cQkcVDdMiZejEF+wWCPW3ue++amvlOJkBk7CPRVwXQ47h0nVPES4",
+	"XPhbCH6cwA7yoc3scbJbxuDlZ+SC0Yx+XSgFrJv6FkRApkfiYxMb8U5WlBnOe7XAqAVGLTDshdBsG7hl",
+	"GbExsChMUy7y6pyCwKY76Fg4I3Cn3CB5G33WAWs9tnrDckwdJQ/JVIfPJB8ROSZh0xEUQLP2+WcCUeaT",
+	"74iyC6ZEhYlzOzF/XRqjufhEo5VjhvofTv91+eXNh0//PH1/1teJEgLNCIw+4dfGA0OZYvBjHoVxph5G",
+	"/WmA2eUYi7FO/cFBcMGSgKCZs8F/wBJSISDyzCNJmtAdSoeinQ/pU1D/jnNNAfEj3pgTJa9AkgFGPcSc",
+	"8RURCF+wxMcOOwQQ4ZSzy6lufRa3r+LDobMFbpp9jtw6nU6D+a9w2lWF1utw/iViZSSJBToFqMzSz2tg",
+	"2fUkFVzQX7k/35GQgh2LmWFpGZV5LZVMJ8OI3NyalDUzEerZyvM3by1IWEVMlPjNuLGVyXQwrQR4FPho",
+	"QDIS1iQ1rBKB9rHtSM/HJO86R6tf+EDkmPsfuTwNAj6zcysh8l5xNgyoTrk93C8hWc8kDoh++qCURH2P",
+	"w5F54ajMBotoquXGB+JTrPTfJyH13YzKrJQHJo6EEkE4JWaNSNY5RI6kjwGJQdivzIpJp7l8NSKyH6jt",
+	"7OtyW2NyqXUpKXRizb0m6r+n7KqHQhL8ctFg5Lu8aPRRAPlSxk5Uf0RTPCJt1P9X65xLHLQA+aZvUvEQ",
+	"05DephBoikeUjfKk2Xsq5Nr5MYkR9n8jEs7LCJ4dptS81h1AyjwKZF3mwU/DoSDyHtt+5gjUMWakUjlA",
+	"daPSZkucC4xBS/drm3yKslc9Cs9sLrTUB5ybsepteFQ/+ejk3QPJxFFEHJOYy3vtn75BFYI2r9JsTFei",
+	"v0oalO1IL/8cYPY7FuOnqcOb/TVl/+WV4Ox7d6jFxwyv6uTzWOLrcI7CiPXS2rrbzOmutfauZkn3fSNf",
+	"5e5YFf/ge67XtFK42OdumrUd9YDsqNoyuiXLSF/FpNFzvhx2jaC9H9S/0awDWqbn9tUE82fCfdJHP0El",
+	"JvfJLxEzhVL9n1OBpIDga1vXoQ0lKDKSIguKYYsHUvVZw5BPLhjUI3EG4Sx4S7svk1hWXKPVNrPh4XSM",
+	"WR8NeQgZYqmA3JQHgYAqs8POIUxnITwmLlgYMcUqTpAcU4FwIHiMp2BmaAt0dOGLWxaumximEta09dY2",
+	"jkrwXIZcEuiG10chGUaCCDTgEhD6J/yaspFbDWOb8ZsarrRvN88a1CbUumpUFeXo3ety8bfysTfuk1JW",
+	"4j32wT48DSgVPkvho9T+ysfvr3zKcvK1w6oRD43UWCU3m9ZdmOa7vxG5LtM9FZ+GFRhuJvzgeWQKjkpT",
+	"jKwLQQ0cyjNhyucFVEAKXepqANyNTCfDIfFkz+AV6splHVMswGG7bjQbVI39N7gMLbRIgziOQZcxLeCW",
+	"lvVK/pOS2ePJ8dg6165r7Wrn3m06934rwxynNokig/n49hV6cXD8vIdYFASxJo91OpzGwrgi86aBY9LJ",
+	"ErpepGkAAWzHmLxENDXouuz3LQ89sm3P4daV46eceGBOVndJq8w+k9fc+QBttYBa/+Pu5/ZY3KlpY2Io",
+	"TXpQgkm8pm+wtj/qfInaK7iRtfMhYXglpHiUhxOiM9enIREG3kbdbYDAMbLZutE0lozftI1tlLkBcp8z",
+	"on7E8zZ6D0Jd/TLB01i6p5CLyHdl2zg9ApzuMUoneCYMKlSSyA6zibPiFRtSxt0VIVP1Mw017F8TUGaG",
+	"PER97tFLiUd9k2Vvt/xyiqVNXXSaLOmBdCJnQLAgfhuleN4kEiYZP09P0W31akXlkSsqpntiZYkav1er",
+	"A7U6UKsDtTqwQ3VA85rKQcI98n0aYMoK0ybfYG+shazOhpzZRpJUop+ceFxTyXDdzZBrrpDU2/1ssECb",
+	"SFAGWoWSurbGohmXH2jsbQboEW10CgCIkakgEHxCQBnQYBK+xm909Ys8Af1Gr25dCV1OmH7WhRylEy7v",
+	"yF8Je8FMqkVpaZB+K1cikOSRtX2XtQR4Gj7HMzy3lVSmD3QMYCosVK3DYipysb0fyoy42fsBJZKXJgni",
+	"8fI13dRvN1xN2XOli3LVPMo+XLPLml3W7LISu+QxOmcqSWkNRjmmQvJwXsgWv/LwSoAnxenQb/F4R1Ai",
+	"KznPY0lJwPx3M8Zu+JKlydIFI6+iUPDwNlmHnaJYp/7DvnxmiKBkHYiVOg+iEKTmJnfCTWK61Dfa4pzj",
+	"RNdxmzeWZSkJuurej/i/L1ckoL42Ll1Iisy0k7EQLLkeV6Z/jUEQd8Rl4u+XxyXZgUf1fte2POgsm9p9",
+	"Wbsv62zKJQ7Fc3xFEHZAsflwuGagsYjZx1hbOAgJhuYei9geNbuv2X3N7mt2X0erHhPYB3D1lHiRvHrw",
+	"ygCL7/1I8jxW2B26vajt9EQCQRCfxVhegKZlYD/6IZGY2gZHckzmkOjSRBHjswLr5AsJKPs7omL8Wc9s",
+	"VxGnLCB3WbEFKT8foDdQWM7ZovagFoh3JxA/KVqz1FReKmZeyxWN5vbUorEWjbUltERY/UavCYqmbhkv",
+	"Ng3WQpAeVQvL7qlweBhlV7tniA++AMsNqdf1V/e3zVmSifxMxNIYWmkmyQdM50OAkgr5BRULtc4sbsKI",
+	"XhOGoKXkSbpoizPSRqfwk0nKYLpZrSYXl9PZ7o4+HUJFqjQpFABUfoz6kNF96Rk5079gEQuIEKg/5KFH",
+	"+icJLi5gxuqXB1yOof80lYXFYI9Eny6d8v0E1eldJ3NDwQTQkTYCKwiP3Fd3UX223TneYdp5bbbUZkvt",
+	"0XtCRtIZ0WVhpvm+oGwUGAEvKgWLzm3VF021EQf4JquKzDCToo2UlIaETXDI6ao0jgLO1DO6yByHVvOJ",
+	"pr0EL39M2KIPUI7JpBBevlZAagVkQ5m4nlyvRXot0muRXov0u0Lkj12dzwQaRkGABIE05GWiPSdSZwTc",
+	"pTPF8lG7UtmC6J1MvCgjnoD3m8J28DjoLgLLMgsXRPH9c9PWkbY69aSWanV87XFlGk4XeilvkHKoMZO1",
+	"5zvpi4h4iCIolFZmY0+JMgnd1PIwUJTpKIhsame5FxAcQg9N28kzRkNxQFBOJZ9QL2nYKWccTQmfBgQx",
+	"aK6mXoa90G3iwM9enPZYy6KnZyWextR6ZqizgkTKffnmppahtQytLcPaMtx6+maOzF4njzO0HV5NH++9",
+	"H/Yvu64js71ld1asWr3DtX2nlsG1PVjLstoefKr2oBUBO7cCrUEnciEw5ZhrFP6QKJMwbQ7KMZmk0fex",
+	"fjuuF9i6TVhLrNpqzIOc0Eewhs2Y82ptMdZStrYYa4txBxZjLNXXshN5QAaU+YpN7f1w/rVzM5EH5Fc9",
+	"1K7kbjJCLUZrw68WSbXh92QNPx4QZBj7naKO1Fy/5vo116+5fm2IPEZDxJUy5YyRMcGBHBdip0Imc8g9",
+	"ImwbbNFGZ3ieSCE84JFufQMNdQpgVH/Xw9wa5zuTWEZVPEbxC/nJ3GYLoN02vSbtNaggfaKpA3xPrwkj",
+	"ws08FSS8ph4xpwRo3aLwlM7gQqDBHFG/jeJG6IGid8B50S3LqYCYpjInT5JU0v57yq56KCTBLxcNRr7L",
+	"i0YfBQT7QpGQeln9EU3xiLRR/1+tcy5x0HrFIyb76pPwRDQZkNB0ElePUjbKo4T3VMj3ei1VlY/S2Lif",
+	"hkNB5D2WyrABaifWgdKFl8sC6GqyeQjoueoDDmGtehse1U/WwLt3U+mvCNgQmMO2zB/AgOEiBypEh680",
+	"FVdlAXXgpAKD0RtdQQKm37rDoizD4qpNPI8Fvg7nKIxYTzesmPEo8NGAIA/W6GfY4p3YIV3NhO7zJr7K",
+	"3a0qFt57rtezUpTY52qr8EFZhbWdd0t2nr6KtnlPntRNbAUILi0LH31VPJGzYK7L0OEtNMLXROn+1ybB",
+	"xBqLpl2GRBPd0aeHRhEOfeKjgF4RhNlc16HjAHJCpgEGzyRg7ufZAa9hUutpAXXn0Ds3XrYhV9J9NwHy",
+	"YIbFfRDKtRioQ0K7ZOOa+S1j48Uwi+uxzFPxabg9dglz+Ccls8cDwLhVrgbH+OABF2PeXCMu3ms/zG9E",
+	"LmclBSCKX96+Qi8Ojp/30sCJWHewR9At7YrMm4gP/k08AzsEmHB+0wARmXRiA7TojeOmauqLSXKwjRQM",
+	"SMBn2hsNyqZp89ZUbyh+KQnTXunPf54XgibWOuPDc0V91jtVjbsmL+0ClHDzeT0GB1nd+75W2+uY/r00",
+	"Ej4kjG6FeM/LEwMIvXwICFsDNDOyGqL2fgz8AICDSiFwECDea9hB5qMJnsZi32nn3ETku0empquqGmqo",
+	"JwCtXZWy8EwgwmQ4N/2k49n4JqENKRZEOUNXhEzVzzTUaExtlGJSk0hIRL7TfLfSn1ABVasID09F0CdX",
+	"VabFb9XCuBbGtTCuhfGOhLHmMxUCL7vtSQ4spO5IXnckrzuSP6SO5MAfCvuRF7KSO+lFDiym7lBbB3XX",
+	"DH/UCmytwNZB4OqtyKs6ejYvCKw5fc3pa05fc/raVfGou5CX9lxsu6tBEu+Pff0jek0QlW301YYL3IQA",
+	"5oCXYebH7Q+ExHPRBJ9JOi11jOFzGmRsRgVZadjUGNS1+KvFXy3+akPn7jshVLV4HkcXhFoMPeXazDUQ",
+	"LbPv3dzUQrMWmrXNWNuMt9D6oLTxeHdND4Dp1DjSteVXC7FaiNWW3/3tebAbe+9h9TuohVVtHz62pge1",
+	"gK0FbG0lPr12B+Vtw7tqdKClbY17XRt7tSyqZVFt7N1yn4M7SmmsGX7N8GuGXzP82vh45C0OlhogEyJD",
+	"6hUj53/kSKoRwZ6ATdP4+WDmYN/8GHsOEQ4ER+ajBt0ITxKczF6S8/g2iL4jPtT+wAALiaY8CIiv4TZN",
+	"Q4H2BTtFgoTXJNTQRx/enH959+rs8vT16y9ojLV3Uo/f1E9I3Y5gYLIj1T+vSajuvXZimi4N6LBziNRr",
+	"BTWkH8zGrGTRknyXe9MAU5c5N3qNoWI5l7YgEh12Gy7zNcWUQobA0fIZrdnH9vq853aIe0nnBrON1uv8",
+	"OeQTIsckEkjtGxrycIJlYVuHpLTvcbR2+Jis5+m2d4g3Yd0WD0kxTsmq5ISM6lYPdUXzjlo9MPduW3bm",
+	"/HFVy4f1S8zq0FFFxlO59cPim3cIqOOwv+oLqNtA7Hgz63YQtQVdt4O4X+0gmCNacyVz2tZY2RriFPlk",
+	"SBkFQD4NYmIL7jQSdCSIMg9CMowE0Xkz6LBzHBukYJLwoUmtiVhAhEB9DwsP++QXJU76SOIryN3RXuIg",
+	"sM9bU0qAXc0nE7qkg8T6SsWdwv290jtRN5y4CwlWN56oY3RPvPHESoFR3IBifY673SYUD6OvxE6YV3xS",
+	"dY+J2gF0iz0mSnCN3feaKOoL8UA1wacM/OyCQlXqw5Dz4i56RGxvfo/Jm1bDVNcad50k8QB6RpQR13Xv",
+	"iEzviFqNeLhqROUeEotv1oK6FtS1oK4F9W31k1gncrPb3hIxS6n7S9T9Jer+Eg+pv0TMJwp7TCywFj4l",
+	"DE9p296TIq//pylhp5/f/efZp4+NTS6g+bgas9FrHLQ77YNG6nJh34ewMw4+h2oWkqpRlCYWXyDtIyy6",
+	"QWamMeNrbzff93xMRSp6aLYkP7/Xbu8cT4IS2/tfpx/eV9te++EkLdsM2UN6cyvnZN/2/pk15+/fNMBA",
+	"PTavMJOKBJQf14q10alOfdcYweSahHObuKDjCnbbhUkCkzzyxk1jVlI2jSRYnVQKyNUXSa4Y9n1l55q7",
+	"dsF+0o7rwVwbqz+Dgavd2v5Jki0RJ+xDMgMZDoknwbc9Cnk0JX4b9dUSL8dYjPv6/uryAP1oD2E0SDVW",
+	"Vmb2BTP53eoPnAVzBBRBfLWQgMD0zVCpsIqaQ677XG1yVSl/+2ber2ojYjFS2kTKvHaHBh7sc/mJm8dz",
+	"L6kimjphobbKaquskuYEcPOWpWre7nNH+Gj2LhLhkwXCfxxVOgtwwNWrdeJX/6lLz8pYcI+nwmdhA9et",
+	"9FkEgC5pJy4CddalP7WxuavSnxxqc7hmHp9cVQy0OfJ5XRS0Jq+qXBxU/IW7VaaznHP9BdVFQ7e8uXUR",
+	"UW0i1UVE96uIaFHIr5TxBVbSI6ov2lxPqeuMHkid0c6FXl13VNcdPfG6ozVkTHEl0ua8+SlWJN0Km1s8",
+	"57pUqXZY3WKp0lqM5u6Klx64mvmUs4/zeitWKhZa8oFdFDXtbr6P2RtY51LX6n4dtX8ARU/rCf66DCpT",
+	"BlUrJI9HIalcFlX8hVrE1yK+FvG1iL+rcqktx6h2W0m1wHXqiqq6oqquqHpIFVWL/KawtKqY+0CzokIW",
+	"0+10EGfQo5Yg6KmgeEvAsU989BNlaMJ9grww8ntx+BvsDdvowWkLYdiZUy0SXhP/Z63/g60g8Fxo++GC",
+	"eWPiXaEhpgHxT0y/ixbUk5iGFPCZkbIuOIt741Jp7B0doMf+HKYFHxbcNM/oD3n4C5TQ9PVXxlyZMmY1",
+	"F0wtB1hnTxk/0EBXEObbshvotsEI8cGsEZJP0YB4OBJWHRMw7QK++wX2e4HJZjg7bJHULTY4GhCzliEP",
+	"T3TpkO4/pbdSCn0MsDFC9/jQxp7iKknxFUy/0WxQNcTfEQFmz/AE+mXwMFWNRVg0AcKBd741M+VZzcb3",
+	"1oi3sjVbt8ms1TZW6T6LfcqIEHmcGD4G7VqAaNcNjph7vgv0BS63uuCPXGqKOtEXG24Z0lfOXMJ5e2ml",
+	"XPL5ouo424fzUhHJI6lNcLtWP+UmIu4+rFtd4H6jvLpke7uqA6hrCmp1a0c1BWlCc3hchqutqiRIEXld",
+	"RLB7blS5fiD35Tv0JKbZ4lrLqAsGbmVL6zKB2mFblwncrzKBlNxeJrYXLZQSdQHqOcSHSYjTtN20HxJ5",
+	"ZQFFFQB6GNNCE3wnUBIA/7RFAXHhQU5VAPoM3ghABIFZHHYO0TDk0I+TIc56usnnFSFTYYLB4FEorifY",
+	"SFupSwkeSCnBjsRhXUBQFxA88QKC0tKnuGxgIxb8FCsGdsjNUsdZlwjU/qdbLBGowErurjDg4eqLTzkF",
+	"zz21qun1+e/uohJg27N8fC69OiWw1tHrlMAHkPVfRZbXuf6ZXP9ax3joOkblDP/cl2v5XcvvWn7X8vt2",
+	"U/o3jSftNoff5TB1+n6dvl+n7z+k9P0UbynM3F/KacTeD/Xnm8eVXVs9szbj8Bk/LcBvu/pNM3GrZuEa",
+	"i3Cj6EidiluzznKpuA615bDH8qm4t8Jc6tTdaqxr7bTd+5Syu8b061TdnW5lnaJbO2DqFN37maJbIMTz",
+	"zJtHBNl9q1pInZL7wFJytyT26lTcOhW3TsVdJmVWJ+DeCoN+ygm7W+R19mTrHN3aMXUHObrF7qg7z8x9",
+	"/GpmnWXjrZ0fezsZvJvO7vF49uqMn1qVrzN+HlDGbrFkr/N0C/J0a43jKWgca+f03qd83lqq11K9lupP",
+	"Ko+3atDpdvJ3183dXUd01vm+db5v7Ru8y3zflam+CUeyFF7EffoeXLs+UveLskijP4carnuq3ueRgARd",
+	"RJhP/JP8nF4PhyGF2HZxaq6dSlUe9Qdl/v8FrOlSzKn0o6eeLKckn1HmlYpC/8kkDWrmWDPHmjnuOqPX",
+	"EEohJ7RaV4YP7v2w/1lc8fDmmoRzJ5AWc+CmLULAzNdmWhu9Mnj9WNcm2MwgWx+hnuxzSP/v99B+s9Pp",
+	"xJ0GsH2qCY8NyYyEFyzhvnYG+uOB0uUN983UUIQk363ym0Ou1RVD/eLOaiFun5O9JhIr9lzBZM+8uJRp",
+	"1QUMNbvbPrv7xBIKs3VVwnYJqcTv1HCSh0CVtsohTc0fID0RK5bqjDnmIsuLJPxNJy+iEb0GsFByon3T",
+	"PtVtTcDbq5FEqTBYpT6KmG+8W2EU6IqM12/evzl/075g/SvKfMMzqd/PuL+FDKkH7FhySGiwc2qjzwFm",
+	"kKKm9gczFLNB1DeL7quB+nvTALN+Hqv8oh+7NXZZV3eUdrTqczEMpYq7Nf3ize15h381+RPq2fIzTr+V",
+	"02HGRnx4qAndD+eXYcTSRR51imbtAa49wNv0AH+OZErcwAXEQdBEA+xdKWE05jMlqOZoRkLXP2yl9FKZ",
+	"fE1CWVEk62gt/AJTIN+xJ4O5ZgQpkZxYLkqoBgTr7l4Ysrljx5KgzCM9JSEJ9sbxQi8YBR80RnIcEtKa",
+	"4bnOIWuaNLPBXP9H08SIB3PzH3xokswGcxMTpr7Qc4D4OBHqf8fqZ/W/bfQ1OyU8wpTpiSEqLhhGnrkr",
+	"Tai66OuNu7R/NTYUaBuM69ZmUK2hngKv1TQkQxL2kU886hNhxpSOAm/r4xbUlQuWp68goBetEDFo8WZH",
+	"Uz/B+ejjEerPOEiMVoQltMRrQlO4RFsRdll9RVX9vYHaq35TD+/auRmNR0Te2P0KlstVHTVErencO01H",
+	"H0t1RSf93sPXc/QlqvWcWs+p9Zxb1HPOY4EFF427jgcjlot1Gx6QAWU+ZaPH0qeRB+RXu6In3KYx2Ya1",
+	"sWGST5SOA/GAIEtPtV+19qvuKozk0pkbRnfZ2UpUGIe+6/6MO2dD1XFect69y9RRlx2us4ga8OUWNrSG",
+	"famtmBr25Z7BvjjSulhYZ82Rx4T8soGmUQO5PBQgl12IsxrOpYZzeepwLqWkxxJUlw2Y75MEadkVH3MP",
+	"soZrqd1FtwnXUpKH3CFqy//P3tX1NHJD0b9i8bKtNMtWldoHUFWtqlZFldiVUNsXJMaMHWLhsUe2k5CH",
+	"/e/VvdeemZBJmFACBPy0C2Jsjz/OPb4+PnOoFPFdX4nuBm1np5OhR/dixfKkbXxr+bd8gTtT8nysfQi2",
+	"LGMjeHZnue/OkpnFQTOL3f1WBp7NcTvH7Ry3c9x+VuOVxx/77Nl7pcOW/OnE7BaQ3QIOykqlhyqb7VTW",
+	"MSbgpY9RGtciXgvBA2Mi315WTga/V/XrBkEr3VZ5DVJWbMk5r+XoP/6NDuRf8WkHNvOxClmKgCNRjyZg",
+	"FsVmtNwLJeOiVmYDJUPNbEg4kkAy/qIvk12ftdz4hXRsarUgLT4hId3aSxf2/NQuUJuAt/9OKOUBcwrz",
+	"Fx6dDy7+/Pzxx59+Ztbo5TH7TM1hdoKAfmnKxmpdMkfQOJXsDz27Y9KIxioTMHUCpZRR4nOlot/AAokg",
+	"90xbcwP/9oVAeAkSXwBTOtpbROZLI+smLOPJDO0eSViRrg+espIuC7JPSVOEvPTX2gr5i3XNlJsSWrfJ",
+	"OIu0TzQc+9MWv728B0WNXZXCq0+9YK7jb6O8n0kRA8PoFzhbeWpHlXDRMyai1fm2dcNn++jiqBs+7WEc",
+	"oIcyrESkKrOiOCeisqL4ZXlMqygOMbCuUZlup/egfPgs9MXBaHigPGucraTv3fQHknG9JOlvmErnEW2V",
+	"IbC1RgCZAfLSpp9SkdG1IUzlpUmEhCScym+4329vH8kZ3tXhy/NtDHflIFv3flm/m/W77werCc22YXUx",
+	"nIk773JvsOOLjHY4k79fsDwEte7Tw9TBS3MJbLMu95DRg2S7Y2neJ2cDD1sMMgczWUYuRmSzjtkF5f7Z",
+	"xNk6eVAsrLvF48fSzqXTvCkxASVdwby9NDEJpdB4s+IGduu1nUuBM7HTKyCjjMcF5Q++LOKRZtyAYjFa",
+	"8lvY5KNRmTQiUdNBCon9kCnk68hj0WjsCs7tUy+q2YE2PHWOpQXn03vrbzXT0l7FxA3ZAnV1gjJgWdmT",
+	"SXZW9rxYUFbzltBHa0tav5tC9Fy6tHA23c77J/7Js0FbqnA8qnVPDCKal24u3QfP4tseP2LkVkdhpdNj",
+	"7cm0m2rrdTj8QlUSevz+WDrJxepQ4sPEBmZOH50cfcJ4GMtaE1kB/UBn0Zi++uDpWO4LjqJ1mPfy7Lv0",
+	"MaoLGc5MMwtfnZ0rAWQoLBvJfr+j97ygpn4PKA5s/OjkaKJndxjB1/u1vcwf3xwPFE9aoTb3Xt0YKViw",
+	"2MaCARNzSkjf9ys9Zl+MXkJ0qa2QrHIz0as+1bGpCTxwbW+gBd0A3rMaiOwuNWd7fY3mYWJdfdUVN1D1",
+	"Oa+lb3glewYH96tFU1R49+jKtq1Wk8obqixKNFYtlf5HZSvSm/Xq/lJGxCEdqAjmU8FqLiRUtbSzEyDD",
+	"uA6RGZMYp9crD7QlzssrmIabBrnfx3YClbr2e004f0dWMlT+vytvN+VzCaVUtq6tKZjnSiCVJ9afUshA",
+	"/7WsYH3VYyax5svhKQzhJH1xoEtoN5obWDdxJ4PbCryvyEVMdwcOAH/Nq9sHVk+0EhzoV3LYhdfyytzo",
+	"bjUXrJG20fQplkY1UisjfcGupVeCPp8SFjat+cqaibqZUcjY3pgYeIbGwLbyMQCPgi2mEL8M/LjcXmiS",
+	"oa6X+tXZa2h3LYNTlY+eIsr3Pm5wbmOoNEgEesUmzAbsvfsonbPEZ+lAF/+bmWM+insBLkiHZXkG5gOC",
+	"x84gVHC9tfnzqnscL2PkJZvTDYcAEN++/RcAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -234,6 +234,22 @@ type ClientInterface interface {
 	// Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
 	UpdateCluster(ctx context.Context, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ExplainCluster Say of all that a cluster is served who says it
+	//
+	// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
+	// value that somebody patched is one as a whole.
+	//
+	// Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
+	ExplainCluster(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExplainInput Say of one input of a cluster who says it
+	//
+	// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
+	// value that somebody patched is one as a whole.
+	//
+	// Corresponds with GET /clusters/{id}/explain/{list}/{input_id} (the `ExplainInput` operationId).
+	ExplainInput(ctx context.Context, id ID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetClusterHistory Revisions that changed a cluster, newest first
 	//
 	// Works for a document that is gone, too.
@@ -470,6 +486,84 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
 	GetLayerHistory(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnassignLayerNamespace Take a namespace off a layer
+	//
+	// Does nothing when it is not assigned.
+	//
+	// Corresponds with DELETE /layers/{id}/namespaces/{namespace_id} (the `UnassignLayerNamespace` operationId).
+	UnassignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AssignLayerNamespace Assign a namespace to a layer
+	//
+	// Does nothing when it is assigned already.
+	//
+	// Corresponds with PUT /layers/{id}/namespaces/{namespace_id} (the `AssignLayerNamespace` operationId).
+	AssignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnassignLayerPlatformComponent Take a platform component off a layer
+	//
+	// Does nothing when the layer does not give it. What the layer says in overrides and patches stays, for clusters that have it otherwise.
+	//
+	// Corresponds with DELETE /layers/{id}/platform_components/{component_id} (the `UnassignLayerPlatformComponent` operationId).
+	UnassignLayerPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AssignLayerPlatformComponentWithBody Assign a platform component to a layer
+	//
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
+	AssignLayerPlatformComponentWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AssignLayerPlatformComponent Assign a platform component to a layer
+	//
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
+	AssignLayerPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnassignLayerResource Take a resource off a layer
+	//
+	// Does nothing when it is not assigned.
+	//
+	// Corresponds with DELETE /layers/{id}/resources/{type}/{resource_id} (the `UnassignLayerResource` operationId).
+	UnassignLayerResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AssignLayerResourceWithBody Assign a resource to a layer
+	//
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
+	AssignLayerResourceWithBody(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AssignLayerResource Assign a resource to a layer
+	//
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
+	AssignLayerResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnassignLayerRoleBinding Take a role binding off a layer
+	//
+	// Does nothing when it is not assigned.
+	//
+	// Corresponds with DELETE /layers/{id}/rolebindings/{rolebinding_id} (the `UnassignLayerRoleBinding` operationId).
+	UnassignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AssignLayerRoleBinding Assign a role binding to a layer
+	//
+	// Does nothing when it is assigned already.
+	//
+	// Corresponds with PUT /layers/{id}/rolebindings/{rolebinding_id} (the `AssignLayerRoleBinding` operationId).
+	AssignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetMetrics Metrics in the Prometheus text format
 	//
@@ -1387,6 +1481,42 @@ func (c *Client) UpdateCluster(ctx context.Context, id ID, params *UpdateCluster
 	return c.Client.Do(req)
 }
 
+// ExplainCluster Say of all that a cluster is served who says it
+//
+// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
+// value that somebody patched is one as a whole.
+//
+// Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
+func (c *Client) ExplainCluster(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainClusterRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExplainInput Say of one input of a cluster who says it
+//
+// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
+// value that somebody patched is one as a whole.
+//
+// Corresponds with GET /clusters/{id}/explain/{list}/{input_id} (the `ExplainInput` operationId).
+func (c *Client) ExplainInput(ctx context.Context, id ID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainInputRequest(c.Server, id, list, inputID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetClusterHistory Revisions that changed a cluster, newest first
 //
 // Works for a document that is gone, too.
@@ -1914,6 +2044,184 @@ func (c *Client) UpdateLayer(ctx context.Context, id ID, params *UpdateLayerPara
 // Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
 func (c *Client) GetLayerHistory(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetLayerHistoryRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnassignLayerNamespace Take a namespace off a layer
+//
+// Does nothing when it is not assigned.
+//
+// Corresponds with DELETE /layers/{id}/namespaces/{namespace_id} (the `UnassignLayerNamespace` operationId).
+func (c *Client) UnassignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnassignLayerNamespaceRequest(c.Server, id, namespaceID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AssignLayerNamespace Assign a namespace to a layer
+//
+// Does nothing when it is assigned already.
+//
+// Corresponds with PUT /layers/{id}/namespaces/{namespace_id} (the `AssignLayerNamespace` operationId).
+func (c *Client) AssignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAssignLayerNamespaceRequest(c.Server, id, namespaceID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnassignLayerPlatformComponent Take a platform component off a layer
+//
+// Does nothing when the layer does not give it. What the layer says in overrides and patches stays, for clusters that have it otherwise.
+//
+// Corresponds with DELETE /layers/{id}/platform_components/{component_id} (the `UnassignLayerPlatformComponent` operationId).
+func (c *Client) UnassignLayerPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnassignLayerPlatformComponentRequest(c.Server, id, componentID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AssignLayerPlatformComponentWithBody Assign a platform component to a layer
+//
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
+func (c *Client) AssignLayerPlatformComponentWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAssignLayerPlatformComponentRequestWithBody(c.Server, id, componentID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AssignLayerPlatformComponent Assign a platform component to a layer
+//
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
+func (c *Client) AssignLayerPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAssignLayerPlatformComponentRequest(c.Server, id, componentID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnassignLayerResource Take a resource off a layer
+//
+// Does nothing when it is not assigned.
+//
+// Corresponds with DELETE /layers/{id}/resources/{type}/{resource_id} (the `UnassignLayerResource` operationId).
+func (c *Client) UnassignLayerResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnassignLayerResourceRequest(c.Server, id, pType, resourceID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AssignLayerResourceWithBody Assign a resource to a layer
+//
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
+func (c *Client) AssignLayerResourceWithBody(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAssignLayerResourceRequestWithBody(c.Server, id, pType, resourceID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AssignLayerResource Assign a resource to a layer
+//
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
+func (c *Client) AssignLayerResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAssignLayerResourceRequest(c.Server, id, pType, resourceID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnassignLayerRoleBinding Take a role binding off a layer
+//
+// Does nothing when it is not assigned.
+//
+// Corresponds with DELETE /layers/{id}/rolebindings/{rolebinding_id} (the `UnassignLayerRoleBinding` operationId).
+func (c *Client) UnassignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnassignLayerRoleBindingRequest(c.Server, id, rolebindingID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AssignLayerRoleBinding Assign a role binding to a layer
+//
+// Does nothing when it is assigned already.
+//
+// Corresponds with PUT /layers/{id}/rolebindings/{rolebinding_id} (the `AssignLayerRoleBinding` operationId).
+func (c *Client) AssignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAssignLayerRoleBindingRequest(c.Server, id, rolebindingID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4158,6 +4466,18 @@ func NewGetClusterRequest(server string, id ID, params *GetClusterParams) (*http
 
 		}
 
+		if params.View != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "view", *params.View, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -4494,6 +4814,172 @@ func NewUpdateClusterRequestWithBody(server string, id ID, params *UpdateCluster
 			}
 
 			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewExplainClusterRequest constructs an http.Request for the ExplainCluster method
+func NewExplainClusterRequest(server string, id ID, params *ExplainClusterParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters/%s/explain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Pointer != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pointer", *params.Pointer, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewExplainInputRequest constructs an http.Request for the ExplainInput method
+func NewExplainInputRequest(server string, id ID, list ListPath, inputID InputPath, params *ExplainInputParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "list", list, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "input_id", inputID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters/%s/explain/%s/%s", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Pointer != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pointer", *params.Pointer, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
 		}
 
 	}
@@ -6590,6 +7076,18 @@ func NewGetLayerRequest(server string, id ID, params *GetLayerParams) (*http.Req
 
 		}
 
+		if params.View != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "view", *params.View, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -6977,6 +7475,1070 @@ func NewGetLayerHistoryRequest(server string, id ID, params *GetLayerHistoryPara
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUnassignLayerNamespaceRequest constructs an http.Request for the UnassignLayerNamespace method
+func NewUnassignLayerNamespaceRequest(server string, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "namespace_id", namespaceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s/namespaces/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewAssignLayerNamespaceRequest constructs an http.Request for the AssignLayerNamespace method
+func NewAssignLayerNamespaceRequest(server string, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "namespace_id", namespaceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s/namespaces/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUnassignLayerPlatformComponentRequest constructs an http.Request for the UnassignLayerPlatformComponent method
+func NewUnassignLayerPlatformComponentRequest(server string, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "component_id", componentID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s/platform_components/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewAssignLayerPlatformComponentRequest calls the generic AssignLayerPlatformComponent builder with application/json body
+func NewAssignLayerPlatformComponentRequest(server string, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAssignLayerPlatformComponentRequestWithBody(server, id, componentID, params, "application/json", bodyReader)
+}
+
+// NewAssignLayerPlatformComponentRequestWithBody constructs an http.Request for the AssignLayerPlatformComponent method, with any body, and a specified content type
+func NewAssignLayerPlatformComponentRequestWithBody(server string, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "component_id", componentID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s/platform_components/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUnassignLayerResourceRequest constructs an http.Request for the UnassignLayerResource method
+func NewUnassignLayerResourceRequest(server string, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "type", pType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "resource_id", resourceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s/resources/%s/%s", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewAssignLayerResourceRequest calls the generic AssignLayerResource builder with application/json body
+func NewAssignLayerResourceRequest(server string, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAssignLayerResourceRequestWithBody(server, id, pType, resourceID, params, "application/json", bodyReader)
+}
+
+// NewAssignLayerResourceRequestWithBody constructs an http.Request for the AssignLayerResource method, with any body, and a specified content type
+func NewAssignLayerResourceRequestWithBody(server string, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "type", pType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "resource_id", resourceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s/resources/%s/%s", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUnassignLayerRoleBindingRequest constructs an http.Request for the UnassignLayerRoleBinding method
+func NewUnassignLayerRoleBindingRequest(server string, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "rolebinding_id", rolebindingID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s/rolebindings/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewAssignLayerRoleBindingRequest constructs an http.Request for the AssignLayerRoleBinding method
+func NewAssignLayerRoleBindingRequest(server string, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "rolebinding_id", rolebindingID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/layers/%s/rolebindings/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
 	}
 
 	return req, nil
@@ -12251,6 +13813,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
 	UpdateClusterWithResponse(ctx context.Context, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
 
+	// ExplainClusterWithResponse Say of all that a cluster is served who says it
+	//
+	// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
+	// value that somebody patched is one as a whole.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
+	ExplainClusterWithResponse(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*ExplainClusterResponse, error)
+
+	// ExplainInputWithResponse Say of one input of a cluster who says it
+	//
+	// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
+	// value that somebody patched is one as a whole.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /clusters/{id}/explain/{list}/{input_id} (the `ExplainInput` operationId).
+	ExplainInputWithResponse(ctx context.Context, id ID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*ExplainInputResponse, error)
+
 	// GetClusterHistoryWithResponse Revisions that changed a cluster, newest first
 	//
 	// Works for a document that is gone, too.
@@ -12515,6 +14097,96 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
 	GetLayerHistoryWithResponse(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*GetLayerHistoryResponse, error)
+
+	// UnassignLayerNamespaceWithResponse Take a namespace off a layer
+	//
+	// Does nothing when it is not assigned.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /layers/{id}/namespaces/{namespace_id} (the `UnassignLayerNamespace` operationId).
+	UnassignLayerNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*UnassignLayerNamespaceResponse, error)
+
+	// AssignLayerNamespaceWithResponse Assign a namespace to a layer
+	//
+	// Does nothing when it is assigned already.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /layers/{id}/namespaces/{namespace_id} (the `AssignLayerNamespace` operationId).
+	AssignLayerNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*AssignLayerNamespaceResponse, error)
+
+	// UnassignLayerPlatformComponentWithResponse Take a platform component off a layer
+	//
+	// Does nothing when the layer does not give it. What the layer says in overrides and patches stays, for clusters that have it otherwise.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /layers/{id}/platform_components/{component_id} (the `UnassignLayerPlatformComponent` operationId).
+	UnassignLayerPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*UnassignLayerPlatformComponentResponse, error)
+
+	// AssignLayerPlatformComponentWithBodyWithResponse Assign a platform component to a layer
+	//
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
+	AssignLayerPlatformComponentWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error)
+
+	// AssignLayerPlatformComponentWithResponse Assign a platform component to a layer
+	//
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
+	AssignLayerPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error)
+
+	// UnassignLayerResourceWithResponse Take a resource off a layer
+	//
+	// Does nothing when it is not assigned.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /layers/{id}/resources/{type}/{resource_id} (the `UnassignLayerResource` operationId).
+	UnassignLayerResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*UnassignLayerResourceResponse, error)
+
+	// AssignLayerResourceWithBodyWithResponse Assign a resource to a layer
+	//
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
+	AssignLayerResourceWithBodyWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error)
+
+	// AssignLayerResourceWithResponse Assign a resource to a layer
+	//
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
+	AssignLayerResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error)
+
+	// UnassignLayerRoleBindingWithResponse Take a role binding off a layer
+	//
+	// Does nothing when it is not assigned.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /layers/{id}/rolebindings/{rolebinding_id} (the `UnassignLayerRoleBinding` operationId).
+	UnassignLayerRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*UnassignLayerRoleBindingResponse, error)
+
+	// AssignLayerRoleBindingWithResponse Assign a role binding to a layer
+	//
+	// Does nothing when it is assigned already.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /layers/{id}/rolebindings/{rolebinding_id} (the `AssignLayerRoleBinding` operationId).
+	AssignLayerRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignLayerRoleBindingResponse, error)
 
 	// GetMetricsWithResponse Metrics in the Prometheus text format
 	//
@@ -13575,6 +15247,70 @@ func (r UpdateClusterResponse) StatusCode() int {
 	return 0
 }
 
+// ExplainClusterResponse200Headers the declared response headers of an HTTP 200 response for ExplainCluster
+type ExplainClusterResponse200Headers struct {
+	Age            *int
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type ExplainClusterResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Explanation
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ExplainClusterResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ExplainClusterResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExplainClusterResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ExplainInputResponse200Headers the declared response headers of an HTTP 200 response for ExplainInput
+type ExplainInputResponse200Headers struct {
+	Age            *int
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type ExplainInputResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Explanation
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ExplainInputResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ExplainInputResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExplainInputResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // GetClusterHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetClusterHistory
 type GetClusterHistoryResponse200Headers struct {
 	Age            *int
@@ -14243,6 +15979,262 @@ func (r GetLayerHistoryResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r GetLayerHistoryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// UnassignLayerNamespaceResponse200Headers the declared response headers of an HTTP 200 response for UnassignLayerNamespace
+type UnassignLayerNamespaceResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type UnassignLayerNamespaceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UnassignLayerNamespaceResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r UnassignLayerNamespaceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnassignLayerNamespaceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// AssignLayerNamespaceResponse200Headers the declared response headers of an HTTP 200 response for AssignLayerNamespace
+type AssignLayerNamespaceResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type AssignLayerNamespaceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *AssignLayerNamespaceResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r AssignLayerNamespaceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AssignLayerNamespaceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// UnassignLayerPlatformComponentResponse200Headers the declared response headers of an HTTP 200 response for UnassignLayerPlatformComponent
+type UnassignLayerPlatformComponentResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type UnassignLayerPlatformComponentResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UnassignLayerPlatformComponentResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r UnassignLayerPlatformComponentResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnassignLayerPlatformComponentResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// AssignLayerPlatformComponentResponse200Headers the declared response headers of an HTTP 200 response for AssignLayerPlatformComponent
+type AssignLayerPlatformComponentResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type AssignLayerPlatformComponentResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *AssignLayerPlatformComponentResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r AssignLayerPlatformComponentResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AssignLayerPlatformComponentResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// UnassignLayerResourceResponse200Headers the declared response headers of an HTTP 200 response for UnassignLayerResource
+type UnassignLayerResourceResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type UnassignLayerResourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UnassignLayerResourceResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r UnassignLayerResourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnassignLayerResourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// AssignLayerResourceResponse200Headers the declared response headers of an HTTP 200 response for AssignLayerResource
+type AssignLayerResourceResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type AssignLayerResourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *AssignLayerResourceResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r AssignLayerResourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AssignLayerResourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// UnassignLayerRoleBindingResponse200Headers the declared response headers of an HTTP 200 response for UnassignLayerRoleBinding
+type UnassignLayerRoleBindingResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type UnassignLayerRoleBindingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UnassignLayerRoleBindingResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r UnassignLayerRoleBindingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnassignLayerRoleBindingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// AssignLayerRoleBindingResponse200Headers the declared response headers of an HTTP 200 response for AssignLayerRoleBinding
+type AssignLayerRoleBindingResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type AssignLayerRoleBindingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Layer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *AssignLayerRoleBindingResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r AssignLayerRoleBindingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AssignLayerRoleBindingResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -16125,6 +18117,38 @@ func (c *ClientWithResponses) UpdateClusterWithResponse(ctx context.Context, id 
 	return ParseUpdateClusterResponse(rsp)
 }
 
+// ExplainClusterWithResponse Say of all that a cluster is served who says it
+//
+// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
+// value that somebody patched is one as a whole.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
+func (c *ClientWithResponses) ExplainClusterWithResponse(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*ExplainClusterResponse, error) {
+	rsp, err := c.ExplainCluster(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExplainClusterResponse(rsp)
+}
+
+// ExplainInputWithResponse Say of one input of a cluster who says it
+//
+// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
+// value that somebody patched is one as a whole.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /clusters/{id}/explain/{list}/{input_id} (the `ExplainInput` operationId).
+func (c *ClientWithResponses) ExplainInputWithResponse(ctx context.Context, id ID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*ExplainInputResponse, error) {
+	rsp, err := c.ExplainInput(ctx, id, list, inputID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExplainInputResponse(rsp)
+}
+
 // GetClusterHistoryWithResponse Revisions that changed a cluster, newest first
 //
 // Works for a document that is gone, too.
@@ -16568,6 +18592,156 @@ func (c *ClientWithResponses) GetLayerHistoryWithResponse(ctx context.Context, i
 		return nil, err
 	}
 	return ParseGetLayerHistoryResponse(rsp)
+}
+
+// UnassignLayerNamespaceWithResponse Take a namespace off a layer
+//
+// Does nothing when it is not assigned.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /layers/{id}/namespaces/{namespace_id} (the `UnassignLayerNamespace` operationId).
+func (c *ClientWithResponses) UnassignLayerNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*UnassignLayerNamespaceResponse, error) {
+	rsp, err := c.UnassignLayerNamespace(ctx, id, namespaceID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnassignLayerNamespaceResponse(rsp)
+}
+
+// AssignLayerNamespaceWithResponse Assign a namespace to a layer
+//
+// Does nothing when it is assigned already.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /layers/{id}/namespaces/{namespace_id} (the `AssignLayerNamespace` operationId).
+func (c *ClientWithResponses) AssignLayerNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*AssignLayerNamespaceResponse, error) {
+	rsp, err := c.AssignLayerNamespace(ctx, id, namespaceID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAssignLayerNamespaceResponse(rsp)
+}
+
+// UnassignLayerPlatformComponentWithResponse Take a platform component off a layer
+//
+// Does nothing when the layer does not give it. What the layer says in overrides and patches stays, for clusters that have it otherwise.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /layers/{id}/platform_components/{component_id} (the `UnassignLayerPlatformComponent` operationId).
+func (c *ClientWithResponses) UnassignLayerPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*UnassignLayerPlatformComponentResponse, error) {
+	rsp, err := c.UnassignLayerPlatformComponent(ctx, id, componentID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnassignLayerPlatformComponentResponse(rsp)
+}
+
+// AssignLayerPlatformComponentWithBodyWithResponse Assign a platform component to a layer
+//
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
+func (c *ClientWithResponses) AssignLayerPlatformComponentWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error) {
+	rsp, err := c.AssignLayerPlatformComponentWithBody(ctx, id, componentID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAssignLayerPlatformComponentResponse(rsp)
+}
+
+// AssignLayerPlatformComponentWithResponse Assign a platform component to a layer
+//
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
+func (c *ClientWithResponses) AssignLayerPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error) {
+	rsp, err := c.AssignLayerPlatformComponent(ctx, id, componentID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAssignLayerPlatformComponentResponse(rsp)
+}
+
+// UnassignLayerResourceWithResponse Take a resource off a layer
+//
+// Does nothing when it is not assigned.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /layers/{id}/resources/{type}/{resource_id} (the `UnassignLayerResource` operationId).
+func (c *ClientWithResponses) UnassignLayerResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*UnassignLayerResourceResponse, error) {
+	rsp, err := c.UnassignLayerResource(ctx, id, pType, resourceID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnassignLayerResourceResponse(rsp)
+}
+
+// AssignLayerResourceWithBodyWithResponse Assign a resource to a layer
+//
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
+func (c *ClientWithResponses) AssignLayerResourceWithBodyWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error) {
+	rsp, err := c.AssignLayerResourceWithBody(ctx, id, pType, resourceID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAssignLayerResourceResponse(rsp)
+}
+
+// AssignLayerResourceWithResponse Assign a resource to a layer
+//
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
+func (c *ClientWithResponses) AssignLayerResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error) {
+	rsp, err := c.AssignLayerResource(ctx, id, pType, resourceID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAssignLayerResourceResponse(rsp)
+}
+
+// UnassignLayerRoleBindingWithResponse Take a role binding off a layer
+//
+// Does nothing when it is not assigned.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /layers/{id}/rolebindings/{rolebinding_id} (the `UnassignLayerRoleBinding` operationId).
+func (c *ClientWithResponses) UnassignLayerRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*UnassignLayerRoleBindingResponse, error) {
+	rsp, err := c.UnassignLayerRoleBinding(ctx, id, rolebindingID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnassignLayerRoleBindingResponse(rsp)
+}
+
+// AssignLayerRoleBindingWithResponse Assign a role binding to a layer
+//
+// Does nothing when it is assigned already.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /layers/{id}/rolebindings/{rolebinding_id} (the `AssignLayerRoleBinding` operationId).
+func (c *ClientWithResponses) AssignLayerRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignLayerRoleBindingResponse, error) {
+	rsp, err := c.AssignLayerRoleBinding(ctx, id, rolebindingID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAssignLayerRoleBindingResponse(rsp)
 }
 
 // GetMetricsWithResponse Metrics in the Prometheus text format
@@ -18362,6 +20536,112 @@ func ParseUpdateClusterResponse(rsp *http.Response) (*UpdateClusterResponse, err
 	return response, nil
 }
 
+// ParseExplainClusterResponse parses an HTTP response from a ExplainClusterWithResponse call
+func ParseExplainClusterResponse(rsp *http.Response) (*ExplainClusterResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExplainClusterResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Explanation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ExplainClusterResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseExplainInputResponse parses an HTTP response from a ExplainInputWithResponse call
+func ParseExplainInputResponse(rsp *http.Response) (*ExplainInputResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExplainInputResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Explanation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ExplainInputResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetClusterHistoryResponse parses an HTTP response from a GetClusterHistoryWithResponse call
 func ParseGetClusterHistoryResponse(rsp *http.Response) (*GetClusterHistoryResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -19471,6 +21751,430 @@ func ParseGetLayerHistoryResponse(rsp *http.Response) (*GetLayerHistoryResponse,
 				return nil, err
 			}
 			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUnassignLayerNamespaceResponse parses an HTTP response from a UnassignLayerNamespaceWithResponse call
+func ParseUnassignLayerNamespaceResponse(rsp *http.Response) (*UnassignLayerNamespaceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnassignLayerNamespaceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UnassignLayerNamespaceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAssignLayerNamespaceResponse parses an HTTP response from a AssignLayerNamespaceWithResponse call
+func ParseAssignLayerNamespaceResponse(rsp *http.Response) (*AssignLayerNamespaceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AssignLayerNamespaceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers AssignLayerNamespaceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUnassignLayerPlatformComponentResponse parses an HTTP response from a UnassignLayerPlatformComponentWithResponse call
+func ParseUnassignLayerPlatformComponentResponse(rsp *http.Response) (*UnassignLayerPlatformComponentResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnassignLayerPlatformComponentResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UnassignLayerPlatformComponentResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAssignLayerPlatformComponentResponse parses an HTTP response from a AssignLayerPlatformComponentWithResponse call
+func ParseAssignLayerPlatformComponentResponse(rsp *http.Response) (*AssignLayerPlatformComponentResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AssignLayerPlatformComponentResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers AssignLayerPlatformComponentResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUnassignLayerResourceResponse parses an HTTP response from a UnassignLayerResourceWithResponse call
+func ParseUnassignLayerResourceResponse(rsp *http.Response) (*UnassignLayerResourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnassignLayerResourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UnassignLayerResourceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAssignLayerResourceResponse parses an HTTP response from a AssignLayerResourceWithResponse call
+func ParseAssignLayerResourceResponse(rsp *http.Response) (*AssignLayerResourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AssignLayerResourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers AssignLayerResourceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUnassignLayerRoleBindingResponse parses an HTTP response from a UnassignLayerRoleBindingWithResponse call
+func ParseUnassignLayerRoleBindingResponse(rsp *http.Response) (*UnassignLayerRoleBindingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnassignLayerRoleBindingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UnassignLayerRoleBindingResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAssignLayerRoleBindingResponse parses an HTTP response from a AssignLayerRoleBindingWithResponse call
+func ParseAssignLayerRoleBindingResponse(rsp *http.Response) (*AssignLayerRoleBindingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AssignLayerRoleBindingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Layer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers AssignLayerRoleBindingResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64

@@ -112,3 +112,18 @@ func scanIndex(s string) (index int, tail string, err error) {
 	}
 	return index, tail, nil
 }
+
+// Keys are the names and list indices on the way to the value at a path, as strings and ints.
+func Keys(path string) ([]any, error) {
+	steps, err := parsePath(path)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]any, len(steps))
+	for i, s := range steps {
+		if keys[i] = s.name; s.isIndex() {
+			keys[i] = s.index
+		}
+	}
+	return keys, nil
+}

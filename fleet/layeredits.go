@@ -1,0 +1,175 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// layerEdit changes a layer's object.
+type layerEdit func(obj map[string]any) error
+
+// editLayer runs an edit on one layer.
+func (tx *Tx) editLayer(id string, edit layerEdit) (*Document, error) {
+	before, err := tx.Get(KindLayer, id)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := decodeOwn(before.Body)
+	if err != nil {
+		return nil, unreadable(before, err)
+	}
+	if err := edit(obj); err != nil {
+		return nil, err
+	}
+	return tx.put(KindLayer, id, before, obj)
+}
+
+// AssignToLayer adds a definition to what a layer gives, or updates the entry: settings as for Assign.
+func (tx *Tx) AssignToLayer(layer string, kind Kind, id string, settings []byte) (*Document, error) {
+	if _, err := tx.Get(kind, id); err != nil {
+		return nil, err
+	}
+	return tx.editLayer(layer, tx.layerEntry(kind, id, settings))
+}
+
+func (tx *Tx) layerEntry(kind Kind, id string, settings []byte) layerEdit {
+	a := tx.assigned(kind)
+	return func(obj map[string]any) error {
+		request, err := settingsObject(settings)
+		if err != nil {
+			return err
+		}
+		entries := a.entriesIn(obj)
+		at := slices.IndexFunc(entries, isEntry(id))
+		if at < 0 {
+			at = len(entries)
+			entries = append(entries, map[string]any{"id": id})
+		}
+		entry, _, _ := entryID(entries[at])
+		maps.Copy(entry, request)
+		a.setEntries(obj, entries)
+		return nil
+	}
+}
+
+func settingsObject(settings []byte) (map[string]any, error) {
+	if len(bytes.TrimSpace(settings)) == 0 {
+		return map[string]any{}, nil
+	}
+	return ParseObject(settings)
+}
+
+// UnassignFromLayer removes a definition from what a layer gives. What the layer says about it apart from that stays: it is
+// for clusters that have it otherwise.
+func (tx *Tx) UnassignFromLayer(layer string, kind Kind, id string) (*Document, error) {
+	a := tx.assigned(kind)
+	if a == nil {
+		return nil, tx.notFound(KindResourceType, kind.Endpoint())
+	}
+	return tx.editLayer(layer, func(obj map[string]any) error {
+		if entries := a.entriesIn(obj); slices.ContainsFunc(entries, isEntry(id)) {
+			a.setEntries(obj, slices.DeleteFunc(slices.Clone(entries), isEntry(id)))
+		}
+		return nil
+	})
+}
+
+// setOnLayer says something about a component on a layer: in its entry where the layer gives it, else apart.
+func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
+	entry := tx.layerEntry(KindComponent, component, settings)
+	a := tx.assigned(KindComponent)
+	return func(obj map[string]any) error {
+		if slices.ContainsFunc(a.entriesIn(obj), isEntry(component)) {
+			return entry(obj)
+		}
+		request, err := settingsObject(settings)
+		if err != nil {
+			return err
+		}
+		if request["enabled"] != nil {
+			return Invalid([]Problem{{Detail: fmt.Sprintf("enabled: the layer does not give the component %q, and only who gives it switches it; assign it to the layer, or set it on the clusters", component)}})
+		}
+		apart, _ := obj["overrides"].(map[string]any)
+		said, _ := apart[component].(map[string]any)
+		if said == nil {
+			said = map[string]any{}
+		}
+		maps.Copy(said, request)
+		apart[component] = said
+		return nil
+	}
+}
+
+// onLayers is what an operation of a batch does to layers.
+func (b *Batch) onLayers(op api.Operation) ([]*Document, error) {
+	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
+		return nil, Invalid([]Problem{{Detail: "exactly one of cluster_ids, selector (not empty), all and layers says what it is done to"}})
+	}
+	if _, err := b.clusterOperation(op); err != nil { // what is wrong with it for clusters is for layers, too
+		return nil, err
+	}
+	verb, definition, err := b.tx.verb(op)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := settingsOf(op)
+	if err != nil {
+		return nil, err
+	}
+	ids := slices.Clone(op.Layers)
+	slices.Sort(ids)
+	var docs []*Document
+	var failed failures
+	for _, layer := range slices.Compact(ids) {
+		var doc *Document
+		switch {
+		case verb == "assign":
+			doc, err = b.tx.AssignToLayer(layer, definition.kind, definition.operandOf(&op), settings)
+		case verb == "unassign":
+			doc, err = b.tx.UnassignFromLayer(layer, definition.kind, definition.operandOf(&op))
+		case verb == "set":
+			doc, err = b.tx.editLayer(layer, b.tx.setOnLayer(op.ComponentID, settings))
+		case op.Op == "patch_values" && op.FieldManager == "":
+			doc, err = b.tx.editLayer(layer, patchLayerValues(op.ComponentID, op.Values))
+		default:
+			return nil, Invalid([]Problem{{Detail: op.Op + " is for clusters: layers have neither labels nor field managers"}})
+		}
+		if err != nil {
+			if err := failed.take(layer, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		docs = append(docs, doc)
+	}
+	return docs, failed.err()
+}
+
+// take keeps what is wrong with an edit of a layer.
+func (f *failures) take(layer string, err error) error {
+	e, ok := err.(*Error) //nolint:errorlint // edits return it as it is
+	if !ok {
+		return err
+	}
+	f.add(e.Code, Problem{Detail: fmt.Sprintf("layer %q: %s", layer, e.Detail)})
+	return nil
+}
+
+// patchLayerValues sets values of a component on a layer; null removes one.
+func patchLayerValues(component string, values []byte) layerEdit {
+	return func(obj map[string]any) error {
+		request, err := ParseObject(values)
+		if err != nil {
+			return err
+		}
+		patches, _ := obj["patches"].(map[string]any)
+		patches[component] = jsontext.MergePatch(patches[component], request)
+		return nil
+	}
+}
