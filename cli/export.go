@@ -3,12 +3,15 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -33,9 +36,35 @@ func (s exporter) exportCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if c.Args().Len() == 0 {
+				if err := s.leftOut(c, conn); err != nil {
+					return err
+				}
+			}
 			return s.export(c, conn, wanted)
 		},
 	}
+}
+
+// leftOut says so when the fleet has something that export does not know: what looks like all of it would be taken for a
+// backup.
+func (s exporter) leftOut(c *cli.Context, conn client) error {
+	one := 1
+	a, err := receive(conn.ListLayers(c.Context, &api.ListLayersParams{Limit: &one}))
+	if e, ok := errors.AsType[*apiclient.Error](err); ok && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.StatusCode) {
+		return nil // an older server
+	}
+	if err != nil {
+		return err
+	}
+	var layers []json.RawMessage
+	if err := a.decode(&layers); err != nil {
+		return err
+	}
+	if n := max(a.total, len(layers)); n > 0 {
+		s.warn("this leaves out the fleet's " + strconv.Itoa(n) + " layers, and so what clusters have of them: read them from /layers")
+	}
+	return nil
 }
 
 // wantedFrom reads KIND and KIND/NAME: the names by kind, nil for all of a kind. Nothing means everything. The definitions

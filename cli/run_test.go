@@ -369,21 +369,6 @@ func TestOlderServer(t *testing.T) {
 	}
 }
 
-// An older server has no resource types: its fleet is exported as it always was. What else goes wrong with them fails the
-// export, which would be taken for all of a fleet.
-func TestExportOfAnOlderServer(t *testing.T) {
-	t.Parallel()
-	for types, code := range map[string]int{`200 []`: 0, missingAnswer: 0, `500 {"error":"internal","detail":"x"}`: 1} {
-		url, _ := scripted(t, map[string][]string{
-			"GET /resource_types": {types}, "GET /platform_components": {"200 []"}, "GET /namespaces": {"200 []"}, "GET /rolebindings": {"200 []"}, "GET /clusters": {"200 []"},
-		})
-		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, "export")
-		if got.code != code || strings.Contains(got.stdout, "clusters:") != (code == 0) {
-			t.Errorf("%s: %d %q %q", types, got.code, got.stdout, got.stderr)
-		}
-	}
-}
-
 // A revision that the server no longer keeps is not taken for one before the document was there: that would advise to
 // delete it.
 func TestRollbackBeyondWhatIsKept(t *testing.T) {
