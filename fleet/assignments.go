@@ -97,7 +97,11 @@ func unreadable(d *Document, err error) error {
 
 // SetLabels changes a cluster's labels by an RFC 7396 merge patch.
 func (tx *Tx) SetLabels(cluster string, patch []byte) (*Document, error) {
-	return tx.editCluster(cluster, setLabels(patch))
+	doc, err := tx.editCluster(cluster, setLabels(patch))
+	if err == nil {
+		tx.did(onCluster("set_labels", cluster, "", "", pathsOf(patch)))
+	}
+	return doc, err
 }
 
 func setLabels(patch []byte) clusterEdit {
@@ -127,7 +131,11 @@ func setLabels(patch []byte) clusterEdit {
 // Assign adds a definition to a cluster's list, or updates the assignment. settings is the body of the request: for a
 // component its enabled flag and overrides (absent: unchanged, null: no override), nil for the other kinds.
 func (tx *Tx) Assign(cluster string, kind Kind, id string, settings []byte) (*Document, error) {
-	return tx.editCluster(cluster, tx.assign(kind, id, settings))
+	doc, err := tx.editCluster(cluster, tx.assign(kind, id, settings))
+	if err == nil {
+		tx.did(onCluster("assign_"+tx.assigned(kind).stem(), cluster, kind, id, fieldsOf(settings)))
+	}
+	return doc, err
 }
 
 func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
@@ -208,7 +216,11 @@ func isEntry(id string) func(any) bool {
 // Unassign removes a definition from a cluster's list, and a component's patches with it. Nothing happens when it is
 // not on the list.
 func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) {
-	return tx.editCluster(cluster, tx.unassign(kind, id))
+	doc, err := tx.editCluster(cluster, tx.unassign(kind, id))
+	if err == nil {
+		tx.did(onCluster("unassign_"+tx.assigned(kind).stem(), cluster, kind, id, nil))
+	}
+	return doc, err
 }
 
 func (tx *Tx) unassign(kind Kind, id string) clusterEdit {

@@ -68,6 +68,9 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 		}
 		results[i] = api.OperationResult{Op: op.Op, Clusters: clusters, Documents: len(docs)}
 		if err == nil {
+			if !slices.Contains(documentOperations, op.Op) {
+				b.noted(op, docs, clusters)
+			}
 			continue
 		}
 		e, ok := errors.AsType[*Error](err)
@@ -160,19 +163,22 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 	return &located
 }
 
+// documentOperations are those on one document.
+var documentOperations = []string{"create", "update", "patch", "delete"}
+
 // one runs one operation and returns the documents it touched and the number of clusters it was applied to.
 func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
-	switch op.Op {
-	case "create", "update", "patch", "delete":
+	switch {
+	case slices.Contains(documentOperations, op.Op):
 		doc, err := b.document(op)
 		if err != nil {
 			return nil, 0, err
 		}
 		return []*Document{doc}, 0, nil
-	case "restore":
+	case op.Op == "restore":
 		docs, err := b.restore(op)
 		return docs, 0, err
-	case "revert":
+	case op.Op == "revert":
 		docs, err := b.revert(op)
 		return docs, 0, err
 	}

@@ -65,7 +65,9 @@ type Commit struct {
 	Author    string // who stands behind it, as the actor claims; empty when not said
 	Reason    string
 	RequestID string
-	Changes   []Change
+	// Operations is what was asked for, as JSON: see Cause. Empty: it is not known.
+	Operations json.RawMessage
+	Changes    []Change
 }
 
 // Head is the point of history this commit made.

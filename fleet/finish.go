@@ -22,6 +22,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return res, tx.guard.check(res)
 	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
+	if c.Operations, err = tx.cause(); err != nil {
+		return Result{}, err
+	}
 	duplicates := tx.duplicateDNS(edits)
 	next, err := tx.base.with(c, edits)
 	if err != nil && len(duplicates) == 0 {

@@ -154,7 +154,7 @@ func (d *Document) OwnedPatches(component string) api.OwnedPatches {
 // PatchValues sets single values of a component's patches; null removes one. CodeFieldConflict lists the paths that
 // other managers own with different values.
 func (tx *Tx) PatchValues(cluster, component string, body []byte, opt PatchOptions) (*Document, error) {
-	return tx.editCluster(cluster, tx.patchValues(component, body, opt))
+	return tx.editValues("patch_values", cluster, component, body, opt, tx.patchValues(component, body, opt))
 }
 
 func (tx *Tx) patchValues(component string, body []byte, opt PatchOptions) clusterEdit {
@@ -165,7 +165,7 @@ func (tx *Tx) patchValues(component string, body []byte, opt PatchOptions) clust
 
 // ApplyValues makes the given values a manager's full set: what it owned and no longer lists is given up.
 func (tx *Tx) ApplyValues(cluster, component string, body []byte, opt PatchOptions) (*Document, error) {
-	return tx.editCluster(cluster, tx.applyValues(component, body, opt))
+	return tx.editValues("apply_values", cluster, component, body, opt, tx.applyValues(component, body, opt))
 }
 
 func (tx *Tx) applyValues(component string, body []byte, opt PatchOptions) clusterEdit {
@@ -181,7 +181,18 @@ func (tx *Tx) applyValues(component string, body []byte, opt PatchOptions) clust
 
 // Relinquish gives up everything a manager owns.
 func (tx *Tx) Relinquish(cluster, component string, opt PatchOptions) (*Document, error) {
-	return tx.editCluster(cluster, tx.relinquish(component, opt))
+	return tx.editValues("relinquish_values", cluster, component, nil, opt, tx.relinquish(component, opt))
+}
+
+// editValues is an operation on the values of one cluster.
+func (tx *Tx) editValues(op, cluster, component string, body []byte, opt PatchOptions, edit clusterEdit) (*Document, error) {
+	doc, err := tx.editCluster(cluster, edit)
+	if err == nil {
+		did := onCluster(op, cluster, KindComponent, component, pathsOf(body))
+		did.FieldManager = cut(opt.Manager)
+		tx.did(did)
+	}
+	return doc, err
 }
 
 func (tx *Tx) relinquish(component string, opt PatchOptions) clusterEdit {

@@ -95,7 +95,8 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 			tx.record(kind, id, nil)
 			return now, nil
 		}
-		return tx.Delete(kind, id, DeleteOptions{})
+		doc, _, err := tx.delete(kind, id, DeleteOptions{})
+		return doc, err
 	}
 	if tx.kinds.byName[kind] == nil {
 		return nil, tx.notFound(kind, id)
@@ -105,7 +106,8 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 		return nil, fmt.Errorf("%s %q as it was: %w", tx.kinds.noun(kind), id, err)
 	}
 	if was.Deleted() && now != nil && !now.Deleted() {
-		return tx.Delete(kind, id, DeleteOptions{}) // under the rules of Delete: it may be protected
+		doc, _, err := tx.delete(kind, id, DeleteOptions{}) // under the rules of Delete: it may be protected
+		return doc, err
 	}
 	tx.record(kind, id, was)
 	return was, nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
@@ -160,14 +162,16 @@ func dropNulls(obj map[string]any) {
 
 // Create adds every document of the seed to a Tx. Problems are reported together, each at its place in the seed.
 func (s Seed) Create(tx *Tx) error {
-	var problems []Problem
-	for i := range s {
-		if err := s[i].create(tx); err != nil {
-			problems = append(problems, s[i].problems(err)...)
+	return tx.as(api.RevisionOperation{Op: "seed"}, func() error {
+		var problems []Problem
+		for i := range s {
+			if err := s[i].create(tx); err != nil {
+				problems = append(problems, s[i].problems(err)...)
+			}
 		}
-	}
-	tx.seed = s
-	return Invalid(problems)
+		tx.seed = s
+		return Invalid(problems)
+	})
 }
 
 func (d *SeedDocument) create(tx *Tx) (err error) {

@@ -28,6 +28,9 @@ type Tx struct {
 	notesMu sync.Mutex
 	notes   []string // what is to be said with the warnings
 	layers  *layersInTx
+
+	done   []api.RevisionOperation // what it was asked for
+	within int                     // more than 0: in the middle of one of them
 }
 
 type docKey struct {
@@ -146,7 +149,11 @@ func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tx.create(kind, obj)
+	doc, err := tx.create(kind, obj)
+	if err == nil {
+		tx.did(api.RevisionOperation{Op: "create", Kind: string(kind), ID: doc.ID})
+	}
+	return doc, err
 }
 
 // create is Create of parsed JSON, which it uses up.
@@ -188,19 +195,27 @@ func (tx *Tx) endDecommission(c *api.Cluster) {
 
 // Put replaces the fields that are present in the body and not null.
 func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
-	return tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
+	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
 		if kind == KindLayer {
 			dropOtherSelection(stored, request)
 		}
 		return overlay(stored, request)
 	})
+	if err == nil {
+		tx.did(api.RevisionOperation{Op: "update", Kind: string(kind), ID: id, Fields: fieldsOf(body)})
+	}
+	return doc, err
 }
 
 // Patch applies an RFC 7396 merge patch.
 func (tx *Tx) Patch(kind Kind, id string, body []byte) (*Document, error) {
-	return tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
+	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
 		return jsontext.MergePatch(stored, request).(map[string]any)
 	})
+	if err == nil {
+		tx.did(api.RevisionOperation{Op: "patch", Kind: string(kind), ID: id, Fields: fieldsOf(body)})
+	}
+	return doc, err
 }
 
 func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, request map[string]any) map[string]any) (*Document, error) {
@@ -265,34 +280,49 @@ func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error)
 // Delete removes a document. Whether something still refers to it is decided by Finish, so that a Tx may first delete
 // and then unassign.
 func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error) {
-	doc := tx.raw(kind, id)
+	doc, clusters, err := tx.delete(kind, id, opt)
+	if err == nil {
+		op := api.RevisionOperation{Op: "delete", Kind: string(kind), ID: id, Cascade: opt.Cascade && kind != KindCluster, Clusters: clusters}
+		if opt.Orphan {
+			op.Mode = "orphan"
+		}
+		tx.did(op)
+	}
+	return doc, err
+}
+
+// delete is Delete, and answers off how many clusters that takes a definition.
+func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, clusters int, err error) {
+	doc = tx.raw(kind, id)
 	if doc == nil || doc.Deleted() && !opt.Orphan {
-		return nil, tx.notFound(kind, id)
+		return nil, 0, tx.notFound(kind, id)
 	}
 	if kind != KindCluster {
 		tx.record(kind, id, nil)
 		switch {
 		case !opt.Cascade:
-			return doc, nil
+			return doc, 0, nil
 		case kind == KindResourceType:
-			return doc, tx.deleteResources(id)
+			clusters, err = tx.deleteResources(id)
+		default:
+			clusters, err = tx.unassignEverywhere(kind, id)
 		}
-		return doc, tx.unassignEverywhere(kind, id)
+		return doc, clusters, err
 	}
 	stored, exists := tx.base.Get(kind, id) // protection is not lifted in the commit that deletes
 	if now := tx.effective(doc); now.cluster.DeletionProtection {
-		return nil, now.protectedFrom()
+		return nil, 0, now.protectedFrom()
 	}
 	if exists && tx.base.Effective(stored).cluster.DeletionProtection {
-		return nil, tx.base.Effective(stored).protectedFrom()
+		return nil, 0, tx.base.Effective(stored).protectedFrom()
 	}
 	if opt.Orphan {
 		tx.record(kind, id, nil)
-		return doc, nil
+		return doc, 0, nil
 	}
 	// Completed by Finish, which knows the time.
 	tx.record(kind, id, &Document{Record: Record{Kind: kind, ID: id}, value: doc.value, rules: doc.rules, alone: doc.alone})
-	return doc, nil
+	return doc, 0, nil
 }
 
 // pendingTombstone tells whether an edit is a cluster that Finish is to decommission.

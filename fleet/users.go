@@ -3,11 +3,13 @@ package fleet
 import "slices"
 
 // unassignEverywhere takes a definition off every cluster, and out of the dependencies of others.
-func (tx *Tx) unassignEverywhere(kind Kind, id string) error {
+func (tx *Tx) unassignEverywhere(kind Kind, id string) (clusters int, err error) {
+	tx.within++ // it is a part of the deletion
+	defer func() { tx.within-- }()
 	for _, user := range tx.users(kind, id) {
-		var err error
 		switch user.Kind {
 		case KindCluster:
+			clusters++
 			_, err = tx.Unassign(user.ID, kind, id)
 		case KindLayer:
 			_, err = tx.edit(user, func(obj map[string]any) map[string]any { return tx.assigned(kind).forgottenBy(obj, id) })
@@ -19,17 +21,17 @@ func (tx *Tx) unassignEverywhere(kind Kind, id string) error {
 			})
 		}
 		if err != nil {
-			return err
+			return clusters, err
 		}
 	}
-	return nil
+	return clusters, nil
 }
 
-// deleteResources deletes the definitions of a resource type, and takes them off every cluster.
-func (tx *Tx) deleteResources(typeID string) error {
+// deleteResources deletes the definitions of a resource type, and takes them off every cluster that has any.
+func (tx *Tx) deleteResources(typeID string) (int, error) {
 	a := tx.assigned(ResourceKind(typeID))
 	if a == nil {
-		return nil
+		return 0, nil
 	}
 	for _, doc := range tx.users(KindResourceType, typeID) {
 		tx.record(doc.Kind, doc.ID, nil)
@@ -60,10 +62,10 @@ func (tx *Tx) deleteResources(typeID string) error {
 			continue
 		}
 		if _, err := tx.edit(d, func(obj map[string]any) map[string]any { a.setEntries(obj, nil); return obj }); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return firstOf(errs)
+	return len(clusters), firstOf(errs)
 }
 
 // users are the documents that refer to a definition or are of a resource type, as the Tx sees them, sorted by kind and id.

@@ -60,7 +60,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 		return err
 	}
 	ctx := c.Request().Context()
-	commits, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1}, 1)
+	commits, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1}, 1+summaryChanges)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,11 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	}
 	out := api.RevisionDetail{
 		Revision: int64(commit.Revision), CommitID: commit.ID, At: commit.At, Actor: commit.Actor, Author: commit.Author,
-		Reason: commit.Reason, RequestID: commit.RequestID, ChangeCount: commit.Count, Changes: []api.RevisionChange{},
+		Reason: commit.Reason, Summary: commit.Summary(changedNames(commit), commit.Count), RequestID: commit.RequestID,
+		ChangeCount: commit.Count, Changes: []api.RevisionChange{}, Operations: []api.RevisionOperation{},
+	}
+	if ops, more := commit.Cause(); len(ops) > 0 {
+		out.Operations, out.MoreOperations = ops, more
 	}
 	for _, ch := range changes {
 		before, after, err := ch.Public()
@@ -120,12 +124,19 @@ func revisionSummary(commit store.Summary) api.RevisionSummary {
 	from, _ := public(commit)
 	sum := api.RevisionSummary{
 		Revision: int64(from.Revision), CommitID: from.ID, At: from.At, Actor: from.Actor, Author: from.Author, Reason: from.Reason,
-		RequestID: from.RequestID, ChangeCount: from.Count, Changes: []api.ChangeRef{},
+		RequestID: from.RequestID, ChangeCount: from.Count, Changes: changedNames(from),
 	}
-	for _, ch := range from.First[:min(len(from.First), summaryChanges)] {
-		sum.Changes = append(sum.Changes, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action})
-	}
+	sum.Summary = from.Summary(sum.Changes, from.Count)
 	return sum
+}
+
+// changedNames are the first documents that a commit changed.
+func changedNames(from store.Summary) []api.ChangeRef {
+	refs := []api.ChangeRef{}
+	for _, ch := range from.First[:min(len(from.First), summaryChanges)] {
+		refs = append(refs, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action})
+	}
+	return refs
 }
 
 // asOf answers with a document as it was.

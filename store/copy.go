@@ -111,7 +111,7 @@ func sameRecord(a, b fleet.Record) bool {
 
 func sameCommit(a, b fleet.Commit) bool {
 	return a.Head() == b.Head() && a.At.Equal(b.At) && a.Actor == b.Actor && a.Author == b.Author && a.Reason == b.Reason &&
-		a.RequestID == b.RequestID && slices.EqualFunc(a.Changes, b.Changes, sameChange)
+		a.RequestID == b.RequestID && string(a.Operations) == string(b.Operations) && slices.EqualFunc(a.Changes, b.Changes, sameChange)
 }
 
 func sameChange(a, b fleet.Change) bool {

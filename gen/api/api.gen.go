@@ -2363,6 +2363,74 @@ type RevisionDetail struct {
 	// ChangeCount Example: 1
 	ChangeCount int              `json:"change_count"`
 	Changes     []RevisionChange `json:"changes"`
+
+	// Summary What was asked for, in words.
+	//
+	// Example: changed namespace/team-sandbox: labels
+	Summary string `json:"summary"`
+
+	// Operations What was asked for: the first operations, at most 4 KiB of them. Empty for revisions of a server that did not keep them yet.
+	Operations []RevisionOperation `json:"operations"`
+
+	// MoreOperations How many more there were.
+	//
+	// Example: 0
+	MoreOperations int `json:"more_operations"`
+}
+
+// RevisionOperation What a change was asked for: an operation as /batch takes it, or what another route does. Values and documents are not kept
+// here; `changes` has them.
+type RevisionOperation struct {
+	// Op As in a batch; `seed`, and for tokens `create`, `rotate` and `delete`.
+	//
+	// Example: set_component
+	Op string `json:"op"`
+
+	// Kind Of the document that it names, as in `changes`.
+	//
+	// Example: platform_component
+	Kind string `json:"kind,omitempty"`
+
+	// ID Example: podinfo
+	ID string `json:"id,omitempty"`
+
+	// Fields The first fields that it set, with short values; of patches and labels their names.
+	//
+	// Example: ["component_version=6.9.0"]
+	Fields []string `json:"fields,omitempty"`
+
+	// Clusters How many clusters it was applied to, or the definition was taken off.
+	//
+	// Example: 412
+	Clusters int `json:"clusters,omitempty"`
+
+	// ClusterIds The first of them, where they were named.
+	//
+	// Example: ["demo-cluster-01"]
+	ClusterIds []string `json:"cluster_ids,omitempty"`
+
+	// Selector Example: environment=dev
+	Selector string `json:"selector,omitempty"`
+
+	// All Example: false
+	All bool `json:"all,omitempty"`
+
+	// Cascade Example: false
+	Cascade bool `json:"cascade,omitempty"`
+
+	// Mode Example: orphan
+	Mode string `json:"mode,omitempty"`
+
+	// Revision restore and revert.
+	//
+	// Example: 42
+	Revision int64 `json:"revision,omitempty"`
+
+	// Prefer Example: ours
+	Prefer string `json:"prefer,omitempty"`
+
+	// FieldManager Example: ci
+	FieldManager string `json:"field_manager,omitempty"`
 }
 
 // RevisionSummary defines model for RevisionSummary.
@@ -2399,6 +2467,11 @@ type RevisionSummary struct {
 
 	// Changes The first 20 documents changed.
 	Changes []ChangeRef `json:"changes"`
+
+	// Summary What was asked for, in words for people, who may be told otherwise by a later version.
+	//
+	// Example: deleted component/podinfo, off 200 clusters
+	Summary string `json:"summary"`
 }
 
 // RoleBinding A cluster role binding definition.

@@ -124,7 +124,7 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	if len(c.Changes) > few {
 		out.add(byIndex)
 	}
-	out.add(insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID)
+	out.add(insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID, string(c.Operations))
 	changes := changesOf(c)
 	if err := addChanges(ctx, out, changes); err != nil {
 		return err
@@ -156,7 +156,7 @@ const (
 )
 
 const (
-	insertCommit = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+	insertCommit = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
 	// The version is looked at again, because a migration may have come between: it locks this table first, and this
 	// statement sees what was committed before it got the lock.

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	insertCommits = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id)
-		SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])`
+	insertCommits = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations)
+		SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])`
 	insertChanges = `INSERT INTO changes (revision, seq, kind, id, action, before, after, packed_before, packed_after, sum, bytes)
 		SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
 			$8::bytea[], $9::bytea[], $10::bigint[], $11::bigint[])`
@@ -20,7 +20,9 @@ const (
 
 // addCommits adds rows of the table commits.
 func addCommits(ctx context.Context, out *outbox, commits ...fleet.Commit) error {
-	size := func(c fleet.Commit) int { return len(c.Actor) + len(c.Author) + len(c.Reason) + len(c.RequestID) }
+	size := func(c fleet.Commit) int {
+		return len(c.Actor) + len(c.Author) + len(c.Reason) + len(c.RequestID) + len(c.Operations)
+	}
 	return inPortions(ctx, out, slices.Values(commits), size, func(rows []fleet.Commit) {
 		out.add(insertCommits,
 			column(rows, func(c fleet.Commit) int64 { return int64(c.Revision) }),
@@ -29,7 +31,8 @@ func addCommits(ctx context.Context, out *outbox, commits ...fleet.Commit) error
 			column(rows, func(c fleet.Commit) string { return c.Actor }),
 			column(rows, func(c fleet.Commit) string { return c.Author }),
 			column(rows, func(c fleet.Commit) string { return c.Reason }),
-			column(rows, func(c fleet.Commit) string { return c.RequestID }))
+			column(rows, func(c fleet.Commit) string { return c.RequestID }),
+			column(rows, func(c fleet.Commit) string { return string(c.Operations) }))
 	})
 }
 

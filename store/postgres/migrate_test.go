@@ -88,6 +88,9 @@ func TestMigrationOfActions(t *testing.T) {
 	require.NoError(t, Migrate(t.Context(), url))
 	got, err := openStore(t, Config{URL: url}).Summaries(t.Context(), store.HistoryQuery{Limit: 100}, 10)
 	require.NoError(t, err)
+	for i := range want {
+		want[i].Operations = nil // earlier versions have not kept them
+	}
 	require.Equal(t, want, got)
 }
 

@@ -152,7 +152,7 @@ func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet
 			return err
 		}
 		found, err := commitRows(ctx, tx,
-			`SELECT revision, id, at, actor, author, reason, request_id FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`,
+			`SELECT revision, id, at, actor, author, reason, request_id, operations FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`,
 			int64(after.Revision), limit)
 		if err == nil {
 			err = backend.CheckLog(found, after, h.Head, limit)
@@ -289,8 +289,9 @@ func commitRows(ctx context.Context, q querier, query string, args ...any) ([]fl
 	}
 	return collect(rows, func(rows pgx.Rows, c *fleet.Commit) error {
 		var at int64
-		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID)
-		c.At = microtime(at)
+		var operations string
+		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &operations)
+		c.At, c.Operations = microtime(at), backend.Operations(operations)
 		return err
 	})
 }

@@ -129,8 +129,8 @@ func write(ctx context.Context, tx *transaction, base fleet.Head, c fleet.Commit
 
 // writeLog adds a commit to the log.
 func writeLog(ctx context.Context, tx *transaction, c fleet.Commit) error {
-	if _, err := tx.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, author, reason, request_id) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID); err != nil {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID, string(c.Operations)); err != nil {
 		return fmt.Errorf("adding commit %s to the log: %w", c.ID, err)
 	}
 	insert, err := tx.prepare(ctx, `INSERT INTO changes (revision, seq, kind, id, action, before, after,

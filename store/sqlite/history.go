@@ -43,7 +43,7 @@ func selectCommits(columns string, q store.HistoryQuery, oldest fleet.Revision) 
 }
 
 // commitColumns are what queryCommits reads of a commit.
-const commitColumns = `commits.revision, commits.id, at, actor, author, reason, request_id`
+const commitColumns = `commits.revision, commits.id, at, actor, author, reason, request_id, operations`
 
 // History implements [store.Store]. A follower asks it whether another history was accepted, and nobody else.
 func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
@@ -73,8 +73,9 @@ func (s *Store) Summaries(ctx context.Context, q store.HistoryQuery, names int) 
 		}
 		summaries, err = collect(rows, func(rows *sql.Rows, c *store.Summary) error {
 			var at int64
-			err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &c.Count)
-			c.At = microtime(at)
+			var operations string
+			err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &operations, &c.Count)
+			c.At, c.Operations = microtime(at), backend.Operations(operations)
 			return err
 		})
 		if err != nil {

@@ -191,7 +191,7 @@ func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet
 		}
 		var err error
 		commits, err = commitRows(ctx, tx,
-			`SELECT revision, id, at, actor, author, reason, request_id FROM commits WHERE revision > ? ORDER BY revision LIMIT ?`,
+			`SELECT revision, id, at, actor, author, reason, request_id, operations FROM commits WHERE revision > ? ORDER BY revision LIMIT ?`,
 			after.Revision, limit)
 		if err != nil {
 			return err
@@ -324,8 +324,9 @@ func commitRows(ctx context.Context, tx *sql.Tx, query string, args ...any) ([]f
 	}
 	return collect(rows, func(rows *sql.Rows, c *fleet.Commit) error {
 		var at int64
-		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID)
-		c.At = microtime(at)
+		var operations string
+		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &operations)
+		c.At, c.Operations = microtime(at), backend.Operations(operations)
 		return err
 	})
 }

@@ -52,6 +52,7 @@ func testNUL(t *testing.T, b *bench) {
 		{Actor: text},
 		{Reason: text},
 		{RequestID: text},
+		{Operations: json.RawMessage(text)},
 		{Author: text},
 		{Changes: []fleet.Change{create(fleet.KindNamespace, text, body(`{}`))}},
 		{Changes: []fleet.Change{update(fleet.KindNamespace, "a", body(`{}`), body("{\"a\":\"\x00\"}"))}},

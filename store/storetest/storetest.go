@@ -190,15 +190,24 @@ var start = time.Date(2024, 2, 29, 23, 59, 58, 123456000, time.UTC)
 func next(base fleet.Head, changes ...fleet.Change) fleet.Commit {
 	rev := base.Revision + 1
 	return fleet.Commit{
-		Revision:  rev,
-		ID:        uuid.New(),
-		At:        start.Add(time.Duration(rev-1) * time.Hour),
-		Actor:     "ci",
-		Reason:    fmt.Sprintf("reason %d", rev),
-		Author:    fmt.Sprintf("author-%d", rev),
-		RequestID: fmt.Sprintf("request-%d", rev),
-		Changes:   changes,
+		Revision:   rev,
+		ID:         uuid.New(),
+		At:         start.Add(time.Duration(rev-1) * time.Hour),
+		Actor:      "ci",
+		Reason:     fmt.Sprintf("reason %d", rev),
+		Author:     fmt.Sprintf("author-%d", rev),
+		RequestID:  fmt.Sprintf("request-%d", rev),
+		Operations: operations(rev),
+		Changes:    changes,
 	}
+}
+
+// operations are what some commits were asked for: those of earlier versions do not say.
+func operations(rev fleet.Revision) json.RawMessage {
+	if rev%3 == 1 {
+		return nil
+	}
+	return body(`{"operations":[{"op":"delete","kind":"namespace","id":"n%d"}]}`, rev)
 }
 
 func body(format string, args ...any) json.RawMessage {

@@ -49,6 +49,14 @@ func Probe(base fleet.Head) fleet.Commit {
 	}
 }
 
+// Operations are those of a row of the table commits.
+func Operations(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
+}
+
 // CheckHistory refuses a query that History does not answer.
 func CheckHistory(q store.HistoryQuery) error {
 	if q.Limit < 1 || q.Limit > 1000 {

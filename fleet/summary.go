@@ -1,0 +1,145 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// maxPhrases is how many operations a summary tells one by one.
+const maxPhrases = 3
+
+// Summary says in words what a commit was asked for, or what it changed where that is not known: changed are then the first
+// of so many documents.
+func (c Commit) Summary(changed []api.ChangeRef, count int) string {
+	ops, more := c.Cause()
+	if len(ops) == 0 {
+		return changesInWords(changed, count)
+	}
+	if sameOperation(ops) && len(ops)+more > 1 {
+		var names []string
+		for _, op := range ops {
+			names = append(names, nameOf(op.Kind, op.ID))
+		}
+		return past(ops[0].Op) + " " + someOf(names, len(names)+more)
+	}
+	var phrases []string
+	for _, op := range ops[:min(len(ops), maxPhrases)] {
+		phrases = append(phrases, phrase(op))
+	}
+	if more += len(ops) - len(phrases); more > 0 {
+		phrases = append(phrases, "and "+plural(more, "more operation"))
+	}
+	return strings.Join(phrases, "; ")
+}
+
+// sameOperation tells whether operations do the same to one document each.
+func sameOperation(ops []api.RevisionOperation) bool {
+	return slices.Contains(documentOperations, ops[0].Op) &&
+		!slices.ContainsFunc(ops, func(op api.RevisionOperation) bool { return op.Op != ops[0].Op || op.Clusters > 0 || op.Mode != "" })
+}
+
+func changesInWords(changed []api.ChangeRef, count int) string {
+	var names []string
+	for i, ch := range changed {
+		name := nameOf(ch.Kind, ch.ID)
+		if i == 0 || ch.Action != changed[i-1].Action {
+			name = past(ch.Action) + " " + name
+		}
+		names = append(names, name)
+	}
+	return someOf(names, count)
+}
+
+// someOf lists the first of so many names.
+func someOf(names []string, count int) string {
+	shown := names[:min(len(names), maxPhrases)]
+	text := strings.Join(shown, ", ")
+	if more := count - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func past(action string) string {
+	switch action {
+	case "create":
+		return "created"
+	case "delete":
+		return "deleted"
+	}
+	return "changed"
+}
+
+// nameOf is a document as messages to people name it: component/podinfo.
+func nameOf(kind, id string) string {
+	if a := compiledIn.assigned(Kind(kind)); a != nil {
+		kind = a.stem()
+	}
+	return kind + "/" + id
+}
+
+// phrase says what one operation did.
+func phrase(op api.RevisionOperation) string {
+	name := nameOf(op.Kind, op.ID)
+	if op.Kind == string(KindToken) {
+		name += " (" + strings.Join(op.Fields, ", ") + ")"
+	}
+	with := func(text string) string {
+		if len(op.Fields) == 0 {
+			return text
+		}
+		return text + ": " + strings.Join(op.Fields, ", ")
+	}
+	verb, _, _ := strings.Cut(op.Op, "_")
+	switch {
+	case op.Op == "create":
+		return "created " + name
+	case op.Op == "update", op.Op == "patch":
+		return with("changed " + name)
+	case op.Op == "delete" && op.Mode == "orphan":
+		return "forgot " + name
+	case op.Op == "delete" && op.Clusters > 0:
+		return fmt.Sprintf("deleted %s, off %s", name, plural(op.Clusters, "cluster"))
+	case op.Op == "delete":
+		return strings.TrimSuffix("deleted "+name, " ()")
+	case op.Op == "rotate":
+		return "rotated " + name
+	case op.Op == "seed":
+		return "seeded the fleet"
+	case op.Op == "restore" && op.ID == "":
+		return fmt.Sprintf("restored revision %d", op.Revision)
+	case op.Op == "restore":
+		return fmt.Sprintf("restored %s to revision %d", name, op.Revision)
+	case op.Op == "revert" && op.ID == "":
+		return fmt.Sprintf("reverted revision %d", op.Revision)
+	case op.Op == "revert":
+		return fmt.Sprintf("reverted revision %d of %s", op.Revision, name)
+	case op.Op == "set_labels":
+		return with("labelled " + where(op))
+	case verb == "assign":
+		return with("assigned " + name + " to " + where(op))
+	case verb == "unassign":
+		return "took " + name + " off " + where(op)
+	case op.Op == "relinquish_values":
+		return fmt.Sprintf("gave up the values that %q owns of %s on %s", op.FieldManager, name, where(op))
+	case verb == "set" || verb == "patch" || verb == "apply":
+		return "set " + strings.Join(op.Fields, ", ") + " of " + name + " on " + where(op)
+	}
+	return strings.TrimSuffix(op.Op+" "+name, " /")
+}
+
+// where says on which clusters.
+func where(op api.RevisionOperation) string {
+	switch {
+	case len(op.ClusterIds) == 1 && op.Clusters == 1:
+		return "cluster/" + op.ClusterIds[0]
+	case op.All:
+		return "all " + plural(op.Clusters, "cluster")
+	case op.Selector != "":
+		return plural(op.Clusters, "cluster") + " (" + op.Selector + ")"
+	}
+	return plural(op.Clusters, "cluster")
+}

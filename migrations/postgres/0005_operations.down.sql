@@ -1,0 +1,1 @@
+ALTER TABLE commits DROP COLUMN operations;

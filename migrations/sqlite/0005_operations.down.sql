@@ -1,0 +1,3 @@
+ALTER TABLE commits DROP COLUMN operations;
+
+PRAGMA user_version = 4;
