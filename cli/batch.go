@@ -28,6 +28,7 @@ type planner func(conn client) ([]operation, error)
 func plannedFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "plan", Usage: "show what would happen to which cluster, and change nothing; exit code 0: nothing, 1: something, 3: an error"},
+		fullFlag(),
 		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls no more than `N` things because of it; confirms what the server wants confirmed"},
 		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
 	}

@@ -192,6 +192,10 @@ func yesFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"}
 }
 
+func fullFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "full", Usage: "show all, however long it is"}
+}
+
 func dryRunFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "dry-run", Usage: "let the server check everything and show the result, but change nothing"}
 }

@@ -22,6 +22,7 @@ type noun struct {
 	example      string   // a command line that creates one
 	fields       []field
 	view         view
+	text         func(wide bool) string // shown in place of the table
 	api          calls
 	filters      func() []filter // of lists of them
 	// Of kinds that clusters are assigned.
@@ -126,7 +127,7 @@ func (v view) table(docs ...json.RawMessage) (render.Table, error) {
 // shown is one or more documents of a kind as output.
 func (n noun) shown(document json.RawMessage, docs ...json.RawMessage) render.Output {
 	return render.Output{
-		Document: document,
+		Document: document, Text: n.text,
 		Tables: func() ([]render.Table, error) {
 			t, err := n.view.table(docs...)
 			return []render.Table{t}, err

@@ -49,7 +49,7 @@ func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
 	}
 	err = s.print(c, render.Output{
 		Document: document,
-		Text:     func(wide bool) string { return s.planText(plan, wide, s.env.StdoutTerminal) },
+		Text:     func(wide bool) string { return s.planText(plan, wide || c.Bool("full"), s.env.StdoutTerminal) },
 		Names:    func() ([]string, error) { return affectedClusters(plan), nil },
 	})
 	if err == nil && len(plan.Changes) > 0 {

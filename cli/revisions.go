@@ -17,19 +17,27 @@ var revisionView = view{
 	header: []string{"REVISION", "AT", "ACTOR", "CHANGES", "WHAT", "REASON", "COMMIT", "REQUEST"},
 	narrow: 6,
 	row: rowOf(func(d api.RevisionSummary) []string {
-		what := make([]string, len(d.Changes))
-		for i, change := range d.Changes {
-			what[i] = change.Action + " " + change.Kind + "/" + change.ID
-		}
-		const shown = 3
-		if len(what) > shown {
-			what = append(what[:shown], "…")
-		}
 		return []string{
-			strconv.FormatInt(d.Revision, 10), when(d.At), who(d), strconv.Itoa(d.ChangeCount), strings.Join(what, ", "),
+			strconv.FormatInt(d.Revision, 10), when(d.At), who(d), strconv.Itoa(d.ChangeCount), what(d),
 			d.Reason, d.CommitID.String(), d.RequestID,
 		}
 	}),
+}
+
+// what a revision was asked for; of a server that does not say, what it changed.
+func what(d api.RevisionSummary) string {
+	if d.Summary != "" {
+		return d.Summary
+	}
+	names := make([]string, len(d.Changes))
+	for i, change := range d.Changes {
+		names[i] = change.Action + " " + nameOfKind(change.Kind) + "/" + change.ID
+	}
+	const shown = 3
+	if len(names) > shown {
+		names = append(names[:shown], "…")
+	}
+	return strings.Join(names, ", ")
 }
 
 // who is the token that made a revision, and who is said to stand behind it.
@@ -70,7 +78,7 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 func (s revisionCommands) getRevisionCommand() *cli.Command {
 	revisions := noun{name: "revision", plural: "revisions", title: "revision with its changes, before and after", view: revisionView}
 	cmd := verbs{s.session, revisions}.getCommand()
-	cmd.ArgsUsage, cmd.Flags = "REVISION...", nil
+	cmd.ArgsUsage, cmd.Flags = "REVISION...", []cli.Flag{fullFlag()}
 	cmd.Action = func(c *cli.Context) error {
 		args, err := severalArguments(c, "REVISION")
 		if err != nil {
@@ -85,14 +93,27 @@ func (s revisionCommands) getRevisionCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
+		var found []api.RevisionDetail
+		revisions.text = func(wide bool) string {
+			var texts []string
+			for _, rev := range found {
+				texts = append(texts, s.revisionText(rev, wide || c.Bool("full")))
+			}
+			return strings.Join(texts, "\n")
+		}
 		return verbs{s.session, revisions}.getSeveral(c, args, func(arg string) (answer, error) {
 			n, err := strconv.ParseInt(arg, 10, 64)
 			if err != nil {
 				return answer{}, err
 			}
-			return wholeRevision(func(e ...edit) (*http.Response, error) {
+			a, err := wholeRevision(func(e ...edit) (*http.Response, error) {
 				return conn.GetRevision(c.Context, n, nil, e...)
 			})
+			if err != nil {
+				return a, err
+			}
+			found = append(found, api.RevisionDetail{})
+			return a, a.decode(&found[len(found)-1])
 		})
 	}
 	return cmd

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestRegroup: groups that are shown alike are one; when there are many, those that differ in values only are, too, and say so.
+func TestRegroup(t *testing.T) {
+	t.Parallel()
+	several := func(n int) (groups []shownGroup) {
+		for i := range n {
+			groups = append(groups, shownGroup{names: []string{fmt.Sprintf("c-%02d", i)}, lines: []shownLine{{"~ replicas", fmt.Sprintf(": %d", i%10)}}})
+		}
+		return groups
+	}
+	for _, tc := range []struct {
+		n, groups int
+		full      bool
+		values    string
+	}{
+		{1, 1, false, ": 0"},
+		{8, 8, false, ": 0"},
+		{20, 1, false, " (differs: 10 ways)"},
+		{20, 10, true, ": 0"},
+	} {
+		got := regroup(several(tc.n), tc.full)
+		names := 0
+		for _, g := range got {
+			names += len(g.names)
+		}
+		if len(got) != tc.groups || names != tc.n || got[0].lines[0].values != tc.values {
+			t.Errorf("%d groups, all: %v: got %d with %d names, the first %+v", tc.n, tc.full, len(got), names, got[0])
+		}
+	}
+	// Other things are never put together, however many there are.
+	var other []shownGroup
+	for i := range 30 {
+		other = append(other, shownGroup{names: []string{"x"}, lines: []shownLine{{fmt.Sprintf("~ %d", i), ""}}})
+	}
+	if got := regroup(other, false); len(got) != 30 {
+		t.Errorf("got %d groups", len(got))
+	}
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// revisionText writes a revision for people: what was asked for, by whom and why, then how the documents differ.
+func (s *session) revisionText(rev api.RevisionDetail, full bool) string {
+	w := planWriter{wide: full, paint: func(code, text string) string { return s.paint(s.env.StdoutTerminal, code, text) }}
+	by := who(api.RevisionSummary{Actor: rev.Actor, Author: rev.Author})
+	w.linef("%s   %s   %s", w.paint(render.Bold, fmt.Sprintf("Revision %d", rev.Revision)), when(rev.At), render.Printable(by))
+	if rev.Summary != "" {
+		w.linef("  %s", render.Printable(rev.Summary))
+	}
+	if rev.Reason != "" {
+		w.linef("  Reason: %s", render.Printable(rev.Reason))
+	}
+	var groups []shownGroup
+	for _, change := range rev.Changes {
+		groups = append(groups, changeLines(change, w.paint))
+	}
+	w.groups(regroup(groups, full), "document")
+	w.linef("\nRevision %d changed %s. To take it back: revision revert %d", rev.Revision, count(rev.ChangeCount, "document"), rev.Revision)
+	return w.b.String()
+}
+
+// changeLines is how one document differs.
+func changeLines(change api.RevisionChange, paint func(code, text string) string) shownGroup {
+	g := shownGroup{names: []string{nameOfKind(change.Kind) + "/" + change.ID}}
+	switch change.Action {
+	case "create":
+		g.head = paint(render.Green, "created")
+		return g
+	case "delete":
+		g.head = paint(render.Red, "deleted")
+		return g
+	}
+	before, after := leavesOf(change.Before), leavesOf(change.After)
+	for _, path := range render.SortedKeys(before, after) {
+		was, is := before[path], after[path]
+		if string(was) == string(is) || inEntry(before, after, path) {
+			continue
+		}
+		line := shownLine{text: "~ " + render.Printable(path), values: ": " + leaf(was) + " → " + leaf(is)}
+		switch string(render.Present) {
+		case string(was):
+			line = shownLine{text: paint(render.Red, "- "+render.Printable(path)), values: entryFields(before, path)}
+		case string(is):
+			line = shownLine{text: paint(render.Green, "+ "+render.Printable(path)), values: entryFields(after, path)}
+		}
+		g.lines = append(g.lines, line)
+	}
+	if len(g.lines) == 0 {
+		g.lines = []shownLine{{text: "~ (the order of a list)"}}
+	}
+	return g
+}
+
+// leavesOf are the values of a document by their paths.
+func leavesOf(body json.RawMessage) map[string]json.RawMessage {
+	leaves := map[string]json.RawMessage{}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil {
+		return leaves // it is an object: the contract says so
+	}
+	for name, value := range fields {
+		render.Leaves(leaves, name, value)
+	}
+	return leaves
+}
+
+// inEntry tells whether a path is in an entry of a list that came or went as a whole.
+func inEntry(before, after map[string]json.RawMessage, path string) bool {
+	for i, r := range path {
+		if at := path[:i+1]; r == ']' && len(at) < len(path) {
+			was, is := string(before[at]), string(after[at])
+			if was != is && (was == string(render.Present) || is == string(render.Present)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// entryFields are what an entry of a list says besides that it is there.
+func entryFields(leaves map[string]json.RawMessage, entry string) string {
+	var fields []string
+	for _, path := range render.SortedKeys(leaves) {
+		if name, ok := strings.CutPrefix(path, entry+"."); ok {
+			fields = append(fields, render.Printable(name)+" "+leaf(leaves[path]))
+		}
+	}
+	if len(fields) == 0 {
+		return ""
+	}
+	return "   " + strings.Join(fields, ", ")
+}
+
+// leaf writes one value.
+func leaf(value json.RawMessage) string {
+	if value == nil {
+		return "(none)"
+	}
+	return shortJSON(value, nil)
+}
+
+// groups writes what happens to groups of things.
+func (w *planWriter) groups(groups []shownGroup, thing string) {
+	most := shownGroups
+	if w.wide {
+		most = len(groups)
+	}
+	left, hidden := 0, 0
+	for i, g := range groups {
+		if i >= most {
+			left, hidden = left+len(g.names), hidden+1
+			continue
+		}
+		if head := g.head; head != "" && len(g.names) == 1 && len(g.lines) == 0 {
+			w.linef("\n%s %s", render.Printable(g.names[0]), head)
+			continue
+		}
+		head := ""
+		if g.head != "" {
+			head = "   " + g.head
+		}
+		w.linef("\n%s: %s%s", count(len(g.names), thing), w.names(g.names), head)
+		w.lines(g.lines)
+	}
+	if left > 0 {
+		w.linef("\nand %s in %s more; --full shows all", count(left, thing), count(hidden, "group"))
+	}
+}
+
+func (w *planWriter) lines(lines []shownLine) {
+	for i, l := range lines {
+		if more := len(lines) - i; i >= shownLines && more > 1 && !w.wide {
+			w.linef("  and %s more; --full shows all", count(more, "line"))
+			return
+		}
+		w.linef("  %s%s", l.text, l.values)
+	}
+}
