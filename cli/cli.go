@@ -56,6 +56,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		return exitOK
 	default:
 		err = app.RunContext(ctx, append([]string{argv.Program}, line.Args...))
+		s.moreWarnings()
 		s.remember()
 	}
 	switch {

@@ -28,8 +28,11 @@ func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (jso
 	if err != nil {
 		return nil, api.Plan{}, err
 	}
-	a, err := receive(conn.PlanWithBody(c.Context, nil, contentJSON, bytes.NewReader(data)))
-	if err != nil {
+	var a answer
+	if err := s.silently(func() error {
+		a, err = receive(conn.PlanWithBody(c.Context, nil, contentJSON, bytes.NewReader(data)))
+		return err
+	}); err != nil {
 		return nil, api.Plan{}, err
 	}
 	var plan api.Plan
@@ -72,21 +75,22 @@ func affectedClusters(plan api.Plan) []string {
 // shownNames is how many clusters or documents a plan names before it only counts them; -o wide names all.
 const shownNames = 8
 
-// planText writes a plan for people: counts first, removals loud.
+// planText writes a plan for people: what happens to which clusters, and last, where it is read, what that comes to.
 func (s *session) planText(plan api.Plan, wide, terminal bool) string {
 	w := planWriter{wide: wide, paint: func(code, text string) string { return s.paint(terminal, code, text) }}
 	if len(plan.Changes) == 0 {
 		return "Nothing would change.\n"
 	}
-	w.counts(plan)
-	for _, group := range plan.Groups {
-		w.group(group)
-	}
+	w.groups(w.groupsOf(plan), "cluster")
 	w.ownership(plan.Ownership)
-	for _, warning := range plan.Warnings {
-		w.linef("\n%s %s", w.paint(render.Yellow, "Warning:"), render.Printable(warning))
+	for i, warning := range alikeWarnings(plan.Warnings, wide) {
+		if i == 0 {
+			w.linef("")
+		}
+		w.linef("%s %s", w.paint(render.Yellow, "Warning:"), render.Printable(warning))
 	}
 	w.linef("")
+	w.counts(plan)
 	if plan.ConfirmationRequired {
 		w.linef("%s", w.paint(render.Red, "The server wants this confirmed: at a terminal, with --max-removals, or with the plan's hash."))
 		if plan.ConfirmationReason != "" {
@@ -94,7 +98,7 @@ func (s *session) planText(plan api.Plan, wide, terminal bool) string {
 		}
 	}
 	w.linef("Plan hash %s, made at revision %d.", plan.PlanHash, plan.BaseRevision)
-	return w.b.String()
+	return strings.TrimPrefix(w.b.String(), "\n")
 }
 
 type planWriter struct {
@@ -107,18 +111,22 @@ func (w *planWriter) linef(format string, args ...any) {
 	_, _ = fmt.Fprintf(&w.b, format+"\n", args...)
 }
 
+// counts is what the plan comes to, what is lost last and red.
 func (w *planWriter) counts(plan api.Plan) {
 	t := plan.Totals
-	if t.Removals > 0 {
-		w.linef("%s", w.paint(render.Red, "Flux would uninstall "+thingsLost(plan)+"."))
-	}
-	w.linef("%s would change; inputs of %s: %d added, %d changed, %d removed.",
-		count(len(plan.Changes), "document"), count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
 	names := make([]string, len(plan.Changes))
 	for i, ref := range plan.Changes {
 		names[i] = ref.Action + " " + nameOfKind(ref.Kind) + "/" + ref.ID
 	}
 	w.linef("Documents: %s", w.names(names))
+	w.linef("%s would change; inputs of %s: %d added, %d changed, %d removed.",
+		count(len(plan.Changes), "document"), count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
+	if t.Clusters == 0 && len(plan.Ownership) == 0 {
+		w.linef("It changes data here, and nothing that any cluster receives.")
+	}
+	if t.Removals > 0 {
+		w.linef("%s", w.paint(render.Red, "Flux would uninstall "+thingsLost(plan)+"."))
+	}
 }
 
 // names lists names; too many are counted.
@@ -129,49 +137,18 @@ func (w *planWriter) names(names []string) string {
 	return render.Printable(strings.Join(names, ", "))
 }
 
-// group writes what happens to clusters that it happens to alike.
-func (w *planWriter) group(group api.EffectGroup) {
-	w.linef("\n%s: %s", count(len(group.Clusters), "cluster"), w.names(group.Clusters))
-	if group.Forgotten {
-		w.linef("  %s", w.paint(render.Yellow, "forgotten: polls are answered with 404, and Flux keeps what is running"))
-	}
-	for _, t := range inputTypesOf(group.Effect) {
-		effect := group.Effect[t.name]
-		w.linef("  %s", t.name)
-		for _, id := range effect.Removed {
-			w.linef("    %s", w.paint(render.Red, "- "+render.Printable(id)+"   REMOVED: "+t.gone))
-		}
-		for _, change := range effect.Changed {
-			w.changed(change)
-		}
-		for _, input := range effect.Added {
-			w.linef("    %s", w.paint(render.Green, "+ "+render.Printable(describeInput(input))))
-		}
-		if effect.Reordered {
-			w.linef("    ~ (the order of the inputs)")
-		}
-	}
-}
-
 // ownership writes which values get other managers, which polls do not show.
 func (w *planWriter) ownership(changes []api.OwnershipChange) {
 	if len(changes) > 0 {
 		w.linef("\nManagers")
 	}
 	owners := func(names []string) string { return render.Printable(first(strings.Join(names, ","), "nobody")) }
-	for _, ch := range changes {
+	for i, ch := range changes {
+		if more := len(changes) - i; i >= shownLines && more > 1 && !w.wide {
+			w.linef("  and %s more; --full shows all", count(more, "change"))
+			break
+		}
 		w.linef("  ~ %s of %s on %s: %s → %s", render.Printable(ch.Path), render.Printable(ch.ComponentID), w.names(ch.Clusters), owners(ch.Before), owners(ch.After))
-	}
-}
-
-func (w *planWriter) changed(change api.InputChange) {
-	line := "~ " + render.Printable(change.ID)
-	if change.Removal {
-		line = w.paint(render.Red, line+"   REMOVED: "+uninstalled(change.Fields))
-	}
-	w.linef("    %s", line)
-	for _, field := range telling(change.Fields) {
-		w.linef("        %s: %s → %s", render.Printable(fieldName(field.Pointer)), shortJSON(field.Before.Get()), shortJSON(field.After.Get()))
 	}
 }
 

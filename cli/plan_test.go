@@ -96,17 +96,14 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
-// TestPlanForPeople: removals first and red, nothing said twice, and nothing from the server steers the terminal.
+// TestPlanForPeople: removals red, what it comes to last, nothing said twice, and nothing from the server steers the terminal.
 func TestPlanForPeople(t *testing.T) {
 	t.Parallel()
 	var requests []string
 	variables := map[string]string{"FLUX_API_URL": planner(t, &requests)}
 	args := strings.Fields("component set p --all --enabled --plan")
 	got := run(t, cli.Env{StdoutTerminal: true}, variables, args...)
-	const want = "\x1b[31mFlux would uninstall 4 things.\x1b[0m\n" +
-		"2 documents would change; inputs of 2 clusters: 2 added, 4 changed, 2 removed.\n" +
-		"Documents: update cluster/c1, update cluster/c2\n\n" +
-		"2 clusters: c1, c2\n" +
+	const want = "2 clusters: c1, c2\n" +
 		"  platform-components\n" +
 		"    \x1b[31m- p   REMOVED: Flux uninstalls it\x1b[0m\n" +
 		"    \x1b[31m~ q   REMOVED: Flux uninstalls it\x1b[0m\n" +
@@ -116,6 +113,9 @@ func TestPlanForPeople(t *testing.T) {
 		"        source.oci_tag: \"v1\" → (none)\n" +
 		"    \x1b[32m+ new?[2J\x1b[0m\n\n" +
 		"\x1b[33mWarning:\x1b[0m take? care\n\n" +
+		"Documents: update cluster/c1, update cluster/c2\n" +
+		"2 documents would change; inputs of 2 clusters: 2 added, 4 changed, 2 removed.\n" +
+		"\x1b[31mFlux would uninstall 4 things.\x1b[0m\n" +
 		"\x1b[31mThe server wants this confirmed: at a terminal, with --max-removals, or with the plan's hash.\x1b[0m\n" +
 		"Because 4 are more than 3.\n" +
 		"Plan hash abc, made at revision 4.\n"

@@ -49,6 +49,8 @@ type session struct {
 
 	mu     sync.Mutex // guards what the client's callbacks use
 	warned map[string]bool
+	alike  int    // warnings that were not printed, because they say of another cluster what was said of one
+	silent bool   // what comes back says its warnings itself
 	made   bool   // something was changed
 	madeAt string // the fleet's revision then, if it is known
 }
@@ -98,15 +100,41 @@ func (s *session) world() config.World {
 	return config.World{Getenv: s.env.Getenv, Stdin: s.env.Stdin, Stderr: s.env.Stderr, Now: s.env.Now, Warn: s.warn}
 }
 
-// warn prints the server's advice, each piece once.
+// warn prints the server's advice, each piece once, and about one of several clusters.
 func (s *session) warn(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.quiet || s.warned[text] {
+	kind := aboutCluster.ReplaceAllString(text, "cluster")
+	if s.quiet || s.silent || s.warned[text] {
 		return
 	}
 	s.warned[text] = true
+	if kind != text && s.warned[kind] {
+		s.alike++
+		return
+	}
+	s.warned[kind] = true
 	_, _ = fmt.Fprintf(s.env.Stderr, "%s %s\n", s.colour(render.Yellow, "Warning:"), render.Printable(text))
+}
+
+// silently asks for what says its warnings itself.
+func (s *session) silently(ask func() error) error {
+	s.silence(true)
+	defer s.silence(false)
+	return ask()
+}
+
+func (s *session) silence(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = on
+}
+
+// moreWarnings counts those that were not printed.
+func (s *session) moreWarnings() {
+	if s.alike > 0 {
+		s.note("The same of %s more; --plan --full shows all.", count(s.alike, "cluster"))
+	}
 }
 
 // note tells the user something about the output. Unlike a warning it is not the server's.

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/oapi-codegen/nullable"
+)
+
+// largePlan is what taking one component off 200 clusters comes to, each with other versions and values: as many groups as the
+// clusters are different.
+func largePlan() api.Plan {
+	plan := api.Plan{PlanHash: "abc", ConfirmationRequired: true, ConfirmationReason: "it is much"}
+	value := func(text string) nullable.Nullable[json.RawMessage] {
+		return nullable.NewNullableWithValue(json.RawMessage(text))
+	}
+	for i := range 200 {
+		id := fmt.Sprintf("c-%03d", i)
+		plan.Changes = append(plan.Changes, api.ChangeRef{Kind: "cluster", ID: id, Action: "update"})
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf(`component "podinfo" depends on "traefik", which is not assigned to cluster %q`, id))
+		var changed []api.InputChange
+		for n := range i%3 + 1 {
+			changed = append(changed, api.InputChange{ID: fmt.Sprintf("app-%d", n), Fields: []api.FieldChange{
+				{Pointer: "/dependencies", Before: value(`[{"id":"traefik"}]`), After: value("[]")},
+				{Pointer: "/component_version", Before: value(fmt.Sprintf("%d", i)), After: value("0")},
+			}})
+		}
+		plan.Groups = append(plan.Groups, api.EffectGroup{Clusters: []string{id}, Effect: map[string]api.EndpointEffect{
+			"platform-components": {Removed: []string{"traefik"}, Changed: changed},
+		}})
+	}
+	plan.Totals.Clusters, plan.Totals.Removals, plan.Totals.Removed = 200, 200, 200
+	return plan
+}
+
+// TestPlanFitsAScreen: whatever happens to how many clusters, people see all sorts of it, counted, with what it comes to at the
+// end; and all of it when they ask.
+func TestPlanFitsAScreen(t *testing.T) {
+	t.Parallel()
+	s := &session{}
+	text := s.planText(largePlan(), false, false)
+	if n := strings.Count(text, "\n"); n > 40 {
+		t.Errorf("%d lines:\n%s", n, text)
+	}
+	for _, want := range []string{
+		"66 clusters: c-002, ", "67 clusters: c-000, c-003, ", "- traefik   REMOVED: Flux uninstalls it", "component_version (differs: 67 ways)",
+		"dependencies: [{\"id\":\"traefik\"}] → []", "\"c-000\" (and 199 clusters more)\n", "Flux would uninstall 200 things.\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	last := text[strings.Index(text, "Documents: "):]
+	if strings.Count(last, "\n") != 6 || !strings.HasSuffix(last, "Plan hash abc, made at revision 0.\n") {
+		t.Errorf("it ends with\n%s", last)
+	}
+	full := s.planText(largePlan(), true, false)
+	for i := range 200 {
+		if want := fmt.Sprintf("component_version: %d → 0", i); !strings.Contains(full, want) {
+			t.Fatalf("--full does not show %q", want)
+		}
+	}
+	t.Logf("%d lines, %d with --full", strings.Count(text, "\n"), strings.Count(full, "\n"))
+}
