@@ -107,6 +107,8 @@ func clusterFilters() []filter {
 	return []filter{
 		{&cli.StringFlag{Name: "environment", Aliases: []string{"e"}, Usage: "only clusters of this `TIER`"}, "environment"},
 		{&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only clusters that match this label `SELECTOR`, such as 'region in (eu),team=web'"}, "selector"},
+		{&cli.StringFlag{Name: "component", Usage: "only clusters that are assigned this `COMPONENT`"}, "component"},
+		{&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters that run this `VERSION` of it"}, "component_version"},
 		{&cli.StringFlag{Name: "dns", Usage: "only the cluster with this DNS `NAME`"}, "cluster_dns"},
 		{&cli.BoolFlag{Name: "deleted", Usage: "only deleted clusters that Flux is still told to empty"}, "deleted"},
 	}
@@ -121,6 +123,7 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			verbs{s.session, clusters}.listCommand(),
 			verbs{s.session, clusters}.getCommand(),
+			s.describeCommand(),
 			verbs{s.session, clusters}.historyCommand(),
 			verbs{s.session, clusters}.rollbackCommand(),
 			verbs{s.session, clusters}.createDocumentCommand(),

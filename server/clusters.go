@@ -28,6 +28,12 @@ func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
 		dns := fleet.NormalDNS(*p.ClusterDNS)
 		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return fleet.NormalDNS(d.Cluster().ClusterDNS) != dns })
 	}
+	if p.Component == nil && p.ComponentVersion != nil {
+		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter component_version: needs component beside it"}})
+	}
+	if p.Component != nil {
+		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return !st.Runs(d, *p.Component, value(p.ComponentVersion)) })
+	}
 	return listDocuments(c, docs, p.Limit, p.Offset)
 }
 

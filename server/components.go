@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"slices"
 
 	"github.com/labstack/echo/v4"
@@ -51,6 +52,18 @@ func (s *Server) UnassignPlatformComponent(c echo.Context, id, componentID strin
 
 func (s *Server) GetPlatformComponentHistory(c echo.Context, id string, p api.GetPlatformComponentHistoryParams) error {
 	return s.history(c, fleet.KindComponent, id, p.Limit, p.Cursor)
+}
+
+func (s *Server) GetPlatformComponentUsage(c echo.Context, id string, _ api.GetPlatformComponentUsageParams) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	usage, err := st.Usage(id)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, usage)
 }
 
 func (s *Server) PollPlatformComponents(c echo.Context, dns string, p api.PollPlatformComponentsParams) error {

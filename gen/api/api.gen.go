@@ -484,6 +484,61 @@ type ComponentAssignmentInput struct {
 // Example: helm
 type ComponentType = string
 
+// ComponentUsage defines model for ComponentUsage.
+type ComponentUsage struct {
+	// ID Example: podinfo
+	ID string `json:"id"`
+
+	// Clusters How many clusters are assigned it.
+	//
+	// Example: 412
+	Clusters int `json:"clusters"`
+
+	// Disabled On how many of them it is disabled.
+	//
+	// Example: 3
+	Disabled int                `json:"disabled"`
+	Variants []ComponentVariant `json:"variants"`
+}
+
+// ComponentVariant What some clusters run of a component.
+type ComponentVariant struct {
+	// ComponentVersion Example: 6.9.0
+	ComponentVersion string `json:"component_version"`
+
+	// OCITag Example: latest
+	OCITag string `json:"oci_tag"`
+
+	// ComponentPath Example: podinfo
+	ComponentPath string `json:"component_path"`
+
+	// Clusters Example: 400
+	Clusters int `json:"clusters"`
+
+	// Disabled Example: 0
+	Disabled int `json:"disabled"`
+
+	// Overriding How many of them have an override of their own.
+	//
+	// Example: 12
+	Overriding int `json:"overriding"`
+
+	// Patched How many of them have patches of their own for it.
+	//
+	// Example: 40
+	Patched int `json:"patched"`
+
+	// Environments How many of them by environment.
+	//
+	// Example: {"dev":12,"prod":388}
+	Environments map[string]int `json:"environments"`
+
+	// ClusterIds The first 100, sorted; `component` and `component_version` of /clusters find all.
+	//
+	// Example: ["demo-cluster-01"]
+	ClusterIds []string `json:"cluster_ids"`
+}
+
 // DeletionPolicy What happens to the namespace, and everything in it, when it is taken off a cluster.
 //
 // Example: delete
@@ -2839,6 +2894,9 @@ type ClusterDNSQuery = string
 // ClusterView defines model for ClusterView.
 type ClusterView = string
 
+// Component defines model for Component.
+type Component = string
+
 // ComponentVersion defines model for ComponentVersion.
 type ComponentVersion = string
 
@@ -2925,6 +2983,9 @@ type RevisionPath = int64
 
 // RoleBindingPath defines model for RoleBindingPath.
 type RoleBindingPath = string
+
+// RunningVersion defines model for RunningVersion.
+type RunningVersion = string
 
 // Selector defines model for Selector.
 type Selector = string
@@ -3056,6 +3117,12 @@ type ListClustersParams struct {
 
 	// Selector Only clusters that match: Kubernetes label selector syntax over the cluster's labels, plus `environment` and `id`.
 	Selector *Selector `form:"selector,omitempty" json:"selector,omitempty"`
+
+	// Component Only clusters that are assigned this platform component.
+	Component *Component `form:"component,omitempty" json:"component,omitempty"`
+
+	// ComponentVersion With `component`: only clusters for which this is its version, by themselves or by the catalog.
+	ComponentVersion *RunningVersion `form:"component_version,omitempty" json:"component_version,omitempty"`
 
 	// Deleted true: only decommissioned clusters, which still answer an empty list.
 	Deleted *Deleted `form:"deleted,omitempty" json:"deleted,omitempty"`
@@ -3989,6 +4056,12 @@ type GetPlatformComponentHistoryParams struct {
 
 	// Cursor Where the previous page ended, from its `Link`.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetPlatformComponentUsageParams defines parameters for GetPlatformComponentUsage.
+type GetPlatformComponentUsageParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetReadyParams defines parameters for GetReady.

@@ -775,6 +775,13 @@ type ClientInterface interface {
 	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
 	GetPlatformComponentHistory(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetPlatformComponentUsage Which clusters run a platform component, at which version
+	//
+	// Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
+	//
+	// Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
+	GetPlatformComponentUsage(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetReady Readiness
 	//
 	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
@@ -2712,6 +2719,23 @@ func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ID, params 
 	return c.Client.Do(req)
 }
 
+// GetPlatformComponentUsage Which clusters run a platform component, at which version
+//
+// Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
+//
+// Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
+func (c *Client) GetPlatformComponentUsage(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPlatformComponentUsageRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetReady Readiness
 //
 // 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
@@ -4084,6 +4108,30 @@ func NewListClustersRequest(server string, params *ListClustersParams) (*http.Re
 		if params.Selector != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "selector", *params.Selector, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Component != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "component", *params.Component, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ComponentVersion != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "component_version", *params.ComponentVersion, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -10230,6 +10278,55 @@ func NewGetPlatformComponentHistoryRequest(server string, id ID, params *GetPlat
 	return req, nil
 }
 
+// NewGetPlatformComponentUsageRequest constructs an http.Request for the GetPlatformComponentUsage method
+func NewGetPlatformComponentUsageRequest(server string, id ID, params *GetPlatformComponentUsageParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/platform_components/%s/usage", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetReadyRequest constructs an http.Request for the GetReady method
 func NewGetReadyRequest(server string, params *GetReadyParams) (*http.Request, error) {
 	var err error
@@ -14420,6 +14517,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
 	GetPlatformComponentHistoryWithResponse(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentHistoryResponse, error)
 
+	// GetPlatformComponentUsageWithResponse Which clusters run a platform component, at which version
+	//
+	// Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
+	GetPlatformComponentUsageWithResponse(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentUsageResponse, error)
+
 	// GetReadyWithResponse Readiness
 	//
 	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
@@ -16809,6 +16915,37 @@ func (r GetPlatformComponentHistoryResponse) StatusCode() int {
 	return 0
 }
 
+// GetPlatformComponentUsageResponse200Headers the declared response headers of an HTTP 200 response for GetPlatformComponentUsage
+type GetPlatformComponentUsageResponse200Headers struct {
+	Age            *int
+	XFleetRevision *int64
+}
+
+type GetPlatformComponentUsageResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ComponentUsage
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetPlatformComponentUsageResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPlatformComponentUsageResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPlatformComponentUsageResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 type GetReadyResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -19136,6 +19273,21 @@ func (c *ClientWithResponses) GetPlatformComponentHistoryWithResponse(ctx contex
 		return nil, err
 	}
 	return ParseGetPlatformComponentHistoryResponse(rsp)
+}
+
+// GetPlatformComponentUsageWithResponse Which clusters run a platform component, at which version
+//
+// Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
+func (c *ClientWithResponses) GetPlatformComponentUsageWithResponse(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentUsageResponse, error) {
+	rsp, err := c.GetPlatformComponentUsage(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPlatformComponentUsageResponse(rsp)
 }
 
 // GetReadyWithResponse Readiness
@@ -23099,6 +23251,52 @@ func ParseGetPlatformComponentHistoryResponse(rsp *http.Response) (*GetPlatformC
 				return nil, err
 			}
 			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetPlatformComponentUsageResponse parses an HTTP response from a GetPlatformComponentUsageWithResponse call
+func ParseGetPlatformComponentUsageResponse(rsp *http.Response) (*GetPlatformComponentUsageResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPlatformComponentUsageResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ComponentUsage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetPlatformComponentUsageResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64

@@ -1,0 +1,84 @@
+package fleet
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// usageIDs is how many clusters a usage names of those that run the same.
+const usageIDs = 100
+
+// running is what a cluster runs of a component: what it or a layer says, or else the catalog.
+func running(p *api.PlatformComponent, e *api.ComponentAssignment) api.ComponentVariant {
+	return api.ComponentVariant{
+		ComponentVersion: cmp.Or(e.ComponentVersion, p.ComponentVersion),
+		OCITag:           cmp.Or(e.OCITag, p.OCITag),
+		ComponentPath:    cmp.Or(e.ComponentPath, p.ComponentPath),
+	}
+}
+
+// Runs tells whether a cluster is assigned a component, and, if a version is named, runs that version of it.
+func (s *State) Runs(cluster *Document, component, version string) bool {
+	doc, ok := s.Get(KindComponent, component)
+	if !ok {
+		return false
+	}
+	return slices.ContainsFunc(s.Effective(cluster).Cluster().PlatformComponents, func(e api.ComponentAssignment) bool {
+		return e.ID == component && (version == "" || running(doc.Component(), &e).ComponentVersion == version)
+	})
+}
+
+// Usage is which clusters run a component, and which of its versions: the most used first. CodeNotFound when there is no
+// such component.
+func (s *State) Usage(component string) (api.ComponentUsage, error) {
+	doc, err := s.Find(KindComponent, component)
+	if err != nil {
+		return api.ComponentUsage{}, err
+	}
+	type variant struct{ version, tag, path string }
+	found := map[variant]*api.ComponentVariant{}
+	usage := api.ComponentUsage{ID: component, Variants: []api.ComponentVariant{}}
+	for _, cluster := range s.All(KindCluster) {
+		own, c := cluster.Cluster(), s.Effective(cluster).Cluster()
+		at := slices.IndexFunc(c.PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == component })
+		if at < 0 {
+			continue
+		}
+		e := &c.PlatformComponents[at]
+		runs := running(doc.Component(), e)
+		key := variant{runs.ComponentVersion, runs.OCITag, runs.ComponentPath}
+		v := found[key]
+		if v == nil {
+			v = &runs
+			v.Environments, v.ClusterIds = map[string]int{}, []string{}
+			found[key] = v
+		}
+		usage.Clusters++
+		v.Clusters++
+		v.Environments[c.Environment]++
+		if !e.Enabled {
+			usage.Disabled++
+			v.Disabled++
+		}
+		if slices.ContainsFunc(own.PlatformComponents, func(e api.ComponentAssignment) bool {
+			return e.ID == component && (e.ComponentVersion != "" || e.OCITag != "" || e.ComponentPath != "")
+		}) {
+			v.Overriding++
+		}
+		if len(own.Patches[component]) > 0 {
+			v.Patched++
+		}
+		if len(v.ClusterIds) < usageIDs {
+			v.ClusterIds = append(v.ClusterIds, c.ID)
+		}
+	}
+	for _, v := range slices.SortedFunc(maps.Values(found), func(a, b *api.ComponentVariant) int {
+		return cmp.Or(cmp.Compare(b.Clusters, a.Clusters), cmp.Compare(a.ComponentVersion, b.ComponentVersion), cmp.Compare(a.OCITag, b.OCITag), cmp.Compare(a.ComponentPath, b.ComponentPath))
+	}) {
+		usage.Variants = append(usage.Variants, *v)
+	}
+	return usage, nil
+}
