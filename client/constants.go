@@ -1,0 +1,71 @@
+package client
+
+// What the API writes as text, for programs that would otherwise write it themselves.
+
+// Kinds of documents, as operations, revisions and plans name them. Definitions of a resource type are of KindResource in
+// operations, beside their type, and of "resource/TYPE" elsewhere.
+const (
+	KindCluster           = "cluster"
+	KindPlatformComponent = "platform_component"
+	KindNamespace         = "namespace"
+	KindRoleBinding       = "rolebinding"
+	KindResourceType      = "resource_type"
+	KindResource          = "resource"
+	KindLayer             = "layer"
+)
+
+// Operations of a batch or a plan.
+const (
+	OpCreate              = "create"
+	OpUpdate              = "update"
+	OpPatch               = "patch"
+	OpDelete              = "delete"
+	OpRestore             = "restore"
+	OpRevert              = "revert"
+	OpAssignComponent     = "assign_component"
+	OpSetComponent        = "set_component"
+	OpUnassignComponent   = "unassign_component"
+	OpPatchValues         = "patch_values"
+	OpApplyValues         = "apply_values"
+	OpRelinquishValues    = "relinquish_values"
+	OpAssignNamespace     = "assign_namespace"
+	OpUnassignNamespace   = "unassign_namespace"
+	OpAssignRoleBinding   = "assign_rolebinding"
+	OpUnassignRoleBinding = "unassign_rolebinding"
+	OpAssignResource      = "assign_resource"
+	OpUnassignResource    = "unassign_resource"
+	OpSetLabels           = "set_labels"
+)
+
+// Roles of tokens.
+const (
+	RolePoll  = "poll"
+	RoleRead  = "read"
+	RoleWrite = "write"
+	RoleAdmin = "admin"
+)
+
+// Codes of errors, as [ErrorCode] answers them.
+const (
+	CodeValidation           = "validation_error"
+	CodeUnauthorized         = "unauthorized"
+	CodeForbidden            = "forbidden"
+	CodeNotFound             = "not_found"
+	CodeMethodNotAllowed     = "method_not_allowed"
+	CodeConflict             = "conflict"
+	CodeInUse                = "in_use"
+	CodeProtected            = "protected"
+	CodeFieldConflict        = "field_conflict"
+	CodeRevertConflict       = "revert_conflict"
+	CodeConfirmationRequired = "confirmation_required"
+	CodeStale                = "stale"
+	CodeTooLarge             = "too_large"
+	CodeUnsupportedMediaType = "unsupported_media_type"
+	CodeLimitExceeded        = "limit_exceeded"
+	CodeTooManyRequests      = "too_many_requests"
+	CodeInternal             = "internal_error"
+	CodeUnresolvedReference  = "unresolved_reference"
+	CodeStoreUnavailable     = "store_unavailable"
+	CodeContended            = "contended"
+	CodeOutcomeUnknown       = "outcome_unknown"
+)
