@@ -75,7 +75,7 @@ func (s statusCommands) status(c *cli.Context, conn client) (status, error) {
 	}
 	st.Ready, st.Checks = readiness.Status == "ok", readiness.Checks
 	if !st.Ready {
-		return st, errors.New("the server is not ready")
+		return st, notReady(st.Checks)
 	}
 	// The Flux endpoints name their revision in both modes. Ids are lower case, so this filter matches nothing and the
 	// answer stays small.
@@ -87,6 +87,20 @@ func (s statusCommands) status(c *cli.Context, conn client) (status, error) {
 		st.Revision = &n
 	}
 	return st, nil
+}
+
+// notReady says what of the server is not well.
+func notReady(checks map[string]string) error {
+	var why []string
+	for _, name := range render.SortedKeys(checks) {
+		if checks[name] != "ok" {
+			why = append(why, name+": "+checks[name])
+		}
+	}
+	if len(why) == 0 {
+		return errors.New("the server is not ready")
+	}
+	return fmt.Errorf("the server is not ready: %s", strings.Join(why, "; "))
 }
 
 // readiness reads an answer whose 503 has the same body as its 200.

@@ -202,9 +202,18 @@ func unauthorized(op *operation, why error) error {
 	if errors.Is(why, errUncertified) {
 		detail = "a client certificate is required here, beside the token"
 	}
+	challenge := `Bearer realm="flux-resourceset"`
+	switch { // RFC 6750: who has sent none is not told of an error
+	case errors.Is(why, errUnknown):
+		detail = "this server does not know the bearer token: it is wrong, was revoked, or is another server's"
+		challenge += `, error="invalid_token"`
+	case errors.Is(why, errExpired):
+		detail = "the bearer token has expired: ask for a new one"
+		challenge += `, error="invalid_token"`
+	}
 	return &publicError{
 		status: http.StatusUnauthorized, code: "unauthorized", detail: detail,
-		headers: map[string]string{echo.HeaderWWWAuthenticate: `Bearer realm="flux-resourceset"`},
+		headers: map[string]string{echo.HeaderWWWAuthenticate: challenge},
 	}
 }
 
