@@ -66,8 +66,10 @@ func (w World) Resolve(c *cli.Context) (Settings, error) {
 		}
 		return cmp.Or(env, fromFile)
 	}
+	address := cmp.Or(pick("api-url", "FLUX_API_URL", ctx.APIURL), DefaultURL)
+	withheld := ctx.withhold(address)
 	set := Settings{
-		URL:        cmp.Or(pick("api-url", "FLUX_API_URL", ctx.APIURL), DefaultURL),
+		URL:        address,
 		Token:      w.pickToken(c, "api-token", "FLUX_API_TOKEN", ctx.Token, chosen),
 		WriteToken: w.pickToken(c, "write-token", "FLUX_API_WRITE_TOKEN", ctx.WriteToken, chosen),
 		CAFile:     pick("ca-file", "", ctx.CAFile),
@@ -79,6 +81,9 @@ func (w World) Resolve(c *cli.Context) (Settings, error) {
 	if set.Timeout, err = timeout(c, ctx); err != nil {
 		return Settings{}, err
 	}
+	if withheld && set.Token.Empty() && set.WriteToken.Empty() && w.Warn != nil {
+		w.Warn(fmt.Sprintf("the tokens of context %q are for %s, and are not sent to %s: give FLUX_API_TOKEN and FLUX_API_WRITE_TOKEN, or choose a context of that server", name, ctx.APIURL, address))
+	}
 	if set.WriteToken.Empty() {
 		set.WriteToken = set.Token
 	}
@@ -87,6 +92,19 @@ func (w World) Resolve(c *cli.Context) (Settings, error) {
 	}
 	return set, nil
 }
+
+// withhold takes the tokens out of a context when another server than its own is asked: an exported FLUX_API_URL would
+// otherwise hand them to whoever is there. It tells whether there were any.
+func (ctx *Context) withhold(address string) bool {
+	if ctx.APIURL == "" || sameAddress(ctx.APIURL, address) || ctx.Token.Empty() && ctx.WriteToken.Empty() {
+		return false
+	}
+	ctx.Token, ctx.WriteToken = TokenSource{}, TokenSource{}
+	return true
+}
+
+// sameAddress compares addresses of servers; a slash at the end says nothing.
+func sameAddress(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }
 
 func timeout(c *cli.Context, ctx Context) (time.Duration, error) {
 	if c.IsSet("timeout") {
