@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
@@ -48,7 +49,11 @@ func Run(ctx context.Context, args []string, env Env) int {
 	env.Stdout = out
 	s := &session{env: env, stdout: out, warned: map[string]bool{}}
 	app := s.app()
-	line, err := argv.Arrange(app, args[1:])
+	words := args[1:]
+	if len(words) > 0 && words[0] == "help" { // as others have it
+		words = append(slices.Clone(words[1:]), "--help")
+	}
+	line, err := argv.Arrange(app, words)
 	switch {
 	case err != nil:
 	case line.Help:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,14 @@ func (s contexts) configCommand() *cli.Command {
 			{
 				Name: "use-context", Usage: "Make a context the current one", ArgsUsage: "NAME",
 				Action: func(c *cli.Context) error { return s.useContext(c) },
+			},
+			{
+				Name: "current-context", Usage: "Print the name of the current context",
+				Action: func(c *cli.Context) error { return s.currentContext(c) },
+			},
+			{
+				Name: "rename-context", Usage: "Give a context another name", ArgsUsage: "NAME NEW",
+				Action: func(c *cli.Context) error { return s.renameContext(c) },
 			},
 			{
 				Name: "get-contexts", Usage: "List the contexts",
@@ -165,6 +174,48 @@ func (s contexts) useContext(c *cli.Context) error {
 
 func unknownContext(name string) error {
 	return hintedError{fmt.Errorf("there is no context %q", name), "config get-contexts lists them."}
+}
+
+func (s contexts) currentContext(c *cli.Context) error {
+	if _, err := arguments(c); err != nil {
+		return err
+	}
+	file, err := s.world().Load(c)
+	if err != nil {
+		return err
+	}
+	if file.CurrentContext == "" {
+		return hintedError{errors.New("there is no current context"), "choose one with: config use-context NAME"}
+	}
+	_, err = fmt.Fprintln(s.env.Stdout, file.CurrentContext)
+	return err
+}
+
+func (s contexts) renameContext(c *cli.Context) error {
+	args, err := arguments(c, "NAME", "NEW")
+	if err != nil {
+		return err
+	}
+	file, err := s.world().Load(c)
+	if err != nil {
+		return err
+	}
+	ctx := file.Find(args[0])
+	switch {
+	case ctx == nil:
+		return unknownContext(args[0])
+	case args[0] != args[1] && file.Find(args[1]) != nil:
+		return argv.Errorf("there is a context %q already", args[1])
+	}
+	ctx.Name = args[1]
+	if file.CurrentContext == args[0] {
+		file.CurrentContext = args[1]
+	}
+	if err := s.world().Save(c, file); err != nil {
+		return err
+	}
+	s.note("Context %q is now called %q.", args[0], args[1])
+	return nil
 }
 
 func (s contexts) deleteContext(c *cli.Context) error {

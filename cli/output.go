@@ -10,11 +10,14 @@ import (
 
 // format is the one asked for, or the default: a table for a person, JSON for a program.
 func (s *session) format(c *cli.Context) (string, error) {
-	f := c.String("output")
+	f, given := c.String("output"), c.IsSet("output")
+	if usual := s.env.Getenv("FRS_OUTPUT"); !given && usual != "" {
+		f, given = usual, true
+	}
 	switch {
-	case !c.IsSet("output") && s.env.StdoutTerminal:
+	case !given && s.env.StdoutTerminal:
 		return "table", nil
-	case !c.IsSet("output"):
+	case !given:
 		return "json", nil
 	case !slices.Contains(render.Formats, f):
 		return "", argv.Errorf("there is no output format %q; there are %s", f, argv.ListOf(render.Formats))
