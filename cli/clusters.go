@@ -21,7 +21,7 @@ import (
 
 var clusters = noun{
 	kind: "cluster", name: "cluster", plural: "clusters", title: "cluster", list: "clusters",
-	aliases: []string{"clusters"}, usage: "Clusters: what runs on each",
+	aliases: []string{"clusters"}, usage: "Clusters: what runs on each", labelled: true,
 	example: "cluster create edge-01 --dns edge-01.example.com --environment dev --label region=eu --component podinfo",
 	fields: slices.Concat([]field{
 		textField("dns", "cluster_dns", "DNS `NAME` under which the cluster polls"),

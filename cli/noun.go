@@ -23,6 +23,7 @@ type noun struct {
 	fields       []field
 	view         view
 	text         func(wide bool) string // shown in place of the table
+	labelled     bool                   // documents have labels
 	api          calls
 	filters      func() []filter // of lists of them
 	// Of kinds that clusters are assigned.

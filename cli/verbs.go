@@ -76,7 +76,10 @@ func (v verbs) listCommand() *cli.Command {
 	cmd := &cli.Command{
 		Name:  "list",
 		Usage: "List " + v.plural + ", all of them",
-		Flags: []cli.Flag{limitFlag()},
+		Flags: []cli.Flag{limitFlag(), sortFlag()},
+	}
+	if v.labelled {
+		cmd.Flags = append(cmd.Flags, labelFlags()...)
 	}
 	var filters []filter
 	if v.filters != nil {
@@ -103,11 +106,22 @@ func (v verbs) listCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
+		if docs, err = v.view.sortedBy(c.String("sort-by"), docs); err != nil {
+			return err
+		}
 		document, err := render.Encode(docs)
 		if err != nil {
 			return err
 		}
-		return v.print(c, v.shown(document, docs...))
+		out := v.shown(document, docs...)
+		out.Tables = func() ([]render.Table, error) {
+			t, err := v.view.table(docs...)
+			if err == nil {
+				t, err = withLabels(c, t, docs)
+			}
+			return []render.Table{t}, err
+		}
+		return v.print(c, out)
 	}
 	return cmd
 }

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/urfave/cli/v2"
+)
+
+// sortFlag orders a list.
+func sortFlag() cli.Flag {
+	return &cli.StringFlag{Name: "sort-by", Usage: "order by this `COLUMN` of -o wide, as its header has it"}
+}
+
+// labelFlags add columns to lists of what has labels.
+func labelFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "label-columns", Aliases: []string{"L"}, Usage: "a column with this `LABEL`; repeat for more"},
+		&cli.BoolFlag{Name: "show-labels", Usage: "a column with all labels"},
+	}
+}
+
+// sortedBy are documents in the order of a column.
+func (v view) sortedBy(column string, docs []json.RawMessage) ([]json.RawMessage, error) {
+	if column == "" {
+		return docs, nil
+	}
+	at := slices.IndexFunc(v.header, func(h string) bool { return strings.EqualFold(h, column) })
+	if at < 0 {
+		return nil, argv.Errorf("there is no column %q; there are %s", column, argv.ListOf(v.header))
+	}
+	type item struct {
+		doc  json.RawMessage
+		cell string
+	}
+	items := make([]item, len(docs))
+	for i, doc := range docs {
+		row, err := v.row(doc)
+		if err != nil {
+			return nil, err
+		}
+		items[i] = item{doc, row[at]}
+	}
+	slices.SortStableFunc(items, func(a, b item) int { return compareCells(a.cell, b.cell) })
+	out := make([]json.RawMessage, len(docs))
+	for i, it := range items {
+		out[i] = it.doc
+	}
+	return out, nil
+}
+
+// compareCells compares numbers as such.
+func compareCells(a, b string) int {
+	x, errX := strconv.ParseInt(a, 10, 64)
+	y, errY := strconv.ParseInt(b, 10, 64)
+	if errX == nil && errY == nil {
+		return cmp.Compare(x, y)
+	}
+	return cmp.Compare(a, b)
+}
+
+// withLabels is a table with columns for labels of the documents that its rows are about.
+func withLabels(c *cli.Context, t render.Table, docs []json.RawMessage) (render.Table, error) {
+	names := c.StringSlice("label-columns")
+	if len(names) == 0 && !c.Bool("show-labels") {
+		return t, nil
+	}
+	at := len(t.Header)
+	if t.Narrow > 0 {
+		at = t.Narrow
+	}
+	var header []string
+	for _, name := range names {
+		header = append(header, strings.ToUpper(name))
+	}
+	if c.Bool("show-labels") {
+		header = append(header, "LABELS")
+	}
+	t.Header = slices.Insert(slices.Clone(t.Header), at, header...)
+	for i, doc := range docs {
+		var labelled struct{ Labels map[string]string }
+		if err := json.Unmarshal(doc, &labelled); err != nil {
+			return t, err
+		}
+		var cells []string
+		for _, name := range names {
+			cells = append(cells, labelled.Labels[name])
+		}
+		if c.Bool("show-labels") {
+			cells = append(cells, pairs(labelled.Labels))
+		}
+		t.Rows[i] = slices.Insert(slices.Clone(t.Rows[i]), at, cells...)
+	}
+	if t.Narrow > 0 {
+		t.Narrow += len(header)
+	}
+	return t, nil
+}
