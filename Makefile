@@ -14,15 +14,15 @@ IMAGE        = $(IMAGE_NAME):$(IMAGE_TAG)
 KIND_CLUSTER = flux-demo
 export IMAGE_NAME IMAGE_TAG KIND_CLUSTER
 
-# How long `make faults` injects faults on each store, and any further flags of cmd/faults.
+# How long `make faults` injects faults on each store, and any further flags of the harness.
 FAULTS_DURATION = 2m
 FAULTS          =
 
 # What .ci/run has the race detector look at: where goroutines meet, in a few minutes. The nightly workflow runs it all.
 RACE       = ./...
-RACE_SHORT = -short ./store/... ./cmd/faults/internal/...
+RACE_SHORT = -short ./store/... ./faults/internal/...
 
-# What is shipped; cmd/faults is not.
+# What is shipped; the fault harness is not.
 PROGRAMS = ./cmd/flux-resourceset ./cmd/flux-resourceset-cli
 
 # Product modules. e2e has one of its own, so that a Kubernetes client stays out of the product's.
@@ -102,7 +102,7 @@ bench: ## run the benchmarks, each with its baseline
 
 .PHONY: faults
 faults: ## break things around real servers for minutes and check their promises: docs/reliability.md
-	go run ./cmd/faults -duration '$(FAULTS_DURATION)' $(FAULTS)
+	go run ./faults -duration '$(FAULTS_DURATION)' $(FAULTS)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s each)

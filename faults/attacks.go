@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/attack"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
+)
+
+// attacks makes every attack, or those that -only names. It is broken when the service fell for one.
+func (h *harness) attacks(ctx context.Context) (broken bool, err error) {
+	if !has(h.phases, "attacks") {
+		return false, nil
+	}
+	if h.cli == "" {
+		if h.cli, err = rig.BuildCLI(ctx, h.source, h.out); err != nil {
+			return false, err
+		}
+	}
+	dir := filepath.Join(h.out, "attacks")
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the databases run as another user
+		return false, err
+	}
+	report, err := os.Create(filepath.Join(dir, "report.txt"))
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = report.Close() }() // it is shown as well
+	for _, what := range attack.All() {
+		if h.only != "" && !has(h.only, what.Name) {
+			continue
+		}
+		made, err := attack.Run(ctx, attack.Config{Binary: h.binary, CLI: h.cli, Dir: dir}, what)
+		if err != nil {
+			return false, err
+		}
+		made.Write(io.MultiWriter(h.stdout, report))
+		broken = broken || made.Broken()
+	}
+	if broken {
+		fmt.Fprintln(h.stdout, "\nthe service fell for attacks")
+	}
+	return broken, nil
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/attack"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/controls"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/drill"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
+)
+
+// controlRounds are how long a control is run: again, longer and with other chances, when it was not found out at once.
+var controlRounds = []time.Duration{6 * time.Second, 20 * time.Second, 40 * time.Second}
+
+// controls runs every negative control. It is broken when one was not found out.
+func (h *harness) controls(ctx context.Context) (broken bool, err error) {
+	if !has(h.phases, "controls") {
+		return false, nil
+	}
+	for _, c := range controls.All() {
+		if !has(h.stores, c.Store) {
+			continue
+		}
+		found, err := h.foundOut(ctx, c)
+		if err != nil {
+			return false, err
+		}
+		if !found {
+			broken = true
+			fmt.Fprintf(h.stdout, "\nNEGATIVE CONTROL %s WAS NOT FOUND OUT: %s\n", c.Name, c.What)
+		} else {
+			fmt.Fprintf(h.stdout, "\nnegative control %s was found out: %s\n", c.Name, c.What)
+		}
+	}
+	return broken, nil
+}
+
+// runControl runs one negative control and tells whether it broke its promise.
+func (h *harness) runControl(ctx context.Context, name string) (broken bool, err error) {
+	for _, c := range controls.All() {
+		if c.Name == name {
+			return h.foundOut(ctx, c)
+		}
+	}
+	return false, fmt.Errorf("there is no negative control %q; -list shows them", name)
+}
+
+func (h *harness) foundOut(ctx context.Context, c controls.Control) (bool, error) {
+	dir := filepath.Join(h.out, "control-"+c.Name)
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the database below runs as another user
+		return false, err
+	}
+	binary, err := rig.Build(ctx, h.source, dir, c.Replace...)
+	if err != nil {
+		return false, fmt.Errorf("negative control %s: %w", c.Name, err)
+	}
+	cfg := drill.Config{
+		Store: c.Store, Binary: binary, Only: c.Faults, Damage: c.Damage,
+		Hold: time.Second, Rest: 300 * time.Millisecond, WritePace: 10 * time.Millisecond, PollPace: 4 * time.Millisecond,
+	}
+	// Most mistakes are past healing.
+	cfg.Healing = 20 * time.Second
+	for round, duration := range controlRounds {
+		if cfg.Duration = duration; c.Damage != "" {
+			cfg.Duration = damageLoad
+		}
+		cfg.Seed = h.seed + uint64(round)
+		v, err := h.make(ctx, filepath.Join("control-"+c.Name, fmt.Sprint(round+1)), cfg)
+		if err != nil {
+			return false, err
+		}
+		if v.Count(c.Breaks) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (h *harness) showList() {
+	for _, a := range attack.All() {
+		fmt.Fprintf(h.stdout, "attack %s: %s\n", a.Name, a.What)
+	}
+	for _, store := range []string{rig.StoreSQLite, rig.StorePostgres} {
+		fmt.Fprintf(h.stdout, "faults on %s: %s\n", store, strings.Join(drill.Faults(store), ", "))
+		fmt.Fprintf(h.stdout, "damages on %s: %s\n", store, strings.Join(drill.Damages(store), ", "))
+	}
+	for _, c := range controls.All() {
+		fmt.Fprintf(h.stdout, "control %s, on %s: %s\n", c.Name, c.Store, c.What)
+	}
+}

@@ -1,0 +1,129 @@
+// Package attack holds small programs that each try one way to have the service lose a write, go back, let in whom it
+// must not, or stop. Each starts real servers on a real database, does one thing as often as it takes to be sure, and
+// counts how often the service fell for it.
+package attack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/history"
+)
+
+// Attack is one of them.
+type Attack struct {
+	Name string
+	// What it attacks, in one line.
+	What string
+	run  func(*arena)
+}
+
+// All are the attacks there are, by what they attack.
+func All() []Attack {
+	return slices.Concat(writes, clients, authority, ages, failovers, files, seeds, lines, floods, guards, commands)
+}
+
+// Names are theirs.
+func Names() []string {
+	var names []string
+	for _, a := range All() {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// Count is how often one thing went wrong, of how many times it could have.
+type Count struct {
+	What    string
+	Bad, Of int
+}
+
+// Report is what became of an attack.
+type Report struct {
+	Attack Attack
+	Counts []Count
+	Notes  []string
+	Took   time.Duration
+}
+
+// Broken tells whether the service fell for it.
+func (r Report) Broken() bool {
+	return slices.ContainsFunc(r.Counts, func(c Count) bool { return c.Bad > 0 })
+}
+
+// Write writes the report for people.
+func (r Report) Write(w io.Writer) {
+	verdict := "kept"
+	if r.Broken() {
+		verdict = "BROKEN"
+	}
+	fmt.Fprintf(w, "\nattack %s: %s (%.0f s)\n  %s\n", r.Attack.Name, verdict, r.Took.Seconds(), r.Attack.What)
+	for _, c := range r.Counts {
+		fmt.Fprintf(w, "  %6d of %-6d %s\n", c.Bad, c.Of, c.What)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "  note: %s\n", n)
+	}
+}
+
+// Config says with what to attack. All are required.
+type Config struct {
+	Binary string // the server
+	CLI    string // the command line client
+	Dir    string // for logs and files; it is made
+}
+
+// Run makes an attack. An error says that it could not be made.
+func Run(ctx context.Context, cfg Config, what Attack) (Report, error) {
+	dir, err := filepath.Abs(filepath.Join(cfg.Dir, what.Name))
+	if err != nil {
+		return Report{}, err
+	}
+	if err := os.RemoveAll(dir); err != nil { // of an earlier run with the same directory
+		return Report{}, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the database runs as another user
+		return Report{}, err
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cfg.Dir = dir
+	a := &arena{cfg: cfg, ctx: ctx, rec: history.NewRecorder(history.Run{Drill: what.Name}), counts: map[string]int{}}
+	ended := make(chan struct{})
+	go func() { // a goroutine of its own, so that fail can end it
+		defer close(ended)
+		defer a.close()
+		what.run(a)
+	}()
+	<-ended
+	r := Report{Attack: what, Counts: a.made, Notes: a.notes, Took: time.Since(began)}
+	for _, n := range a.rec.History().Notes {
+		if n.Wrong && strings.Contains(n.Text, "panicked") {
+			r.Counts = append(r.Counts, Count{n.Text, 1, 1})
+		}
+	}
+	switch {
+	case a.err != nil:
+		return r, fmt.Errorf("attack %s: %w", what.Name, a.err)
+	case len(r.Counts) == 0 || slices.ContainsFunc(r.Counts, func(c Count) bool { return c.Of == 0 }):
+		return r, fmt.Errorf("attack %s tried nothing", what.Name)
+	}
+	return r, nil
+}
+
+// patience ends an attack that hangs.
+const patience = 10 * time.Minute
+
+// fail ends the attack: it cannot be made. As testing.T's FailNow it is called by the attack's own goroutine.
+func (a *arena) fail(format string, args ...any) {
+	a.err = fmt.Errorf(format, args...)
+	runtime.Goexit()
+}

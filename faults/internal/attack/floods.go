@@ -1,0 +1,282 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	cryptorand "crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/flux-resourceset/flux-resourceset/bench"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
+)
+
+// More is asked for than there is.
+var floods = []Attack{
+	{"plan-flood", "30 connections with a read token make plans of 5,000 clusters without a pause, and somebody wants to write", (*arena).planFlood},
+	{"window-zero", "HTTP/2 clients without a token ask for much and never open the window for it", (*arena).windowZero},
+	{"revocation-in-bulk", "a token is revoked while batches over 5,000 clusters follow each other", (*arena).revocationInBulk},
+}
+
+// resident is how much memory a process has, in MiB.
+func resident(p *rig.Process) int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Running().PID()))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, _ := strconv.Atoi(strings.Fields(rest)[0]) // the kernel's own number
+			return kb >> 10
+		}
+	}
+	return 0
+}
+
+// watch measures memory until it is called, and returns the most there was.
+func (a *arena) watch(p *rig.Process) (most func() int) {
+	ctx, cancel := context.WithCancel(a.ctx)
+	top := make(chan int, 1)
+	go func() {
+		highest := 0
+		for rig.Rest(ctx, 50*time.Millisecond) {
+			highest = max(highest, resident(p))
+		}
+		top <- highest
+	}()
+	return func() int { cancel(); return <-top }
+}
+
+// busy keeps so many clients at work until what it returns is called.
+func (a *arena) busy(clients int, work func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(a.ctx)
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				work(ctx)
+			}
+		})
+	}
+	return func() { cancel(); wg.Wait() }
+}
+
+// realistic is a seed of 5,000 clusters as large platforms have them.
+func (a *arena) realistic() string {
+	var seed bytes.Buffer
+	if err := bench.Realistic(5000).WriteSeed(&seed); err != nil {
+		a.fail("%w", err)
+	}
+	return a.file("seed.json", seed.Bytes())
+}
+
+// largestPlan changes every component of every cluster, in a way that is another one on each.
+func largestPlan() []byte {
+	var ops []string
+	for n := range bench.Realistic(1).Components {
+		ops = append(ops, fmt.Sprintf(`{"op":"set_component","all":true,"component_id":%q,"component_version":"9.9.9"}`, bench.ComponentID(n)))
+	}
+	for n := range 5 {
+		ops = append(ops, fmt.Sprintf(`{"op":"patch_values","all":true,"component_id":%q,"values":{"ingress.hosts[0].host":"planned"}}`, bench.ComponentID(n)))
+	}
+	return []byte(`{"operations":[` + strings.Join(ops, ",") + `]}`)
+}
+
+func setLabels(v any) string {
+	return fmt.Sprintf(`{"operations":[{"op":"set_labels","all":true,"labels":{"v":"%v"}}]}`, v)
+}
+
+func (a *arena) planFlood() {
+	db := a.sqlite()
+	p := a.start(rig.Config{Name: "crud-1", Database: db.URL(""), Seed: a.realistic()})
+	a.until("the fleet is loaded", func() bool { return a.send(p, http.MethodGet, "/ready", nil).OK() })
+	began := time.Now()
+	alone := a.send(p, http.MethodPost, "/batch", setLabels("alone"))
+	a.notef("a batch without the flood: %d after %.1f s", alone.Status, time.Since(began).Seconds())
+	before := resident(p)
+	most := a.watch(p)
+	plan := largestPlan()
+	stop := a.busy(30, func(ctx context.Context) { sendAndForget(ctx, p, plan) })
+	a.rest(2 * time.Second)
+	for n := range 5 {
+		began := time.Now()
+		got := a.send(p, http.MethodPost, "/batch", setLabels(n))
+		took := time.Since(began)
+		a.count(!got.OK() || took > 5*time.Second, "batches did not pass within 5 s")
+		a.notef("batch: %d after %.1f s", got.Status, took.Seconds())
+	}
+	stop()
+	top := most()
+	a.notef("memory: %d MiB before, %d MiB at most", before, top)
+	a.count(top > 1024, "the process had more than 1 GiB")
+}
+
+// sendAndForget sends a plan, and reads nothing of the answer for as long as it has.
+func sendAndForget(ctx context.Context, p *rig.Process, plan []byte) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(p.Running().Base, "http://"))
+	if err != nil {
+		_ = rig.Rest(ctx, 100*time.Millisecond)
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_, _ = fmt.Fprintf(conn, "POST /plan HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		rig.ReadToken, len(plan), plan)
+	first := make([]byte, 12)
+	if _, err := io.ReadFull(conn, first); err != nil || strings.HasSuffix(string(first), "429") {
+		_ = rig.Rest(ctx, time.Second)
+		return
+	}
+	_ = rig.Rest(ctx, 20*time.Second)
+}
+
+func (a *arena) revocationInBulk() {
+	pg := a.postgres("crud-1", "read-1")
+	crud := a.start(rig.Config{Name: "crud-1", Database: pg.URL("crud-1"), Seed: a.realistic()})
+	read := a.start(rig.Config{Name: "read-1", Mode: rig.ReadOnly, Database: pg.URL("read-1")})
+	a.until("the fleet is loaded", func() bool { return a.ready(crud) && a.ready(read) })
+	n := 0
+	stop := a.busy(1, func(ctx context.Context) {
+		n++
+		_ = rig.NewClient().Send(ctx, crud.Running().Base, http.MethodPost, "/batch", []byte(setLabels(n))) // what counts is what happens meanwhile
+	})
+	defer stop()
+	for i := range 5 {
+		got := a.send(crud, http.MethodPost, "/tokens", object{"name": fmt.Sprintf("bulk-%d", i), "role": "read"})
+		id, secret, ok := secretOf(got)
+		if !ok {
+			a.notef("no token: %d", got.Status)
+			continue
+		}
+		works := func() bool {
+			return a.poll(read, bench.ClusterDNS(0), "Authorization", "Bearer "+secret).Status == http.StatusOK
+		}
+		if !a.within(30*time.Second, works) {
+			a.notef("a new token did not work within 30 s")
+			continue
+		}
+		var revoked rig.Answer
+		a.until("the token is revoked", func() bool {
+			revoked = a.send(crud, http.MethodDelete, "/tokens/"+id, nil)
+			return revoked.OK() || revoked.Status == http.StatusNotFound
+		})
+		began := time.Now()
+		a.within(30*time.Second, func() bool { return !works() })
+		took := time.Since(began)
+		a.notef("the revocation took %.2f s to reach the replica", took.Seconds())
+		a.count(took > 1500*time.Millisecond, "revoked tokens worked for longer than a second")
+	}
+}
+
+// windowZero opens streams whose answers can never be sent.
+func (a *arena) windowZero() {
+	cert, key, err := selfSigned()
+	if err != nil {
+		a.fail("%w", err)
+	}
+	db := a.sqlite()
+	p := a.start(rig.Config{
+		Name: "crud-1", Database: db.URL(""), Seed: a.seed(fleetOf{clusters: 1, namespaces: 1}), TLS: true,
+		Settings: []string{"TLS_CERT_FILE=" + a.file("tls.crt", cert), "TLS_KEY_FILE=" + a.file("tls.key", key)},
+	})
+	before := resident(p)
+	most := a.watch(p)
+	var conns []net.Conn
+	var wg sync.WaitGroup
+	for range 20 {
+		conn, err := a.openStreams(strings.TrimPrefix(p.Running().Base, "https://"), 250, &wg)
+		if err != nil {
+			a.notef("a connection was refused: %v", err)
+			continue
+		}
+		conns = append(conns, conn)
+	}
+	a.rest(5 * time.Second)
+	top := most()
+	for _, c := range conns {
+		_ = c.Close()
+	}
+	wg.Wait()
+	a.notef("memory: %d MiB before, %d MiB at most", before, top)
+	a.count(top-before > 128, "requests without a token took more than 128 MiB")
+}
+
+// openStreams asks for the contract on so many streams of one connection, with a window that lets no byte through.
+func (a *arena) openStreams(address string, streams int, wg *sync.WaitGroup) (net.Conn, error) {
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: &tls.Config{
+		InsecureSkipVerify: true, //nolint:gosec // the certificate is this attack's own
+		NextProtos:         []string{"h2"},
+	}}
+	conn, err := dialer.DialContext(a.ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
+		return nil, err
+	}
+	framer := http2.NewFramer(conn, conn)
+	if err := framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+		return nil, err
+	}
+	wg.Go(func() { // what the server says is read and forgotten
+		reader := http2.NewFramer(nil, conn)
+		for {
+			if _, err := reader.ReadFrame(); err != nil {
+				return
+			}
+		}
+	})
+	for n := range streams {
+		var block bytes.Buffer
+		enc := hpack.NewEncoder(&block)
+		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", []string{"/openapi.json", "/openapi.yaml", "/metrics", "/docs/"}[n%4]}, {"accept-encoding", "gzip"}} {
+			if err := enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+				return nil, err
+			}
+		}
+		err := framer.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: uint32(2*n + 1), BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true,
+		})
+		if err != nil {
+			return conn, nil //nolint:nilerr // the server has had enough: what it has is what counts
+		}
+	}
+	return conn, nil
+}
+
+func selfSigned() (cert, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(cryptorand.Reader, &template, &template, private.Public(), private)
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), nil
+}

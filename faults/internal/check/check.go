@@ -1,0 +1,202 @@
+// Package check judges a history: it knows what every answer had to be, and says which were not. The store's log is
+// what counts: folded commit by commit it gives the one answer that each cluster may have been given at each revision.
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/history"
+)
+
+// Rule is a promise of docs/reliability.md.
+type Rule string
+
+// The rules. O1 to O5, fresh, age and authority are the promises to clusters and to those who change the fleet; the other
+// two are what the harness needs to be able to judge at all, and that the service heals by itself.
+const (
+	NoWrongEmpty Rule = "O1"        // no answer holds fewer inputs than the revision it states
+	Whole        Rule = "O2"        // every answer is the one of a committed revision
+	Forward      Rule = "O3"        // no answer is older than one that the same process gave before
+	Durable      Rule = "O4"        // an acknowledged change stays; a refused one was not made
+	Doubt        Rule = "O5"        // what is not certain is answered with 5xx
+	Fresh        Rule = "fresh"     // an answer to a write was computed at the store's head
+	Age          Rule = "age"       // no answer to a poll is older than it may be
+	Authority    Rule = "authority" // no commit by a token that was revoked at its base
+	Log          Rule = "log"
+	Heals        Rule = "heals"
+)
+
+// Rules are all of them, in order.
+func Rules() []Rule {
+	return []Rule{NoWrongEmpty, Whole, Forward, Durable, Doubt, Fresh, Age, Authority, Log, Heals}
+}
+
+// Violation is one promise broken once.
+type Violation struct {
+	Rule Rule
+	What string
+}
+
+// String is one line of a report.
+func (v Violation) String() string { return fmt.Sprintf("%-9s %s", v.Rule, v.What) }
+
+// Verdict is what became of a history.
+type Verdict struct {
+	Violations []Violation
+	// Answers is how many different answers were compared.
+	Answers int
+}
+
+// Count is how often a rule was broken.
+func (v Verdict) Count(r Rule) int {
+	n := 0
+	for _, found := range v.Violations {
+		if found.Rule == r {
+			n++
+		}
+	}
+	return n
+}
+
+// Broken are the rules that were, in order.
+func (v Verdict) Broken() []Rule {
+	return slices.DeleteFunc(Rules(), func(r Rule) bool { return v.Count(r) == 0 })
+}
+
+type judge struct {
+	h       *history.History
+	verdict Verdict
+	byID    map[string]int // request id -> its commit
+}
+
+func (j *judge) wrong(r Rule, format string, args ...any) {
+	j.verdict.Violations = append(j.verdict.Violations, Violation{r, fmt.Sprintf(format, args...)})
+}
+
+// History judges a history.
+func History(h *history.History) Verdict {
+	j := &judge{h: h, byID: map[string]int{}}
+	if h.Stored == nil {
+		j.wrong(Log, "the run did not get to its end: what the store held is not known")
+		return j.verdict
+	}
+	j.requests()
+	j.fold()
+	j.stored()
+	j.forward()
+	j.service()
+	j.authority()
+	j.healed()
+	for _, n := range h.Notes {
+		if n.Wrong {
+			j.wrong(Heals, "%s: %s", at(n.At), n.Text)
+		}
+	}
+	return j.verdict
+}
+
+// requests finds the commit that each write made, which must be one at most.
+func (j *judge) requests() {
+	for i, c := range j.h.Commits {
+		if c.RequestID == "" {
+			continue
+		}
+		if first, ok := j.byID[c.RequestID]; ok {
+			j.wrong(Durable, "write %s was made twice, as revisions %d and %d", c.RequestID, j.h.Commits[first].Revision, c.Revision)
+		}
+		j.byID[c.RequestID] = i
+	}
+	for _, w := range j.h.Writes {
+		i, made := j.byID[w.ID]
+		switch {
+		case w.Acknowledged() && w.Revision < 1:
+			j.wrong(Durable, "%s was acknowledged without a revision", describe(w))
+		case w.Acknowledged() && made && int64(j.h.Commits[i].Revision) != w.Revision:
+			j.wrong(Durable, "%s was acknowledged as revision %d and is revision %d of the log", describe(w), w.Revision, j.h.Commits[i].Revision)
+		case w.Acknowledged() && w.Revision > int64(len(j.h.Commits)):
+			j.wrong(Durable, "%s was acknowledged as revision %d and is not in the log, which ends with %d", describe(w), w.Revision, len(j.h.Commits))
+		case w.Unknown() && made && w.Commit != "" && j.h.Commits[i].ID.String() != w.Commit:
+			j.wrong(Durable, "%s: the answer names commit %s and the log has %s", describe(w), w.Commit, j.h.Commits[i].ID)
+		case !w.Acknowledged() && !w.Unknown() && made:
+			j.wrong(Durable, "%s was refused with %d %s and is revision %d of the log", describe(w), w.Status, w.Code, j.h.Commits[i].Revision)
+		}
+	}
+}
+
+// stored compares what the store held with what its log adds up to.
+func (j *judge) stored() {
+	stored := j.h.Stored
+	if j.h.Run.Damaged {
+		return
+	}
+	if len(j.h.Commits) > 0 {
+		if last := j.h.Commits[len(j.h.Commits)-1]; stored.Head.Revision != last.Revision || stored.Head.ID != last.ID {
+			j.wrong(Log, "the head is revision %d and the log ends with %d", stored.Head.Revision, last.Revision)
+		}
+	}
+	want := map[string]string{}
+	for _, c := range j.h.Commits {
+		for _, ch := range c.Changes {
+			key := string(ch.Kind) + " " + ch.ID
+			if ch.After == nil {
+				delete(want, key)
+			} else {
+				want[key] = fmt.Sprintf("%d %s", c.Revision, ch.After)
+			}
+		}
+	}
+	for _, d := range stored.Documents {
+		key := string(d.Kind) + " " + d.ID
+		if got := fmt.Sprintf("%d %s", d.Revision, d.Body); got != want[key] {
+			j.wrong(Log, "the stored %s is %s, the log adds up to %q", key, got, want[key])
+		}
+		delete(want, key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		j.wrong(Log, "the store has no %s, and the log adds up to one", key)
+	}
+}
+
+// healed: after the last fault every process answered for the newest revision.
+func (j *judge) healed() {
+	if j.h.Run.Damaged {
+		return
+	}
+	type key struct {
+		process  string
+		endpoint int
+	}
+	last := map[key]bool{}
+	for _, p := range j.h.Polls {
+		if p.Last && p.Status == 200 && p.Revision >= j.h.Run.Newest {
+			last[key{p.Process, p.Endpoint}] = true
+		}
+	}
+	processes := map[string]bool{}
+	for _, s := range j.h.Starts {
+		processes[s.Process] = true
+	}
+	for _, process := range slices.Sorted(maps.Keys(processes)) {
+		for e := range j.h.Run.Endpoints {
+			if !last[key{process, e}] {
+				j.wrong(Heals, "%s never answered %s for revision %d, the newest", process, j.endpoint(e), j.h.Run.Newest)
+			}
+		}
+	}
+}
+
+func (j *judge) endpoint(i int) string {
+	if i < 0 || i >= len(j.h.Run.Endpoints) {
+		return fmt.Sprintf("endpoint %d", i)
+	}
+	e := j.h.Run.Endpoints[i]
+	return e.DNS + "/" + e.Resource.Endpoint()
+}
+
+func describe(w history.Write) string {
+	return fmt.Sprintf("%s: write %s (%s) at %s-%d", at(w.To), w.ID, w.Op, w.Process, w.Incarnation)
+}
+
+func at(us int64) string { return fmt.Sprintf("%.3fs", float64(us)/1e6) }

@@ -1,0 +1,137 @@
+// Package controls are the harness's negative controls: mistakes that a server could have, built into a copy of it. A
+// harness that does not find them out would not find out a real one.
+package controls
+
+import (
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/check"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
+)
+
+// Control is a mistake and how it shows.
+type Control struct {
+	Name    string
+	What    string
+	Replace []rig.Replace
+	Store   string
+	// Faults that bring it to light under load, or the Damage that does.
+	Faults []string
+	Damage string
+	// Breaks is a promise that is broken by it.
+	Breaks check.Rule
+}
+
+const commitGo = "store/postgres/commit.go"
+
+// All are the controls there are.
+func All() []Control {
+	return []Control{
+		{
+			Name: "asynchronous-commit", What: "commits are acknowledged before they are on disk: synchronous_commit = off",
+			Store: rig.StorePostgres, Faults: []string{"kill-postmaster"}, Breaks: check.Durable,
+			Replace: []rig.Replace{{
+				File: "store/postgres/store.go",
+				Old:  "`SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`",
+				New:  "`SELECT set_config('synchronous_commit', 'off', true)`",
+			}},
+		},
+		{
+			Name: "rows-error-dropped", What: "a scan that died in the middle passes for a whole one: rows.Err() is not asked",
+			Store: rig.StorePostgres, Faults: []string{"cut-answers"}, Breaks: check.Whole,
+			Replace: []rig.Replace{{
+				File: "store/postgres/inspect.go",
+				Old:  "\tif err := rows.Err(); err != nil {\n\t\treturn nil, err\n\t}\n\treturn all, nil\n",
+				New:  "\treturn all, nil\n",
+			}},
+		},
+		{
+			Name: "published-blindly", What: "a State is published over whatever is there, without compare-and-swap",
+			Store: rig.StorePostgres, Faults: []string{"delay", "pause-server"}, Breaks: check.Forward,
+			Replace: []rig.Replace{{
+				File: "store/replica.go",
+				Old:  "\tif r.current.Load() != from {\n\t\treturn false\n\t}\n\tbefore()\n\tr.current.Store(v)\n\tclose(from.replaced)\n\tr.forgetParts(v.state.Head())\n\treturn true\n",
+				New:  "\tbefore()\n\tclose(r.current.Swap(v).replaced)\n\tr.forgetParts(v.state.Head())\n\treturn from != nil\n",
+			}},
+		},
+		{
+			Name: "half-written", What: "of the documents that a commit changes, one is stored",
+			Store: rig.StoreSQLite, Faults: []string{"kill-server"}, Breaks: check.Whole,
+			Replace: []rig.Replace{{
+				File: "store/sqlite/commit.go",
+				Old:  "\tfor _, ch := range c.Changes {\n\t\tvar err error\n",
+				New:  "\tfor i, ch := range c.Changes {\n\t\tif i > 0 && c.Revision > 1 {\n\t\t\tcontinue\n\t\t}\n\t\tvar err error\n",
+			}},
+		},
+		{
+			Name: "empty-on-error", What: "a poll that fails is answered with an empty list",
+			Store: rig.StorePostgres, Faults: []string{"start-without-database"}, Breaks: check.NoWrongEmpty,
+			Replace: []rig.Replace{{
+				File: "server/polls.go",
+				Old:  "\tif err != nil {\n\t\treturn err\n\t}\n\tcluster, ok := st.ByDNS(dns)\n",
+				New:  "\tif err != nil {\n\t\treturn c.JSONBlob(http.StatusOK, []byte(`{\"inputs\":[]}`))\n\t}\n\tcluster, ok := st.ByDNS(dns)\n",
+			}},
+		},
+		{
+			Name: "counter-skipped", What: "a commit does not look whether the head has moved since it was computed",
+			Store: rig.StorePostgres, Faults: []string{"delay", "kill-writing-server"}, Breaks: check.Durable,
+			Replace: []rig.Replace{{
+				File: commitGo,
+				Old:  "\tif ses.head.Head != base {\n\t\treturn stale(ses.head.Head, base)\n\t}\n",
+				New:  "\tbase = ses.head.Head\n\tc.Revision = base.Revision + 1\n",
+			}},
+		},
+		{
+			Name: "unknown-as-failed", What: "a commit whose answer was lost is reported as not made, without looking",
+			Store: rig.StorePostgres, Faults: []string{"cut-commit", "delay-commit"}, Breaks: check.Durable,
+			Replace: []rig.Replace{{
+				File: commitGo,
+				Old:  "\tfailed = translate(doing, failed)\n\tfor {\n",
+				New:  "\tfailed = translate(doing, failed)\n\tif ctx.Err() == nil {\n\t\treturn failed\n\t}\n\tfor {\n",
+			}},
+		},
+		{
+			Name: "noop-unconfirmed", What: "a write that finds nothing to do in this process's copy is acknowledged without asking the store",
+			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Breaks: check.Fresh,
+			Replace: []rig.Replace{{
+				File: "store/replica_update.go",
+				Old:  "\t\t\tfresh, asking := r.confirm(ctx, from, &seen)\n",
+				New:  "\t\t\t_ = seen\n\t\t\tfresh, asking := true, error(nil)\n",
+			}},
+		},
+		{
+			Name: "age-ignored", What: "polls are answered from a copy however old it is",
+			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Breaks: check.Age,
+			Replace: []rig.Replace{{
+				File: "store/replica_age.go",
+				Old:  "if limit > 0 && age > limit {",
+				New:  "if limit > 0 && age > 1<<20*limit {",
+			}},
+		},
+		{
+			Name: "authority-unchecked", What: "who may is decided when a request comes, and not again by the State that its change is made to",
+			Store: rig.StorePostgres, Faults: []string{"delay"}, Breaks: check.Authority,
+			Replace: []rig.Replace{{
+				File: "server/request.go",
+				Old:  "\t\tif _, refusal = s.judge(r, tx.Base()); refusal != nil {\n",
+				New:  "\t\tif refusal != nil {\n",
+			}},
+		},
+		{
+			Name: "journal-after-publish", What: "a State is answered from before it is on disk, and the disk takes a moment",
+			Store: rig.StorePostgres, Faults: []string{"kill-all-servers", "refuse"}, Breaks: check.Forward,
+			Replace: []rig.Replace{{
+				File: "store/replica.go",
+				Old:  "\tbefore()\n\tr.current.Store(v)\n\tclose(from.replaced)\n",
+				New:  "\tr.current.Store(v)\n\tclose(from.replaced)\n\ttime.Sleep(400 * time.Millisecond)\n\tbefore()\n",
+			}},
+		},
+		{
+			Name: "reference-skipped", What: "a reference that leads nowhere shortens the list",
+			Store: rig.StorePostgres, Damage: "dangling", Breaks: check.Doubt,
+			Replace: []rig.Replace{{
+				File: "fleet/answers.go",
+				Old:  "\tinputs, deps, err := s.inputs(d, list, nil)\n",
+				New:  "\tinputs, deps, err := s.inputs(d, list, nil)\n\tif err != nil && kind == KindNamespace {\n\t\tinputs, deps, err = nil, nil, nil\n\t}\n",
+			}},
+		},
+	}
+}

@@ -1,0 +1,86 @@
+package drill
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/history"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
+)
+
+// poller asks one process for what clusters should run, as their Flux Operators do.
+type poller struct {
+	drill   *Drill
+	process *rig.Process
+	client  *rig.Client
+	rng     *rand.Rand
+	pace    time.Duration
+	known   map[int]string // endpoint -> the newest ETag
+}
+
+func (p *poller) run(ctx context.Context) {
+	for rig.Rest(ctx, time.Duration(p.rng.Int64N(int64(2*p.pace)+1))) {
+		r := p.process.Running()
+		if r == nil {
+			if !rig.Rest(ctx, 5*time.Millisecond) {
+				return
+			}
+			continue
+		}
+		e := p.rng.IntN(len(p.drill.endpoints))
+		known := ""
+		if p.rng.IntN(3) == 0 {
+			known = p.known[e]
+		}
+		// A poll that is under way when time is up is waited for: it would be no answer, and none is missed.
+		got := p.drill.poll(context.WithoutCancel(ctx), p.client, pollOf{p.process.Name, r, e, known, 0})
+		if got.Status == http.StatusOK {
+			p.known[e] = got.ETag
+		}
+		if got.Status == 0 {
+			_ = rig.Rest(ctx, 20*time.Millisecond)
+		}
+	}
+}
+
+// pollOf is one poll to make.
+type pollOf struct {
+	process  string
+	running  *rig.Running
+	endpoint int
+	known    string
+	newest   int64 // not before this revision; 0: whatever is there
+}
+
+// poll makes one poll and records it.
+func (d *Drill) poll(ctx context.Context, c *rig.Client, o pollOf) history.Poll {
+	e := d.endpoints[o.endpoint]
+	var headers []string
+	if o.known != "" {
+		headers = append(headers, "If-None-Match", o.known)
+	}
+	if o.newest > 0 {
+		headers = append(headers, "X-Fleet-Min-Revision", strconv.FormatInt(o.newest, 10))
+	}
+	p := history.Poll{
+		Process: o.process, Incarnation: o.running.Incarnation, Endpoint: o.endpoint, Known: o.known,
+		From: d.rec.Now(), Last: o.newest > 0,
+	}
+	a := c.Send(ctx, o.running.Base, http.MethodGet, "/api/v2/flux/clusters/"+e.DNS+"/"+e.Resource.Endpoint(), nil, headers...)
+	p.To, p.Status, p.Revision, p.ETag = d.rec.Now(), a.Status, a.Revision, a.ETag
+	if a.Status == http.StatusOK {
+		sum := sha256.Sum256(a.Body)
+		p.Sum = hex.EncodeToString(sum[:12])
+		p.Inputs, p.Mixed = look(e.Resource, a.Body)
+		if p.Inputs < 1 || p.Mixed != "" || `"`+p.Sum+`"` != p.ETag {
+			p.Body = string(a.Body)
+		}
+	}
+	d.rec.Poll(p)
+	return p
+}

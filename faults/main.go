@@ -1,0 +1,264 @@
+// Command faults breaks things around the real servers while they work, and checks that they keep their promises:
+// docs/reliability.md. It is for developers and is not shipped.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/attack"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/check"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/drill"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/history"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
+)
+
+// Exit codes.
+const (
+	exitKept   = 0 // every promise was kept; of a negative control: it was found out
+	exitBroken = 1 // a promise was broken; of a negative control: it was not found out
+	exitError  = 2 // the run could not be made
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+type options struct {
+	stores   string
+	duration time.Duration
+	seed     uint64
+	only     string
+	phases   string
+	control  string
+	source   string
+	binary   string
+	cli      string
+	out      string
+	recheck  string
+	promises string
+	stateDir bool
+	list     bool
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o := options{}
+	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.stores, "store", "sqlite,postgres", "`STORES` to run on, separated by commas")
+	flags.DurationVar(&o.duration, "duration", 2*time.Minute, "how `LONG` faults are injected under load, on each store")
+	flags.Uint64Var(&o.seed, "seed", 0, "`NUMBER` that decides what is left to chance; 0: a new one")
+	flags.StringVar(&o.only, "only", "", "inject only these faults, damages and attacks, `NAMES` separated by commas")
+	flags.StringVar(&o.phases, "phases", "attacks,load,damage,controls", "what to run: attacks, load, damage, controls, separated by commas")
+	flags.StringVar(&o.control, "control", "", "run only the negative control of this `NAME`, and fail as it makes the promises fail")
+	flags.StringVar(&o.source, "source", ".", "`DIRECTORY` with the server's source")
+	flags.StringVar(&o.binary, "binary", "", "`PROGRAM` to run in place of one built of the source")
+	flags.StringVar(&o.cli, "cli", "", "the command line client's `PROGRAM`, for attacks; default: one built of the source")
+	flags.StringVar(&o.out, "out", "", "`DIRECTORY` for logs, histories and reports; default: a new temporary one")
+	flags.StringVar(&o.recheck, "recheck", "", "judge a saved history `FILE` again, and run nothing")
+	flags.StringVar(&o.promises, "promises", "", "hold the service to these `PROMISES` only, as reports name them, separated by commas")
+	flags.BoolVar(&o.stateDir, "state-dir", true, "under load, processes keep their fleet on disk")
+	flags.BoolVar(&o.list, "list", false, "list attacks, faults, damages and negative controls")
+	if err := flags.Parse(args); err != nil {
+		return exitError
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(stderr, "faults: %q is not a flag\n", flags.Arg(0))
+		return exitError
+	}
+	h := harness{options: o, stdout: stdout}
+	broken, err := h.run(ctx)
+	switch {
+	case err != nil:
+		fmt.Fprintf(stderr, "faults: %v\n", err)
+		return exitError
+	case broken:
+		return exitBroken
+	}
+	return exitKept
+}
+
+type harness struct {
+	options
+	stdout   io.Writer
+	revision string
+}
+
+// run tells whether a promise was broken.
+func (h *harness) run(ctx context.Context) (broken bool, err error) {
+	switch {
+	case h.list:
+		h.showList()
+		return false, nil
+	case h.recheck != "":
+		saved, err := history.Load(h.recheck)
+		if err != nil {
+			return false, err
+		}
+		return len(h.judge(h.stdout, saved).Violations) > 0, nil
+	}
+	if err := h.validate(); err != nil {
+		return false, err
+	}
+	if h.seed == 0 {
+		h.seed = rand.Uint64N(1_000_000) + 1
+	}
+	if h.out == "" {
+		if h.out, err = os.MkdirTemp("", "faults"); err != nil {
+			return false, err
+		}
+		err = os.Chmod(h.out, 0o755) //nolint:gosec // the database below runs as another user
+	} else {
+		err = os.MkdirAll(h.out, 0o755) //nolint:gosec // likewise
+	}
+	if err != nil {
+		return false, err
+	}
+	h.revision = rig.Revision(ctx, h.source)
+	fmt.Fprintf(h.stdout, "logs, histories and reports are in %s\n", h.out)
+	if h.control != "" {
+		return h.runControl(ctx, h.control)
+	}
+	if h.binary == "" {
+		if h.binary, err = rig.Build(ctx, h.source, h.out); err != nil {
+			return false, err
+		}
+	}
+	for _, phase := range []func(context.Context) (bool, error){h.attacks, h.loads, h.damages, h.controls} {
+		wrong, err := phase(ctx)
+		if err != nil {
+			return false, err
+		}
+		broken = broken || wrong
+	}
+	if broken {
+		fmt.Fprintln(h.stdout, "\nPROMISES WERE BROKEN")
+	} else {
+		fmt.Fprintln(h.stdout, "\nevery promise was kept")
+	}
+	return broken, nil
+}
+
+// validate refuses names that nothing has: a run in which nothing is injected would keep every promise.
+func (h *harness) validate() error {
+	known := attack.Names()
+	for _, store := range h.storeList() {
+		if store != rig.StoreSQLite && store != rig.StorePostgres {
+			return fmt.Errorf("there is no store %q; it is sqlite or postgres", store)
+		}
+		known = slices.Concat(known, drill.Faults(store), drill.Damages(store))
+	}
+	for name := range strings.SplitSeq(h.only, ",") {
+		if name != "" && !slices.Contains(known, name) {
+			return fmt.Errorf("there is no attack, fault or damage %q on %s; -list shows them", name, h.stores)
+		}
+	}
+	for name := range strings.SplitSeq(h.promises, ",") {
+		if name != "" && !slices.Contains(check.Rules(), check.Rule(name)) {
+			return fmt.Errorf("there is no promise %q; it is one of %v", name, check.Rules())
+		}
+	}
+	for phase := range strings.SplitSeq(h.phases, ",") {
+		if !slices.Contains([]string{"attacks", "load", "damage", "controls"}, phase) {
+			return fmt.Errorf("there is no phase %q; it is attacks, load, damage or controls", phase)
+		}
+	}
+	return nil
+}
+
+func has(list, name string) bool { return slices.Contains(strings.Split(list, ","), name) }
+
+func (h *harness) storeList() []string { return strings.Split(h.stores, ",") }
+
+func (h *harness) loads(ctx context.Context) (broken bool, err error) {
+	if !has(h.phases, "load") {
+		return false, nil
+	}
+	for _, store := range h.storeList() {
+		cfg := drill.Config{Store: store, Duration: h.duration, Seed: h.seed, Log: h.stdout, Forgetful: !h.stateDir}
+		if h.only != "" {
+			cfg.Only = strings.Split(h.only, ",")
+		}
+		v, err := h.make(ctx, "load-"+store, cfg)
+		if err != nil {
+			return false, err
+		}
+		broken = broken || len(v.Violations) > 0
+	}
+	return broken, nil
+}
+
+// damageLoad is how long a store is worked with before it is damaged.
+const damageLoad = 2 * time.Second
+
+func (h *harness) damages(ctx context.Context) (broken bool, err error) {
+	if !has(h.phases, "damage") {
+		return false, nil
+	}
+	for _, store := range h.storeList() {
+		for _, damage := range drill.Damages(store) {
+			if h.only != "" && !has(h.only, damage) {
+				continue
+			}
+			v, err := h.make(ctx, "damage-"+damage+"-"+store, drill.Config{Store: store, Duration: damageLoad, Seed: h.seed, Damage: damage})
+			if err != nil {
+				return false, err
+			}
+			broken = broken || len(v.Violations) > 0
+		}
+	}
+	return broken, nil
+}
+
+// make makes one run, saves it, and judges it.
+func (h *harness) make(ctx context.Context, name string, cfg drill.Config) (v check.Verdict, err error) {
+	cfg.Dir, cfg.Revision = filepath.Join(h.out, name), h.revision
+	if cfg.Binary == "" {
+		cfg.Binary = h.binary
+	}
+	if err := os.RemoveAll(cfg.Dir); err != nil { // of an earlier run with the same -out
+		return v, err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil { //nolint:gosec // the database below runs as another user
+		return v, err
+	}
+	made, err := drill.Run(ctx, cfg)
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", name, err)
+	}
+	file := filepath.Join(cfg.Dir, "history.jsonl.gz")
+	if err := made.Save(file); err != nil {
+		return v, err
+	}
+	f, err := os.Create(filepath.Join(cfg.Dir, "report.txt"))
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	v = h.judge(io.MultiWriter(h.stdout, f), made)
+	fmt.Fprintf(h.stdout, "  history: %s\n", file)
+	return v, nil
+}
+
+func (h *harness) judge(w io.Writer, made *history.History) check.Verdict {
+	v := check.History(made)
+	if h.promises != "" {
+		v.Violations = slices.DeleteFunc(v.Violations, func(x check.Violation) bool { return !has(h.promises, string(x.Rule)) })
+	}
+	report(w, made, v)
+	return v
+}
