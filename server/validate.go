@@ -11,7 +11,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -282,45 +281,68 @@ func decodeBody[T any](c echo.Context) (T, error) {
 	return v, nil
 }
 
-// schemaProblems flattens the validator's errors.
+// schemaProblems are the validator's errors, sorted by where they are.
 func schemaProblems(err error) []fleet.Problem {
+	type object struct {
+		at     string
+		schema *openapi3.Schema
+	}
+	seen := map[object]bool{} // those whose unknown fields have been listed
+	var out []fleet.Problem
+	for _, err := range flattened(err) {
+		schema, ok := errors.AsType[*openapi3.SchemaError](err)
+		if !ok {
+			out = append(out, fleet.Problem{Detail: "the body is not what the contract describes"})
+			continue
+		}
+		at := fleet.Pointer(schema.JSONPointer()...)
+		if schema.SchemaField != "properties" {
+			out = append(out, fleet.Problem{Pointer: at, Detail: schemaReason(schema)})
+			continue
+		}
+		// An error for each field that is not known, of which none says which: it is about the object.
+		if one := (object{at, schema.Schema}); !seen[one] {
+			seen[one] = true
+			out = append(out, unknownFields(at, schema)...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b fleet.Problem) int { return strings.Compare(a.Pointer, b.Pointer) })
+	return out
+}
+
+func flattened(err error) []error {
 	if err == nil {
 		return nil
 	}
-	if many, ok := errors.AsType[openapi3.MultiError](err); ok {
-		var out []fleet.Problem
-		for _, e := range many {
-			out = append(out, schemaProblems(e)...)
-		}
-		slices.SortStableFunc(out, func(a, b fleet.Problem) int { return strings.Compare(a.Pointer, b.Pointer) })
-		return out
+	many, ok := errors.AsType[openapi3.MultiError](err)
+	if !ok {
+		return []error{err}
 	}
-	var schema *openapi3.SchemaError
-	if !errors.As(err, &schema) {
-		return []fleet.Problem{{Detail: "the body is not what the contract describes"}}
+	var all []error
+	for _, e := range many {
+		all = append(all, flattened(e)...)
 	}
-	parts := schema.JSONPointer()
-	if m := unknownProperty.FindStringSubmatch(schema.Reason); m != nil {
-		// The validator points to the object, and names the field in its message.
-		if name, err := strconv.Unquote(m[1]); err == nil {
-			parts = append(parts, name)
-		}
-	}
-	return []fleet.Problem{{Pointer: fleet.Pointer(parts...), Detail: schemaReason(schema)}}
+	return all
 }
 
-var unknownProperty = regexp.MustCompile(`^property (".*") is unsupported$`)
+func unknownFields(at string, e *openapi3.SchemaError) (out []fleet.Problem) {
+	object, _ := e.Value.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if len(out) < maxListed && e.Schema.Properties[name] == nil {
+			out = append(out, fleet.Problem{Pointer: at + fleet.Pointer(name), Detail: "unknown field"})
+		}
+	}
+	return out
+}
 
 // schemaReason says what is wrong in the words of this API where the validator's own would puzzle.
 func schemaReason(e *openapi3.SchemaError) string {
-	switch {
-	case strings.HasSuffix(e.Reason, "is unsupported"):
-		return "unknown field"
-	case strings.HasSuffix(e.Reason, "is missing"):
+	switch e.SchemaField {
+	case "required":
 		return "is required"
-	case e.SchemaField == "nullable":
+	case "nullable":
 		return "must not be null"
-	case e.SchemaField == "enum":
+	case "enum":
 		values := make([]string, 0, len(e.Schema.Enum))
 		for _, v := range e.Schema.Enum {
 			if v != nil {
