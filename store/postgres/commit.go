@@ -115,7 +115,7 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	if ses.head.Head != base {
 		return stale(ses.head.Head, base)
 	}
-	hold, err := ses.head.holdAfter(c)
+	hold, err := ses.head.HoldAfter(c)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	moved := int64(0)
 	want := countsOf(c)
 	out.add(moveHead, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
-		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.hold, hold).Exec(count(&moved))
+		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.Hold, hold).Exec(count(&moved))
 	if err := out.send(ctx); err != nil {
 		return err
 	}

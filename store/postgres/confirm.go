@@ -35,5 +35,5 @@ func (s *Store) Confirm(ctx context.Context) (fleet.Head, error) {
 	if err != nil {
 		return fleet.Head{}, s.translate(ctx, doing, err)
 	}
-	return now.free()
+	return now.Free()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -25,7 +24,7 @@ func (s *Store) Hold(ctx context.Context, h store.Hold) error {
 	if _, err = ses.tx.Exec(inner, `SELECT FROM head FOR UPDATE`); err == nil {
 		now, err = readHead(inner, ses.tx, s.name)
 	}
-	if err == nil && h.Precedes(store.DecodeHold(now.hold), now.Head) {
+	if err == nil && h.Precedes(store.DecodeHold(now.Hold), now.Head) {
 		if _, err = ses.tx.Exec(inner, s.durability); err == nil {
 			_, err = ses.tx.Exec(inner, `UPDATE head SET hold = $1`, text)
 		}
@@ -34,21 +33,4 @@ func (s *Store) Hold(ctx context.Context, h store.Hold) error {
 		}
 	}
 	return s.translate(ctx, doing, ses.end(err))
-}
-
-// free is the head, or a *store.HeldError when what follows it is not to be served.
-func (h head) free() (fleet.Head, error) {
-	if hold := store.DecodeHold(h.hold); hold.Binds(h.Head) {
-		return h.Head, &store.HeldError{Head: h.Head, Hold: *hold}
-	}
-	return h.Head, nil
-}
-
-// holdAfter is what a commit leaves of the hold, or a *store.HeldError when it may not be made.
-func (h head) holdAfter(c fleet.Commit) (string, error) {
-	if store.IsAcceptance(c) {
-		return "", nil
-	}
-	_, err := h.free()
-	return h.hold, err
 }

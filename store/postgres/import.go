@@ -41,8 +41,8 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 
 // importAll does everything between BEGIN and COMMIT.
 func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot, log iter.Seq2[fleet.Commit, error]) error {
-	if h := ses.head; h.Head != (fleet.Head{}) || h.documents != 0 {
-		return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, h.Revision, h.documents)
+	if h := ses.head; h.Head != (fleet.Head{}) || h.Documents != 0 {
+		return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, h.Revision, h.Documents)
 	}
 	out := &outbox{tx: ses.tx}
 	out.add(s.durability)

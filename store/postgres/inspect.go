@@ -74,20 +74,3 @@ func inspect(ctx context.Context, q querier) (contents, error) {
 	}
 	return c, err
 }
-
-// collect reads all rows and closes them. A scan that dies half-way is an error, never a shorter result.
-func collect[T any](rows pgx.Rows, scan func(pgx.Rows, *T) error) ([]T, error) {
-	defer rows.Close()
-	var all []T
-	for rows.Next() {
-		var item T
-		if err := scan(rows, &item); err != nil {
-			return nil, err
-		}
-		all = append(all, item)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return all, nil
-}

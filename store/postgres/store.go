@@ -211,7 +211,7 @@ func (s *Store) Head(ctx context.Context) (fleet.Head, error) {
 	if err != nil {
 		return fleet.Head{}, s.translate(ctx, "reading the head", err)
 	}
-	return h.free()
+	return h.Free()
 }
 
 // Ping implements [store.Store].

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
 // unpackFor writes the log as older versions read it, before migrations that need that are taken back, and returns how many
@@ -47,13 +48,14 @@ func (s *Store) unpackSome(ctx context.Context, tx pgx.Tx, from fleet.Revision) 
 	if err != nil {
 		return from, err
 	}
-	rows, err := queryRows(ctx, tx, backend.SelectPacked, int64(from))
+	found, err := reading{tx}.QueryRows(ctx, backend.SelectPacked, int64(from))
+	rows, err := sqllog.CollectRows(ctx, found, err)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
 	out := &outbox{tx: tx}
 	for _, r := range rows {
-		ch, err := backend.Unpack(r, h.oldest, func(rows []backend.Row) ([]fleet.Change, error) { return bodies(ctx, tx, rows) })
+		ch, err := backend.Unpack(r, h.Oldest, func(rows []backend.Row) ([]fleet.Change, error) { return sqllog.Bodies(ctx, reading{tx}, rows) })
 		if err != nil {
 			return from, err
 		}

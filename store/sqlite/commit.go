@@ -99,12 +99,12 @@ func write(ctx context.Context, tx *transaction, base fleet.Head, c fleet.Commit
 	if now.Head != base {
 		return fmt.Errorf("%w: it is revision %d, not %d", store.ErrStale, now.Revision, base.Revision)
 	}
-	hold, err := now.holdAfter(c)
+	hold, err := now.HoldAfter(c)
 	if err != nil {
 		return err
 	}
 	at := c.At.UnixMicro()
-	documents := now.documents
+	documents := now.Documents
 	for _, ch := range c.Changes {
 		switch {
 		case ch.Before == nil:

@@ -32,5 +32,5 @@ func (s *Store) Confirm(ctx context.Context) (fleet.Head, error) {
 	if err != nil {
 		return fleet.Head{}, translate(ctx, doing, err)
 	}
-	return now.free()
+	return now.Free()
 }

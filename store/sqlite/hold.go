@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -39,25 +38,8 @@ func (s *Store) Hold(ctx context.Context, h store.Hold) error {
 
 func putHold(ctx context.Context, tx *transaction, h store.Hold, text string) error {
 	now, err := readHead(ctx, tx)
-	if err != nil || !h.Precedes(store.DecodeHold(now.hold), now.Head) {
+	if err != nil || !h.Precedes(store.DecodeHold(now.Hold), now.Head) {
 		return err
 	}
 	return affectOne(tx.ExecContext(ctx, `UPDATE head SET hold = ?`, text))
-}
-
-// free is the head, or a *store.HeldError when what follows it is not to be served.
-func (h head) free() (fleet.Head, error) {
-	if hold := store.DecodeHold(h.hold); hold.Binds(h.Head) {
-		return h.Head, &store.HeldError{Head: h.Head, Hold: *hold}
-	}
-	return h.Head, nil
-}
-
-// holdAfter is what a commit leaves of the hold, or a *store.HeldError when it may not be made.
-func (h head) holdAfter(c fleet.Commit) (string, error) {
-	if store.IsAcceptance(c) {
-		return "", nil
-	}
-	_, err := h.free()
-	return h.hold, err
 }

@@ -20,8 +20,8 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 		if err != nil {
 			return err
 		}
-		if now.Head != (fleet.Head{}) || now.documents != 0 {
-			return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, now.Revision, now.documents)
+		if now.Head != (fleet.Head{}) || now.Documents != 0 {
+			return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, now.Revision, now.Documents)
 		}
 		for c, err := range backend.WholeLog(log, snap.Head) {
 			if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
 // versionTable is golang-migrate's. It exists in every file a migrator of ours has touched.
@@ -94,11 +95,11 @@ func readOnce(ctx context.Context, path string, a access, read func(*sql.Tx) err
 
 func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 	c := contents{exists: true}
-	rows, err := tx.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
+	rows, err := reading{tx}.Query(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
 	if err != nil {
 		return c, err
 	}
-	c.tables, err = collect(rows, func(rows *sql.Rows, name *string) error { return rows.Scan(name) })
+	c.tables, err = sqllog.Collect(rows, func(rows sqllog.Rows, name *string) error { return rows.Scan(name) })
 	if err != nil {
 		return c, err
 	}
@@ -122,20 +123,4 @@ func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 		}
 	}
 	return c, nil
-}
-
-// collect reads all rows and closes them. A scan that dies half-way is an error, never a shorter result.
-func collect[T any](rows *sql.Rows, scan func(*sql.Rows, *T) error) (all []T, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var item T
-		if err := scan(rows, &item); err != nil {
-			return nil, err
-		}
-		all = append(all, item)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return all, nil
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
 // Reference is what a database file of the reference implementation holds: the JSON documents of each table as they
@@ -59,11 +61,11 @@ func ReadReference(ctx context.Context, path string) (*Reference, error) {
 }
 
 func readReferenceTable(ctx context.Context, tx *sql.Tx, table string) ([]json.RawMessage, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT id, data FROM `+table+` ORDER BY id`) //nolint:gosec // the names are the four above
+	rows, err := reading{tx}.Query(ctx, `SELECT id, data FROM `+table+` ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", table, err)
 	}
-	docs, err := collect(rows, func(rows *sql.Rows, doc *json.RawMessage) error {
+	docs, err := sqllog.Collect(rows, func(rows sqllog.Rows, doc *json.RawMessage) error {
 		var id string
 		var data sql.NullString
 		if err := rows.Scan(&id, &data); err != nil {

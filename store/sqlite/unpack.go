@@ -9,6 +9,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
 // unpackFor writes the log as older versions read it, before migrations that need that are taken back, and returns how many
@@ -48,12 +49,13 @@ func unpackSome(ctx context.Context, tx *transaction, from fleet.Revision) (flee
 	if err != nil {
 		return from, err
 	}
-	rows, err := queryRows(ctx, tx, backend.SelectPacked, int64(from))
+	result, err := reading{tx}.QueryRows(ctx, backend.SelectPacked, int64(from))
+	rows, err := sqllog.CollectRows(ctx, result, err)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
 	for _, r := range rows {
-		ch, err := backend.Unpack(r, h.oldest, func(rows []backend.Row) ([]fleet.Change, error) { return bodies(ctx, tx, rows) })
+		ch, err := backend.Unpack(r, h.Oldest, func(rows []backend.Row) ([]fleet.Change, error) { return sqllog.Bodies(ctx, reading{tx}, rows) })
 		if err != nil {
 			return from, err
 		}

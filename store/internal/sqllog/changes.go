@@ -1,0 +1,126 @@
+package sqllog
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+// Bodies are the changes that rows are.
+func Bodies(ctx context.Context, tx Tx, rows []backend.Row) ([]fleet.Change, error) {
+	return backend.Bodies(rows, func(of []*backend.Row) ([]backend.Row, error) { return tx.LaterChanges(ctx, of) })
+}
+
+func addChanges(ctx context.Context, tx Tx, commits []fleet.Commit) error {
+	to := make(map[fleet.Revision]*fleet.Commit, len(commits))
+	for i := range commits {
+		to[commits[i].Revision] = &commits[i]
+	}
+	among, arg := tx.OneOf("c.revision", "$1", revisions(commits))
+	result, err := tx.QueryRows(ctx, `SELECT `+backend.RowColumns+` FROM `+backend.RowTables+` WHERE `+among+` ORDER BY c.revision, c.seq`, arg)
+	rows, err := CollectRows(ctx, result, err)
+	if err != nil {
+		return err
+	}
+	changes, err := Bodies(ctx, tx, rows)
+	if err != nil {
+		return err
+	}
+	for i, ch := range changes {
+		c := to[rows[i].Revision]
+		c.Changes = append(c.Changes, ch)
+	}
+	return nil
+}
+
+// Changes are those of one revision, as many as fit into a page.
+func Changes(ctx context.Context, tx Tx, h HeadRow, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
+	if rev < h.Oldest {
+		return nil, backend.Compacted(h.Oldest)
+	}
+	page, err := changePage(ctx, tx, rev, offset, limit)
+	if err != nil {
+		return nil, err
+	}
+	found, err := Bodies(ctx, tx, page.Rows)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found, nil
+}
+
+func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit int) (page backend.ChangePage, err error) {
+	rows, err := tx.QueryRows(ctx, backend.SelectChanges, int64(rev), offset, limit)
+	if err != nil {
+		return page, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var r backend.Row
+		store.Advance(ctx)
+		if err := rows.Scan(r.Fields()...); err != nil {
+			return page, err
+		}
+		if !page.Add(r) {
+			return page, nil
+		}
+	}
+	return page, rows.Err()
+}
+
+// Past is what documents were at a revision.
+func Past(ctx context.Context, tx Tx, h HeadRow, q fleet.PastQuery) (fleet.Documents, error) {
+	if q.At+1 < h.Oldest {
+		return nil, backend.Compacted(h.Oldest)
+	}
+	query, args := backend.PastQuery(q)
+	result, err := tx.QueryRows(ctx, query, args...)
+	rows, err := CollectRows(ctx, result, err)
+	if err != nil {
+		return nil, err
+	}
+	found, err := Bodies(ctx, tx, rows)
+	if err != nil {
+		return nil, err
+	}
+	docs := fleet.Documents{}
+	for _, ch := range found {
+		docs.Set(ch.Kind, ch.ID, ch.Before)
+	}
+	return docs, nil
+}
+
+// At is a document as it was at a revision; false when there was none.
+func At(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error) {
+	if rev < h.Oldest {
+		return fleet.Record{}, false, backend.Compacted(h.Oldest)
+	}
+	rec := fleet.Record{Kind: kind, ID: id}
+	var action string
+	var updated, created int64
+	var row backend.Row
+	rows, err := tx.Query(ctx, `SELECT commits.id, at, action, `+backend.RowColumns+` FROM `+backend.RowTables+`
+		JOIN commits ON commits.revision = c.revision
+		WHERE c.kind = $1 AND c.id = $2 AND c.revision <= $3 ORDER BY c.revision DESC LIMIT 1`, string(kind), id, int64(rev))
+	err = one(rows, err, append([]any{&rec.CommitID, &updated, &action}, row.Fields()...)...)
+	if errors.Is(err, errNoRow) || err == nil && action == "delete" {
+		return fleet.Record{}, false, nil
+	}
+	if err != nil {
+		return fleet.Record{}, false, err
+	}
+	changes, err := Bodies(ctx, tx, []backend.Row{row})
+	if err != nil {
+		return fleet.Record{}, false, err
+	}
+	rows, err = tx.Query(ctx, `SELECT at FROM changes d JOIN commits ON commits.revision = d.revision
+		WHERE kind = $1 AND d.id = $2 AND d.revision <= $3 AND action = 'create' ORDER BY d.revision DESC LIMIT 1`, string(kind), id, int64(rev))
+	if err := one(rows, err, &created); err != nil {
+		return fleet.Record{}, false, err
+	}
+	rec.Revision, rec.Body, rec.CreatedAt, rec.UpdatedAt = row.Revision, changes[0].After, Microtime(created), Microtime(updated)
+	return rec, true, nil
+}

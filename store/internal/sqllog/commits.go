@@ -1,0 +1,275 @@
+package sqllog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+// commitColumns are what commitRows reads of a commit.
+const commitColumns = `commits.revision, commits.id, at, actor, author, reason, request_id, operations`
+
+// Load reads every document at one head.
+func Load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
+	var last fleet.Head
+	rows, err := tx.Query(ctx, `SELECT revision, id FROM commits ORDER BY revision DESC LIMIT 1`)
+	if err := one(rows, err, &last.Revision, &last.ID); err != nil && !errors.Is(err, errNoRow) {
+		return store.Snapshot{}, err
+	}
+	if last != h.Head {
+		return store.Snapshot{}, fmt.Errorf("%w: the head is revision %d, the log ends with %d", store.ErrCorrupt, h.Revision, last.Revision)
+	}
+	if rows, err = tx.Query(ctx, `SELECT kind, id, revision, commit_id, created_at, updated_at, body FROM documents ORDER BY kind, id`); err != nil {
+		return store.Snapshot{}, err
+	}
+	found := store.Snapshot{Head: h.Head}
+	found.Records, err = Collect(rows, func(rows Rows, r *fleet.Record) error {
+		store.Advance(ctx)
+		var created, updated int64
+		err := rows.Scan(&r.Kind, &r.ID, &r.Revision, &r.CommitID, &created, &updated, (*[]byte)(&r.Body))
+		r.CreatedAt, r.UpdatedAt = Microtime(created), Microtime(updated)
+		return err
+	})
+	if err == nil {
+		err = backend.CheckSnapshot(found, h.Documents)
+	}
+	if err != nil {
+		return store.Snapshot{}, err
+	}
+	if hold := store.DecodeHold(h.Hold); hold.Binds(h.Head) {
+		found.Hold = hold
+	}
+	if h.Revision > 0 {
+		found.At = Microtime(h.At)
+	}
+	return found, nil
+}
+
+// Since is what follows a head.
+func Since(ctx context.Context, tx Tx, h HeadRow, after fleet.Head, limit int) ([]fleet.Commit, error) {
+	if after == h.Head {
+		return nil, nil
+	}
+	if err := Known(ctx, tx, after, h); err != nil {
+		return nil, err
+	}
+	commits, err := commitRows(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`, int64(after.Revision), limit)
+	if err == nil {
+		err = backend.CheckLog(commits, after, h.Head, limit)
+	}
+	if err == nil {
+		commits, err = page(ctx, tx, commits)
+	}
+	if err == nil {
+		err = addChanges(ctx, tx, commits)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return commits, nil
+}
+
+// Latest is what the documents of a kind are that changed after a head.
+func Latest(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, after fleet.Head) (map[string]json.RawMessage, error) {
+	if after != h.Head {
+		if err := Known(ctx, tx, after, h); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := tx.Query(ctx, backend.SelectLatest, string(kind), int64(after.Revision))
+	if err != nil {
+		return nil, err
+	}
+	found, err := Collect(rows, func(rows Rows, r *backend.Latest) error {
+		store.Advance(ctx)
+		return rows.Scan(&r.ID, &r.Body)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return backend.ByID(found), nil
+}
+
+// Known tells whether the log contains the commit that after names: ErrDiverged or ErrCompacted when it does not.
+func Known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
+	if after.Revision >= h.Revision {
+		return fmt.Errorf("%w: revision %d is not a past of the head, revision %d", store.ErrDiverged, after.Revision, h.Revision)
+	}
+	var first *int64 // nil: there is no commit
+	rows, err := tx.Query(ctx, `SELECT min(revision) FROM commits`)
+	if err := one(rows, err, &first); err != nil {
+		return err
+	}
+	if first == nil {
+		first = new(int64)
+	}
+	if h.Oldest > 1 && after.Revision < h.Oldest {
+		return backend.Compacted(h.Oldest)
+	}
+	if after == (fleet.Head{}) {
+		if *first != 1 {
+			return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, *first)
+		}
+		return nil
+	}
+	var id uuid.UUID
+	rows, err = tx.Query(ctx, `SELECT id FROM commits WHERE revision = $1`, int64(after.Revision))
+	err = one(rows, err, &id)
+	switch {
+	case errors.Is(err, errNoRow) && int64(after.Revision) < *first && after.Revision > 0:
+		return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, *first)
+	case errors.Is(err, errNoRow):
+		return fmt.Errorf("%w: it has no revision %d", store.ErrDiverged, after.Revision)
+	case err != nil:
+		return err
+	case id != after.ID:
+		return fmt.Errorf("%w: revision %d is commit %s there and %s here", store.ErrDiverged, after.Revision, id, after.ID)
+	}
+	return nil
+}
+
+// page leaves of the commits those that Since may return at once.
+func page(ctx context.Context, tx Tx, commits []fleet.Commit) ([]fleet.Commit, error) {
+	if len(commits) < 2 {
+		return commits, nil
+	}
+	among, arg := tx.OneOf("revision", "$1", revisions(commits))
+	rows, err := tx.Query(ctx, `SELECT revision, CAST(sum(coalesce(bytes, coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0))) AS bigint)
+		FROM changes WHERE `+among+` GROUP BY revision`, arg)
+	if err != nil {
+		return nil, err
+	}
+	type size struct {
+		revision fleet.Revision
+		bytes    int64
+	}
+	found, err := Collect(rows, func(rows Rows, s *size) error { return rows.Scan(&s.revision, &s.bytes) })
+	if err != nil {
+		return nil, err
+	}
+	sizes := make(map[fleet.Revision]int64, len(found))
+	for _, s := range found {
+		sizes[s.revision] = s.bytes
+	}
+	return backend.FirstPage(commits, sizes), nil
+}
+
+func revisions(commits []fleet.Commit) []int64 {
+	all := make([]int64, len(commits))
+	for i, c := range commits {
+		all[i] = int64(c.Revision)
+	}
+	return all
+}
+
+// commitRows runs a query for commitColumns.
+func commitRows(ctx context.Context, tx Tx, query string, args ...any) ([]fleet.Commit, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return Collect(rows, func(rows Rows, c *fleet.Commit) error {
+		var at int64
+		var operations string
+		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &operations)
+		c.At, c.Operations = Microtime(at), backend.Operations(operations)
+		return err
+	})
+}
+
+// selectCommits is a query for the commits that q asks for. columns may refer to the table commits.
+func selectCommits(columns string, q store.HistoryQuery, oldest fleet.Revision) (query string, args []any) {
+	var where []string
+	arg := func(value any) string {
+		args = append(args, value)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	add := func(condition string) { where = append(where, condition) }
+	from, revision := `commits`, `commits.revision`
+	switch {
+	case q.ID != "": // a commit changes a document once, so this meets every commit once, in the order of the index
+		from, revision = `changes d JOIN commits ON commits.revision = d.revision`, `d.revision`
+		add(`d.kind = ` + arg(string(q.Kind)) + ` AND d.id = ` + arg(q.ID))
+	case q.Kind != "":
+		add(`EXISTS (SELECT 1 FROM changes WHERE changes.revision = commits.revision AND kind = ` + arg(string(q.Kind)) + `)`)
+	}
+	if q.Actor != "" {
+		add(`actor = ` + arg(q.Actor))
+	}
+	if !q.Since.IsZero() {
+		add(`at >= ` + arg(q.Since.UnixMicro()))
+	}
+	if !q.Until.IsZero() {
+		add(`at < ` + arg(q.Until.UnixMicro()))
+	}
+	if q.Before != 0 {
+		add(revision + ` < ` + arg(int64(q.Before)))
+	}
+	add(revision + ` >= ` + arg(int64(oldest)))
+	return `SELECT ` + columns + ` FROM ` + from + ` WHERE ` + strings.Join(where, ` AND `) +
+		` ORDER BY ` + revision + ` DESC LIMIT ` + arg(q.Limit), args
+}
+
+// History is the commits that q asks for, with all their changes.
+func History(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery) ([]fleet.Commit, error) {
+	query, args := selectCommits(commitColumns, q, h.Oldest)
+	commits, err := commitRows(ctx, tx, query, args...)
+	if err == nil && len(commits) > 0 {
+		err = addChanges(ctx, tx, commits)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return commits, nil
+}
+
+// Summaries is History without documents.
+func Summaries(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery, names int) ([]store.Summary, error) {
+	query, args := selectCommits(commitColumns+`, coalesce((SELECT max(seq) + 1 FROM changes c WHERE c.revision = commits.revision), 0)`, q, h.Oldest)
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	summaries, err := Collect(rows, func(rows Rows, c *store.Summary) error {
+		var at int64
+		var operations string
+		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &operations, &c.Count)
+		c.At, c.Operations = Microtime(at), backend.Operations(operations)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return summaries, addNames(ctx, tx, summaries, names)
+}
+
+func addNames(ctx context.Context, tx Tx, to []store.Summary, names int) error {
+	index := make(map[fleet.Revision]*store.Summary, len(to))
+	all := make([]int64, len(to))
+	for i := range to {
+		all[i], index[to[i].Revision] = int64(to[i].Revision), &to[i]
+	}
+	among, arg := tx.OneOf("revision", "$1", all)
+	rows, err := tx.Query(ctx, `SELECT revision, kind, id, action FROM changes WHERE `+among+` AND seq < $2 ORDER BY revision, seq`, arg, names)
+	if err != nil {
+		return err
+	}
+	type row struct {
+		revision fleet.Revision
+		store.ChangedName
+	}
+	changed, err := Collect(rows, func(rows Rows, r *row) error { return rows.Scan(&r.revision, &r.Kind, &r.ID, &r.Action) })
+	for _, r := range changed {
+		c := index[r.revision]
+		c.First = append(c.First, r.ChangedName)
+	}
+	return err
+}

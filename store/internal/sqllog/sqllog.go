@@ -1,0 +1,103 @@
+// Package sqllog reads the log in the SQL that SQLite and PostgreSQL have in common. A backend brings its transactions,
+// and what it asks in its own words.
+package sqllog
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+)
+
+// Tx is a read transaction: everything that is asked in it is of one moment. Parameters are $1, $2 and so on.
+type Tx interface {
+	Query(ctx context.Context, query string, args ...any) (Rows, error)
+	// QueryRows is Query for backend.RowColumns, which may be large.
+	QueryRows(ctx context.Context, query string, args ...any) (Rows, error)
+	// OneOf is a condition: the column is one of some revisions. It has one parameter, by its name in the query.
+	OneOf(column, parameter string, revisions []int64) (condition string, arg any)
+	// LaterChanges are those of backend.LaterChanges for each of some changes, in any order.
+	LaterChanges(ctx context.Context, of []*backend.Row) ([]backend.Row, error)
+}
+
+// Rows are the result of a query, as drivers have it.
+type Rows interface {
+	Next() bool
+	Scan(to ...any) error
+	Err() error
+	Close() error
+}
+
+// errNoRow: there is not even one.
+var errNoRow = errors.New("the query has no result")
+
+// Collect reads a result to its end, and closes it. A scan that dies half-way is an error, never a shorter result.
+func Collect[T any](rows Rows, scan func(Rows, *T) error) (all []T, err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var item T
+		if err := scan(rows, &item); err != nil {
+			return nil, err
+		}
+		all = append(all, item)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// one reads a result of one row.
+func one(rows Rows, err error, to ...any) error {
+	if err != nil {
+		return err
+	}
+	found, err := Collect(rows, func(rows Rows, _ *struct{}) error { return rows.Scan(to...) })
+	if err == nil && len(found) == 0 {
+		return errNoRow
+	}
+	return err
+}
+
+// CollectRows reads changes.
+func CollectRows(ctx context.Context, rows Rows, err error) ([]backend.Row, error) {
+	if err != nil {
+		return nil, err
+	}
+	return Collect(rows, func(rows Rows, r *backend.Row) error {
+		store.Advance(ctx)
+		return rows.Scan(r.Fields()...)
+	})
+}
+
+// Microtime is a time as the log has it.
+func Microtime(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// HeadRow is the row every commit moves.
+type HeadRow struct {
+	fleet.Head
+	At        int64
+	Documents int64
+	Oldest    fleet.Revision // that the log holds whole
+	Hold      string         // why it is not served, as store.Hold has it
+}
+
+// Free is the head, or a *store.HeldError when what follows it is not to be served.
+func (h HeadRow) Free() (fleet.Head, error) {
+	if hold := store.DecodeHold(h.Hold); hold.Binds(h.Head) {
+		return h.Head, &store.HeldError{Head: h.Head, Hold: *hold}
+	}
+	return h.Head, nil
+}
+
+// HoldAfter is what a commit leaves of the hold, or a *store.HeldError when it may not be made.
+func (h HeadRow) HoldAfter(c fleet.Commit) (string, error) {
+	if store.IsAcceptance(c) {
+		return "", nil
+	}
+	_, err := h.Free()
+	return h.Hold, err
+}
