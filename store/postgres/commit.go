@@ -120,11 +120,11 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 		return err
 	}
 	out := &outbox{tx: ses.tx}
-	out.add(s.durability)
+	out.add(nil, s.durability)
 	if len(c.Changes) > few {
-		out.add(byIndex)
+		out.add(nil, byIndex)
 	}
-	out.add(insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID, string(c.Operations))
+	out.add(nil, insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID, string(c.Operations))
 	changes := changesOf(c)
 	if err := addChanges(ctx, out, changes); err != nil {
 		return err
@@ -134,12 +134,12 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 		return err
 	}
 	if patience := store.CommitPatience(c); patience > 0 { // COMMIT works on all of it at once
-		out.add(fmt.Sprintf(`SET LOCAL statement_timeout = %d`, (writeTimeout + patience).Milliseconds()))
+		out.add(nil, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, (writeTimeout+patience).Milliseconds()))
 	}
 	moved := int64(0)
 	want := countsOf(c)
-	out.add(moveHead, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
-		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.Hold, hold).Exec(count(&moved))
+	out.add(count(&moved), moveHead, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
+		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.Hold, hold)
 	if err := out.send(ctx); err != nil {
 		return err
 	}

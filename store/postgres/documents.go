@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -92,13 +91,13 @@ func applyChanges(ctx context.Context, out *outbox, c fleet.Commit, changes []ch
 	revision, commit, at := int64(c.Revision), c.ID.String(), c.At.UnixMicro()
 	for what, add := range []func([]change){
 		created: func(rows []change) {
-			out.add(createDocuments, revision, commit, at, column(rows, kind), column(rows, id), joined(rows, body)).Exec(count(&done[created]))
+			out.add(count(&done[created]), createDocuments, revision, commit, at, column(rows, kind), column(rows, id), texts(column(rows, body)))
 		},
 		updated: func(rows []change) {
-			out.add(updateDocuments, revision, commit, at, column(rows, kind), column(rows, id), joined(rows, body), column(rows, fresh)).Exec(count(&done[updated]))
+			out.add(count(&done[updated]), updateDocuments, revision, commit, at, column(rows, kind), column(rows, id), texts(column(rows, body)), column(rows, fresh))
 		},
 		deleted: func(rows []change) {
-			out.add(deleteDocuments, column(rows, kind), column(rows, id)).Exec(count(&done[deleted]))
+			out.add(count(&done[deleted]), deleteDocuments, column(rows, kind), column(rows, id))
 		},
 	} {
 		if err := inPortions(ctx, out, of(what), size, add); err != nil {
@@ -106,18 +105,6 @@ func applyChanges(ctx context.Context, out *outbox, c fleet.Commit, changes []ch
 		}
 	}
 	return nil
-}
-
-// joined are bodies as one text.
-func joined[T any](rows []T, body func(T) []byte) string {
-	var all strings.Builder
-	for i, row := range rows {
-		if i > 0 {
-			all.WriteString(bodySeparator)
-		}
-		all.Write(body(row))
-	}
-	return all.String()
 }
 
 // checkBody refuses a document that would be taken for two.
@@ -136,13 +123,13 @@ func addDocuments(ctx context.Context, out *outbox, records []fleet.Record) erro
 		}
 	}
 	return inPortions(ctx, out, slices.Values(records), func(r fleet.Record) int { return len(r.Body) }, func(rows []fleet.Record) {
-		out.add(importDocuments,
+		out.add(nil, importDocuments,
 			column(rows, func(r fleet.Record) string { return string(r.Kind) }),
 			column(rows, func(r fleet.Record) string { return r.ID }),
 			column(rows, func(r fleet.Record) int64 { return int64(r.Revision) }),
 			column(rows, func(r fleet.Record) string { return r.CommitID.String() }),
 			column(rows, func(r fleet.Record) int64 { return r.CreatedAt.UnixMicro() }),
 			column(rows, func(r fleet.Record) int64 { return r.UpdatedAt.UnixMicro() }),
-			joined(rows, func(r fleet.Record) []byte { return r.Body }))
+			texts(column(rows, func(r fleet.Record) []byte { return r.Body })))
 	})
 }

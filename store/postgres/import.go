@@ -45,9 +45,9 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 		return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, h.Revision, h.Documents)
 	}
 	out := &outbox{tx: ses.tx}
-	out.add(s.durability)
+	out.add(nil, s.durability)
 	// Between two statements the other store is read, which may be slow.
-	out.add(fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = %d`, s.importIdle.Milliseconds()))
+	out.add(nil, fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = %d`, s.importIdle.Milliseconds()))
 	if err := out.send(ctx); err != nil {
 		return err
 	}

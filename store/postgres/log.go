@@ -24,7 +24,7 @@ func addCommits(ctx context.Context, out *outbox, commits ...fleet.Commit) error
 		return len(c.Actor) + len(c.Author) + len(c.Reason) + len(c.RequestID) + len(c.Operations)
 	}
 	return inPortions(ctx, out, slices.Values(commits), size, func(rows []fleet.Commit) {
-		out.add(insertCommits,
+		out.add(nil, insertCommits,
 			column(rows, func(c fleet.Commit) int64 { return int64(c.Revision) }),
 			column(rows, func(c fleet.Commit) string { return c.ID.String() }),
 			column(rows, func(c fleet.Commit) int64 { return c.At.UnixMicro() }),
@@ -71,7 +71,7 @@ func addChanges(ctx context.Context, out *outbox, changes []change) error {
 	}
 	size := func(r logged) int { return 2*len(r.packed.Before) + 2*len(r.packed.After) } // hexadecimal digits
 	return inPortions(ctx, out, all, size, func(rows []logged) {
-		out.add(insertChanges,
+		out.add(nil, insertChanges,
 			column(rows, func(r logged) int64 { return int64(r.revision) }),
 			column(rows, func(r logged) int32 { return int32(r.seq) }),
 			column(rows, func(r logged) string { return string(r.Kind) }),

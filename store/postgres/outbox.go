@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/jackc/pgx/v5"
@@ -13,19 +14,23 @@ import (
 const atOnce = 1 << 20
 
 // outbox collects statements of a transaction, and sends them as one message when they have become as large as one should
-// be. What is sent in one message is one round trip.
+// be. What is sent in one message is one round trip. The values are written into the message where it is put together: a
+// driver's way to there copies megabytes several times over.
 type outbox struct {
-	tx    pgx.Tx
-	batch *pgx.Batch
-	size  int
+	tx      pgx.Tx
+	message []byte
+	done    []func(pgconn.CommandTag) // of each statement; nil: nobody asks
+	size    int
+	err     error // of what was added
 }
 
-// add adds a small statement.
-func (o *outbox) add(statement string, args ...any) *pgx.QueuedQuery {
-	if o.batch == nil {
-		o.batch = &pgx.Batch{}
+// add adds a statement with its parameters, of which done is told what it did; nil: nobody asks.
+func (o *outbox) add(done func(pgconn.CommandTag), statement string, args ...any) {
+	if o.err != nil {
+		return
 	}
-	return o.batch.Queue(statement, args...)
+	o.message, o.err = appendStatement(o.message, statement, args)
+	o.message, o.done = append(o.message, ';'), append(o.done, done)
 }
 
 // makeRoom sends what there is if it would become too large by so many bytes.
@@ -40,20 +45,33 @@ func (o *outbox) makeRoom(ctx context.Context, size int) error {
 }
 
 func (o *outbox) send(ctx context.Context) error {
-	b := o.batch
-	if b == nil {
-		return nil
+	message, done := o.message, o.done
+	o.message, o.done, o.size = message[:0], nil, 0
+	if o.err != nil || len(done) == 0 {
+		return o.err
 	}
-	o.batch, o.size = nil, 0
-	return o.tx.SendBatch(ctx, b).Close()
+	conn := o.tx.Conn().PgConn()
+	for setting, value := range quotedAs {
+		if is := conn.ParameterStatus(setting); is != value {
+			return fmt.Errorf("%s is %q on this connection, and must be %q", setting, is, value)
+		}
+	}
+	results := conn.Exec(ctx, string(message))
+	for i := 0; results.NextResult(); i++ {
+		tag, err := results.ResultReader().Close()
+		if err != nil {
+			break // Close says so
+		}
+		if i < len(done) && done[i] != nil {
+			done[i](tag)
+		}
+	}
+	return results.Close()
 }
 
 // count adds how many rows a statement affects.
-func count(to *int64) func(pgconn.CommandTag) error {
-	return func(tag pgconn.CommandTag) error {
-		*to += tag.RowsAffected()
-		return nil
-	}
+func count(to *int64) func(pgconn.CommandTag) {
+	return func(tag pgconn.CommandTag) { *to += tag.RowsAffected() }
 }
 
 // inPortions adds a statement for each portion of rows that fits into a message. sizeOf is about how large a row is in it.

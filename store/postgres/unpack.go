@@ -62,7 +62,7 @@ func (s *Store) unpackSome(ctx context.Context, tx pgx.Tx, from fleet.Revision) 
 		if err := out.makeRoom(ctx, len(ch.Before)+len(ch.After)); err != nil {
 			return from, err
 		}
-		out.add(backend.Unpacked, backend.Text(ch.Before), backend.Text(ch.After), int64(r.Revision), string(r.Kind), r.ID)
+		out.add(nil, backend.Unpacked, backend.Text(ch.Before), backend.Text(ch.After), int64(r.Revision), string(r.Kind), r.ID)
 	}
 	return rows[len(rows)-1].Revision, out.send(ctx)
 }
