@@ -38,7 +38,7 @@ func All() []Control {
 			Name: "rows-error-dropped", What: "a scan that died in the middle passes for a whole one: rows.Err() is not asked",
 			Store: rig.StorePostgres, Faults: []string{"cut-answers"}, Breaks: check.Whole,
 			Replace: []rig.Replace{{
-				File: "store/postgres/inspect.go",
+				File: "store/internal/sqllog/sqllog.go",
 				Old:  "\tif err := rows.Err(); err != nil {\n\t\treturn nil, err\n\t}\n\treturn all, nil\n",
 				New:  "\treturn all, nil\n",
 			}},
@@ -93,7 +93,7 @@ func All() []Control {
 			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Breaks: check.Fresh,
 			Replace: []rig.Replace{{
 				File: "store/replica_update.go",
-				Old:  "\t\t\tfresh, asking := r.confirm(ctx, from, &seen)\n",
+				Old:  "\t\t\tfresh, asking := r.confirmHead(ctx, from, &seen)\n",
 				New:  "\t\t\t_ = seen\n\t\t\tfresh, asking := true, error(nil)\n",
 			}},
 		},
@@ -129,8 +129,8 @@ func All() []Control {
 			Store: rig.StorePostgres, Damage: "dangling", Breaks: check.Doubt,
 			Replace: []rig.Replace{{
 				File: "fleet/answers.go",
-				Old:  "\tinputs, deps, err := s.inputs(d, list, nil)\n",
-				New:  "\tinputs, deps, err := s.inputs(d, list, nil)\n\tif err != nil && kind == KindNamespace {\n\t\tinputs, deps, err = nil, nil, nil\n\t}\n",
+				Old:  "\tinputs, deps, err := s.inputs(e, list, nil)\n",
+				New:  "\tinputs, deps, err := s.inputs(e, list, nil)\n\tif err != nil && kind == KindNamespace {\n\t\tinputs, deps, err = nil, nil, nil\n\t}\n",
 			}},
 		},
 	}
