@@ -91,10 +91,10 @@ func (s *session) app() *cli.App {
 		Commands: []*cli.Command{
 			clusterCommands{s}.clusterCommand(), verbs{s, namespaces}.definitionCommand(), verbs{s, components}.definitionCommand(componentCommands{s}.commands()...),
 			verbs{s, roleBindings}.definitionCommand(),
-			s.resourceTypeCommand(), s.resourceCommand(),
+			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(),
 			tokenCommands{s}.tokenCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(),
-			inputCommands{s}.inputsCommand(), statusCommands{s}.statusCommand(), s.demoCommand(),
+			inputCommands{s}.inputsCommand(), s.explainCommand(), statusCommands{s}.statusCommand(), s.demoCommand(),
 			bootstrapper{s}.bootstrapCommand(), renderer{s}.renderCommand(),
 			contexts{s}.configCommand(), s.completionCommand(), statusCommands{s}.versionCommand(), s.completeCommand(), s.docsCommand(),
 		},

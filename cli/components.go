@@ -189,7 +189,7 @@ func (s componentCommands) setAssigned(c *cli.Context, conn client, id, cluster,
 		if err := now.decode(&doc); err != nil {
 			return answer{}, err
 		}
-		if !slices.ContainsFunc(doc.PlatformComponents, func(a api.ComponentAssignment) bool { return a.ID == id }) {
+		if !hasAssigned(doc, id) && !s.givenByLayer(c, conn, cluster, id) {
 			return answer{}, hintedError{
 				fmt.Errorf("the component %q is not assigned to %q", id, cluster),
 				fmt.Sprintf("assign it with: component assign %s --cluster %s", id, cluster),
@@ -198,6 +198,19 @@ func (s componentCommands) setAssigned(c *cli.Context, conn client, id, cluster,
 		return verbs{s.session, components}.assign(c, conn, cluster, id, settings, unchanged, planned(hash))
 	})
 	return after, err
+}
+
+func hasAssigned(doc api.Cluster, component string) bool {
+	return slices.ContainsFunc(doc.PlatformComponents, func(a api.ComponentAssignment) bool { return a.ID == component })
+}
+
+// givenByLayer tells whether a cluster has a component that it does not list. Where that cannot be found out, as on an older
+// server, there are no layers.
+func (s componentCommands) givenByLayer(c *cli.Context, conn client, cluster, component string) bool {
+	effective := "effective"
+	a, err := receive(conn.GetCluster(c.Context, cluster, &api.GetClusterParams{View: &effective}))
+	var doc api.Cluster
+	return err == nil && a.decode(&doc) == nil && hasAssigned(doc, component)
 }
 
 func (s componentCommands) patchValuesCommand() *cli.Command {

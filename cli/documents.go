@@ -199,7 +199,7 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 }
 
 // readOnly are the fields of a document that the server sets.
-var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners"}
+var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters"}
 
 // documentOf is a document of the kind that a word stands for; a resource says itself of which type it is.
 func documentOf(kind string, fields map[string]json.RawMessage, source string) (document, error) {
@@ -255,7 +255,7 @@ func kinds() []string {
 // listNames are the members of a file in the layout of a seed file, the clusters first.
 func listNames() []string {
 	names := []string{clusters.list}
-	for _, n := range append(definitions(), resourceTypes) {
+	for _, n := range append(definitions(), resourceTypes, layers) {
 		names = append(names, n.list)
 	}
 	return append(names, resourcesList)

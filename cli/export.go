@@ -3,15 +3,12 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -36,35 +33,9 @@ func (s exporter) exportCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if c.Args().Len() == 0 {
-				if err := s.leftOut(c, conn); err != nil {
-					return err
-				}
-			}
 			return s.export(c, conn, wanted)
 		},
 	}
-}
-
-// leftOut says so when the fleet has something that export does not know: what looks like all of it would be taken for a
-// backup.
-func (s exporter) leftOut(c *cli.Context, conn client) error {
-	one := 1
-	a, err := receive(conn.ListLayers(c.Context, &api.ListLayersParams{Limit: &one}))
-	if e, ok := errors.AsType[*apiclient.Error](err); ok && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.StatusCode) {
-		return nil // an older server
-	}
-	if err != nil {
-		return err
-	}
-	var layers []json.RawMessage
-	if err := a.decode(&layers); err != nil {
-		return err
-	}
-	if n := max(a.total, len(layers)); n > 0 {
-		s.warn("this leaves out the fleet's " + strconv.Itoa(n) + " layers, and so what clusters have of them: read them from /layers")
-	}
-	return nil
 }
 
 // wantedFrom reads KIND and KIND/NAME: the names by kind, nil for all of a kind. Nothing means everything. The definitions
@@ -107,8 +78,16 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 	if err != nil {
 		return err
 	}
-	if _, every := wanted[resourceKind]; every && len(types) == 0 && len(wanted) == len(kinds()) {
+	everything := len(wanted) == len(kinds())
+	if everything && len(types) == 0 {
 		delete(wanted, resourceTypes.kind) // as with a server that has no such thing
+	}
+	layered, err := s.hasLayers(c.Context, conn)
+	if err != nil {
+		return err
+	}
+	if everything && !layered {
+		delete(wanted, layers.kind) // likewise
 	}
 	lists := map[string][]string{}
 	var members []string // in their order
@@ -133,7 +112,7 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 			if err != nil {
 				return err
 			}
-			applicable, err := applicable(doc, n.kind == clusters.kind && len(types) > 0)
+			applicable, err := applicable(doc, n.kind, len(types) > 0, layered)
 			if err != nil {
 				return err
 			}
@@ -195,8 +174,10 @@ func (s exporter) exported(c *cli.Context, conn client, n noun, ids []string) ([
 
 // applicable is a document as apply takes it: without the fields that the server sets, in the order it has them. What
 // an entry of a cluster's lists does not override is null, because a field that is not mentioned would keep what it
-// has by then. For the same reason a cluster that has nothing of any resource type says so.
-func applicable(doc json.RawMessage, saysResources bool) (json.RawMessage, error) {
+// has by then. For the same reason a cluster that has nothing of any resource type says so, and one that excludes nothing of
+// its layers.
+func applicable(doc json.RawMessage, kind string, typed, layered bool) (json.RawMessage, error) {
+	saysResources, saysExcludes := typed && (kind == clusters.kind || kind == layers.kind), layered && kind == clusters.kind
 	keys, fields, err := ordered(doc)
 	if err != nil {
 		return nil, err
@@ -208,6 +189,8 @@ func applicable(doc json.RawMessage, saysResources bool) (json.RawMessage, error
 			continue
 		}
 		switch {
+		case key == components.list && kind == layers.kind:
+			value, err = layerEntries(value)
 		case key == components.list:
 			value, err = withNulls(value, "oci_tag", "component_path", "component_version", "values_from")
 		case key == resourcesList && saysResources:
@@ -220,6 +203,9 @@ func applicable(doc json.RawMessage, saysResources bool) (json.RawMessage, error
 	}
 	if _, has := fields[resourcesList]; saysResources && !has {
 		members = append(members, strconv.Quote(resourcesList)+":{}")
+	}
+	if _, has := fields["excludes"]; saysExcludes && !has {
+		members = append(members, `"excludes":{}`)
 	}
 	return json.RawMessage("{" + strings.Join(members, ",") + "}"), nil
 }

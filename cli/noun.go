@@ -91,13 +91,13 @@ func definitions() []noun { return []noun{components, namespaces, roleBindings} 
 // nouns are the kinds of documents, with those that some resource types make, definitions first: what a document refers
 // to is there before it does.
 func nouns(types ...noun) []noun {
-	return slices.Concat(definitions(), []noun{resourceTypes}, types, []noun{clusters})
+	return slices.Concat(definitions(), []noun{resourceTypes}, types, []noun{layers, clusters})
 }
 
 // kindNames are the API's names of what has a history, the clusters first.
 func kindNames() []string {
 	names := []string{clusters.kind}
-	for _, n := range append(definitions(), resourceTypes) {
+	for _, n := range append(definitions(), resourceTypes, layers) {
 		names = append(names, n.kind)
 	}
 	return append(names, tokens.name)

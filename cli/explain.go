@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+func (s *session) explainCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "explain",
+		Usage:     "Say of each value that a cluster is served who says it, and what that won over",
+		ArgsUsage: "CLUSTER [NAME]",
+		Description: "NAME is a component, or what --list has. With -o wide also where in the document, since which revision and by whom.\n\n" +
+			argv.ExampleText("explain demo-cluster-01 podinfo --path replicaCount"),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: platform-components, namespaces, rolebindings, or a resource type; without NAME all", Value: "platform-components"},
+			&cli.StringFlag{Name: "path", Usage: "only this `PATH` of the component's values, as in patches"},
+			&cli.StringFlag{Name: "pointer", Usage: "only what is at or below this JSON `POINTER` in an input"},
+		},
+		Action: s.explain,
+	}
+}
+
+func (s *session) explain(c *cli.Context) error {
+	args := c.Args().Slice()
+	if len(args) < 1 || len(args) > 2 {
+		return argv.Errorf("%s takes CLUSTER, and then maybe NAME", c.Command.HelpName)
+	}
+	if err := checkIDs([]string{"CLUSTER", "NAME"}[:len(args)], args); err != nil {
+		return err
+	}
+	pointer := c.String("pointer")
+	if c.IsSet("path") {
+		if c.IsSet("pointer") || len(args) < 2 {
+			return argv.Errorf("--path is about one component, and takes the place of --pointer")
+		}
+		pointer = "/patches/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(c.String("path"))
+	}
+	conn, err := s.ready(c)
+	if err != nil {
+		return err
+	}
+	a, err := receive(s.explanation(c, conn, args, pointer))
+	if err != nil {
+		return err
+	}
+	return s.print(c, explained(a))
+}
+
+func (s *session) explanation(c *cli.Context, conn client, args []string, pointer string) (*http.Response, error) {
+	var at *string
+	if pointer != "" {
+		at = &pointer
+	}
+	if len(args) == 1 {
+		return conn.ExplainCluster(c.Context, args[0], &api.ExplainClusterParams{Pointer: at})
+	}
+	return conn.ExplainInput(c.Context, args[0], c.String("list"), args[1], &api.ExplainInputParams{Pointer: at})
+}
+
+// explained is an explanation as output.
+func explained(a answer) render.Output {
+	return render.Output{
+		Document: a.body,
+		Tables: func() ([]render.Table, error) {
+			var ex api.Explanation
+			if err := a.decode(&ex); err != nil {
+				return nil, err
+			}
+			t := render.Table{Header: []string{"INPUT", "VALUE OF", "VALUE", "SAID BY", "INSTEAD OF", "AT", "REVISION", "ACTOR"}, Narrow: 5}
+			for _, in := range ex.Inputs {
+				for _, v := range in.Values {
+					var instead []string
+					for _, say := range v.InsteadOf {
+						instead = append(instead, shortSaying(say)+" "+string(say.Value))
+					}
+					t.Rows = append(t.Rows, []string{
+						in.List + "/" + in.ID, v.Pointer, string(v.Value), shortSaying(v.SaidBy), strings.Join(instead, ", "),
+						v.SaidBy.Pointer, strconv.FormatInt(v.SaidBy.Revision, 10), v.SaidBy.Actor,
+					})
+				}
+			}
+			return []render.Table{t}, nil
+		},
+		Names: func() ([]string, error) {
+			var ex api.Explanation
+			if err := a.decode(&ex); err != nil {
+				return nil, err
+			}
+			var names []string
+			for _, in := range ex.Inputs {
+				names = append(names, in.List+"/"+in.ID)
+			}
+			return names, nil
+		},
+	}
+}
