@@ -14,10 +14,13 @@ import (
 // and only for what they change; a poll looks it up.
 type layering struct {
 	rising []*Document // layers by rising priority
-	since  *layering   // when some layer changed last
+	since  *layersID   // the same until some layer changes
 	stacks map[string]*stack
 	of     map[string]*Effective // of the clusters that some layer matches
 }
+
+// layersID identifies layers for as long as none of them changes, without keeping alive what they once made of clusters.
+type layersID struct{ _ byte }
 
 // rising sorts layers. No two have one priority, but for what somebody has put into the store.
 func rising(layers map[string]*Document) []*Document {
@@ -65,7 +68,7 @@ func (s *State) relayer(before *State, edits []edit) {
 // layered is the layering of all clusters.
 func (ks *kindSet) layered(s, before *State, was *layering) *layering {
 	next := &layering{rising: rising(s.docs[KindLayer]), stacks: map[string]*stack{}, of: make(map[string]*Effective, len(was.of))}
-	next.since = next
+	next.since = &layersID{}
 	known := map[*Document]bool{} // layers that were there before
 	for _, d := range was.rising {
 		known[d] = true
