@@ -88,8 +88,8 @@ func TestMigrate(t *testing.T) {
 	require.Contains(t, stderr, "--yes")
 	code, stdout, stderr = invoke(t, url, "migrate", "down", "--yes")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "schema version 3 of ", "one step")
-	for range 3 {
+	require.Contains(t, stdout, "schema version 4 of ", "one step")
+	for range 4 {
 		code, stdout, stderr = invoke(t, url, "migrate", "down", "--yes")
 		require.Zero(t, code, stderr)
 	}
