@@ -169,6 +169,8 @@ var documentOperations = []string{"create", "update", "patch", "delete"}
 // one runs one operation and returns the documents it touched and the number of clusters it was applied to.
 func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 	switch {
+	case op.Mode != "" && (op.Op != "delete" || Kind(op.Kind) != KindCluster): // whoever says orphan does not mean uninstall
+		return nil, 0, Invalid([]Problem{{Detail: "mode: is for delete of kind cluster"}})
 	case slices.Contains(documentOperations, op.Op):
 		doc, err := b.document(op)
 		if err != nil {

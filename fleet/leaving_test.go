@@ -61,3 +61,27 @@ func TestClustersThatLeaveCount(t *testing.T) {
 		w.refused(CodeConfirm, remove(KindCluster, "c005", DeleteOptions{Orphan: true}))
 	})
 }
+
+// TestModeIsForClusters: what else is deleted, or taken away in another way, is uninstalled, and whoever says orphan does not
+// mean that.
+func TestModeIsForClusters(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	for _, op := range []string{
+		`{"op":"delete","kind":"layer","id":"prod",%s}`,
+		`{"op":"delete","kind":"platform_component","id":"grafana","cascade":true,%s}`,
+		`{"op":"delete","kind":"namespace","id":"team","cascade":true,%s}`,
+		`{"op":"delete","kind":"rolebinding","id":"readers","cascade":true,%s}`,
+		`{"op":"delete","kind":"resource","type":"quotas","id":"small","cascade":true,%s}`,
+		`{"op":"delete","kind":"resource_type","id":"quotas","cascade":true,%s}`,
+		`{"op":"restore","revision":0,"kind":"cluster","id":"c0",%s}`,
+		`{"op":"unassign_namespace","namespace_id":"team","layers":["base"],%s}`,
+		`{"op":"patch","kind":"cluster","id":"c0","patch":{"labels":{}},%s}`,
+	} {
+		for _, mode := range []string{"orphan", "uninstall"} {
+			refused := w.refused(CodeInvalid, batch(fmt.Sprintf(op, `"mode":"`+mode+`"`)))
+			require.Equal(t, []Problem{{Pointer: "/operations/0", Detail: "mode: is for delete of kind cluster"}}, refused.Problems, op)
+		}
+	}
+	w.must(batch(`{"op":"delete","kind":"cluster","id":"c0","mode":"orphan"}`, `{"op":"delete","kind":"cluster","id":"c1","mode":"uninstall"}`))
+}
