@@ -24,6 +24,7 @@ const (
 // layer is the value of a layer's document.
 type layer struct {
 	api.Layer
+	unranked  bool // no priority is said: it is not 0
 	selector  Selector
 	wrong     error // the selector cannot be read: it matches nothing
 	lists     map[Kind]any
@@ -102,6 +103,7 @@ func (ks *kindSet) completeLayer(l *layer, body json.RawMessage) error {
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return typeError(err)
 	}
+	l.unranked = fields["priority"] == nil
 	l.lists = map[Kind]any{}
 	for _, a := range ks.lists[:ks.fixed] {
 		entries, err := a.layering.read(fields[a.field])
@@ -154,7 +156,10 @@ func (l *layer) refersTo(a *assigned) []string {
 func checkLayer(c *checker, l *layer) {
 	c.dnsLabel("/id", l.ID)
 	c.text("/description", l.Description, 1024)
-	if l.Priority < 0 || l.Priority > maxPriority {
+	switch {
+	case l.unranked:
+		c.problem("/priority", "is required")
+	case l.Priority < 0 || l.Priority > maxPriority:
 		c.problem("/priority", "must be 0 to %d", maxPriority)
 	}
 	if n := len(c.next.docs[KindLayer]); n > maxLayers {
@@ -266,7 +271,11 @@ func (s *State) samePriority(edits []edit) error {
 		return nil
 	}
 	for i, d := range s.layers.rising[1:] {
-		if other := s.layers.rising[i]; other.layer().Priority == d.layer().Priority {
+		other := s.layers.rising[i]
+		if d.layer().unranked || other.layer().unranked {
+			continue // which is refused as such
+		}
+		if other.layer().Priority == d.layer().Priority {
 			for _, e := range edits { // the one that is there already is the other one
 				if e.kind == KindLayer && e.id == other.ID {
 					d, other = other, d

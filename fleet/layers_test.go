@@ -180,6 +180,23 @@ func TestLayersOnlyOneOfWhichHasAPriority(t *testing.T) {
 	require.Equal(t, []string{"loki", "grafana"}, ids(inputsOf(t, w.state, "c2.example.com", KindComponent)))
 }
 
+// TestALayerWithoutPriority is not the lowest one: whoever takes the priority away has not said which it is to be.
+func TestALayerWithoutPriority(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)
+	missing := []Problem{{Pointer: "/priority", Detail: "is required", Kind: KindLayer, ID: "base"}}
+	require.Equal(t, missing, w.refused(CodeInvalid, patch(KindLayer, "base", `{"priority":null}`)).Problems)
+	missing[0].ID = "new"
+	require.Equal(t, missing, w.refused(CodeInvalid, create(KindLayer, `{"id":"new","all":true}`)).Problems)
+	require.Equal(t, missing, w.refused(CodeInvalid, create(KindLayer, `{"id":"new","all":true,"priority":null}`)).Problems)
+	w.must(put(KindLayer, "base", `{"priority":null,"description":"as it was"}`))
+	doc, _ := w.state.Get(KindLayer, "base")
+	require.Equal(t, 10, doc.layer().Priority)
+	w.must(patch(KindLayer, "base", `{"priority":0}`))
+	w.must(create(KindLayer, `{"id":"new","all":true,"priority":1}`))
+	require.Equal(t, missing, w.refused(CodeInvalid, patch(KindLayer, "new", `{"priority":null}`)).Problems, "nor is it in anybody's way")
+}
+
 func TestLayersThatSayNonsense(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer)
