@@ -25,6 +25,7 @@ func TestLayerRoutes(t *testing.T) {
 	w.do("POST", "/layers", euLayer).problem(409, "conflict")
 	require.Contains(t, string(w.do("POST", "/layers", `{"id":"other","priority":100,"all":true}`).problem(409, "conflict").body), `layer \"eu\" has it`)
 	require.Equal(t, []string{"/selector"}, w.do("POST", "/layers", `{"id":"other","priority":1,"selector":""}`).problem(400, "validation_error").pointers())
+	require.Contains(t, string(w.do("POST", "/layers", `{"id":"other","priority":1000001,"all":true}`).problem(400, "validation_error").body), "number must be at most 1000000")
 	require.Equal(t, []string{"/namespace", "/priority"}, w.do("POST", "/layers", `{"id":"other","priority":"1","all":true,"namespace":[]}`).problem(400, "validation_error").pointers())
 	for _, body := range []string{`{"priority":null}`, `{"priority":null,"all":null}`} {
 		require.Equal(t, []string{"/priority"}, w.patch("/layers/eu", body).problem(400, "validation_error").pointers())

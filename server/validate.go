@@ -125,7 +125,7 @@ func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune
 
 func parameterReason(err error) string {
 	if schema, ok := errors.AsType[*openapi3.SchemaError](err); ok {
-		return schema.Reason
+		return schemaReason(schema)
 	}
 	if parse, ok := errors.AsType[*openapi3filter.ParseError](err); ok {
 		return parse.Reason
@@ -350,8 +350,14 @@ func schemaReason(e *openapi3.SchemaError) string {
 			}
 		}
 		return "must be one of " + strings.Join(values, ", ")
+	case "minimum": // the validator writes 1000000 as 1e+06
+		return "number must be at least " + plainNumber(*e.Schema.Min)
+	case "maximum":
+		return "number must be at most " + plainNumber(*e.Schema.Max)
 	}
 	return e.Reason
 }
+
+func plainNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func formatRevision(r fleet.Revision) string { return strconv.FormatInt(int64(r), 10) }
