@@ -14,8 +14,9 @@ import (
 )
 
 // Explain says of every value of a cluster's inputs who says it and what that won over; of those of one list and one input
-// where these are named, and of those at or below a pointer. It reads the documents' texts, by another way than polls go.
-func (s *State) Explain(d *Document, list, id, pointer string) (api.Explanation, error) {
+// where these are named, and of those at or below a pointer. It reads the documents' texts, by another way than polls go, which
+// takes long where there is much to say: until stop says otherwise.
+func (s *State) Explain(d *Document, list, id, pointer string, stop Stop) (api.Explanation, error) {
 	out := api.Explanation{Cluster: d.ID, Layers: append([]string{}, s.Effective(d).layerIDs()...), Inputs: []api.ExplainedInput{}}
 	ex := &explainer{state: s, has: s.Effective(d)}
 	if err := ex.read(d); err != nil {
@@ -42,6 +43,9 @@ func (s *State) Explain(d *Document, list, id, pointer string) (api.Explanation,
 			return out, errorf(CodeNotFound, "cluster %q has no %s %q", d.ID, a.rules.noun, id)
 		}
 		for _, in := range inputs {
+			if err := stop.now(); err != nil {
+				return out, err
+			}
 			explained, err := ex.input(a, in, pointer)
 			if err != nil {
 				return out, err

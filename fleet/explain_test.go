@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -22,7 +23,7 @@ func TestExplainNamesAllWhoSayIt(t *testing.T) {
 		return err
 	})
 	doc, _ := w.state.Get(KindCluster, "c2")
-	ex, err := w.state.Explain(doc, "platform-components", "grafana", "/values/replicas")
+	ex, err := w.state.Explain(doc, "platform-components", "grafana", "/values/replicas", nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"base", "prod", "eu"}, ex.Layers)
 	require.Len(t, ex.Inputs, 1)
@@ -39,18 +40,18 @@ func TestExplainNamesAllWhoSayIt(t *testing.T) {
 	}
 	require.Equal(t, []string{"layer eu /patches/grafana/replicas 5 @1", `layer prod /patches/grafana/replicas "3" @1`, `platform_component grafana /patches/replicas "1" @1`}, instead)
 
-	ex, err = w.state.Explain(doc, "platform-components", "grafana", "/component_version")
+	ex, err = w.state.Explain(doc, "platform-components", "grafana", "/component_version", nil)
 	require.NoError(t, err)
 	require.Equal(t, `layer eu /overrides/grafana/component_version "17.2.0" @1`, say(ex.Inputs[0].Values[0].SaidBy))
-	ex, err = w.state.Explain(doc, "quotas", "small", "/cpu")
+	ex, err = w.state.Explain(doc, "quotas", "small", "/cpu", nil)
 	require.NoError(t, err)
 	require.Equal(t, `layer prod /resources/quotas/0/overrides/cpu 4 @1`, say(ex.Inputs[0].Values[0].SaidBy))
 	require.Equal(t, `resource/quotas small /spec/cpu 1 @1`, say(ex.Inputs[0].Values[0].InsteadOf[0]))
-	ex, err = w.state.Explain(doc, "", "", "/enabled")
+	ex, err = w.state.Explain(doc, "", "", "/enabled", nil)
 	require.NoError(t, err)
 	require.Equal(t, "layer base /platform_components/0  @1", say(ex.Inputs[0].Values[0].SaidBy), "true because nobody says it")
 	for _, missing := range [][2]string{{"nothing", ""}, {"namespaces", "kept"}, {"platform-components", "nobody"}} {
-		_, err := w.state.Explain(doc, missing[0], missing[1], "")
+		_, err := w.state.Explain(doc, missing[0], missing[1], "", nil)
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, CodeNotFound, e.Code)
@@ -75,7 +76,7 @@ func TestWhatIsExplainedIsServed(t *testing.T) {
 			}
 		}
 		for _, doc := range w.state.All(KindCluster) {
-			ex, err := w.state.Explain(doc, "", "", "")
+			ex, err := w.state.Explain(doc, "", "", "", nil)
 			require.NoError(rt, err)
 			n := 0
 			for _, a := range w.state.kinds.lists {
@@ -239,4 +240,23 @@ func TestViewsOfLayersAndClusters(t *testing.T) {
 	body, err := json.Marshal(w.state.LayerView(prod))
 	require.NoError(t, err)
 	require.Empty(t, w.must(put(KindLayer, "prod", string(body))).Commit.Changes)
+}
+
+// TestExplainEndsWhenNobodyWaits: a cluster may have thousands of inputs.
+func TestExplainEndsWhenNobodyWaits(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	doc, _ := w.state.Get(KindCluster, "c2")
+	all, err := w.state.Explain(doc, "", "", "", func() error { return nil })
+	require.NoError(t, err)
+	require.Greater(t, len(all.Inputs), 3)
+	asked := 0
+	_, err = w.state.Explain(doc, "", "", "", func() error {
+		if asked++; asked > 2 {
+			return context.Canceled
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 3, asked)
 }

@@ -27,6 +27,7 @@ type operation struct {
 // Names of queues.
 const (
 	queuePlans   = "plans"
+	queueExplain = "explanations"
 	queueBatches = "batches"
 	queueHistory = "reads of the history"
 	queueReads   = "reads"
@@ -35,7 +36,7 @@ const (
 // slow are the operations that may take long, by their ids in the contract.
 var slow = map[string]string{
 	"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
-	"ListRevisions": queueHistory, "GetRevision": queueHistory,
+	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain,
 }
 
 // queueOf is where an operation waits.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/labstack/echo/v4"
 
@@ -33,15 +32,20 @@ func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) erro
 	if err != nil {
 		return err
 	}
-	out, err := st.Explain(doc, list, inputID, pointer)
+	job := requestOf(c).job
+	out, err := st.Explain(doc, list, inputID, pointer, job.stopped)
 	if err != nil {
 		return err
 	}
-	if err := s.nameActors(c.Request().Context(), out); err != nil {
+	if err := s.nameActors(job.ctx, out); err != nil {
 		s.cfg.Logger.WarnContext(c.Request().Context(), "the actors of an explanation are left out", "error", err)
 		warn(c, []string{"the history cannot be read at the moment: who made the changes is left out"})
 	}
-	return writeJSON(c, http.StatusOK, out)
+	answer, err := pack(out, job.stopped)
+	if err != nil {
+		return err
+	}
+	return s.deliver(c, answer)
 }
 
 // nameActors fills in who made the revisions of an explanation, as far as the history still has them.

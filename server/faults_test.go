@@ -18,6 +18,7 @@ type faultyStore struct {
 	slow    *slow  // what Commit waits for
 	past    func() // is called before Past answers
 	changes func() // is called before Changes answers
+	summary func() // is called before Summaries answers
 	confirm func() // is called before Confirm answers
 }
 
@@ -122,6 +123,12 @@ func (f *faultyStore) Past(ctx context.Context, q fleet.PastQuery) (fleet.Docume
 func (f *faultyStore) Summaries(ctx context.Context, q store.HistoryQuery, names int) ([]store.Summary, error) {
 	if err := f.reading(); err != nil {
 		return nil, err
+	}
+	f.mu.Lock()
+	summary := f.summary
+	f.mu.Unlock()
+	if summary != nil {
+		summary()
 	}
 	return f.Store.Summaries(ctx, q, names)
 }

@@ -11,7 +11,8 @@ import (
 
 // Plans and batches may take a core for seconds and hundreds of megabytes. One plan and one batch are worked on at a time;
 // the others wait, and there is a limit to how many do. Plans and batches do not wait for each other: whoever may only read
-// must not keep changes out. A page of the history is tens of megabytes while it is made, so those wait for each other, too.
+// must not keep changes out. A page of the history and an explanation are tens of megabytes while they are made, so those wait
+// for each other, too.
 // Other reads wait for nobody, and hold what they answer with for as long as their client takes.
 const (
 	// workTime is how long one may take, waiting included. The answer to a longer one could not be sent: see writeTimeout.
@@ -32,6 +33,7 @@ func newQueues() map[string]*queue {
 	return map[string]*queue{
 		queuePlans:   newQueue(queuePlans, limits{each: 4, total: 24, atOnce: 1}),
 		queueBatches: newQueue(queueBatches, limits{each: 4, total: 24, atOnce: 1}),
+		queueExplain: newQueue(queueExplain, limits{each: 4, total: 24, atOnce: 1}),
 		queueHistory: newQueue(queueHistory, limits{each: 8, total: 48, atOnce: 2}),
 		queueReads:   newQueue(queueReads, limits{each: 128, total: 512}),
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/bench"
 )
 
-// Whoever may only read asks, on many connections, for the whole of a large revision and for all clusters, and takes nothing of
-// the answers. What the process holds for them has a bound, and it goes on answering others.
+// Whoever may only read asks, on many connections, for the whole of a large revision, for all clusters and for explanations of one with
+// thousands of inputs, and takes nothing of the answers. What the process holds for them has a bound, and it goes on answering others.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	const (
@@ -32,13 +32,14 @@ func TestSlowReaders(t *testing.T) {
 	require.NoError(t, f.Close())
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+filepath.Join(t.TempDir(), "fleet.db"), "SEED_FILE="+seed)
 	p.eventually("/ready", http.StatusOK)
+	p.widen(5_000)
 	idle := p.peakMemory()
 
 	var mu sync.Mutex
 	answers := map[string]int{}
 	var flood sync.WaitGroup
 	for i := range connections {
-		path := [...]string{"/revisions/1?limit=10000", "/clusters", "/revisions?limit=1000", "/clusters/" + bench.ClusterID(i)}[i%4]
+		path := [...]string{"/revisions/1?limit=10000", "/clusters", "/revisions?limit=1000", "/clusters/" + bench.ClusterID(i), "/clusters/wide/explain"}[i%5]
 		flood.Go(func() {
 			status := "429"
 			for n := 0; status == "429" && n < 50; n++ { // what was refused is asked for again
@@ -51,7 +52,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 	flood.Wait()
 	t.Log(answers)
-	require.Greater(t, answers["200"], connections/2)
+	require.Greater(t, answers["200"], connections/4)
 	body := fmt.Sprintf(`{"operations":[{"op":"set_component","all":true,"component_id":%q,"oci_tag":"2.0.0"}]}`, bench.ComponentID(7))
 	require.Equal(t, http.StatusOK, p.send(http.MethodPost, "/batch", body).status)
 	require.Equal(t, http.StatusOK, p.send(http.MethodGet, "/revisions/2?limit=10", "").status)
@@ -74,4 +75,23 @@ func (p *program) askSlowly(path string) (status string) {
 		return err.Error()
 	}
 	return string(head[len(head)-3:])
+}
+
+// widen adds a cluster that a layer gives so many namespaces.
+func (p *program) widen(namespaces int) {
+	ids := make([]string, namespaces)
+	for from := 0; from < namespaces; from += 1000 {
+		var ops []string
+		for i := from; i < min(from+1000, namespaces); i++ {
+			ids[i] = fmt.Sprintf(`{"id":"wide-%d"}`, i)
+			ops = append(ops, `{"op":"create","kind":"namespace","document":`+ids[i]+`}`)
+		}
+		require.Equal(p.t, http.StatusOK, p.send(http.MethodPost, "/batch", `{"operations":[`+strings.Join(ops, ",")+`]}`).status)
+	}
+	for path, body := range map[string]string{
+		"/clusters": `{"id":"wide","cluster_dns":"wide.example.com","environment":"dev","labels":{"wide":"yes"}}`,
+		"/layers":   `{"id":"wide","priority":1,"selector":"wide=yes","namespaces":[` + strings.Join(ids, ",") + `]}`,
+	} {
+		require.Equal(p.t, http.StatusCreated, p.send(http.MethodPost, path, body).status)
+	}
 }
