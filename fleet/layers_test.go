@@ -382,6 +382,33 @@ func TestLayersProtect(t *testing.T) {
 	require.Zero(t, plan.Totals.Removals)
 }
 
+// TestProtectionIsWhatItWasBeforeTheChange: what a layer says by the end of one holds for the next.
+func TestProtectionIsWhatItWasBeforeTheChange(t *testing.T) {
+	t.Parallel()
+	guard := create(KindLayer, `{"id":"guard","priority":5,"all":true,"deletion_protection":true}`)
+	gone, moved := remove(KindCluster, "c0", DeleteOptions{}), patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`)
+	for _, edits := range []func(*Tx) error{both(guard, gone), both(gone, guard), both(guard, moved, gone)} {
+		w := tiers(t, baseLayer)
+		w.must(edits)
+		require.True(t, w.state.docs[KindCluster]["c0"].Deleted())
+		require.Contains(t, w.refused(CodeProtected, remove(KindCluster, "c1", DeleteOptions{})).Detail, "PATCH /layers/guard")
+	}
+
+	// What protects before still does, whatever else the change says and in whatever order.
+	w := tiers(t, baseLayer, `{"id":"guard","priority":5,"selector":"tier=prod","deletion_protection":true}`)
+	for _, lift := range []func(*Tx) error{
+		patch(KindLayer, "guard", `{"deletion_protection":null}`), remove(KindLayer, "guard", DeleteOptions{}), patch(KindLayer, "guard", `{"selector":"tier=none"}`),
+		create(KindLayer, `{"id":"free","priority":6,"all":true,"deletion_protection":false}`), patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`),
+	} {
+		for _, orphan := range []bool{false, true} {
+			gone := remove(KindCluster, "c2", DeleteOptions{Orphan: orphan})
+			require.Contains(t, w.refused(CodeProtected, both(lift, gone)).Detail, "PATCH /layers/guard")
+		}
+	}
+	// So does what the document itself says, were it by the same change.
+	w.refused(CodeProtected, both(patch(KindCluster, "c0", `{"deletion_protection":true}`), gone))
+}
+
 // TestForgottenClustersAreRememberedWithTheirLayers, for when their name comes back.
 func TestForgottenClustersAreRememberedWithTheirLayers(t *testing.T) {
 	t.Parallel()

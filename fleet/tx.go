@@ -309,9 +309,10 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 		}
 		return doc, clusters, err
 	}
-	stored, exists := tx.base.Get(kind, id) // protection is not lifted in the commit that deletes
-	if now := tx.effective(doc); now.cluster.DeletionProtection {
-		return nil, 0, now.protectedFrom()
+	// Protection is not lifted in the commit that deletes, and what layers say by now was not so before.
+	stored, exists := tx.base.Get(kind, id)
+	if doc.alone.cluster.DeletionProtection {
+		return nil, 0, doc.alone.protectedFrom()
 	}
 	if exists && tx.base.Effective(stored).cluster.DeletionProtection {
 		return nil, 0, tx.base.Effective(stored).protectedFrom()
