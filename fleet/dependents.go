@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // dependents checks, in documents that do not change themselves, only what a changed definition can break: a catalog
@@ -31,6 +33,9 @@ func (v *verdict) dependents(edits []edit) {
 		return
 	}
 	redefined := v.redefined(changed)
+	if len(redefined) > 0 {
+		v.saidInLayers(changed[KindLayer], redefined)
+	}
 	var candidates []*Effective
 	largest := v.next.largestBounds(changed)
 	for id, doc := range v.next.docs[KindCluster] {
@@ -45,6 +50,38 @@ func (v *verdict) dependents(edits []edit) {
 			return
 		}
 		v.dependent(doc, changed, redefined, rechecked)
+	}
+}
+
+// saidInLayers checks what layers that do not change themselves say about redefined definitions, on a cluster or not: a label
+// may bring it to one, and whoever sets that cannot mend it.
+func (v *verdict) saidInLayers(edited map[string]bool, redefined map[Kind]map[string]bool) {
+	for _, doc := range v.next.sorted(KindLayer, func(d *Document) bool { return !edited[d.ID] }) {
+		if v.stop.now() != nil {
+			return
+		}
+		now, was := &checker{next: v.next}, &checker{next: v.base}
+		checkSaid(now, doc.layer(), redefined)
+		if len(now.problems)+len(now.warnings) > 0 {
+			checkSaid(was, doc.layer(), redefined)
+		}
+		v.add(inDocument(now, doc), inDocument(was, doc))
+	}
+}
+
+// checkSaid checks what a layer says about some definitions.
+func checkSaid(c *checker, l *layer, definitions map[Kind]map[string]bool) {
+	for _, id := range sortedKeys(definitions[KindComponent]) {
+		if len(l.Patches[id]) > 0 {
+			checkLayerPatches(c, l, id)
+		}
+	}
+	for _, typeID := range sortedKeys(l.Resources) {
+		for i, e := range l.Resources[typeID] {
+			if definitions[ResourceKind(typeID)][e.ID] {
+				checkOverridesOf(c, typeID, &e, jsontext.Pointer("resources", typeID, i, "overrides"))
+			}
+		}
 	}
 }
 

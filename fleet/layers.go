@@ -249,20 +249,28 @@ func checkLayerComponents(c *checker, l *layer) {
 		if n := encodedSize(l.Patches[id]); n > maxPatchesBytes {
 			c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
 		}
-		doc, ok := c.next.Get(KindComponent, id)
-		if !ok {
+		if _, ok := c.next.Get(KindComponent, id); !ok {
 			c.problem(at, "there is no platform component %q", id)
 			continue
 		}
-		// A path that is null is still one by the grammar, and must not contradict another one of the layer.
-		set := make(api.PatchValues, len(l.Patches[id]))
-		for path, value := range l.Patches[id] {
-			if set[path] = value; string(value) == "null" {
-				set[path] = json.RawMessage(`""`)
-			}
-		}
-		c.patches(at, set, patchProblems(doc.Component().Type, set))
+		checkLayerPatches(c, l, id)
 	}
+}
+
+// checkLayerPatches holds a layer's patches of a component against the component's type.
+func checkLayerPatches(c *checker, l *layer, id string) {
+	doc, ok := c.next.Get(KindComponent, id)
+	if !ok {
+		return // reported where it is referred to
+	}
+	// A path that is null is still one by the grammar, and must not contradict another one of the layer.
+	set := make(api.PatchValues, len(l.Patches[id]))
+	for path, value := range l.Patches[id] {
+		if set[path] = value; string(value) == "null" {
+			set[path] = json.RawMessage(`""`)
+		}
+	}
+	c.patches(jsontext.Pointer("patches", id), set, patchProblems(doc.Component().Type, set))
 }
 
 // samePriority refuses layers between which nobody could tell who wins.

@@ -506,3 +506,36 @@ func TestWhatALayerSaysInVain(t *testing.T) {
 	require.Contains(t, res.Warnings, `component_version of component "grafana" does nothing in layer "eu": on all its clusters a higher layer says another one`)
 	require.Equal(t, "17.1.0", component(t, w.state, "c2.example.com", "grafana")["component_version"])
 }
+
+// TestWhatLayersSayIsHeldAgainstDefinitions, also where no cluster has it by now: the layer matches none, or a higher one
+// hides it.
+func TestWhatLayersSayIsHeldAgainstDefinitions(t *testing.T) {
+	t.Parallel()
+	const say = `"resources":{"quotas":[{"id":"small","overrides":{"cpu":4}}]},"patches":{"grafana":{"replicas.n":"3","gone":null}}`
+	for name, others := range map[string][]string{
+		"matches nobody": {`{"id":"low","priority":5,"selector":"tier=none",` + say + `}`},
+		"is hidden": {
+			`{"id":"low","priority":5,"all":true,` + say + `}`,
+			`{"id":"high","priority":6,"all":true,"resources":{"quotas":[{"id":"small","overrides":{"cpu":1}}]},"patches":{"grafana":{"replicas.n":null}}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := tiers(t, append(others, baseLayer)...)
+			narrow := patch(KindResourceType, "quotas", `{"schema":{"properties":{"cpu":{"maximum":2}}}}`)
+			require.Contains(t, fmt.Sprint(w.refused(CodeInvalid, narrow).Problems), `layer "low": resources/quotas/0/overrides/cpu: maximum: got 4, want 2`)
+			require.Contains(t, fmt.Sprint(w.refused(CodeInvalid, patch(KindResourceType, "quotas", `{"overridable":[]}`)).Problems), `layer "low": resources/quotas/0/overrides/cpu: may not be set otherwise`)
+			require.Contains(t, fmt.Sprint(w.refused(CodeInvalid, patch(KindComponent, "grafana", `{"type":"kustomize","oci_url":"oci://x.example.com/g"}`)).Problems), `layer "low": patches/grafana/replicas.n: `)
+			w.must(patch(KindComponent, "grafana", `{"patches":{"replicas":"2"}}`))
+
+			// Both in one change is fine, and what was stored before it was looked at refuses nothing else.
+			w.must(both(narrow, patch(KindLayer, "low", `{"resources":{"quotas":[{"id":"small","overrides":{"cpu":2}}]}}`)))
+			bad, _ := w.state.Get(KindLayer, "low")
+			body := strings.Replace(string(bad.Body), `"cpu":2`, `"cpu":9`, 1)
+			doc, err := w.state.kinds.document(Record{Kind: KindLayer, ID: "low", Body: []byte(body), Revision: bad.Revision, CreatedAt: bad.CreatedAt, UpdatedAt: bad.UpdatedAt})
+			require.NoError(t, err)
+			w.state.docs[KindLayer]["low"] = doc
+			require.Contains(t, strings.Join(w.must(patch(ResourceKind("quotas"), "small", `{"spec":{"cpu":2}}`)).Warnings, "\n"), "stored before and still wrong: ")
+		})
+	}
+}
