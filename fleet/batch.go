@@ -155,7 +155,7 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 			continue
 		}
 		if ops[i].Document == nil && ops[i].Patch == nil {
-			p = Problem{Detail: fmt.Sprintf("%s %q: %s: %s", b.tx.kinds.noun(p.Kind), p.ID, p.Pointer, p.Detail), Kind: p.Kind, ID: p.ID}
+			p = Problem{Detail: fmt.Sprintf("%s %q: %s", b.tx.kinds.noun(p.Kind), p.ID, p.at(p.Pointer)), Kind: p.Kind, ID: p.ID}
 		}
 		located.Problems = append(located.Problems, b.place(i, ops[i], &Error{Problems: []Problem{p}})...)
 	}

@@ -198,7 +198,7 @@ func (s *State) largestBounds(changed map[Kind]map[string]bool) map[Kind]int {
 // inCluster moves the problems of a cluster that the request does not contain to the request as a whole.
 func inCluster(c *checker, id string) *checker {
 	for i, p := range c.problems {
-		c.problems[i] = Problem{Pointer: "", Detail: fmt.Sprintf("cluster %q: %s: %s", id, strings.TrimPrefix(p.Pointer, "/"), p.Detail)}
+		c.problems[i] = Problem{Pointer: "", Detail: fmt.Sprintf("cluster %q: %s", id, p.at(strings.TrimPrefix(p.Pointer, "/")))}
 	}
 	for i, p := range c.limits {
 		c.limits[i].Pointer = ""

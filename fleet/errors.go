@@ -37,6 +37,14 @@ type Problem struct {
 	size  int    // of what is too large: a problem that was stored and has not grown is no reason to refuse
 }
 
+// at is the detail, with a place in front if there is one.
+func (p Problem) at(place string) string {
+	if place == "" {
+		return p.Detail
+	}
+	return place + ": " + p.Detail
+}
+
 // Error is every error of the domain. Detail is written for the person who sent the request.
 type Error struct {
 	Code     Code
@@ -69,10 +77,7 @@ func problemsOf(found []jsontext.Problem) []Problem {
 }
 
 func summary(problems []Problem) string {
-	first := problems[0].Detail
-	if p := problems[0].Pointer; p != "" {
-		first = p + ": " + first
-	}
+	first := problems[0].at(problems[0].Pointer)
 	if len(problems) == 1 {
 		return first
 	}

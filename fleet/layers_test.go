@@ -539,3 +539,41 @@ func TestWhatLayersSayIsHeldAgainstDefinitions(t *testing.T) {
 		})
 	}
 }
+
+// TestOverridesOfALayerAreNamedAsSuch, where what several say does not go together: a pointer into the cluster's document
+// would be one to nothing.
+func TestOverridesOfALayerAreNamedAsSuch(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)
+	w.must(create(KindResourceType, `{"id":"ranges","overridable":["low","high"],"schema":{"type":"object","additionalProperties":false,"not":{"properties":{"low":{"const":1},"high":{"const":1}}},"properties":{"low":{"type":"integer","default":0},"high":{"type":"integer","default":0}}}}`))
+	w.must(create(ResourceKind("ranges"), `{"id":"r","spec":{}}`))
+	w.must(create(KindLayer, `{"id":"low","priority":20,"selector":"tier=prod","resources":{"ranges":[{"id":"r","overrides":{"low":1}}]}}`))
+	w.must(create(KindLayer, `{"id":"high","priority":21,"selector":"wide","resources":{"ranges":[{"id":"r","overrides":{"high":1}}]}}`))
+	label := `{"labels":{"tier":"prod","wide":"1"}}`
+	refused := w.refused(CodeInvalid, patch(KindCluster, "c2", label))
+	require.Empty(t, refused.Problems[0].Pointer)
+	require.Contains(t, refused.Detail, `ranges "r": overrides: `)
+	require.Contains(t, refused.Detail, `(said by layer "high", layer "low")`)
+	refused = w.refused(CodeInvalid, patch(KindLayer, "high", `{"selector":"tier"}`))
+	require.Contains(t, refused.Detail, `cluster "c2": ranges "r": overrides: `)
+
+	// What the cluster says itself has its place there; beside it, the layer is named.
+	w.must(assign("c0", ResourceKind("ranges"), "r", `{"overrides":{"high":1}}`))
+	refused = w.refused(CodeInvalid, patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`))
+	require.Equal(t, "/resources/ranges/0/overrides", refused.Problems[0].Pointer)
+	require.Contains(t, refused.Detail, `(said by layer "low")`)
+
+	// A stored layer that is wrong by itself: where the value is, and who says it.
+	docs := `{"id":"bad","priority":22,"selector":"stray","resources":{"quotas":[{"id":"small","overrides":{"cpu":"many"}}]}}`
+	w.must(create(KindLayer, strings.Replace(docs, `"many"`, "1", 1)))
+	body := w.state.docs[KindLayer]["bad"]
+	doc, err := w.state.kinds.document(Record{Kind: KindLayer, ID: "bad", Revision: body.Revision, Body: []byte(strings.Replace(string(body.Body), `"cpu":1`, `"cpu":"many"`, 1))})
+	require.NoError(t, err)
+	w.state.docs[KindLayer]["bad"] = doc
+	w.state.relayer(nil, nil)
+	refused = w.refused(CodeInvalid, patch(KindCluster, "c1", `{"labels":{"stray":"1"}}`))
+	require.Empty(t, refused.Problems[0].Pointer)
+	require.Contains(t, refused.Detail, `quotas "small": overrides/cpu: `)
+	require.Contains(t, refused.Detail, `(said by layer "bad")`)
+	require.Contains(t, w.refused(CodeInvalid, func(tx *Tx) error { _, err := tx.SetLabels("c1", []byte(`{"stray":"1"}`)); return err }).Detail, `(said by layer "bad")`)
+}

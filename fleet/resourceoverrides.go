@@ -1,0 +1,166 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
+)
+
+// What clusters and layers say about a definition of a resource type otherwise than its document.
+
+// entryOf is where a cluster says something else about a definition than that it has it, or -1.
+func entryOf(c *api.Cluster, typeID, id string) int {
+	return slices.IndexFunc(c.Resources[typeID], func(e api.ResourceAssignment) bool { return e.ID == id && len(e.Overrides) > 0 })
+}
+
+func decodeOverrides(raw map[string]json.RawMessage) (map[string]any, error) {
+	out := make(map[string]any, len(raw))
+	for name, value := range raw {
+		var err error
+		if out[name], err = decodeValue(value); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// checkOverrides checks what a cluster says about one definition.
+func checkOverrides(c *checker, has *Effective, typeID string, at int) {
+	if at < 0 {
+		return
+	}
+	e := &has.cluster.Resources[typeID][at]
+	if has.stack == nil {
+		checkOverridesOf(c, typeID, e, jsontext.Pointer("resources", typeID, at, "overrides"))
+		return
+	}
+	found := &checker{next: c.next, most: c.most}
+	checkOverridesOf(found, typeID, e, "")
+	for _, p := range found.problems {
+		c.problems = append(c.problems, has.inOverrides(typeID, e.ID, p))
+	}
+}
+
+// inOverrides is a problem of a resource's overrides where the cluster's own document has them; else of no place in it, and
+// naming the layers that say it.
+func (e *Effective) inOverrides(typeID, id string, p Problem) Problem {
+	property, _, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/"), "/")
+	property = strings.NewReplacer("~1", "/", "~0", "~").Replace(property)
+	says := func(entries []api.ResourceAssignment) bool {
+		return slices.ContainsFunc(entries, func(a api.ResourceAssignment) bool {
+			return a.ID == id && (hasKey(a.Overrides, property) || property == "" && len(a.Overrides) > 0)
+		})
+	}
+	if own := e.own.cluster.Resources[typeID]; says(own) {
+		p.Pointer = jsontext.Pointer("resources", typeID, entryOf(e.own.cluster, typeID, id), "overrides") + p.Pointer
+		if property != "" {
+			return p
+		}
+	} else {
+		p.Detail = fmt.Sprintf("%s %q: overrides%s: %s", typeID, id, p.Pointer, p.Detail)
+		p.Pointer = ""
+	}
+	var by []string
+	for _, d := range slices.Backward(e.stack.layers) {
+		if says(d.layer().Resources[typeID]) {
+			by = append(by, fmt.Sprintf("layer %q", d.ID))
+		}
+	}
+	if len(by) > 0 {
+		if property != "" {
+			by = by[:1] // the highest one counts
+		}
+		p.Detail += fmt.Sprintf(" (said by %s)", strings.Join(by, ", "))
+	}
+	return p
+}
+
+// checkOverridesOf checks what an entry says, in a cluster's document or a layer's.
+func checkOverridesOf(c *checker, typeID string, e *api.ResourceAssignment, where string) {
+	if len(e.Overrides) == 0 {
+		return
+	}
+	doc, ok := c.next.Get(ResourceKind(typeID), e.ID)
+	if !ok {
+		return // reported where it is assigned
+	}
+	r := doc.value.(*resource)
+	schema := r.typ().schema
+	if schema == nil {
+		return
+	}
+	spec, err := r.spec()
+	if err != nil {
+		c.problem(where, "%v", err)
+		return
+	}
+	overrides, err := decodeOverrides(e.Overrides)
+	if err != nil {
+		c.problem(where, "%v", err)
+		return
+	}
+	c.spec(where, schema.CheckOverrides(spec, overrides, r.typ().Overridable))
+}
+
+// overlaid are the fields with a cluster's overrides laid over them, property by property.
+func (r *resource) overlaid(raw map[string]json.RawMessage) ([]inputField, error) {
+	if len(raw) == 0 {
+		return r.fields, nil
+	}
+	over, err := filledOverrides(r.typ().schema, raw)
+	if err != nil {
+		return nil, err
+	}
+	fields := slices.Clone(r.fields)
+	for _, f := range over {
+		at, there := slices.BinarySearchFunc(fields, f.name, func(have inputField, name string) int { return strings.Compare(have.name, name) })
+		if there {
+			fields[at] = f
+		} else {
+			fields = slices.Insert(fields, at, f)
+		}
+	}
+	return fields, nil
+}
+
+// filledOverrides are overrides with the defaults of what they lack.
+func filledOverrides(schema *typeschema.Schema, raw map[string]json.RawMessage) ([]inputField, error) {
+	overrides, err := decodeOverrides(raw)
+	if err != nil {
+		return nil, err
+	}
+	if schema != nil {
+		overrides = schema.Overlaid(map[string]any{}, overrides)
+	}
+	return encodeFields(overrides)
+}
+
+// overridesSize is what a cluster's overrides add at most to its answer. Only objects in them can gain defaults.
+func overridesSize(of *Document, entries []api.ResourceAssignment) int {
+	n := 0
+	for i := range entries {
+		if len(entries[i].Overrides) == 0 {
+			continue
+		}
+		nested := false
+		for name, value := range entries[i].Overrides {
+			n += len(name) + len(`"":,`) + len(value)
+			nested = nested || strings.ContainsRune(string(value), '{')
+		}
+		if !nested || of == nil {
+			continue
+		}
+		if fields, err := filledOverrides(of.value.(*resourceType).schema, entries[i].Overrides); err == nil {
+			for _, f := range fields {
+				n += len(f.value)
+			}
+		}
+	}
+	return n
+}
