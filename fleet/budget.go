@@ -183,6 +183,6 @@ func (r Result) account(hit []affected, confirmed bool) (Result, error) {
 	slices.SortFunc(r.Commit.Changes, func(a, b Change) int {
 		return strings.Compare(string(a.Kind)+"/"+a.ID, string(b.Kind)+"/"+b.ID)
 	})
-	r.State, err = r.State.with(r.Commit, edits)
+	r.State, err = r.State.with(r.Commit, edits, true)
 	return r, err
 }

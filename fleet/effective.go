@@ -19,6 +19,7 @@ type Effective struct {
 	answers *answers
 	stack   *stack     // of the layers that match; nil: none does, and the document says it all
 	shared  bool       // the document says nothing: it has what all others like it have
+	laid    int        // see extent.go
 	own     *Effective // what the document says by itself; nil where that is all
 }
 
@@ -66,7 +67,7 @@ func (ks *kindSet) effective(d *Document, st *stack) *Effective {
 	if st == nil || d.Deleted() {
 		return own
 	}
-	e := &Effective{id: own.id, value: ks.copied(own.value), block: own.block, answers: newAnswers(ks.fixed), stack: st, shared: ks.saysNothing(own), own: own}
+	e := &Effective{id: own.id, value: ks.copied(own.value), block: own.block, answers: newAnswers(ks.fixed), stack: st, shared: ks.saysNothing(own), laid: ks.laid(own, st.layers), own: own}
 	e.cluster = ks.cluster(e.value)
 	e.cluster.DeletionProtection = own.cluster.DeletionProtection || st.protects
 	if e.shared {

@@ -26,8 +26,8 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	duplicates := tx.duplicateDNS(edits)
-	next, err := tx.base.with(c, edits)
-	if err != nil && len(duplicates) == 0 {
+	next, err := tx.base.with(c, edits, false)
+	if err != nil && (next == nil || len(duplicates) == 0) {
 		return Result{}, err
 	}
 	if err := next.samePriority(edits); err != nil {

@@ -255,6 +255,7 @@ func (st *stack) resourcesUnder(own *api.Cluster) map[string][]api.ResourceAssig
 // stack is what some layers amount to, for all clusters that are matched by just these.
 type stack struct {
 	layers    []*Document // by rising priority
+	key       string      // see stackKey
 	lists     map[Kind]any
 	resources map[string]*pile[api.ResourceAssignment] // by type
 	patches   api.Patches                              // nil for a path: nobody below says it
@@ -268,7 +269,7 @@ func (ks *kindSet) stackOf(docs []*Document) *stack {
 	for i, d := range docs {
 		layers[i] = d.layer()
 	}
-	st := &stack{layers: docs, lists: map[Kind]any{}, resources: map[string]*pile[api.ResourceAssignment]{}, patches: api.Patches{}}
+	st := &stack{layers: docs, key: stackKey(docs), lists: map[Kind]any{}, resources: map[string]*pile[api.ResourceAssignment]{}, patches: api.Patches{}}
 	for _, a := range ks.lists[:ks.fixed] {
 		st.lists[a.kind] = a.layering.pile(layers)
 	}

@@ -17,6 +17,7 @@ type layering struct {
 	since  *layersID   // the same until some layer changes
 	stacks map[string]*stack
 	of     map[string]*Effective // of the clusters that some layer matches
+	extent extent
 }
 
 // layersID identifies layers for as long as none of them changes, without keeping alive what they once made of clusters.
@@ -39,8 +40,9 @@ func stackKey(layers []*Document) string {
 	return key.String()
 }
 
-// relayer works out what clusters have after edits of another State, which is nil for all that this one has.
-func (s *State) relayer(before *State, edits []edit) {
+// relayer works out what clusters have after edits of another State, which is nil for all that this one has. It fails where that
+// is too much, unless it is there already.
+func (s *State) relayer(before *State, edits []edit, there bool) error {
 	var was *layering
 	layersChanged := before == nil
 	var clusters []*Document
@@ -53,20 +55,22 @@ func (s *State) relayer(before *State, edits []edit) {
 			}
 		}
 	}
+	var err error
 	switch {
 	case len(s.docs[KindLayer]) == 0:
 		s.layers = nil
 	case layersChanged:
-		s.layers = s.kinds.layered(s, before, cmp.Or(was, &layering{}))
+		s.layers, err = s.kinds.layered(s, before, cmp.Or(was, &layering{}), there)
 	case !slices.ContainsFunc(edits, func(e edit) bool { return e.kind == KindCluster }):
 		s.layers = was
 	default:
-		s.layers = was.after(s.kinds, clusters, edits)
+		s.layers, err = was.after(s.kinds, clusters, edits, there)
 	}
+	return err
 }
 
 // layered is the layering of all clusters.
-func (ks *kindSet) layered(s, before *State, was *layering) *layering {
+func (ks *kindSet) layered(s, before *State, was *layering, there bool) (*layering, error) {
 	next := &layering{rising: rising(s.docs[KindLayer]), stacks: map[string]*stack{}, of: make(map[string]*Effective, len(was.of))}
 	next.since = &layersID{}
 	known := map[*Document]bool{} // layers that were there before
@@ -74,14 +78,23 @@ func (ks *kindSet) layered(s, before *State, was *layering) *layering {
 		known[d] = true
 	}
 	clusters := slices.Collect(maps.Values(s.docs[KindCluster]))
-	found := make([][]*Document, len(clusters))
+	found := make([]matched, len(clusters))
 	inParallel(len(clusters), func(i int) {
 		var prev *Document
 		if before != nil {
 			prev = before.docs[KindCluster][clusters[i].ID]
 		}
-		found[i] = next.match(clusters[i], prev, was, known)
+		found[i] = next.match(ks, clusters[i], prev, was, known)
 	})
+	all := surveyor{stacks: map[string][]*Document{}}
+	for _, m := range found {
+		all.add(m.layers, m.key, m.laid)
+	}
+	if next.extent = all.extent; !there {
+		if err := all.within(was.extent); err != nil {
+			return nil, err
+		}
+	}
 	stacks := make([]*stack, len(clusters))
 	for i := range clusters {
 		stacks[i] = next.stack(ks, found[i], was)
@@ -100,21 +113,36 @@ func (ks *kindSet) layered(s, before *State, was *layering) *layering {
 			next.of[clusters[i].ID] = e
 		}
 	}
-	return next
+	return next, nil
 }
 
 // after is the layering when only some clusters have changed.
-func (l *layering) after(ks *kindSet, clusters []*Document, edits []edit) *layering {
-	next := &layering{rising: l.rising, since: l.since, stacks: maps.Clone(l.stacks), of: maps.Clone(l.of)}
+func (l *layering) after(ks *kindSet, clusters []*Document, edits []edit, there bool) (*layering, error) {
+	next := &layering{rising: l.rising, since: l.since, stacks: make(map[string]*stack, len(l.stacks)), of: maps.Clone(l.of)}
 	for _, e := range edits {
 		if e.kind == KindCluster {
 			delete(next.of, e.id)
 		}
 	}
+	all := surveyor{stacks: map[string][]*Document{}}
+	for _, e := range next.of { // what nobody has any more is let go
+		all.add(e.stack.layers, e.stack.key, e.laid)
+		next.stacks[e.stack.key] = e.stack
+	}
+	found := make([]matched, len(clusters))
+	for i, d := range clusters {
+		found[i] = next.match(ks, d, nil, l, nil)
+		all.add(found[i].layers, found[i].key, found[i].laid)
+	}
+	if next.extent = all.extent; !there {
+		if err := all.within(l.extent); err != nil {
+			return nil, err
+		}
+	}
 	made := make([]*Effective, len(clusters))
 	stacks := make([]*stack, len(clusters))
-	for i, d := range clusters {
-		stacks[i] = next.stack(ks, next.match(d, nil, l, nil), l)
+	for i := range clusters {
+		stacks[i] = next.stack(ks, found[i], l)
 	}
 	inParallel(len(clusters), func(i int) {
 		if stacks[i] != nil {
@@ -126,13 +154,7 @@ func (l *layering) after(ks *kindSet, clusters []*Document, edits []edit) *layer
 			next.of[clusters[i].ID] = e
 		}
 	}
-	if len(next.stacks) > 2*len(next.of)+64 { // left by clusters that are matched by others by now
-		next.stacks = map[string]*stack{}
-		for _, e := range next.of {
-			next.stacks[stackKey(e.stack.layers)] = e.stack
-		}
-	}
-	return next
+	return next, nil
 }
 
 // layerIDs are the layers that match, by rising priority.
@@ -154,9 +176,9 @@ func (l *layering) anyOf(layer string) bool {
 }
 
 // match is the layers of a cluster. What has not changed is not matched again.
-func (l *layering) match(d, prev *Document, was *layering, known map[*Document]bool) []*Document {
+func (l *layering) match(ks *kindSet, d, prev *Document, was *layering, known map[*Document]bool) matched {
 	if d.Deleted() {
-		return nil
+		return matched{}
 	}
 	var had []*Document
 	same := prev != nil && prev.alone == d.alone
@@ -175,21 +197,20 @@ func (l *layering) match(d, prev *Document, was *layering, known map[*Document]b
 			out = append(out, doc)
 		}
 	}
-	return out
+	return matched{out, stackKey(out), ks.laid(d.alone, out)}
 }
 
 // stack is the stack of some layers; nil when there are none. One whose layers have not changed is taken over.
-func (l *layering) stack(ks *kindSet, layers []*Document, was *layering) *stack {
-	if len(layers) == 0 {
+func (l *layering) stack(ks *kindSet, m matched, was *layering) *stack {
+	if len(m.layers) == 0 {
 		return nil
 	}
-	key := stackKey(layers)
-	st := l.stacks[key]
+	st := l.stacks[m.key]
 	if st == nil {
-		if st = was.stacks[key]; st == nil || !slices.Equal(st.layers, layers) {
-			st = ks.stackOf(layers)
+		if st = was.stacks[m.key]; st == nil || !slices.Equal(st.layers, m.layers) {
+			st = ks.stackOf(m.layers)
 		}
-		l.stacks[key] = st
+		l.stacks[m.key] = st
 	}
 	return st
 }
@@ -243,6 +264,7 @@ type layersInTx struct {
 	edited bool // a layer is not what it is in the base
 	mu     sync.Mutex
 	stacks map[string]*stack
+	kept   int // what these say
 }
 
 // relayer takes up an edit of a layer.
@@ -282,13 +304,20 @@ func (l *layersInTx) stack(ks *kindSet, layers []*Document) *stack {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := stackKey(layers)
-	if l.stacks[key] == nil {
+	if st := l.stacks[key]; st != nil {
+		return st
+	}
+	st := ks.stackOf(layers)
+	for _, d := range layers {
+		l.kept += d.layer().says()
+	}
+	if l.kept <= maxStacked { // or it is refused, as a rule
 		if l.stacks == nil {
 			l.stacks = map[string]*stack{}
 		}
-		l.stacks[key] = ks.stackOf(layers)
+		l.stacks[key] = st
 	}
-	return l.stacks[key]
+	return st
 }
 
 // gives are the components that layers give to a cluster whose object this is.

@@ -30,6 +30,7 @@ type layer struct {
 	lists     map[Kind]any
 	resources map[string][]said[api.ResourceAssignment]
 	settings  map[string]said[api.ComponentAssignment] // of components, whoever assigned them
+	counts    map[Kind]int                             // of entries
 }
 
 func (d *Document) layer() *layer { return d.value.(*layer) }
@@ -104,19 +105,20 @@ func (ks *kindSet) completeLayer(l *layer, body json.RawMessage) error {
 		return typeError(err)
 	}
 	l.unranked = fields["priority"] == nil
-	l.lists = map[Kind]any{}
+	l.lists, l.counts = map[Kind]any{}, map[Kind]int{}
 	for _, a := range ks.lists[:ks.fixed] {
 		entries, err := a.layering.read(fields[a.field])
 		if err != nil {
 			return typeError(err)
 		}
-		l.lists[a.kind] = entries
+		l.lists[a.kind], l.counts[a.kind] = entries, len(a.layering.ids(entries))
 	}
 	l.resources = map[string][]said[api.ResourceAssignment]{}
 	for typeID, entries := range l.Resources {
 		for _, e := range entries {
 			l.resources[typeID] = append(l.resources[typeID], said[api.ResourceAssignment]{entry: e})
 		}
+		l.counts[ResourceKind(typeID)] = len(entries)
 	}
 	l.settings = make(map[string]said[api.ComponentAssignment], len(l.Overrides))
 	for id, o := range l.Overrides {

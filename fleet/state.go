@@ -82,8 +82,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 		return nil, err
 	}
 	s.indexTokens()
-	s.relayer(nil, nil)
-	return s, nil
+	return s, s.relayer(nil, nil, true) // what is there is served
 }
 
 // types takes the resource types out of records: the rest is read by what they say.
@@ -239,7 +238,7 @@ func (s *State) Apply(c Commit) (*State, error) {
 	if err := firstOf(errs); err != nil {
 		return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
 	}
-	next, err := s.with(c, edits)
+	next, err := s.with(c, edits, true)
 	if err != nil {
 		return nil, err
 	}
@@ -289,8 +288,8 @@ type edit struct {
 
 // with is the State after edits, stamped as the commit that makes them. Only the maps of the kinds that changed are
 // copied. When clusters share a DNS name the State comes with an error, and is good for nothing but finding out what
-// else is wrong.
-func (s *State) with(c Commit, edits []edit) (*State, error) {
+// else is wrong. What was committed already is taken whatever its extent is.
+func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, id: &stateID{}, holders: s.holders}
 	copied := map[Kind]bool{}
 	reindex := false
@@ -325,7 +324,9 @@ func (s *State) with(c Commit, edits []edit) (*State, error) {
 	if err := next.rereadResources(s, copied); err != nil {
 		return nil, err
 	}
-	next.relayer(s, edits)
+	if err := next.relayer(s, edits, committed); err != nil {
+		return nil, err
+	}
 	if copied[KindToken] {
 		next.indexTokens()
 	}

@@ -1,0 +1,112 @@
+package fleet
+
+// A few labels make many combinations of layers that clusters match, and each combination is kept as what it amounts to: a
+// small change of a layer that all of them have would fill the memory of every process. So there is an end to it.
+const (
+	// maxStacked is how many entries and patch paths layers may say, summed over the combinations that clusters match. Each
+	// takes some 300 bytes, twice while a layer changes.
+	maxStacked = 500_000
+	// maxLaid is how many of those may be laid under what clusters say themselves in the same lists. Each takes up to 100 bytes
+	// for each of these clusters.
+	maxLaid = 4_000_000
+)
+
+// extent is what layers come to by the labels of clusters.
+type extent struct {
+	stacked int // of all stacks
+	laid    int // of the clusters that share less than all
+}
+
+// matched is what a cluster is matched by.
+type matched struct {
+	layers []*Document
+	key    string // see stackKey
+	laid   int
+}
+
+// surveyor adds up an extent before anything is folded.
+type surveyor struct {
+	extent
+	stacks map[string][]*Document
+}
+
+func (s *surveyor) add(layers []*Document, key string, laid int) {
+	if len(layers) == 0 {
+		return
+	}
+	s.laid += laid
+	if s.stacks[key] != nil {
+		return
+	}
+	s.stacks[key] = layers
+	for _, d := range layers {
+		s.stacked += d.layer().says()
+	}
+}
+
+// within refuses an extent that is too large, unless it was no smaller before.
+func (s *surveyor) within(was extent) error {
+	switch {
+	case s.stacked > maxStacked && s.stacked > was.stacked:
+		says, on := s.most()
+		return errorf(CodeLimitExceeded, "clusters match %s of layers, which would say %d entries and patch paths in all (before: %d); at most %d are possible. Most of it is layer %q, with %d in %d of them: "+
+			"say less in it, or have it or other layers match by fewer different labels", plural(len(s.stacks), "combination"), s.stacked, was.stacked, maxStacked, says.ID, says.layer().says(), on)
+	case s.laid > maxLaid && s.laid > was.laid:
+		return errorf(CodeLimitExceeded, "clusters would have %d entries of layers in lists in which they say something themselves (before: %d); at most %d are possible: "+
+			"say less in layers that match such clusters, or in the clusters", s.laid, was.laid, maxLaid)
+	}
+	return nil
+}
+
+// most is the layer that most comes from, and in how many stacks it is.
+func (s *surveyor) most() (most *Document, on int) {
+	in := map[*Document]int{}
+	for _, layers := range s.stacks {
+		for _, d := range layers {
+			in[d]++
+		}
+	}
+	for d, n := range in {
+		if most == nil || n*d.layer().says() > on*most.layer().says() || n*d.layer().says() == on*most.layer().says() && d.ID < most.ID {
+			most, on = d, n
+		}
+	}
+	return most, on
+}
+
+// says is how many entries and patch paths a layer has.
+func (l *layer) says() int {
+	n := len(l.settings)
+	for _, entries := range l.counts {
+		n += entries
+	}
+	for _, paths := range l.Patches {
+		n += len(paths)
+	}
+	return n
+}
+
+// laid is how many entries of layers are laid under what a cluster says itself.
+func (ks *kindSet) laid(own *Effective, layers []*Document) int {
+	if len(layers) == 0 || ks.saysNothing(own) {
+		return 0
+	}
+	all, n := own.cluster.Excludes != nil, 0
+	for _, a := range ks.lists[:ks.fixed] {
+		if !all && a.count(own) == 0 {
+			continue
+		}
+		for _, d := range layers {
+			n += d.layer().counts[a.kind]
+		}
+	}
+	for _, d := range layers {
+		for typeID, entries := range d.layer().resources {
+			if all || len(own.cluster.Resources[typeID]) > 0 {
+				n += len(entries)
+			}
+		}
+		n += len(d.layer().Patches)
+	}
+	return n
+}
