@@ -21,6 +21,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		res := Result{Commit: c, State: tx.base, Warnings: tx.sortedNotes(), base: tx.base, stop: tx.stop}
 		return res, tx.guard.check(res)
 	}
+	if err := tx.tooManyLayers(); err != nil {
+		return Result{}, err
+	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
 	if c.Operations, err = tx.cause(); err != nil {
 		return Result{}, err

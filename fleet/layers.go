@@ -164,9 +164,6 @@ func checkLayer(c *checker, l *layer) {
 	case l.Priority < 0 || l.Priority > maxPriority:
 		c.problem("/priority", "must be 0 to %d", maxPriority)
 	}
-	if n := len(c.next.docs[KindLayer]); n > maxLayers {
-		c.limitOf(n, "", "there would be %d layers; at most %d are possible", n, maxLayers)
-	}
 	checkLayerSelector(c, l)
 	for _, typeID := range sortedKeys(l.Resources) {
 		if c.next.kinds.assigned(ResourceKind(typeID)) == nil {
@@ -273,6 +270,16 @@ func checkLayerPatches(c *checker, l *layer, id string) {
 		}
 	}
 	c.patches(jsontext.Pointer("patches", id), set, patchProblems(doc.Component().Type, set))
+}
+
+// tooManyLayers is asked first: everything else takes longer the more there are.
+func (tx *Tx) tooManyLayers() error {
+	n := 0
+	tx.each(KindLayer, func(*Document) { n++ })
+	if n > maxLayers && n > len(tx.base.docs[KindLayer]) {
+		return errorf(CodeLimitExceeded, "there would be %d layers; at most %d are possible", n, maxLayers)
+	}
+	return nil
 }
 
 // samePriority refuses layers between which nobody could tell who wins.

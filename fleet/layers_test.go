@@ -250,6 +250,7 @@ func TestLayersAreNotWithoutNumber(t *testing.T) {
 	}
 	require.Contains(t, w.refused(CodeLimitExceeded, many(maxLayers+1)).Error(), "at most 200 are possible")
 	w.must(many(maxLayers))
+	w.refused(CodeLimitExceeded, create(KindLayer, `{"id":"last","priority":1,"all":true}`)) // before whose priority it is
 	w.must(patch(KindLayer, "l7", `{"description":"still changes"}`))
 }
 
