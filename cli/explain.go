@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/oapi-codegen/nullable"
 	"github.com/urfave/cli/v2"
 )
 
@@ -78,10 +80,10 @@ func explained(a answer) render.Output {
 				for _, v := range in.Values {
 					var instead []string
 					for _, say := range v.InsteadOf {
-						instead = append(instead, shortSaying(say)+" "+string(say.Value))
+						instead = append(instead, shortSaying(say)+" "+saidText(say.Value))
 					}
 					t.Rows = append(t.Rows, []string{
-						in.List + "/" + in.ID, v.Pointer, string(v.Value), shortSaying(v.SaidBy), strings.Join(instead, ", "),
+						in.List + "/" + in.ID, v.Pointer, saidText(v.Value), shortSaying(v.SaidBy), strings.Join(instead, ", "),
 						v.SaidBy.Pointer, strconv.FormatInt(v.SaidBy.Revision, 10), v.SaidBy.Actor,
 					})
 				}
@@ -100,4 +102,13 @@ func explained(a answer) render.Output {
 			return names, nil
 		},
 	}
+}
+
+// saidText is a value as JSON; empty where there is none.
+func saidText(value nullable.Nullable[json.RawMessage]) string {
+	if value.IsNull() {
+		return "null"
+	}
+	raw, _ := value.Get() // or it is not specified
+	return string(raw)
 }

@@ -1,9 +1,8 @@
 package fleet
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -110,7 +109,7 @@ func (p place) saying(keys ...any) (api.Saying, bool, error) {
 		}
 	}
 	value, err := jsontext.Canonical(v)
-	out.Value = value
+	out.Value = nullableRaw(value)
 	return out, true, err
 }
 
@@ -272,15 +271,24 @@ func (of *explainedInput) schemaDefault(who *sayings, property string) {
 	who.add(place{t, body}, "schema", "properties", property, "default")
 }
 
-// explainValues explains the values of a component: one for each path that somebody patches.
+// explainValues explains the values of a component: one for each path that somebody patches, and for each that a layer takes
+// away from those below it.
 func (of *explainedInput) explainValues(obj, paths map[string]any) {
 	values, _ := obj["values"].(map[string]any)
-	for _, path := range sortedKeys(paths) {
+	if len(paths) == 0 { // nobody says any
+		of.told("/patches", paths, sayings{})
+		of.told("/values", values, sayings{})
+	}
+	for _, path := range of.patched(paths) {
 		var who sayings
 		for _, p := range of.places {
 			who.add(p, "patches", of.id, path)
 		}
 		who.add(of.definition, "patches", path)
+		served := hasKey(paths, path)
+		if !served && !slices.ContainsFunc(who.all, func(s api.Saying) bool { return !s.Value.IsNull() }) {
+			continue // there was nothing to take away
+		}
 		of.told(jsontext.Pointer("patches", path), paths[path], who)
 		keys := []any{path}
 		if of.definition.doc.Component().Type == typeHelm {
@@ -290,9 +298,23 @@ func (of *explainedInput) explainValues(obj, paths map[string]any) {
 				return
 			}
 		}
-		at := jsontext.Pointer(append([]any{"values"}, keys...)...)
-		of.told(at, valueAt(values, keys), who)
+		value := valueAt(values, keys)
+		if !served && value != nil {
+			continue // others say it by paths of their own
+		}
+		of.told(jsontext.Pointer(append([]any{"values"}, keys...)...), value, who)
 	}
+}
+
+// patched are the paths that anybody says anything about, served or not, sorted.
+func (of *explainedInput) patched(served map[string]any) []string {
+	all := maps.Clone(served)
+	for _, p := range of.places {
+		patches, _ := p.obj["patches"].(map[string]any)
+		said, _ := patches[of.id].(map[string]any)
+		maps.Copy(all, said)
+	}
+	return sortedKeys(all)
 }
 
 func valueAt(v any, keys []any) any {
@@ -327,6 +349,6 @@ func (of *explainedInput) told(at string, value any, who sayings) {
 		one.Value = nil
 		who.all = []api.Saying{one}
 	}
-	instead := slices.DeleteFunc(slices.Clone(who.all[1:]), func(s api.Saying) bool { return bytes.Equal(s.Value, json.RawMessage("null")) })
-	of.values = append(of.values, api.ExplainedValue{Pointer: at, Value: encoded, SaidBy: who.all[0], InsteadOf: append([]api.Saying{}, instead...)})
+	instead := slices.DeleteFunc(slices.Clone(who.all[1:]), func(s api.Saying) bool { return s.Value.IsNull() })
+	of.values = append(of.values, api.ExplainedValue{Pointer: at, Value: nullableRaw(encoded), SaidBy: who.all[0], InsteadOf: append([]api.Saying{}, instead...)})
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/oapi-codegen/nullable"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -29,9 +31,9 @@ func TestExplainNamesAllWhoSayIt(t *testing.T) {
 	require.Len(t, ex.Inputs, 1)
 	require.Len(t, ex.Inputs[0].Values, 1)
 	v := ex.Inputs[0].Values[0]
-	require.Equal(t, "9", string(v.Value))
+	require.Equal(t, "9", textOfValue(v.Value))
 	say := func(s api.Saying) string {
-		return fmt.Sprintf("%s %s %s %s @%d", s.Kind, s.ID, s.Pointer, s.Value, s.Revision)
+		return fmt.Sprintf("%s %s %s %s @%d", s.Kind, s.ID, s.Pointer, textOfValue(s.Value), s.Revision)
 	}
 	require.Equal(t, "cluster c2 /patches/grafana/replicas 9 @2", say(v.SaidBy))
 	var instead []string
@@ -56,6 +58,43 @@ func TestExplainNamesAllWhoSayIt(t *testing.T) {
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, CodeNotFound, e.Code)
 	}
+}
+
+// TestExplainNamesWhoTakesAValueAway, and who would say it otherwise.
+func TestExplainNamesWhoTakesAValueAway(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer, `{"id":"bare","priority":30,"selector":"region=eu","patches":{"grafana":{"replicas":null,"nobody":null}}}`)
+	explain := func(component, pointer string) []api.ExplainedValue {
+		doc, _ := w.state.Get(KindCluster, "c2")
+		ex, err := w.state.Explain(doc, "platform-components", component, pointer, nil)
+		require.NoError(t, err)
+		require.Len(t, ex.Inputs, 1)
+		return ex.Inputs[0].Values
+	}
+	for _, pointer := range []string{"/values/replicas", "/patches/replicas"} {
+		values := explain("grafana", pointer)
+		require.Len(t, values, 1)
+		require.Equal(t, "null", textOfValue(values[0].Value))
+		require.Equal(t, []string{"bare", "/patches/grafana/replicas", "null"}, []string{values[0].SaidBy.ID, values[0].SaidBy.Pointer, textOfValue(values[0].SaidBy.Value)})
+		require.Equal(t, "prod", values[0].InsteadOf[0].ID)
+		require.Equal(t, string(KindComponent), values[0].InsteadOf[1].Kind)
+	}
+	// A component without values has none by its definition; a null that takes nothing away is not told.
+	values := explain("grafana", "/values")
+	require.Equal(t, []string{"/values", "/values/replicas"}, []string{values[0].Pointer, values[1].Pointer})
+	require.Equal(t, "{}", textOfValue(values[0].Value))
+	require.Equal(t, string(KindComponent), values[0].SaidBy.Kind)
+	require.Equal(t, "{}", textOfValue(explain("loki", "/patches")[0].Value))
+
+	// Somebody above says it by paths of their own, or the same path.
+	w.must(func(tx *Tx) error {
+		_, err := tx.PatchValues("c2", "grafana", []byte(`{"replicas.n":1}`), PatchOptions{})
+		return err
+	})
+	values = explain("grafana", "/values")
+	require.Len(t, values, 1)
+	require.Equal(t, "/values/replicas/n", values[0].Pointer)
+	require.Equal(t, "bare", explain("grafana", "/patches/replicas")[0].SaidBy.ID)
 }
 
 // TestWhatIsExplainedIsServed: of random fleets, each value's winner says what is served, nobody above it does, and together
@@ -97,8 +136,13 @@ func requireExplained(rt *rapid.T, s *State, cluster *Document, in map[string]an
 	for _, v := range explained.Values {
 		require.False(rt, seen[v.Pointer], v.Pointer)
 		seen[v.Pointer] = true
-		served := lookUp(rt, in, v.Pointer)
-		require.JSONEq(rt, jsonOf(rt, served), string(v.Value), v.Pointer)
+		if v.Value.IsNull() && v.SaidBy.Value.IsNull() {
+			require.NotEmpty(rt, v.InsteadOf, "%s: nothing is taken away", v.Pointer)
+			require.False(rt, served(in, v.Pointer), "%s is served", v.Pointer)
+			continue
+		}
+		value := lookUp(rt, in, v.Pointer)
+		require.JSONEq(rt, jsonOf(rt, value), textOfValue(v.Value), v.Pointer)
 		said := append([]api.Saying{v.SaidBy}, v.InsteadOf...)
 		for i, say := range said {
 			doc := s.docs[Kind(say.Kind)][say.ID]
@@ -106,7 +150,7 @@ func requireExplained(rt *rapid.T, s *State, cluster *Document, in map[string]an
 			require.True(rt, doc.Kind != KindCluster || doc == cluster)
 			require.EqualValues(rt, doc.Revision, say.Revision)
 			if say.Value != nil {
-				require.JSONEq(rt, string(say.Value), jsonOf(rt, lookUp(rt, objectOf(rt, doc), say.Pointer)))
+				require.JSONEq(rt, textOfValue(say.Value), jsonOf(rt, lookUp(rt, objectOf(rt, doc), say.Pointer)))
 			}
 			if i > 0 {
 				require.Greater(rt, rank(s, said[i-1]), rank(s, say), "%s: the highest first", v.Pointer)
@@ -115,13 +159,12 @@ func requireExplained(rt *rapid.T, s *State, cluster *Document, in map[string]an
 		if v.SaidBy.Value == nil || strings.HasPrefix(v.Pointer, "/values") || v.Pointer == "/dependencies" {
 			continue
 		}
-		if served, said := jsonOf(rt, served), string(v.SaidBy.Value); served != said && fmt.Sprintf("%q", said) != served { // a kustomize variable
+		if served, said := jsonOf(rt, value), textOfValue(v.SaidBy.Value); served != said && fmt.Sprintf("%q", said) != served { // a kustomize variable
 			require.JSONEq(rt, said, served, "%s of %s is said by %+v", v.Pointer, explained.ID, v.SaidBy)
 		}
 	}
 	for path := range in {
-		require.True(rt, seen["/"+path] || slices.ContainsFunc(explained.Values, func(v api.ExplainedValue) bool { return strings.HasPrefix(v.Pointer, "/"+path+"/") }) ||
-			path == "values" || path == "patches", "nobody says /%s", path)
+		require.True(rt, seen["/"+path] || slices.ContainsFunc(explained.Values, func(v api.ExplainedValue) bool { return strings.HasPrefix(v.Pointer, "/"+path+"/") }), "nobody says /%s", path)
 	}
 }
 
@@ -147,6 +190,34 @@ func jsonOf(t require.TestingT, v any) string {
 func objectOf(t require.TestingT, d *Document) (obj map[string]any) {
 	require.NoError(t, json.Unmarshal(d.Body, &obj))
 	return obj
+}
+
+func textOfValue(value nullable.Nullable[json.RawMessage]) string {
+	if value.IsNull() {
+		return "null"
+	}
+	raw, _ := value.Get()
+	return string(raw)
+}
+
+// served tells whether there is anything at a JSON pointer.
+func served(v any, pointer string) bool {
+	for part := range strings.SplitSeq(pointer[1:], "/") {
+		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		switch of := v.(type) {
+		case map[string]any:
+			v = of[key]
+		case []any:
+			at, err := strconv.Atoi(key)
+			if err != nil || at >= len(of) {
+				return false
+			}
+			v = of[at]
+		default:
+			return false
+		}
+	}
+	return v != nil
 }
 
 // lookUp is what is at a JSON pointer.

@@ -620,10 +620,10 @@ type ExplainedValue struct {
 	// Example: /values/replicaCount
 	Pointer string `json:"pointer"`
 
-	// Value What is served.
+	// Value What is served; null where nothing is, because a layer takes it away from those below.
 	//
 	// Example: 3
-	Value json.RawMessage `json:"value"`
+	Value nullable.Nullable[json.RawMessage] `json:"value"`
 
 	// SaidBy Who says a value: a document, and where in it.
 	SaidBy Saying `json:"said_by"`
@@ -2652,10 +2652,10 @@ type Saying struct {
 	// Example: /patches/podinfo/replicaCount
 	Pointer string `json:"pointer"`
 
-	// Value What it says there; absent where it is a default.
+	// Value What it says there; null where a layer says that nobody below it says it, absent where it is a default.
 	//
 	// Example: 3
-	Value json.RawMessage `json:"value,omitempty"`
+	Value nullable.Nullable[json.RawMessage] `json:"value,omitempty"`
 
 	// Revision Of the last change of the document.
 	//
