@@ -150,3 +150,30 @@ func TestFleetsAsTheyAreFit(t *testing.T) {
 	require.Less(t, s.layers.extent.stacked, 100)
 	require.Zero(t, s.layers.extent.laid)
 }
+
+// TestEnoughThatIsTooLarge: a change that makes all answers too large is refused after the first hundred.
+func TestEnoughThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	w := bitwise(t, 400, 1, "")
+	w.takes(create(KindNamespace, `{"id":"large","annotations":{"a":"`+strings.Repeat("x", 250<<10)+`"}}`))
+	for i := range 4 {
+		w.takes(create(KindNamespace, fmt.Sprintf(`{"id":"large%d","annotations":{"a":"%s"}}`, i, strings.Repeat("x", 250<<10))))
+	}
+	layer := `{"id":"large","priority":1,"selector":"large","namespaces":[{"id":"large"},{"id":"large0"},{"id":"large1"},{"id":"large2"},{"id":"large3"}]}`
+	w.takes(create(KindLayer, layer))
+	for _, large := range []func(*Tx) error{
+		put(KindLayer, "large", `{"all":true}`),
+		func(tx *Tx) error {
+			for _, d := range tx.Base().All(KindCluster) {
+				if _, err := tx.SetLabels(d.ID, []byte(`{"large":""}`)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		n := len(w.refused(CodeLimitExceeded, large).Problems)
+		require.GreaterOrEqual(t, n, maxProblems)
+		require.Less(t, n, 150)
+	}
+}

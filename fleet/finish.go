@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -169,6 +170,7 @@ type verdict struct {
 	limits     []Problem
 	warnings   []string
 	stored     int             // problems that were there before
+	tooLarge   atomic.Int32    // clusters whose answers are, and were not before
 	warned     map[string]bool // what is in warnings: there may be one for each of 10,000 clusters
 	stop       Stop
 }
@@ -235,14 +237,25 @@ func (v *verdict) documents(edits []edit) {
 	type finding struct{ now, was *checker }
 	found := make([]finding, len(edits))
 	inParallel(len(edits), func(i int) {
-		if edits[i].doc != nil && v.stop.now() == nil {
+		if edits[i].doc != nil && !v.enough() {
 			found[i].now, found[i].was = v.document(edits[i])
+			v.count(found[i].now, found[i].was)
 		}
 	})
 	for _, f := range found {
 		if f.now != nil {
 			v.add(f.now, f.was)
 		}
+	}
+}
+
+// enough tells whether clusters are looked at no further: a change may make thousands of answers too large, and each has to be
+// made to know.
+func (v *verdict) enough() bool { return v.stop.now() != nil || v.tooLarge.Load() >= maxProblems }
+
+func (v *verdict) count(now, was *checker) {
+	if len(now.limits) > 0 && len(was.limits) == 0 {
+		v.tooLarge.Add(1)
 	}
 }
 

@@ -62,7 +62,7 @@ func (v *verdict) layersSizes() {
 	type finding struct{ now, was *checker }
 	found := make([]finding, len(all))
 	inParallel(len(all), func(i int) {
-		if v.stop.now() != nil {
+		if v.enough() {
 			return
 		}
 		now := &checker{next: v.next}
@@ -73,6 +73,7 @@ func (v *verdict) layersSizes() {
 		was := &checker{next: v.base}
 		checkSizes(was, all[i].was, v.base.kinds.lists...)
 		found[i] = finding{now, was}
+		v.count(now, was)
 	})
 	for i, f := range found {
 		if f.now != nil {
