@@ -211,7 +211,8 @@ func TestReplicaAcceptanceIsForOneReplacement(t *testing.T) {
 	w.accept(t, fleet.Head{})
 	eventually(t, func() bool { return w.replica.Status().Following })
 	second := backup(t, w) // has the acceptance
-	before := w.update(t, createClusters("c")).State
+	w.update(t, createClusters("c"))
+	before := w.replica.State() // which the follower may have published before Update did
 
 	restore(t, w, second)
 	w.holds(t, before)
