@@ -41,7 +41,7 @@ func stackKey(layers []*Document) string {
 }
 
 // relayer works out what clusters have after edits of another State, which is nil for all that this one has. It fails where that
-// is too much, unless it is there already.
+// is too much, unless it is there already, and where a layer that is there cannot be told to match.
 func (s *State) relayer(before *State, edits []edit, there bool) error {
 	var was *layering
 	layersChanged := before == nil
@@ -71,6 +71,11 @@ func (s *State) relayer(before *State, edits []edit, there bool) error {
 
 // layered is the layering of all clusters.
 func (ks *kindSet) layered(s, before *State, was *layering, there bool) (*layering, error) {
+	if there {
+		if err := readable(s.docs[KindLayer]); err != nil {
+			return nil, err
+		}
+	}
 	next := &layering{rising: rising(s.docs[KindLayer]), stacks: map[string]*stack{}, of: make(map[string]*Effective, len(was.of))}
 	next.since = &layersID{}
 	known := map[*Document]bool{} // layers that were there before

@@ -129,6 +129,22 @@ func (ks *kindSet) completeLayer(l *layer, body json.RawMessage) error {
 	return nil
 }
 
+// readable refuses committed layers of which nobody can tell which clusters they match. Taken for none, they would leave clusters
+// with valid answers that lack what the layers give.
+func readable(layers map[string]*Document) error {
+	for _, id := range sortedKeys(layers) {
+		l := layers[id].layer()
+		switch {
+		case l.All:
+		case l.wrong != nil:
+			return fmt.Errorf("layer %q cannot be read: %w", id, l.wrong)
+		case strings.TrimSpace(l.Selector) == "":
+			return fmt.Errorf("layer %q cannot be read: it says neither all nor a selector", id)
+		}
+	}
+	return nil
+}
+
 // matches tells whether the layer is one of a cluster's.
 func (l *layer) matches(c *api.Cluster) bool {
 	return l.All || l.Selector != "" && l.wrong == nil && l.selector.Matches(c)

@@ -495,6 +495,31 @@ func TestAProcessThatDoesNotKnowLayers(t *testing.T) {
 	require.ErrorContains(t, err, `which this version does not know`)
 }
 
+// TestALayerThatCannotBeRead, as another version may have left it, is no layer that matches nobody: the fleet is not served by
+// halves.
+func TestALayerThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for selects, says := range map[string]string{
+		`"selector":"tier in ("`: `layer "prod" cannot be read: `, `"selector":" "`: `says neither all nor a selector`, `"description":""`: `says neither all nor a selector`,
+	} {
+		w := tiers(t, baseLayer, prodLayer)
+		wrong := strings.Replace(prodLayer, `"selector":"tier=prod"`, selects, 1)
+		require.NotEqual(t, prodLayer, wrong)
+		var records []Record
+		for r := range w.state.Records() {
+			if r.Kind == KindLayer && r.ID == "prod" {
+				r.Body = json.RawMessage(wrong)
+			}
+			records = append(records, r)
+		}
+		_, err := NewState(testRules, w.state.head, w.state.at, records)
+		require.ErrorContains(t, err, says)
+		_, err = w.state.Apply(Commit{Revision: w.state.Revision() + 1, Changes: []Change{{Kind: KindLayer, ID: "prod", After: json.RawMessage(wrong)}}})
+		require.ErrorContains(t, err, says)
+		w.refused(CodeInvalid, create(KindLayer, `{"id":"other","priority":30,`+selects+`}`))
+	}
+}
+
 // TestWhatALayerSaysInVain is a warning: a higher layer says it on each of its clusters.
 func TestWhatALayerSaysInVain(t *testing.T) {
 	t.Parallel()
