@@ -173,7 +173,7 @@ func (tx *Tx) reversal(ch Change, prefer jsontext.Side) (reversal, error) {
 	case bytes.Equal(now, ch.After) && (now == nil) == (ch.After == nil):
 		return reversal{changes: true, body: ch.Before}, nil
 	case ch.live(ch.Before) && ch.live(ch.After) && ch.live(now):
-		return mergeBack(ch, now, prefer)
+		return tx.mergeBack(ch, now, prefer)
 	}
 	what := "changed"
 	switch {

@@ -10,7 +10,7 @@ import (
 )
 
 // mergeBack merges what a document was before a change into what it is now.
-func mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, error) {
+func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, error) {
 	sides := make([]map[string]any, 3)
 	for i, body := range []json.RawMessage{ch.After, now, ch.Before} {
 		obj, err := decodeStrict(body)
@@ -29,7 +29,9 @@ func mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, 
 	m := &jsontext.Merge{Prefer: prefer, Sets: []string{"/depends_on"}}
 	merged := m.Objects(sides[0], sides[1], sides[2])
 	if assigns {
-		keepTogether(m, sides, merged)
+		if ch.Kind == KindCluster { // a layer says something about components that it does not give
+			keepTogether(m, sides, merged, tx.gives(merged))
+		}
 		partOwners(merged)
 	}
 	if len(m.Conflicts) > 0 && prefer == "" {
@@ -137,14 +139,15 @@ func partOwners(obj map[string]any) {
 	}
 }
 
-// keepTogether finds patches that were added since to a component which goes, with the assignment that the revision made.
-func keepTogether(m *jsontext.Merge, sides []map[string]any, merged map[string]any) {
+// keepTogether finds patches that were added since to a component which goes, with the assignment that the revision made. Those
+// that layers give stay.
+func keepTogether(m *jsontext.Merge, sides []map[string]any, merged map[string]any, given map[string]bool) {
 	base, ours, patches := sides[0], sides[1], objectIn(merged, "patches")
 	entries, _ := merged["platform_components"].([]any)
 	had, _ := ours["platform_components"].([]any)
 	for _, component := range sortedKeys(patches) {
 		at := slices.IndexFunc(had, isEntry(component))
-		if len(objectIn(patches, component)) == 0 || at < 0 || slices.ContainsFunc(entries, isEntry(component)) {
+		if len(objectIn(patches, component)) == 0 || at < 0 || given[component] || slices.ContainsFunc(entries, isEntry(component)) {
 			continue
 		}
 		m.Conflicts = append(m.Conflicts, jsontext.MergeConflict{

@@ -196,3 +196,21 @@ func TestRevertOfSeveral(t *testing.T) {
 	w.must(run(two, one))
 	require.Equal(t, before, bodies(w.state))
 }
+
+// TestRevertWhatLayersGive: patches that were added since keep no assignment, and are no conflict, where they are for what
+// a layer gives, or are a layer's own.
+func TestRevertWhatLayersGive(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	w.must(both(assign("c2", KindComponent, "loki", `{"component_version":"1.0.0"}`), patch(KindLayer, "base", `{"platform_components":[{"id":"grafana"},{"id":"loki"}]}`)))
+	at := w.last()
+	w.must(both(
+		func(tx *Tx) error { _, err := tx.PatchValues("c2", "loki", []byte(`{"a":"1"}`), PatchOptions{}); return err },
+		patch(KindLayer, "base", `{"patches":{"loki":{"b":2}}}`),
+	))
+	w.must(revert(w, api.Operation{Revision: at}))
+	loki := component(t, w.state, "c2.example.com", "loki")
+	require.Equal(t, map[string]any{"a": 1.0, "b": 2.0}, loki["values"])
+	require.Equal(t, "latest", loki["component_version"])
+	require.Nil(t, component(t, w.state, "c0.example.com", "loki"))
+}
