@@ -202,9 +202,9 @@ func checkRename(c *checker, before, after *Document) {
 	c.warn("cluster %q is now polled as %q; the old name %q answers 404 from now on, and what Flux installed under it stays as it is", is.ID, is.ClusterDNS, was.ClusterDNS)
 }
 
-// dropOrphanedPatches removes the patches of components that a change took off the cluster, which are those that it does not list
-// and are not on it by its layers. Patches that are new or
-// changed stay, for the check to refuse: they were meant for something.
+// dropOrphanedPatches removes the patches of components that a change takes out of the document, unless layers give them.
+// Patches that are new or changed stay, for the check to refuse: they were meant for something. So do those of a component that
+// layers gave and give no more: they come to life again with it.
 func dropOrphanedPatches(before *api.Cluster, obj map[string]any, on map[string]bool) error {
 	patches, _ := obj["patches"].(map[string]any)
 	entries, _ := obj["platform_components"].([]any)
@@ -215,7 +215,7 @@ func dropOrphanedPatches(before *api.Cluster, obj map[string]any, on map[string]
 	}
 	for id, p := range patches {
 		old, had := before.Patches[id]
-		if on[id] || !had {
+		if on[id] || !had || !isAssigned(before, id) {
 			continue
 		}
 		now, err := jsontext.Canonical(p)

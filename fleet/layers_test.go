@@ -299,7 +299,19 @@ func TestPatchesWaitForTheirComponent(t *testing.T) {
 	res = w.must(patch(KindLayer, "prod", `{"platform_components":[]}`))
 	require.Contains(t, strings.Join(res.Warnings, "\n"), `the patches of component "loki" on cluster "c2" do nothing by now`)
 	w.refused(CodeInvalid, patch(KindCluster, "c3", `{"patches":{"loki":{"a":"1"}}}`))
-	// A whole document that still has them keeps them with the component, and drops them without.
+	// Nor does an edit of something else drop them, however it is made.
+	for _, away := range []func(*Tx) error{
+		patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`),
+		func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"dev"}`)); return err },
+	} {
+		w.must(patch(KindLayer, "prod", `{"platform_components":[{"id":"loki"}]}`))
+		w.must(away)
+		w.must(patch(KindCluster, "c2", `{"namespaces":[{"id":"team"}]}`))
+		w.must(put(KindCluster, "c2", `{"namespaces":[]}`))
+		w.must(patch(KindCluster, "c2", `{"labels":{"tier":"prod"}}`))
+		require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c2.example.com", "loki")["values"])
+	}
+	// A whole document that still has them keeps them with the component.
 	w.must(patch(KindLayer, "prod", `{"platform_components":[{"id":"loki"}]}`))
 	w.must(put(KindCluster, "c2", `{"namespaces":[]}`))
 	require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c2.example.com", "loki")["values"])
