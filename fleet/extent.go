@@ -107,6 +107,9 @@ func (ks *kindSet) laid(own *Effective, layers []*Document) int {
 			}
 		}
 		n += len(d.layer().Patches)
+		for component := range own.cluster.Patches { // they are copied to be merged
+			n += len(d.layer().Patches[component])
+		}
 	}
 	return n
 }

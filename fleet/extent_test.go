@@ -143,6 +143,15 @@ func TestWhatClustersSayOverLayersIsNotWithoutEnd(t *testing.T) {
 	require.Equal(t, extent{5_000, 5_000}, w.state.layers.extent)
 }
 
+// TestPatchesOverLayersAreCounted by their paths: where a cluster patches what a layer patches, all of them are copied.
+func TestPatchesOverLayersAreCounted(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, `{"id":"base","priority":10,"all":true,"platform_components":[{"id":"grafana"},{"id":"loki"}],"patches":{"grafana":{"a":1,"b":2,"c":3},"loki":{"a":1}}}`)
+	require.Zero(t, w.state.layers.extent.laid)
+	w.takes(patch(KindCluster, "c2", `{"patches":{"grafana":{"d":"4"}}}`))
+	require.Equal(t, 2+3, w.state.layers.extent.laid, "the components that are patched, and grafana's paths")
+}
+
 // TestFleetsAsTheyAreFit: the extents of a large fleet are far below the bounds.
 func TestFleetsAsTheyAreFit(t *testing.T) {
 	t.Parallel()
