@@ -134,7 +134,7 @@ func (v *verdict) dependent(doc *Effective, changed, redefined map[Kind]map[stri
 		rechecked[doc.stack] = true
 	}
 	for _, a := range v.next.kinds.lists {
-		for id := range redefined[a.kind] {
+		for _, id := range sortedKeys(redefined[a.kind]) {
 			if a.on(doc.cluster, id) {
 				a.recheck(now, doc, id)
 				if len(now.problems)+len(now.warnings) > 0 {
@@ -169,7 +169,7 @@ func (v *verdict) redefined(changed map[Kind]map[string]bool) map[Kind]map[strin
 // would be small with the largest definitions there are.
 func (v *verdict) candidate(d *Effective, changed, redefined map[Kind]map[string]bool, largest map[Kind]int) bool {
 	for _, a := range v.next.kinds.lists {
-		for id := range redefined[a.kind] {
+		for _, id := range sortedKeys(redefined[a.kind]) {
 			if a.on(d.cluster, id) {
 				return true
 			}

@@ -148,8 +148,7 @@ func (f folding[E]) layering(kind Kind) listLayering {
 		},
 		pile: func(layers []*layer) any {
 			return f.pileUp(layers, func(l *layer) []said[E] {
-				entries, _ := l.lists[kind].([]said[E])
-				return entries
+				return l.lists[kind].([]said[E])
 			})
 		},
 		lay: func(p any, own, e *Effective) {

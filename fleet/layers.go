@@ -234,12 +234,17 @@ func (c *checker) settings(at string, o api.LayerOverride) {
 
 // checkSaidTwice: one layer says each thing in one place.
 func checkSaidTwice(c *checker, at string, e api.LayerComponent, o api.LayerOverride) {
-	for field, twice := range map[string]bool{
-		"oci_tag": e.OCITag != "" && o.OCITag != "", "component_path": e.ComponentPath != "" && o.ComponentPath != "",
-		"component_version": e.ComponentVersion != "" && o.ComponentVersion != "", "values_from": len(e.ValuesFrom) > 0 && len(o.ValuesFrom) > 0,
+	for _, said := range []struct {
+		field string
+		twice bool
+	}{
+		{"oci_tag", e.OCITag != "" && o.OCITag != ""},
+		{"component_path", e.ComponentPath != "" && o.ComponentPath != ""},
+		{"component_version", e.ComponentVersion != "" && o.ComponentVersion != ""},
+		{"values_from", len(e.ValuesFrom) > 0 && len(o.ValuesFrom) > 0},
 	} {
-		if twice {
-			c.problem(at+jsontext.Pointer(field), "is also said in %s", jsontext.Pointer("overrides", e.ID, field))
+		if said.twice {
+			c.problem(at+jsontext.Pointer(said.field), "is also said in %s", jsontext.Pointer("overrides", e.ID, said.field))
 		}
 	}
 }

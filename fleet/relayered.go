@@ -45,7 +45,7 @@ func (v *verdict) layers(edited map[string]bool) {
 func (v *verdict) hasNow(c relayering) (now, was *checker) {
 	now, was = &checker{next: v.next, base: v.base, most: maxProblems}, &checker{next: v.base}
 	checkHas(now, c.is)
-	for id := range c.is.written().cluster.Patches {
+	for _, id := range sortedKeys(c.is.written().cluster.Patches) {
 		if isAssigned(c.was.cluster, id) && !isAssigned(c.is.cluster, id) {
 			now.warn("the patches of component %q on cluster %q do nothing by now: the component is not on it any more", id, c.is.id)
 		}
