@@ -205,7 +205,10 @@ func TestRevertWhatLayersGive(t *testing.T) {
 	w.must(both(assign("c2", KindComponent, "loki", `{"component_version":"1.0.0"}`), patch(KindLayer, "base", `{"platform_components":[{"id":"grafana"},{"id":"loki"}]}`)))
 	at := w.last()
 	w.must(both(
-		func(tx *Tx) error { _, err := tx.PatchValues("c2", "loki", []byte(`{"a":"1"}`), PatchOptions{}); return err },
+		func(tx *Tx) error {
+			_, err := tx.PatchValues("c2", "loki", []byte(`{"a":"1"}`), PatchOptions{})
+			return err
+		},
 		patch(KindLayer, "base", `{"patches":{"loki":{"b":2}}}`),
 	))
 	w.must(revert(w, api.Operation{Revision: at}))
