@@ -21,11 +21,10 @@ type SeedDocument struct {
 	Kind Kind
 	ID   string
 	At   string
-	Body []byte
 
 	// A seed is read, held against the contract, checked and committed, and may be 10,000 clusters: what one step has
 	// worked out the next one takes over.
-	obj   map[string]any // Body, until it is made a document
+	obj   map[string]any // until it is made a document
 	doc   *Document
 	under *Rules // by which the whole seed has been found valid
 }
@@ -35,7 +34,7 @@ func (d SeedDocument) Value() (any, error) {
 	if d.obj != nil {
 		return d.obj, nil
 	}
-	return ParseJSON(d.Body)
+	return ParseJSON(d.doc.Body)
 }
 
 // Valid tells whether the seed it is part of has passed Check.
@@ -141,8 +140,7 @@ func NewSeedDocument(kind Kind, at string, item any) (SeedDocument, error) {
 	}
 	dropNulls(obj)
 	id, _ := obj["id"].(string)
-	body, err := jsontext.Canonical(obj)
-	return SeedDocument{Kind: kind, ID: id, At: at, Body: body, obj: obj}, err
+	return SeedDocument{Kind: kind, ID: id, At: at, obj: obj}, nil
 }
 
 // dropNulls removes what the reference writes for an option that is not set: in the document itself and in the entries
@@ -175,15 +173,15 @@ func (s Seed) Create(tx *Tx) error {
 }
 
 func (d *SeedDocument) create(tx *Tx) (err error) {
-	obj := d.obj
-	d.obj = nil
 	switch {
-	case d.doc != nil && tx.base.Revision() == 0 && tx.raw(d.Kind, d.ID) == nil:
+	case d.doc == nil:
+		if d.doc, err = tx.create(d.Kind, d.obj); err == nil {
+			d.obj = nil
+		}
+	case tx.base.Revision() == 0 && tx.raw(d.Kind, d.ID) == nil:
 		tx.record(d.Kind, d.ID, d.doc)
-	case obj != nil:
-		d.doc, err = tx.create(d.Kind, obj)
 	default:
-		_, err = tx.Create(d.Kind, d.Body)
+		_, err = tx.Create(d.Kind, d.doc.Body)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -53,15 +54,15 @@ func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 
 // checkSchemas holds every document against the contract, as a POST of it would be.
 func checkSchemas(seed fleet.Seed) ([]fleet.Problem, error) {
+	if !slices.ContainsFunc(seed, func(d fleet.SeedDocument) bool { return !d.Valid() }) {
+		return nil, nil
+	}
 	doc, err := apiserver.GetSpec()
 	if err != nil {
 		return nil, fmt.Errorf("the embedded contract: %w", err)
 	}
 	var problems []fleet.Problem
 	for _, d := range seed {
-		if d.Valid() {
-			continue
-		}
 		path := "/" + d.Kind.Collection()
 		if _, typed := d.Kind.ResourceType(); typed {
 			path = "/resources/{type}"

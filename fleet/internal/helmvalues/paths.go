@@ -70,32 +70,40 @@ func parsePath(path string) ([]step, error) {
 
 // scanName reads up to the next unescaped `.` or `[`, which it returns (0 at the end) with what follows.
 func scanName(s string) (name string, stop rune, tail string, err error) {
-	var b strings.Builder
+	var before []byte // what comes before s[from:], without its backslashes
+	from := 0
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
+		end := i
 		i += size
 		switch {
 		case r == '\\':
 			if i >= len(s) {
 				return "", 0, "", errors.New("a value path must not end with a backslash")
 			}
-			r, size = utf8.DecodeRuneInString(s[i:])
+			before, from = append(before, s[from:end]...), i
+			_, size = utf8.DecodeRuneInString(s[i:])
 			i += size
-			b.WriteRune(r)
 		case r == '.' || r == '[':
 			if r == '.' && i >= len(s) {
 				return "", 0, "", errors.New("a value path must not end with a dot")
 			}
-			return b.String(), r, s[i:], nil
+			return joined(before, s[from:end]), r, s[i:], nil
 		case r == ',' || r == '=':
 			return "", 0, "", fmt.Errorf("%q in a value path needs a backslash before it", r)
 		case r < ' ':
 			return "", 0, "", errors.New("a value path must not contain control characters")
-		default:
-			b.WriteRune(r)
 		}
 	}
-	return b.String(), 0, "", nil
+	return joined(before, s[from:]), 0, "", nil
+}
+
+// joined copies nothing where there was no backslash, as in nearly every path.
+func joined(before []byte, s string) string {
+	if before == nil {
+		return s
+	}
+	return string(append(before, s...))
 }
 
 func scanIndex(s string) (index int, tail string, err error) {

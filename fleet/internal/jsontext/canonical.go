@@ -3,7 +3,6 @@ package jsontext
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
 )
@@ -13,58 +12,95 @@ type Text []byte
 
 // Canonical writes a document as it is stored and compared: compact, keys sorted, numbers as they were written.
 func Canonical(v any) (json.RawMessage, error) {
-	return appendCanonical(nil, v)
+	var w writer
+	err := w.value(v)
+	return w.text, err
 }
 
-// appendCanonical writes what parsed JSON is made of by itself, since a change of many documents does little else, and
-// leaves everything else to the encoder.
-func appendCanonical(b []byte, v any) ([]byte, error) {
-	var err error
+// writer writes what parsed JSON is made of by itself, since a change of many documents does little else, and leaves
+// everything else to the encoder.
+type writer struct {
+	text []byte
+	keys []string // of the objects that are being written, the innermost one's last
+}
+
+func (w *writer) value(v any) error {
 	switch v := v.(type) {
 	case map[string]any:
-		if v == nil {
-			return append(b, "null"...), nil
-		}
-		b = append(b, '{')
-		for i, k := range slices.Sorted(maps.Keys(v)) {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			if b, err = appendCanonical(b, k); err != nil {
-				return nil, err
-			}
-			if b, err = appendCanonical(append(b, ':'), v[k]); err != nil {
-				return nil, err
-			}
-		}
-		return append(b, '}'), nil
+		return w.object(v)
 	case []any:
-		if v == nil {
-			return append(b, "null"...), nil
-		}
-		b = append(b, '[')
-		for i, item := range v {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			if b, err = appendCanonical(b, item); err != nil {
-				return nil, err
-			}
-		}
-		return append(b, ']'), nil
+		return w.array(v)
 	case string:
-		if Plain(v) {
-			return append(append(append(b, '"'), v...), '"'), nil
-		}
+		return w.string(v)
 	case Text:
-		return append(b, v...), nil
+		w.text = append(w.text, v...)
 	case bool:
-		return strconv.AppendBool(b, v), nil
+		w.text = strconv.AppendBool(w.text, v)
 	case nil:
-		return append(b, "null"...), nil
+		w.text = append(w.text, "null"...)
+	default:
+		return w.encode(v)
 	}
+	return nil
+}
+
+func (w *writer) object(obj map[string]any) error {
+	if obj == nil {
+		return w.value(nil)
+	}
+	begin := len(w.keys)
+	for k := range obj {
+		w.keys = append(w.keys, k)
+	}
+	end := len(w.keys)
+	slices.Sort(w.keys[begin:])
+	w.text = append(w.text, '{')
+	for i := begin; i < end; i++ {
+		if i > begin {
+			w.text = append(w.text, ',')
+		}
+		k := w.keys[i]
+		if err := w.string(k); err != nil {
+			return err
+		}
+		w.text = append(w.text, ':')
+		if err := w.value(obj[k]); err != nil {
+			return err
+		}
+	}
+	w.text, w.keys = append(w.text, '}'), w.keys[:begin]
+	return nil
+}
+
+func (w *writer) array(items []any) error {
+	if items == nil {
+		return w.value(nil)
+	}
+	w.text = append(w.text, '[')
+	for i, item := range items {
+		if i > 0 {
+			w.text = append(w.text, ',')
+		}
+		if err := w.value(item); err != nil {
+			return err
+		}
+	}
+	w.text = append(w.text, ']')
+	return nil
+}
+
+func (w *writer) string(s string) error {
+	if !Plain(s) {
+		return w.encode(s)
+	}
+	w.text = append(append(append(w.text, '"'), s...), '"')
+	return nil
+}
+
+func (w *writer) encode(v any) error {
 	encoded, err := encode(v)
-	return append(b, encoded...), err
+	w.text = append(w.text, encoded...)
+	return err
 }
 
 // Plain tells whether a string needs no escape in JSON.
