@@ -28,7 +28,7 @@ const acceptAny = "any"
 //
 // replaces is the head that such a process serves; the zero Head stands for all that hold on to something when they see
 // the acceptance. Naming it also reaches processes that have yet to find out that the history was replaced. ErrStale
-// when the store's head is no longer head.
+// when the store's head is no longer head; that servers record meanwhile what they hold on to is no reason.
 func Accept(ctx context.Context, s Store, head, replaces fleet.Head, at time.Time) (fleet.Head, error) {
 	c := fleet.Commit{
 		Revision: head.Revision + 1, ID: uuid.New(), At: at.UTC().Truncate(time.Microsecond), Actor: actorAccept, RequestID: acceptAny,
@@ -38,10 +38,28 @@ func Accept(ctx context.Context, s Store, head, replaces fleet.Head, at time.Tim
 		c.RequestID = FormatHead(replaces)
 		c.Reason = "accepted this history in place of the one that ends with " + c.RequestID
 	}
-	if err := s.Commit(ctx, head, c); err != nil {
-		return fleet.Head{}, fmt.Errorf("recording the acceptance: %w", err)
+	for range acceptAttempts {
+		err := s.Commit(ctx, head, c)
+		if err == nil {
+			return c.Head(), nil
+		}
+		if !errors.Is(err, ErrStale) || !endsWith(ctx, s, head) {
+			return fleet.Head{}, fmt.Errorf("recording the acceptance: %w", err)
+		}
 	}
-	return c.Head(), nil
+	return fleet.Head{}, fmt.Errorf("recording the acceptance: %w", ErrContended)
+}
+
+// acceptAttempts is how often an acceptance gives way to servers that record what they hold on to, each once or twice.
+const acceptAttempts = 20
+
+// endsWith tells whether a store's history still ends with head, whatever servers have recorded beside it.
+func endsWith(ctx context.Context, s Store, head fleet.Head) bool {
+	now, err := s.Head(ctx)
+	if held := asHeld(err); held != nil {
+		now, err = held.Head, nil
+	}
+	return err == nil && now == head
 }
 
 // accepts tells whether an acceptance in the log is meant for a process that serves ours, and saw the store's history

@@ -323,3 +323,23 @@ func exec(t *testing.T, path, query string) {
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 }
+
+// TestAcceptBesideServers: servers record what they hold on to beside the head, and a commit that this comes between is
+// stale. An acceptance is of a history, and is recorded all the same, unless that has gone on.
+func TestAcceptBesideServers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.NoError(t, w.replica.Load(t.Context()))
+	w.update(t, createClusters("a"))
+	head := w.replica.State().Head()
+	require.NoError(t, w.faulty.Hold(t.Context(), store.NewHold(w.replica.State(), clock)))
+	w.faulty.stale.Store(3)
+	accepted, err := store.Accept(t.Context(), w.faulty, head, fleet.Head{}, clock)
+	require.NoError(t, err)
+	require.Equal(t, head.Revision+1, accepted.Revision)
+
+	heads := w.faulty.heads.Load()
+	_, err = store.Accept(t.Context(), w.faulty, head, fleet.Head{}, clock)
+	require.ErrorIs(t, err, store.ErrStale)
+	require.Equal(t, heads+1, w.faulty.heads.Load(), "it looked, and did not try again")
+}
