@@ -1,11 +1,9 @@
 package server
 
 import (
-	"cmp"
 	"net/http"
 	"strconv"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -49,14 +47,12 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 
 // runBatch runs operations in one transaction.
 func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, guard fleet.Guard) (fleet.Result, []api.OperationResult, error) {
-	if err := fleet.Invalid(misshapen(c)); err != nil {
-		return fleet.Result{}, nil, err
-	}
 	if _, given := c.Request().Header["If-Match"]; given {
 		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "header parameter If-Match: names the version of one document, and this changes any number of them; send the plan_hash of a plan"}})
 	}
-	shape := s.misshapenDocuments(ops)
-	meta.DryRun = meta.DryRun || len(shape) > 0
+	if err := fleet.Invalid(s.misshapenDocuments(ops)); err != nil {
+		return fleet.Result{}, nil, err
+	}
 	past := &history{ctx: c.Request().Context(), log: s.cfg.History}
 	var batch *fleet.Batch
 	var results []api.OperationResult
@@ -74,14 +70,11 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	if err != nil && batch != nil && results != nil {
 		err = batch.Locate(ops, err)
 	}
-	if len(shape) > 0 {
-		err = both(shape, err)
-	}
 	return res, results, err
 }
 
 // misshapenDocuments holds the documents and patches of operations against the contract, as the requests that create,
-// update and patch one of them would be. Of those that are misshapen it leaves what the rules can judge.
+// update and patch one of them would be.
 func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 	var problems []fleet.Problem
 	for i, op := range ops {
@@ -102,22 +95,7 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 			continue // Run says what is missing
 		}
 		at := fleet.Pointer("operations", strconv.Itoa(i), field)
-		schema := route.bodySchema(echo.MIMEApplicationJSON)
-		shape := checkSchema(schema, body)
-		if len(shape) == 0 {
-			continue
-		}
-		newID := ""
-		if op.Op == "create" {
-			newID = cmp.Or(op.ID, uuid.NewString())
-		}
-		body = wellShaped(schema, body, shape, newID)
-		if op.Op == "patch" {
-			ops[i].Patch = body
-		} else {
-			ops[i].Document = body
-		}
-		for _, p := range shape {
+		for _, p := range checkSchema(route.bodySchema(echo.MIMEApplicationJSON), body) {
 			p.Pointer = at + p.Pointer
 			problems = append(problems, p)
 		}

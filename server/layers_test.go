@@ -26,12 +26,12 @@ func TestLayerRoutes(t *testing.T) {
 	require.Contains(t, string(w.do("POST", "/layers", `{"id":"other","priority":100,"all":true}`).problem(409, "conflict").body), `layer \"eu\" has it`)
 	require.Equal(t, []string{"/selector"}, w.do("POST", "/layers", `{"id":"other","priority":1,"selector":""}`).problem(400, "validation_error").pointers())
 	require.Contains(t, string(w.do("POST", "/layers", `{"id":"other","priority":1000001,"all":true}`).problem(400, "validation_error").body), "number must be at most 1000000")
-	require.Equal(t, []string{"/namespace", "/priority"}, w.do("POST", "/layers", `{"id":"other","priority":"1","all":true,"namespace":[]}`).problem(400, "validation_error").pointers())
+	require.Equal(t, []string{"/priority"}, w.do("POST", "/layers", `{"id":"other","priority":"1","all":true}`).problem(400, "validation_error").pointers())
 	for _, body := range []string{`{"priority":null}`, `{"priority":null,"all":null}`} {
 		require.Equal(t, []string{"/priority"}, w.patch("/layers/eu", body).problem(400, "validation_error").pointers())
 	}
 	unranked := w.batch(`{"op":"patch","kind":"layer","id":"eu","patch":{"priority":null}}`, `{"op":"create","kind":"layer","document":{"id":"new","all":true}}`)
-	require.Equal(t, []string{"/operations/1/document/priority", "/operations/0/patch/priority"}, unranked.problem(400, "validation_error").pointers())
+	require.Equal(t, []string{"/operations/1/document/priority"}, unranked.problem(400, "validation_error").pointers())
 	got := w.get("/layers/eu").want(200)
 	require.Equal(t, made.etag(), got.etag())
 	w.get("/layers/eu", "If-None-Match", got.etag()).want(304)

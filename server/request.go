@@ -25,8 +25,7 @@ type request struct {
 	age   time.Duration // of state: see store.Replica.Readable
 	unfit error         // why nothing may be answered from state
 	who   principal
-	body  []byte          // as it came; nil: there is none
-	shape []fleet.Problem // what is wrong with the shape of a write's body: see misshapen
+	body  []byte // as it came; nil: there is none
 	job   *job
 	id    string // see requestID; empty: it has none yet
 	// anonymous are the places for requests of nobody known that it has one of; nil: it has none.

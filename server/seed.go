@@ -42,14 +42,10 @@ func LoadSeed(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta
 // CheckSeed tells what LoadSeed would refuse, without a store.
 func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 	shape, err := checkSchemas(seed)
-	if err != nil {
+	if err := errors.Join(err, fleet.Invalid(shape)); err != nil {
 		return err
 	}
-	err = seed.Check(rules)
-	if len(shape) > 0 {
-		return both(shape, err)
-	}
-	return err
+	return seed.Check(rules)
 }
 
 // checkSchemas holds every document against the contract, as a POST of it would be.

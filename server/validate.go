@@ -27,10 +27,9 @@ import (
 // maxBody is the largest request body.
 const maxBody = 4 << 20
 
-// validate holds a request against the contract: its parameters and the shape of its body. Rules that need the fleet are
-// checked by package fleet. What is wrong with the body of a write is kept
-// for the handler (see misshapen), so that both are reported together. A body
-// is only looked into when begin has returned: that takes many times its size.
+// validate holds a request against the contract: its parameters and the shape of its body, and reports everything that is
+// wrong with them. The rules of the fleet are only asked about what has the right shape. A body is only looked into when
+// begin has returned: that takes many times its size.
 func (op *operation) validate(c *request, begin func() error) error {
 	if op.spec == nil {
 		return nil // mode read-only: nothing here takes parameters
@@ -48,16 +47,11 @@ func (op *operation) validate(c *request, begin func() error) error {
 	if err := begin(); err != nil {
 		return err
 	}
-	var shape []fleet.Problem
 	if body != nil {
 		c.body = body
-		shape = checkSchema(op.bodySchema(c.Request().Header.Get(echo.HeaderContentType)), body)
+		problems = append(problems, checkSchema(op.bodySchema(c.Request().Header.Get(echo.HeaderContentType)), body)...)
 	}
-	if op.write && len(problems) == 0 {
-		c.shape = shape
-		return nil
-	}
-	return fleet.Invalid(append(problems, shape...))
+	return fleet.Invalid(problems)
 }
 
 func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
@@ -272,9 +266,6 @@ func problemsInLists(schema *openapi3.Schema, value any) []fleet.Problem {
 // decodeBody reads a body that validate has held against the contract.
 func decodeBody[T any](c echo.Context) (T, error) {
 	var v T
-	if err := fleet.Invalid(misshapen(c)); err != nil {
-		return v, err
-	}
 	if err := json.Unmarshal(requestBody(c), &v); err != nil {
 		return v, fleet.Invalid([]fleet.Problem{{Detail: "the body is not what the contract describes"}})
 	}

@@ -242,77 +242,70 @@ func TestKustomizePatchValidation(t *testing.T) {
 	require.Equal(t, strung, at(input, "patches"))
 }
 
-// The shape of a body and the fleet's rules are judged together.
-func TestShapeAndRulesAreReportedTogether(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	w.unchanged(func() {
-		p := w.put(demoCluster, `{"environ":"prod","labels":{"team":"not ok!"},"namespaces":[{"id":"podinfo"},{"id":"nobody"}]}`).problem(400, "validation_error")
-		require.ElementsMatch(t, []string{"/environ", "/labels/team", "/namespaces/1/id"}, p.pointers())
-		p = w.post("/namespaces", `{"id":"Not A Label","deletion_policy":"burn","labels":{"a":"not ok!"}}`).problem(400, "validation_error")
-		require.ElementsMatch(t, []string{"/deletion_policy", "/id", "/labels/a"}, p.pointers())
-	})
-}
-
-// A wrong type hides nothing: the rules judge the rest, and say nothing about what they cannot know for its sake.
-func TestWrongTypesDoNotHideRules(t *testing.T) {
+// Everything that is wrong with a body's shape is reported at once, and when that is right, everything that is wrong by the
+// fleet's rules.
+func TestShapeComesBeforeRules(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for name, r := range map[string]struct {
-		method, path, body string
-		pointers           []string
+		method, path string
+		misshapen    string
+		shape        []string
+		wrong        string
+		rules        []string
 	}{
 		"an update": {
-			"PUT", demoCluster, `{"labels":7,"environment":"moon","namespaces":[{"id":"nobody"}],"patches":{"podinfo":{"a..b":"c"}}}`,
-			[]string{"/labels", "/environment", "/namespaces/0/id", "/patches/podinfo/a..b"},
+			"PUT", demoCluster,
+			`{"environ":"prod","labels":7,"environment":"moon","namespaces":[7,{"id":"nobody"}]}`,
+			[]string{"/environ", "/labels", "/namespaces/0"},
+			`{"labels":{"a":"not ok!"},"environment":"moon","namespaces":[{"id":"nobody"}],"patches":{"podinfo":{"a..b":"c"}}}`,
+			[]string{"/labels/a", "/environment", "/namespaces/0/id", "/patches/podinfo/a..b"},
 		},
 		"a patch": {
-			"PATCH", demoCluster, `{"deletion_protection":"yes","environment":"moon","labels":{"ok":1,"a":"not ok!"}}`,
-			[]string{"/deletion_protection", "/environment", "/labels/ok", "/labels/a"},
-		},
-		"entries keep their places": {
-			"PUT", demoCluster, `{"namespaces":["podinfo",{"id":"nobody"},7,{"id":"no one"}],"environment":"moon"}`,
-			[]string{"/namespaces/0", "/namespaces/1/id", "/namespaces/2", "/namespaces/3/id", "/environment"},
-		},
-		"an entry's field": {
-			"PUT", demoCluster, `{"platform_components":[{"id":"podinfo","enabled":"no","oci_tag":"a\nb"}]}`,
-			[]string{"/platform_components/0/enabled", "/platform_components/0/oci_tag"},
-		},
-		"nothing follows from what is left out": {
-			"PUT", demoCluster, `{"platform_components":[{"id":7}],"patches":{"podinfo":{"a":"b"}},"environment":"moon"}`,
-			[]string{"/platform_components/0/id", "/environment"},
+			"PATCH", demoCluster,
+			`{"deletion_protection":"yes","environment":"moon","labels":{"ok":1}}`,
+			[]string{"/deletion_protection", "/labels/ok"},
+			`{"environment":"moon","labels":{"a":"not ok!"}}`,
+			[]string{"/environment", "/labels/a"},
 		},
 		"a new document": {
-			"POST", "/clusters", `{"id":7,"cluster_dns":"not a name","environment":"moon","labels":[],"rolebindings":[{"id":"nobody"}]}`,
-			[]string{"/id", "/cluster_dns", "/environment", "/labels", "/rolebindings/0/id"},
+			"POST", "/namespaces",
+			`{"labels":{"a":"not ok!"},"annotations":[]}`,
+			[]string{"/id", "/annotations"},
+			`{"id":"Not A Label","labels":{"a":"not ok!"}}`,
+			[]string{"/id", "/labels/a"},
 		},
-		"a new document without its id": {"POST", "/namespaces", `{"labels":{"a":"not ok!"},"annotations":[]}`, []string{"/id", "/labels/a", "/annotations"}},
 		"a component": {
-			"POST", "/platform_components", newComponent(`,"depends_on":[7,"nobody"],"release_name":"Not Ok","type":"rpm","patches":{"a..b":"c"}`),
-			[]string{"/depends_on/0", "/depends_on/1", "/release_name", "/type"},
+			"POST", "/platform_components",
+			newComponent(`,"depends_on":[7,"nobody"],"patches":[]`),
+			[]string{"/depends_on/0", "/patches"},
+			newComponent(`,"depends_on":["nobody"],"release_name":"Not Ok","patches":{"a..b":"c"}`),
+			[]string{"/depends_on/0", "/release_name", "/patches/a..b"},
 		},
-		"a role binding": {
-			"POST", "/rolebindings", `{"id":"system:x","role":"a/b","subjects":[{"kind":"ServiceAccount","name":3},{"kind":"ServiceAccount","name":"x"}]}`,
-			[]string{"/id", "/role", "/subjects/0/name", "/subjects/0/namespace", "/subjects/1/namespace"},
+		"an assignment": {
+			"PUT", demoCluster + "/platform_components/podinfo",
+			`{"enabled":"no","oci_tga":"a"}`,
+			[]string{"/enabled", "/oci_tga"},
+			`{"oci_tag":"a\nb"}`,
+			[]string{"/platform_components/2/oci_tag"},
 		},
-		"an assignment": {"PUT", demoCluster + "/platform_components/podinfo", `{"enabled":"no","oci_tag":"a\nb"}`, []string{"/enabled", "/platform_components/2/oci_tag"}},
+		"operations": {
+			"POST", "/batch",
+			`{"operations":[{"op":"create","kind":"cluster","id":"new","document":{"id":7,"cluster_dns":"new.example.com","environment":"moon"}},
+				{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"environment":"moon","node_count":"three"}}]}`,
+			[]string{"/operations/0/document/id", "/operations/1/patch/node_count"},
+			`{"operations":[{"op":"update","kind":"namespace","id":"podinfo","document":{"labels":{"x":"not ok!"}}},
+				{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"environment":"moon"}}]}`,
+			[]string{"/operations/0/document/labels/x", "/operations/1/patch/environment"},
+		},
 	} {
 		w.unchanged(func() {
-			got := w.do(r.method, r.path, r.body).problem(400, "validation_error")
-			require.ElementsMatch(t, r.pointers, got.pointers(), "%s: %s", name, got.body)
+			got := w.do(r.method, r.path, r.misshapen).problem(400, "validation_error")
+			require.ElementsMatch(t, r.shape, got.pointers(), "%s: %s", name, got.body)
+			got = w.do(r.method, r.path, r.wrong).problem(400, "validation_error")
+			require.ElementsMatch(t, r.rules, got.pointers(), "%s: %s", name, got.body)
 		})
 	}
-	w.unchanged(func() {
-		got := w.batch(
-			`{"op":"create","kind":"cluster","id":"new","document":{"id":7,"cluster_dns":"new.example.com","environment":"moon"}}`,
-			`{"op":"update","kind":"namespace","id":"podinfo","document":{"annotations":7,"labels":{"x":"not ok!"}}}`,
-			`{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"environment":"moon","node_count":"three"}}`,
-		).problem(400, "validation_error")
-		require.ElementsMatch(t, []string{
-			"/operations/0/document/id", "/operations/0/document/environment", "/operations/1/document/annotations",
-			"/operations/1/document/labels/x", "/operations/2/patch/environment", "/operations/2/patch/node_count",
-		}, got.pointers(), "%s", got.body)
-	})
 }
 
 // One Helm release cannot be two components.
