@@ -5,12 +5,18 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // Guard is what stands between a change and more removals than anybody meant.
 type Guard struct {
 	// PlanHash of a plan that was seen: the change is only made while its effect is still that one.
 	PlanHash string
+	// Careful refuses what would take anything off clusters of a protected environment that RemovesFrom does not name.
+	Careful bool
+	// RemovesFrom are the protected environments that a careful change may take something from.
+	RemovesFrom []string
 	// Off lets everything pass; for planning, where nothing is changed.
 	Off bool
 }
@@ -39,16 +45,65 @@ func (g Guard) check(r Result) error {
 	if need := r.confirmation(); need != "" {
 		return &Error{Code: CodeConfirm, Detail: need + ": look at it with POST /plan, and send the plan_hash of that plan"}
 	}
+	return g.protects(r.lost)
+}
+
+// protects refuses a careful change that takes something from a protected environment that it does not name.
+func (g Guard) protects(lost losses) error {
+	if !g.Careful {
+		return nil
+	}
+	for _, tier := range lost.tiers() {
+		if !slices.Contains(g.RemovesFrom, tier.Environment) {
+			return errorf(CodeConfirm, "%s would be removed from %s of the protected environment %q, which the change does not name: look at it with POST /plan, and send its plan_hash, or X-Fleet-Removes-From: %s",
+				plural(tier.Removals, "installed thing"), plural(tier.Clusters, "cluster"), tier.Environment, tier.Environment)
+		}
+	}
 	return nil
 }
 
 // losses are what a change makes Flux uninstall, on all clusters.
 type losses struct {
-	count      int                       // with one for each cluster that leaves without anything being uninstalled on it
-	leaving    int                       // of those
-	on         map[string][]installation // by the DNS name of the cluster
-	namespaces map[string]int            // deleted with everything in them, and on how many clusters
-	protected  map[string]protected      // clusters with deletion_protection, by id
+	count      int                           // with one for each cluster that leaves without anything being uninstalled on it
+	leaving    int                           // of those
+	on         map[string][]installation     // by the DNS name of the cluster
+	namespaces map[string]int                // deleted with everything in them, and on how many clusters
+	protected  map[string]protected          // clusters with deletion_protection, by id
+	from       map[string]*api.ProtectedLoss // what protected environments lose, by name
+}
+
+// tiers are the protected environments that lose something, in the order of their names.
+func (l losses) tiers() []api.ProtectedLoss {
+	out := []api.ProtectedLoss{}
+	for _, name := range sortedKeys(l.from) {
+		out = append(out, *l.from[name])
+	}
+	return out
+}
+
+// lose notes what a cluster loses.
+func (l *losses) lose(a affected, lost []installation, rules Rules) {
+	cluster := a.before
+	if cluster == nil { // it takes over a name under which something is installed
+		cluster = a.after
+	}
+	l.on[a.name] = lost
+	l.count += len(lost)
+	for _, i := range lost {
+		if i.Kind == KindNamespace {
+			l.namespaces[i.ID]++
+		}
+	}
+	if cluster == nil || !slices.Contains(rules.Protected, cluster.cluster.Environment) {
+		return
+	}
+	tier := l.from[cluster.cluster.Environment]
+	if tier == nil {
+		tier = &api.ProtectedLoss{Environment: cluster.cluster.Environment}
+		l.from[tier.Environment] = tier
+	}
+	tier.Clusters++
+	tier.Removals += len(lost)
 }
 
 // protected is a cluster with deletion_protection, and what would leave it.
@@ -69,7 +124,7 @@ func (l losses) idsOn(dns string) []string {
 
 // losses compares what clusters have with what they would have.
 func (r Result) losses(hit []affected) losses {
-	all := losses{on: map[string][]installation{}, namespaces: map[string]int{}, protected: map[string]protected{}}
+	all := losses{on: map[string][]installation{}, namespaces: map[string]int{}, protected: map[string]protected{}, from: map[string]*api.ProtectedLoss{}}
 	known := map[likeness][]installation{}
 	for _, a := range hit {
 		if before := a.before; before != nil && !before.Deleted() && before.cluster.DeletionProtection {
@@ -83,13 +138,7 @@ func (r Result) losses(hit []affected) losses {
 			all.leaving++
 		}
 		if len(lost) > 0 {
-			all.on[a.name] = lost
-		}
-		all.count += len(lost)
-		for _, i := range lost {
-			if i.Kind == KindNamespace {
-				all.namespaces[i.ID]++
-			}
+			all.lose(a, lost, r.base.rules)
 		}
 	}
 	return all

@@ -20,7 +20,7 @@ func (r Result) Plan() (api.Plan, error) {
 		Changes: changeRefs(r.Commit.Changes), Groups: []api.EffectGroup{}, Ownership: r.ownership(),
 		Results: []api.OperationResult{}, Warnings: append([]string{}, r.Warnings...),
 	}
-	plan.Totals.Removals = r.lost.count
+	plan.Totals.Removals, plan.Protected = r.lost.count, r.lost.tiers()
 	groups := map[string]int{}
 	clusters, err := r.affected(true)
 	if err != nil {

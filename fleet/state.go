@@ -22,6 +22,8 @@ type Rules struct {
 	// MaxRemovals is how many installed things may be removed within an hour, on all clusters together, without a plan's
 	// hash.
 	MaxRemovals int
+	// Protected are the environments that a careful change takes nothing from unless it names them: [Guard].
+	Protected []string
 }
 
 // State is every document of the fleet at one revision. It never changes, so any number of readers may use it.

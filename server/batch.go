@@ -25,7 +25,7 @@ func (s *Server) ApplyBatch(c echo.Context, p api.ApplyBatchParams) error {
 }
 
 func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operation, planHash string) error {
-	res, results, err := s.runBatch(c, meta, ops, fleet.Guard{PlanHash: planHash})
+	res, results, err := s.runBatch(c, meta, ops, guardOf(c, planHash))
 	if err != nil {
 		return err
 	}

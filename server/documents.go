@@ -72,6 +72,17 @@ func changeMeta(c echo.Context, reason string, dryRun *bool) store.Meta {
 	}
 }
 
+// guardOf is what a request says about what it may take away.
+func guardOf(c echo.Context, planHash string) fleet.Guard {
+	g := fleet.Guard{PlanHash: planHash}
+	lines, given := c.Request().Header[headerRemovesFrom]
+	g.Careful = given
+	for name := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		g.RemovesFrom = append(g.RemovesFrom, strings.TrimSpace(name))
+	}
+	return g
+}
+
 // commit runs a change under If-Match and sets the headers that every write answers with.
 func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) (fleet.Result, error) {
 	if tags, given := c.Request().Header["If-Match"]; given && strings.TrimSpace(strings.Join(tags, "")) == "" { // somebody's variable was empty; nothing must not mean anything
@@ -79,7 +90,7 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 	}
 	meta := changeMeta(c, value(p.reason), p.dryRun)
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
-		tx.Guard(fleet.Guard{PlanHash: value(p.planHash)})
+		tx.Guard(guardOf(c, value(p.planHash)))
 		tx.StopWhen(c.Request().Context().Err)
 		if err := tx.Match(kind, id, value(p.ifMatch)); err != nil {
 			return err

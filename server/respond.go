@@ -19,6 +19,7 @@ const (
 	headerTotalCount   = "X-Total-Count"
 	headerChangeReason = "X-Change-Reason"
 	headerChangeAuthor = "X-Change-Author"
+	headerRemovesFrom  = "X-Fleet-Removes-From"
 	headerETag         = "Etag" // as net/http spells it
 	headerIfNoneMatch  = "If-None-Match"
 	headerMinRevision  = "X-Fleet-Min-Revision"

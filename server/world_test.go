@@ -99,7 +99,7 @@ type options struct {
 }
 
 // rules are those of every world.
-var rules = fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50}
+var rules = fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50, Protected: []string{"prod"}}
 
 func setup(t *testing.T) *world { t.Helper(); return setupWith(t, options{}) }
 

@@ -25,26 +25,26 @@ const defaultDatabaseURL = "sqlite://data/flux-resourceset.db?mode=rwc"
 
 // config is everything the server is told, checked as a whole.
 type config struct {
-	mode         string
-	db           database
-	tokens       server.Tokens
-	fallback     bool // the write token is the read token
-	seedFile     string
-	seedAccept   bool // what it brings is served at once
-	openapiFile  string
-	listen       string
-	metrics      string // where else to listen, for metrics and probes; empty: nowhere
-	logLevel     slog.Level
-	logFormat    string
-	environments []string
-	retention    time.Duration // of history; 0: for ever
-	maxRemovals  int
-	stateMaxAge  time.Duration // of what STATE_DIR has, at a start; 0: any
-	maxStaleness time.Duration // of what is answered; 0: any
-	startTimeout time.Duration
-	stateDir     string
-	tls          server.TLSFiles
-	requireCert  bool
+	mode                    string
+	db                      database
+	tokens                  server.Tokens
+	fallback                bool // the write token is the read token
+	seedFile                string
+	seedAccept              bool // what it brings is served at once
+	openapiFile             string
+	listen                  string
+	metrics                 string // where else to listen, for metrics and probes; empty: nowhere
+	logLevel                slog.Level
+	logFormat               string
+	environments, protected []string
+	retention               time.Duration // of history; 0: for ever
+	maxRemovals             int
+	stateMaxAge             time.Duration // of what STATE_DIR has, at a start; 0: any
+	maxStaleness            time.Duration // of what is answered; 0: any
+	startTimeout            time.Duration
+	stateDir                string
+	tls                     server.TLSFiles
+	requireCert             bool
 }
 
 // configError is everything wrong with the configuration.
@@ -86,6 +86,7 @@ func flags() []cli.Flag {
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
+		text("protected-environments", "PROTECTED_ENVIRONMENTS", "prod", "environments from which people and scripts take nothing without naming them, as a comma-separated `LIST`; none when empty"),
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
 		text("history-retention", "HISTORY_RETENTION", "", "how `LONG` revisions can be read and restored, such as 90d or 2160h; for ever when not set. Only mode crud removes old ones"),
 		text("allow-lookalike-env", "ALLOW_LOOKALIKE_ENV", "false", "true: variables that are nearly called like a setting are let be, and not refused"),
@@ -129,6 +130,7 @@ func readConfig(c *cli.Context) (config, error) {
 	if cfg.environments, distinct = parseEnvironments(c.String("environments")); !distinct {
 		problem("ENVIRONMENTS is %q: it must be a comma-separated list of different names", c.String("environments"))
 	}
+	problems = append(problems, cfg.readProtected(c)...)
 	var err error
 	if cfg.startTimeout, err = time.ParseDuration(c.String("start-timeout")); err != nil || cfg.startTimeout < 0 {
 		problem("START_TIMEOUT is %q: it must be a time such as 90s or 5m, or 0", c.String("start-timeout"))
@@ -220,6 +222,24 @@ func parseEnvironments(list string) (names []string, ok bool) {
 		names = append(names, name)
 	}
 	return names, true
+}
+
+// readProtected reads the protected environments. The default is let be where there is no such environment.
+func (cfg *config) readProtected(c *cli.Context) (problems []string) {
+	list := c.String("protected-environments")
+	if strings.TrimSpace(list) == "" {
+		return nil
+	}
+	var distinct bool
+	if cfg.protected, distinct = parseEnvironments(list); !distinct {
+		problems = append(problems, fmt.Sprintf("PROTECTED_ENVIRONMENTS is %q: it must be a comma-separated list of different names, or empty", list))
+	}
+	for _, name := range cfg.protected {
+		if c.IsSet("protected-environments") && name != "" && !slices.Contains(cfg.environments, name) {
+			problems = append(problems, fmt.Sprintf("PROTECTED_ENVIRONMENTS names %q, which is not one of ENVIRONMENTS", name))
+		}
+	}
+	return problems
 }
 
 // leastStaleness leaves the store time to answer: it is asked ten times a second.

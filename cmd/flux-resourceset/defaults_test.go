@@ -83,7 +83,7 @@ func TestChartDefaults(t *testing.T) {
 	}
 	defaults := settingDefaults(t)
 	same := map[string]string{
-		"ENVIRONMENTS": "config.environments", "MAX_REMOVALS": "config.maxRemovals", "MAX_STALENESS": "config.maxStaleness",
+		"ENVIRONMENTS": "config.environments", "PROTECTED_ENVIRONMENTS": "config.protectedEnvironments", "MAX_REMOVALS": "config.maxRemovals", "MAX_STALENESS": "config.maxStaleness",
 		"HISTORY_RETENTION": "config.historyRetention", "SEED_ACCEPT": "seed.accept", "STATE_MAX_AGE": "lastGood.maxAge", "REQUIRE_CLIENT_CERT": "tls.requireClientCert",
 	}
 	for env, path := range same {

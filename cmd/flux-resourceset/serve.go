@@ -49,7 +49,7 @@ func serve(c *cli.Context) error {
 	if cfg.seedFile != "" && cfg.db.name() == backendMemory {
 		logger.WarnContext(ctx, "the store is in memory: all changes are gone with the process, and none is written back to SEED_FILE", "file", cfg.seedFile)
 	}
-	rules := fleet.Rules{Environments: cfg.environments, MaxRemovals: cfg.maxRemovals}
+	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals}
 	opener, err := newOpener(cfg, rules, logger)
 	if err != nil {
 		return err

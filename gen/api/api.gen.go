@@ -1657,8 +1657,11 @@ type Plan struct {
 	// ConfirmationReason Why it does, with what was removed without one within the last hour.
 	//
 	// Example: 60 installed things would be removed from 3 clusters, and more than 50 in an hour need to be confirmed
-	ConfirmationReason string     `json:"confirmation_reason,omitempty"`
-	Totals             PlanTotals `json:"totals"`
+	ConfirmationReason string `json:"confirmation_reason,omitempty"`
+
+	// Protected The protected environments from which something would be removed: see X-Fleet-Removes-From.
+	Protected []ProtectedLoss `json:"protected,omitempty"`
+	Totals    PlanTotals      `json:"totals"`
 }
 
 // PlanTotals defines model for PlanTotals.
@@ -2012,6 +2015,22 @@ type Problem struct {
 
 	// Errors Everything that is wrong, with where it is. Of more than 1,000 the last entry says how many are left out.
 	Errors []FieldProblem `json:"errors,omitempty"`
+}
+
+// ProtectedLoss defines model for ProtectedLoss.
+type ProtectedLoss struct {
+	// Environment Example: prod
+	Environment string `json:"environment"`
+
+	// Clusters Clusters that lose something.
+	//
+	// Example: 2
+	Clusters int `json:"clusters"`
+
+	// Removals How many installed things are removed from them. One that leaves the fleet counts as one at least.
+	//
+	// Example: 6
+	Removals int `json:"removals"`
 }
 
 // Readiness defines model for Readiness.
@@ -2966,6 +2985,9 @@ type PlatformComponentPath = string
 // PointerQuery defines model for PointerQuery.
 type PointerQuery = string
 
+// RemovesFrom defines model for RemovesFrom.
+type RemovesFrom = string
+
 // ResourcePath defines model for ResourcePath.
 type ResourcePath = string
 
@@ -3103,6 +3125,9 @@ type ApplyBatchParams struct {
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
@@ -3145,6 +3170,9 @@ type CreateClusterParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3165,6 +3193,9 @@ type DeleteClusterParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -3208,6 +3239,9 @@ type PatchClusterParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -3231,6 +3265,9 @@ type UpdateClusterParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -3283,6 +3320,9 @@ type UnassignNamespaceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3303,6 +3343,9 @@ type AssignNamespaceParams struct {
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -3330,6 +3373,9 @@ type RelinquishPatchesParams struct {
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -3367,6 +3413,9 @@ type PatchPatchesParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3394,6 +3443,9 @@ type ApplyPatchesParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3414,6 +3466,9 @@ type UnassignPlatformComponentParams struct {
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -3436,6 +3491,9 @@ type AssignPlatformComponentParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3456,6 +3514,9 @@ type UnassignResourceParams struct {
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -3478,6 +3539,9 @@ type AssignResourceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3499,6 +3563,9 @@ type UnassignRoleBindingParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3519,6 +3586,9 @@ type AssignRoleBindingParams struct {
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -3550,6 +3620,9 @@ type CreateLayerParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3567,6 +3640,9 @@ type DeleteLayerParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -3604,6 +3680,9 @@ type PatchLayerParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -3624,6 +3703,9 @@ type UpdateLayerParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -3658,6 +3740,9 @@ type UnassignLayerNamespaceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3678,6 +3763,9 @@ type AssignLayerNamespaceParams struct {
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -3700,6 +3788,9 @@ type UnassignLayerPlatformComponentParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3720,6 +3811,9 @@ type AssignLayerPlatformComponentParams struct {
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -3742,6 +3836,9 @@ type UnassignLayerResourceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3762,6 +3859,9 @@ type AssignLayerResourceParams struct {
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -3784,6 +3884,9 @@ type UnassignLayerRoleBindingParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3804,6 +3907,9 @@ type AssignLayerRoleBindingParams struct {
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -3835,6 +3941,9 @@ type CreateNamespaceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3855,6 +3964,9 @@ type DeleteNamespaceParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -3889,6 +4001,9 @@ type PatchNamespaceParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -3909,6 +4024,9 @@ type UpdateNamespaceParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -3961,6 +4079,9 @@ type CreatePlatformComponentParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -3981,6 +4102,9 @@ type DeletePlatformComponentParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4015,6 +4139,9 @@ type PatchPlatformComponentParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -4035,6 +4162,9 @@ type UpdatePlatformComponentParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4090,6 +4220,9 @@ type CreateResourceTypeParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4110,6 +4243,9 @@ type DeleteResourceTypeParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4144,6 +4280,9 @@ type PatchResourceTypeParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -4164,6 +4303,9 @@ type UpdateResourceTypeParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4207,6 +4349,9 @@ type CreateResourceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4227,6 +4372,9 @@ type DeleteResourceParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4261,6 +4409,9 @@ type PatchResourceParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -4281,6 +4432,9 @@ type UpdateResourceParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4345,6 +4499,9 @@ type RestoreRevisionParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4362,6 +4519,9 @@ type RevertRevisionParams struct {
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -4393,6 +4553,9 @@ type CreateRoleBindingParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4413,6 +4576,9 @@ type DeleteRoleBindingParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4447,6 +4613,9 @@ type PatchRoleBindingParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -4467,6 +4636,9 @@ type UpdateRoleBindingParams struct {
 
 	// DryRun Do everything but commit: validate, and answer what would be.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`

@@ -623,6 +623,21 @@ func (w *ServerInterfaceWrapper) ApplyBatch(ctx echo.Context) error {
 
 		params.XChangeAuthor = &XChangeAuthor
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
 		var XFleetMinRevision MinRevision
@@ -749,6 +764,21 @@ func (w *ServerInterfaceWrapper) CreateCluster(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -835,6 +865,21 @@ func (w *ServerInterfaceWrapper) DeleteCluster(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -1007,6 +1052,21 @@ func (w *ServerInterfaceWrapper) PatchCluster(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -1108,6 +1168,21 @@ func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -1357,6 +1432,21 @@ func (w *ServerInterfaceWrapper) UnassignNamespace(ctx echo.Context) error {
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -1458,6 +1548,21 @@ func (w *ServerInterfaceWrapper) AssignNamespace(ctx echo.Context) error {
 		}
 
 		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -1574,6 +1679,21 @@ func (w *ServerInterfaceWrapper) RelinquishPatches(ctx echo.Context) error {
 		}
 
 		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -1750,6 +1870,21 @@ func (w *ServerInterfaceWrapper) PatchPatches(ctx echo.Context) error {
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -1866,6 +2001,21 @@ func (w *ServerInterfaceWrapper) ApplyPatches(ctx echo.Context) error {
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -1968,6 +2118,21 @@ func (w *ServerInterfaceWrapper) UnassignPlatformComponent(ctx echo.Context) err
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2069,6 +2234,21 @@ func (w *ServerInterfaceWrapper) AssignPlatformComponent(ctx echo.Context) error
 		}
 
 		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -2180,6 +2360,21 @@ func (w *ServerInterfaceWrapper) UnassignResource(ctx echo.Context) error {
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2290,6 +2485,21 @@ func (w *ServerInterfaceWrapper) AssignResource(ctx echo.Context) error {
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2392,6 +2602,21 @@ func (w *ServerInterfaceWrapper) UnassignRoleBinding(ctx echo.Context) error {
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2493,6 +2718,21 @@ func (w *ServerInterfaceWrapper) AssignRoleBinding(ctx echo.Context) error {
 		}
 
 		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -2617,6 +2857,21 @@ func (w *ServerInterfaceWrapper) CreateLayer(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2696,6 +2951,21 @@ func (w *ServerInterfaceWrapper) DeleteLayer(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -2854,6 +3124,21 @@ func (w *ServerInterfaceWrapper) PatchLayer(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -2948,6 +3233,21 @@ func (w *ServerInterfaceWrapper) UpdateLayer(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -3097,6 +3397,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerNamespace(ctx echo.Context) error 
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3198,6 +3513,21 @@ func (w *ServerInterfaceWrapper) AssignLayerNamespace(ctx echo.Context) error {
 		}
 
 		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -3301,6 +3631,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerPlatformComponent(ctx echo.Context
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3402,6 +3747,21 @@ func (w *ServerInterfaceWrapper) AssignLayerPlatformComponent(ctx echo.Context) 
 		}
 
 		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -3513,6 +3873,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerResource(ctx echo.Context) error {
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3623,6 +3998,21 @@ func (w *ServerInterfaceWrapper) AssignLayerResource(ctx echo.Context) error {
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3725,6 +4115,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerRoleBinding(ctx echo.Context) erro
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3826,6 +4231,21 @@ func (w *ServerInterfaceWrapper) AssignLayerRoleBinding(ctx echo.Context) error 
 		}
 
 		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -3950,6 +4370,21 @@ func (w *ServerInterfaceWrapper) CreateNamespace(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -4036,6 +4471,21 @@ func (w *ServerInterfaceWrapper) DeleteNamespace(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -4187,6 +4637,21 @@ func (w *ServerInterfaceWrapper) PatchNamespace(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -4281,6 +4746,21 @@ func (w *ServerInterfaceWrapper) UpdateNamespace(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -4496,6 +4976,21 @@ func (w *ServerInterfaceWrapper) CreatePlatformComponent(ctx echo.Context) error
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -4582,6 +5077,21 @@ func (w *ServerInterfaceWrapper) DeletePlatformComponent(ctx echo.Context) error
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -4733,6 +5243,21 @@ func (w *ServerInterfaceWrapper) PatchPlatformComponent(ctx echo.Context) error 
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -4827,6 +5352,21 @@ func (w *ServerInterfaceWrapper) UpdatePlatformComponent(ctx echo.Context) error
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -5042,6 +5582,21 @@ func (w *ServerInterfaceWrapper) CreateResourceType(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5128,6 +5683,21 @@ func (w *ServerInterfaceWrapper) DeleteResourceType(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -5279,6 +5849,21 @@ func (w *ServerInterfaceWrapper) PatchResourceType(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -5373,6 +5958,21 @@ func (w *ServerInterfaceWrapper) UpdateResourceType(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -5548,6 +6148,21 @@ func (w *ServerInterfaceWrapper) CreateResource(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5642,6 +6257,21 @@ func (w *ServerInterfaceWrapper) DeleteResource(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -5809,6 +6439,21 @@ func (w *ServerInterfaceWrapper) PatchResource(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -5911,6 +6556,21 @@ func (w *ServerInterfaceWrapper) UpdateResource(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -6137,6 +6797,21 @@ func (w *ServerInterfaceWrapper) RestoreRevision(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -6216,6 +6891,21 @@ func (w *ServerInterfaceWrapper) RevertRevision(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -6330,6 +7020,21 @@ func (w *ServerInterfaceWrapper) CreateRoleBinding(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -6416,6 +7121,21 @@ func (w *ServerInterfaceWrapper) DeleteRoleBinding(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -6567,6 +7287,21 @@ func (w *ServerInterfaceWrapper) PatchRoleBinding(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -6661,6 +7396,21 @@ func (w *ServerInterfaceWrapper) UpdateRoleBinding(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -7263,486 +8013,492 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Lc9s4lj/6VVDarUr3rCzL8iOxXF33785jOtt5/eP0ZPZ2ciWIhCSMKUBNgFa0GX/3WzgASJAiKVIP",
-	"20lYtTXbsQgSj4PzPr/zteXx2ZwzwqRo9b+2yBc8mwcE/vtSCDphM8LkFZGSsgn89QYHEYFHGR4FxG/1",
-	"ZRiRdot7dCDxpNVv3Rx1up3uwVHr9rbd+hVLb/qe/BURIVPD+ZyEWFLORKv/pzONAfVb/dac+5SNeavt",
-	"/HBDQkE5a/VbZ53zTrfVbvF5q98SRA7ih1rtliAB8SQPW/0WYTc05LCEX3xy07r93G6FBAt4ydPf/n5w",
-	"1Ds+6SPzMQSvRZQheDaZvIiC9Ny9KWYToieOPaknFc19LEmr3YIF+GTGD7wgEpKEB92jVrt1TZn6wfwN",
-	"5jIPMBtMsZi2+q2Wmpr6ktkP/Zho9Y/aLZ970Uwf0VHuqvXCbqjen5PjdmuBQ6aP7M/PailPzWdTy9B/",
-	"G/jqDLIz7lw/ER1DDh2Pz9RRmOcZnpHcJXohwZL4Ayxb/Vav2zs76B4ddHsfusf97km/e9o5e/zkvHv0",
-	"/7baLZ8ERG3cYB5yScwejnEgSNs9NvjMTfGmBnhEAqDLkEz0OZCoddtuqTmKOfbMKaWICrZeHa2mc/tn",
-	"eMk8oB5+yiP4dK/VbkW04/EAyOk/euMnp6cYSGMeYDnm4Wzg3p8/V27FynedU+q1WyEPyIgy35zUV7vM",
-	"m4OQYF8dvxqjKavCtjoH/RSOYr/H/cOeYYVTc47iFU2xvj+bi/f9XbzPyXG/UwtMXbxKSz7WS54RIfCE",
-	"tPosCoLbW4eM/tDyJS2C3fP6C7c22x5HeMNXNfHa8X/o+awyEiObqDBv7q689gaHFLO0RBtQX/17haQ+",
-	"t9PvTeT+HMvpWpUgwFJpGJn5OBsE269Iun9062or8UB+Q8KQKoqAofrQfPU47MfzL0paY31fVjcj95JQ",
-	"No9kzj1otwLgCfFpHTin1dbvNsOYkAT7Az62ygZcCEGI32q3Klz3zHeNErJKJYp0OGV6JYeGYg9TNOre",
-	"oaO23YFWT1/rZLCefnaswNQfjJZqy+JVSCypd7AIKehNlVcTcv+ARMlqArwkYf4CzMqLF6KYgV3JseJf",
-	"5h/Ht5/VsuDVQK/2q0AML4Loy9OYWh1qcE5850x+e+58G0/+jcOl86ePGePSKuhfW3zBYGct5ait8hKd",
-	"suoi89ZQsOBbV1bxgHpLeCggiZLt3Kd4wXg+dzl/suR3ZuZPUwZPycntb132qAm7GcSM2cjgjfkemRPm",
-	"E+ZRV/LKEJMxvW61W3I5V7OZkmAGF1Y/LwbqLX/Gz31ur5EUjiyrKLPVbQsIFsRSdvIyQbyQyEFIxtoA",
-	"EjwKPW0d5vBnjw6iMFBrkHIu+oeHQpIxZupiYtaZUDmNRh3KD+Ozb7ckDidEDmKdJPV1d0cSpptdV0+t",
-	"Chh9jjKiBw3GIZ+BoRUT23ui13J/NGY4wxhHgTzwCVuCPJqERIBN6ChqikwInh0IzPwR/9JyVsED8mus",
-	"Jd3vQhLNTGtvrX7rhpKFoppo9C/iWbY1p38PeaR4QDjCXgdHcspD+r/AyWAu1JGD+lHn6zcHaita6d1R",
-	"OwJ78lKIiPgf+DXJ1QEGBdy4lnYuvJDOjUuBMiSnBJmXPRLoCi6M2sIvcxoSEb/yMbzy6EO324f/i4Xl",
-	"6eho3PXOMen5x4+fnJwli53zIDhYneyqnmyeje+rOffqixpTNiHhPKRw3k/GPXxy5D0GLiT1XrbGoRh0",
-	"Op1WTWP3FUj+1FFsutfvQu5HYA4hytDzKORzsqpxrLNujBIJ9/62XVXzL7Nryvxfq8ZVSHlI5bLV73W7",
-	"m9k8Be4ztQVtrUz8AjtR/5xyXBI/wBHscNPjnczxKDRk/9DI/rM9rQ0dAieFDgF4a65PvmzXYr1Ov8i8",
-	"JsersJmHRb3xNQknBJb7j1ibil9byd/Rbr1JBK8zuIo1sokPLN+uSKlDrnEBykG/FWtKWVqrxRTjleYw",
-	"xgrr3dkiUnNZZS3f3dZ/dte7ejmzn1SE2W5Janw8N5kNy7lAhZPOeQ2X7wn2l5nwEvGuYbyQ8O4WVxac",
-	"kDwEZX1KEPw38jkRiHGJMBMLEqpNUSMipYZHDN9gGqgrC9T2dsGI/y5hPPHXZpjhifFjeFQZg3SGJ6Sj",
-	"zK/Pt65hlPw94SorRiAsq4gHrL4Bng5wWp8eKWsxfby7Crl5nI1pOAN6HoTkr4iGjvE9UfZANgCX66sk",
-	"4zHxpMsuD9KRVOz76sXK0tJz9+G1Y0oC3yxjrJ1VditHZKwPODZ5HYfWKmdXq8kY5yGZ8RscmOVor/eM",
-	"3+h53N6CpFbXV0zpXE/NjUCej3veEdk6Dim5xIG7BV1nB44yXl4zYwFPxZPt3q4GMFfcN7kW2C49KrW4",
-	"WoEzpcjPvoVbw1Wvypwr6fuTdbXU8IzUEmorx1QSiNy9++thncDGe567kcVhxIbo75PoP+cd1qpaUaaa",
-	"O/ZA4kE1+n7Oy3NUjuK3qzfUVjH4dUqXUP+E1yQO2k0cLnkuycyBzYmn/YuVHJXxoTEiFzy8PgClkhJR",
-	"l2vZleUwq7xJ22kWz8x96VbW+gPds8/O+lZpfXVKytANZav/pPukq2xFZ3iuIes6FFYXg9Mb/AEWtAsn",
-	"4Bu9J+/ANkHc+JXNKeRsmJkmKNn9P52JfnaUscTCyRycNyUzbBQlqmaAg3chn5NQQgzHcPK58ydnS79a",
-	"qtAHTiWZiZrv0kfy1RKE0jUnSk0GBms14z/1Y59jutG74hASDkO8TKV+OC8VMqRssvLO1E6tvpjMlFZN",
-	"NNfe6CYrmljrcNzzcTcHXOWAs6e2Q+dmc52/6ev8OUMZOYIm3vP0VpDVXTVbZiY34jwgmCk5kqW/HO2q",
-	"kC6SkOpn9zU5r1gnEtvrlQmlm+VlUld0fsBLbkgo897hWPZ/fq2TwRySMTgoeBQK+w24FM+IxDRIOzU3",
-	"zvvRUVxFnIz9n0zaDLgWBp52QB2t8xQZp8udelgzbr/E03PHft78AeZUE/LTbrLZjJpc/NPxkdfDo/OD",
-	"s3GXHJyo/znHJ8cHJ7jrneHRkdf11WRmPCQDN6u/284m+cfOLzvLzxWnZJxNYCcVZfELDwcEjXkIMfMA",
-	"R8ybtjSbIsIs5Yl/PO56R+SgOzrHByf49MnBk/ETcnDk97zj0Qk+HZ91Vxl7NJvhUG28cWOheGKH7sT7",
-	"yKzKvQYi40x/AFdgn0TwsM8FBEqS07KlHZvKSMnLmrjD/JS6WnKyCcUm7z1n3KSnuQsj+ls9sAzZrqpB",
-	"ZvrEpzJ7vDmqyOrTUk2kSWsqoKqzSmlNR0feKen6563bdi3azC5Zf/D4bvOoroynz1VYM86/hjx2l/VW",
-	"62xg40uiKAXbX2Wv1uyJswvxRIqjEA0Z7I8MPtvt17x6xTgNsJJPvZMpHNQfjDaJqvd5Zf9hYzDO1k+4",
-	"E5qZ8KNO7wxiPzPuq4l7YeQ7ARjxV6Atg2TMTa/ThXjObbs1NXpM/2vrcpLj2HzBQzTlCzTDbIkE8Tjz",
-	"BUryRqZYp42MCGHomvEFQ5KjKb4h6s9TyiaIkQVRGjtWJ0sFWmBhskyIj8Yhn/WRIAS9vvzn4OrD5avn",
-	"b55fXXXgvMEyAesv8c7MKKOzaAZ/zXFPXQYBX6yu4sOUoBmRUw6TpwLNsZwiia+JSH2q9ffnH9ro3R/q",
-	"fy4/PP2tjZ49f/X8w/OUC3bVgfX8A56sftScHeJj2DDrGLlAgjAfUYlG2LtGWKCX44PXShNLT+VT66R3",
-	"YI2lT601U3gRECLfx4SctwGWzO2ExmpIwZmkppL2SY55OAPapUyenbRyj+EVZderkxiGJPjlU4uRL/JT",
-	"a4gWUwKXPSQIhwQpqx8RJkOaPZRPUbd77B3adI//J6AzKn857aq/9874eCyI/ecxuUDuV9bs2ivuxXV4",
-	"mWxWRSBmoxhZxKeXnlk8p8NVrlL23fdEhstL60BKf/nKXDLwL6HFlHpTdadkuER4gilLzeAo5zvuQXzg",
-	"EgcmpWolZhHNRiRUizS7jrQ3Cc3xhLJJ+ju97povffz48TKSU8Ik9YxgWSVBeANRy4kESW/lrwSHUHtX",
-	"tm8fdSrP6ssv/RvqEcVlJKI2kw2RMORhG3FGkOZziGBv2kfD3vk5OkCfWlKTYnom9sc4Eo4+ffpksxLU",
-	"fyKTr4A4g588EsoDk/ym/t02p2YnAugXxIdTVLfNkMka6oTs5xDPiC0NvNQen+zS37JgGd9tgUZL/RHw",
-	"D6UXlnEVUTX6r4iEy0RCaq9S+SFcirfj/OO1l0QxNSo1VzEcxk5whbHkzSIWyKV8JxYFR7k86CkWHvbz",
-	"CBFfE82RyZgyiIkgPh4jckPCpT0cTUqRIGolbWTUEoFnBGlnVmohJiSQtxbPTMNdytpQQrv1FBxRl8ZV",
-	"l13CxylHQmJFgyMypczXShOMaVvGmlyFxZQLdeuuCVPnQkUfnp+TUHAGDrXFlM8QRnM6JwFlBIUREx30",
-	"O5lLtKBKVLryAysSxnRG/ItYys9DfgN7lSa5VRcj7JG+jckm/fNAr/fALDgl8fGXV4RN5LTV752etXMI",
-	"Uo99bxyGq3u1vEDXuStJz3Wto7F86ub7BVM/6vZOcueuye3Zm6t3kF2Vnf2zN1fgjLSyyJAnUKRSyTyc",
-	"ZaTrq+ZgHZDMlVCpU2LsBuR0gn7BYRzDHYxXWL68/wvXIp97OQuzh0QFskvfaHnZW5haXxl3MzP+ByU5",
-	"euRQJ+vSGzLso8UUmFsydaUMj5aISoF0tTfCoOiJhDFKPiFK5WnrdQ71c8MOUuxTqZHqyqp3LqY8MCra",
-	"I/gLa8PbJpz7QJmMF+iN8RQLtsK6JuM9IEwx0T+dgZ+zR9lufTmY8IOc3XJzaHNO1upHmh0pNS+RhqCH",
-	"m/AUioVtejFJUl3uqbpgTYU0WjJrx7zKmbxVixKSNDZUeo5xLmLpFGObbQ35RaHI5/hKTwaurbgXj5QN",
-	"M1EKs0/8NujsQGlDpXpnFJqTXtHk9McKNu8sl2E9g5ChvzpDxSr6iKuN8wnISKHWS/yYCKxeJCQNAmNv",
-	"gJo2m8slCqioLFR9M4maQvVZuHwf5Zz2M66FvxZlo0gaGd9HNzigylzXl89MGS7+gkeBj0ak8pTD5SCM",
-	"WN0pP3crnMuvGEgIKpBTdZZlnTcFhODWUa+xMykJ/Nda183XS/iCaRamyz2Smy+IvDBnbZgcZpwtZ4qW",
-	"jfacnq9HC6YL0d+BGZO/o0q3dsVv70keMb/gJgk1R0PkNyQEP4FZAld8205UqGVWPfoxfKXmwb98tjqv",
-	"l37WmVAqG/NFPfV3KuFfPiuQ7J1Ox+GcVOmKhPgCDa8p84eVJp7ZR+qvIc6X49c2opWei1bRNHOi6R00",
-	"3EjJbmUn6v0VWhiLNuIhGv5tuM4zk6sZWvG8dtJvOCMFEz/unsR+kmTK+ZPddJLq89VmyuaRzFdTE8oE",
-	"QIdSIZ4hR/X8YMdE+TtlfpnCmZjLcLVt1B8nW2yZqSLWC8MAxgij0CRmKRY2tP84/PA/755niMTmNuWT",
-	"MgR53RXOsZQkVE/+fz+Zof9eLZ/9dxz7/bdTjPxv0CL/bWczUPsR/+vwT3zwv92D84PP//VvsAB//s9W",
-	"3pZBDW+B1mtFjFJ6rQ1FfZGxScxmapNpCbwSihF2qdzGJV81ddt4XHXV9hWd0RyZeynRjAvj1QCvuFET",
-	"L2BveCTBYYCDIDXz027+jMGXmdXAjFuj2+1217o5XlFRcCcvQaUyvhila/MgIH4f5ZQZtpOEF9FGbp07",
-	"cECH7NUMMrc7F3ks56YDUtkub/lryoo93h8xlSiaI8lRDwljzDuOqDYigSDotHvcRyHBPlryKFRSHYF/",
-	"TGiKHEU08BEH/jtrIzkNeTSZKsUFtAFTs5rv1Fr1FICT/uA1ZQfv63m48oMdr3mee2sYMcqExEEw7KMX",
-	"QfQF6WpIofVWRQv6Z+J30JCH8ylm9slrQuarTpz4hQW3DgJP+VqYO9TeRfdv+vM1bqVbbl0qh2KCdtx8",
-	"6WVlEtdyKDZ+x67l01uIWeT4/q/pfJWzZKNheWegoyD5p9BdS0nvAsx+g9rdPLfuMK7tHWohqP7dR3g+",
-	"D5Zap1pMaaCtU+1EUOxG61VacjKCfjo56mkdekEF+Tl9FLpgWKeb5K0uKS4ucq8p/X7drufV1pXSkIcl",
-	"DvgEzmFZQ6dJQVDvkm7e6TLuMtXGWF1q10M0IgFfaIL676u3b5ApA0c/vX/xFJ2dd49+Np5tGuYpbgUA",
-	"jLknZArMC1Z30j3Pdd06lV+lJ2HlT9ZsyICSrZxErBPt+CAyxQSV5p4jO3MqR3IWAZ/f7ewlpjky8xXB",
-	"N8S13SlTd90jbRQxvmDEr2ryhvoLNW1eKxUrq16xHp8OVnYrK1vxpGBMSvVaq3nZ2eaffxJdLYw4xJpC",
-	"lmZj3aD4yOtGw9JZn+X0qpRzo/8VCs90DmzeKhIlcueXL2KMskmh8/YjuNZjJjw0XsnYTNEBL4irg2tC",
-	"gOfU+GfbOoJKZoIESmlSXHTpSoP0PsRIUrV9v+vd1FcxklQF3zoYW330ezQiISOSCJ2rjiwcFRJLJvEX",
-	"7dZKp1jppPY2mgeRQEPHFzgEHXhIs+6aTDcEA2uluMVPJPq5YDdiXKyaIuKKsjwfXcaO1/JO50zAqUqa",
-	"jRzFuVaZnLG8ucI3c++bjyU5UC/PtaJ1iqUDZJkT7FKPJN5acwyb+MOcHLxyxw3M6g0MKoy/6ehw4rBb",
-	"jbwVumPh/5XP4A8mdQlXee6Czj8pPr/HFc8vgs/VPj+oRRRzzoQu/vsV+06Jm8eZNG54pfpSnTp0OA/5",
-	"KCCz//qXiT7HE1aL1ZVrrR4yT4kLnXpFQyH76DAHIO2we0j9vsmLgvh9TpAM0k4mIR4zrP5LbVMYQk2P",
-	"CVhQzgb6T+YnncEYT2jN6x/pdz/KQGEXzBYS1eNXzyIh0YioGwnS+uwYeVMcYs/4bZwXasYDJTYahEjZ",
-	"hXDbSzOrYqS3O9hXm7x+ohQCSaXOVcI+soSRVLuOeCT7owAzDXkRk95/atSQ/zh0JqN/FYfv9PQ17eWl",
-	"7MFHbB4HHO4FGuoTHYJ/R5i8FbMRnRbEN9k4oN62VJtHGMbueaSmFAniK+HYi0VRH+E2GjnkSNkgEjoS",
-	"XfNot/h4cmbnyZnFe7K3Axt65hPDPqISkS9wOjhQatKyg4Z6L4b9RHBrEzkSBFHZQUPTR4P4wz7C6YSI",
-	"nF4bcQQSmWioEoABFwQJPiMQyuygoQ6VOTOzrisTyNLhOqwV/g4ahlDY6w5IRTuR/p34kNwV+80nmDIE",
-	"QrODhrnAaMO+TnuFCLa15hNvApDtCx6OqO/rTPMt6DYRZzxEXkAV7XgklHQMqYmKeuAmtSHUqy6W9Q72",
-	"ERbX8C/OiN752NXHA+IQ9jie6wa0vc8JJsR/nBD/C2e2e2RXm62pgy7BN20T1ASSPPCTfDuYqeFyeqlx",
-	"EtRiCtk0znWD4IEEcnqpxAzDwZbUhJViq9+kE0oR97woDIl/kfBnHx2PjzztwEp4nx4VC+LadFL70/bw",
-	"T11pZfcBXZFQKf/PzXT2RAhXlvughaKBRcjZBCmpq+NAHgZ+J2xKZcAnKGK+MUqSVcERgiPg+RePEF+n",
-	"nGzJFXJiFYoHWVb7KHMYjxK+d947aj/udtFoKYm40N7yt1CTrswOzyNzKeChs27XoQHwOAyIXcGGvOLO",
-	"ph0zj14voZ8/2DzknprQKCDoqTmBvTISLVjMMmb4Wss0x2Q1mTgBDie2uCR3bUBFr6Hy4w2XUB2yA0Ki",
-	"Agl9lyCghP0DzoKlkXCmZB5JDjwajPMwYiaN7PLdy8Hrt8+e/2LKdCyh6OqUAeNygM0sNyKWHU4tkSSn",
-	"CTHovURvuESX8Tz3Rgm2UieGp5U6d5sKU85zodjIjPskWWuckgzlPQjreJ7ijm6tk60Typuaee5QP2TR",
-	"dV/wiO2AB8XWR8Ht7T1yqEKRwxi+uxnnqPSx5JxPknNWB/zCfHl/Fz2en4i8aZx80Y6ny3UGFtziK4kD",
-	"sgMZkMqiMRpsHzyANkWB8QV6dHJ80MVHo5537LsnImAWG/LxzT4dn8+Rw5TfhVAmpKsXXmAa7PciOnM3",
-	"tqhaj2IiDM+0IWYTNtBPQ7WaIRJ4KWwljBm2+BnyCdKBwty3xTZC5uLaUruyewvP3GrHF3+lRMQOyGbE",
-	"/aUSuqe9k95591RLVDV9VwadoNf0V/TTydH5yXH3RD/zcxtWZyIXJhpq9ZwZXgJr7sdcy7GrkkpBytAc",
-	"h1K0oYBJGYcmoW0M1MMXzCFRyfkAJrUpmT78pSZX4jhl4asDRh84R6/M+vd4IWCX8jYFuNUHzl9jtjRe",
-	"IrEtAXJuA176fXGuEdZWlbGdPGUvQS64rgHz/ZAI8I1xYc1FY/n7ibWGU4YaJOnbWlCs3UsZ6lJTGdip",
-	"bERl97+eRNV1nESKdNSxoffJ4vZFQlttQRsJrq8YuGc8PiPCFgFYnqrmg9WidanJ5R8ffht8ePv78zcm",
-	"rPP0/R/PBu5fwWuOhlCcegDVqcOL9O7qihZndwVsL+Ttma3toLcmAuOFxCdMUqyza+HMlZjX1t4CL9FP",
-	"isuLNhrpRMGfM7zemcg6lu8U1N7qeINF19la3cdoBKWpiXsijmQmtyJyv7eJpV/2kURBO3KtstQX90Sl",
-	"b7ieUds4VhK7AUpMlY1FfG3dp8/u48ePB9l64LIDzJYP21OMO09sL8FzO10gk7E646b4IVH0eEgGbu+L",
-	"DaVptc8mnhtHol2REMqa/0jNYo8yTUMCGP4RcOwTHy2JjJW23LVol6+ESqRh37jowOgKBVJsF40xaPPa",
-	"hSfpjLTzdIAOGvJIKlY2iBhgSWg/uJb/Sn3gIfw/9WmAmADUCV2qI3Vuyq64h4jmcx5K4r8mPsUWFnoL",
-	"AgT1xh30L10smjCQ+JODmfrmwGT91Ka5oi8lOtOpy0XizyJYKvqgP3sHihM4/9V3tLiIER7T1n4H4sfm",
-	"1WC6p4Eu82FtV2LQ2Yk4eRIOcmY7jlr2Ts/Q7/RXKLPNpHLng2uuYNVeQqGjut4uLnkpCm8WCEIPUxul",
-	"2C6OX9hBlyMBVQqMCCQkXrYRi4IAeQHBUHaKLOy5mnka0Tbbz+Frblajep3muzpbZ2U7c/oEfM3Ji1n7",
-	"nrjdhDM69WicIOb0f3C/dHPU6Xa6B0dVPpbqsvo1wUYuo2bdfOg9GZOQqHt4C3liL/XQ417hVw36cR5p",
-	"/Kr0HSezoAY0s4uDWnEBb+2Q9NST8gL7h8zU260vBzz0FaUf3aYa/HxdSd3NqbYry+Jy0rsPxDWdH/C5",
-	"Xv9BnB2g9zKewfFtAgmaW+GfqcOPQ8RQPYXhuhSV+xuqR0Cz6sbrQsk11fv119DLgl07h/m5mEwEJCjW",
-	"opIYtjW7Vc9BBCfl6E71E+ReV6EnC7cwXoH6Tq01QzGZxJ+x4wQyiBUWMURcE10FxEOwYSKZyTtNaG71",
-	"RMznT26d5lOrWUca3AEcDPEZVF5/fJ/M0ZTswnGquVzBJmgF5gJFzMbTHWSkhQbY0g5tHjtDbFqALipO",
-	"Z5Uet9diNGWudtIhy2EpK8yzaJGnWbJ2ElgtISan0U4l88dfzqP/hNDqUb8FKs7ut8ZvayONwKY2UWdO",
-	"ZKpdLLpxIXEdG/zrr6UZe4XD1dXQIK8rE7Rx7dX8JadCK1Wg1da1dm2Uqv4DhT1VnVhUnFg4y6PsqZqS",
-	"RUg2NDuce2hFyY+X1qtvUkqUAekgIwHKjhSx4qJdDaafUY4W4wB6FIKmqDtF/4pIWxsuvuLtAVfmF8Cm",
-	"ICgmSkF46EovNA6iL4gwHzi5qAtAUko4duIsNx3zSG1FKmPuApkcdaHxowjExtubk56LYvg1Lz02H9Aw",
-	"L38yJNh/y4Jlvr7lEtOphZ+PP7wCb8HSMDBYZGAkLowUB9aNUUBvIGRQkOO7j0U8TmHox4lYRVAY7nI8",
-	"zNCIIEYoWMc2Y4vxEE3ojdJQTBaPJV1dfmg5vxmu7CGNVZWPP5XRmN25d28z3fLzhKIpAJBUZ5UTJ5QM",
-	"SV2TKHYn/jR8/uYfL9+/ffP6+ZsPV8Of85AmSqUz+eIFkWnLVCZtn9vnKuhbZhvi75zHjHqFPxwcHfWO",
-	"kYhGPp9hCpiIuQmrF4gRtQVGkG1885SYve4K11haBdqEElSliprsOahbSH/y5qhzfNTp/dd1V2jQz/VK",
-	"qp2B4j5JT4eyPX+ln0rJeDV2aVwrWZse0MXiIgRg5aMlCqnQyGC6pfaFKRVU1HNDyeKXGG8otcI/42bh",
-	"bvOaFWWk4NYmyklN1bx7m+5NXtG2istR16jDinUw7setFTY7/eNMiVK3vLLTPfwj20x9oPu2lrlOiv5e",
-	"UTXMs3gLYGJ0dNgIeSCaJNtX8T+TpHoBCLGJ++sr9W8PHdXAcc04XdBXWxAX042ZaX3COXqS7lJf6hcz",
-	"j2U4VG6X9JXyLC0eYZj6r6WB1Alv6lhu9k+Jb6qMaM+0EQVKZDXCKPu4LZks+XYOoWQURT7W1yRVU6kp",
-	"R+u9tGSfYg3Csa/A153RIr6u1mU6vYycklNA096Wgs5LbcT3GdDeAAtrsa/UEq5YfQXEnscfwGB2cB+q",
-	"H2tSWLiGB6qb4oJf35nyqej4ZjYATrCx4I1GEZPRQe+k0z2pJ3dX3D5gQqXsgHYGoDCNxxVYcZzHKVJi",
-	"K3OGCWfKV1zbKVM9sQtS51Ri5CW9BGq4tbexA/vgA4GvdtD7OONPd4OCm04nTFl6SXzcwfQxWjSwgBH2",
-	"rhurspZVWe5d35+Vmf3uNlbnPU3kwVuOBWf7zVmSNfjQxyx8azrJOEbU1GYPqBgBFbKPqA8lK4mmSgUS",
-	"C6oYlK+3mNlUNY3ARJmQBPtZHcOxNv6M9ValUWQPI82jCqyUFZ18JdJTHqeqq+pt/72C3xMpU6iPbPvt",
-	"Mq2t1W/N8PxP/e7PmC1bP7hDoTLbzzgYtg/MW1yCeB9PMlfI9KV0w/DlRFXo0ajrfqgoClbDYjvyM5TS",
-	"9537HQpms50fQr+qhmlf8UxWSSFrwxdR7lrbXqcKrNK0/nvavUF9kNO/kWCmi29NpUMNEr535wEAgtYh",
-	"x317FOIJ7datsIV3oNZh7skNUPFi7NktUJVGduwm2FxpvxO3QXXpWu5GWPUblNjtcd/POzPbZyScEP3P",
-	"H85wr3zEjSHfGPLfuSFfmfQaw74x7L81w94iX9liVhOLsnr9TljyN2v2r83NbtwAjRvgYbkBguDtGGy7",
-	"siN5rTRbG9m//dyY77sw39dJmO3M+QtdLGPwQYLAqUTi43Fj7DfG/sMw9ovM9z90hvpd2u/GUJccWl5g",
-	"jzRWfGPFN1Z8Y8U3VnxjxTdW/A9jxTdWe2O1N8H7JnjfBO8be76x57e253PqcWpb9W6PupRJH7cQ6KDL",
-	"BBAmQe/StTAzgk2/bvOmR8I0A6iAHJOxNGLfQfp16XFFffS2Rdc4KQKlqTvJ3Cb/Fs9m21mepiFv0nOD",
-	"I8407TQIERYFANqmx9QC2D9pV8Y6g7FXoCPX7HpYqto6OD3VNt8MWFFuLbDPLtBjMtg/6YklktzAKOpL",
-	"KrTvKGnT1I5bTLnTh06xuneRU5W4G3ShLQtbz3KzhiwFfq7GlLRk3o4zKYYEL6zMmgymFQ8Rmc3lcjtO",
-	"VR/jqgprqYt3VcYITCPCjOZc/Tpvc0s3QNMqv113gKy1hshLSdsC+mWYAPRKdTxOZB7wZYYF9xEGvf89",
-	"CQgWROPN/h4JyWf0f2MgIdvreEqCWavduja/EzWtZLPNr1VaHzuT/0MYnaYOIJTtf567aMChjbsSAWCu",
-	"1SMy/kmNQV6ocipq9KkoEG9vGZrar2lZY+Fq7Zis4Vr8pePN6f4GhxQbU6ue8fQPPbKsyPWkLEsT6jDt",
-	"9jgTKaVV+9EN3Kdu0wyBwki7vRJaLo7AUF/k94KGDmvoqNttIwGwkRdup00NLLzCKqFt9GHSf5MyfwVV",
-	"8c8Vf1qpD6do/89v2yliTyi3WwqQkGbxZVKjPPBTTUqU0qd7gdy238WTP03HAKp48OLesO0ifmBv6GiJ",
-	"nHdnrGmf3CjrBsjIb/WPnzy5LTGTnxRJnQDLVC+9/CCW0RPUL8VszE4bAGIdIEzzA4WOZ+l2waUs7Sx2",
-	"L/lVv2p0wNQXAbUoy0xLD/VxlpPktZO1u7lCvEU8x9nDZF0Z6mmn2EAec3pmgmfveEC9ZR6cE5Zoiudz",
-	"wuKIpoNfprgEgAHroBgEZBIQQCqc+BhONUg1UlVH3dRqwvkUs7RQjX+sJlafmfB0fZi59RBw5S1+CyDh",
-	"7CITjLZVN6Fb9Z8u+m8lPrpB3Ddc/7tlfObp7SqDglvZrwynkrlqFLRfVqtBQ/vpoe5yUq8T+vrdq2sE",
-	"FiLa5dH4c4An+nvIo/nOlK0PU+K2babCuSQpk7GyvFPHoIGUNnV+PzcZEXq9qwLh12WcNNHP60TmIBOK",
-	"FDSh0Bc9xzfbaZUICXUXxjyccCkJK9/CR9A3MO4GdtI9sZ0SFPdgpt/ZNSFzESe9hLp5eEX4tC0pzOHB",
-	"5pByKS19AjXBLn0/TzJ9nPKAIKoMd9GOW0tocWTtm1HAdRZOTHZlwZyykOy/BGed93jx2qCQryFYg3Na",
-	"WQEH/4NGA12HOavdZrn+LbHZDdMYrvCPfKPGNNDWARrjQ9Mbn1vkvStiW7E0NCUku5tsRi7RfUNpGWUZ",
-	"Fm7w1yZptOvkImzpYDvaQ2pGeQDs12WJIM0NcKVDW7sArTrOCS2lTLmbg9C0YrjT08iPszz/Mg8wZcSv",
-	"5sgsV/MqWIKKESkazgHBFUbDVYIrC2udI1zX+zIgaF2VkcYbAa63cq6X4S6wHgP/a776uWyr9RdqbrW+",
-	"8gM+LjApqEQLrm06HQqZ0smUCKndEpWd7ld4uYbpn9w6jepzwGrDOC8IOD366f2Lp+jsvHuUyZc71Ft1",
-	"GBLox/EUEjnWnKnA1B+MlhUXkeeHLdo9EQPhgWd9AeuwqYlUcWui2/Nizb9NijyVCC/w0upWXBA0IgFf",
-	"ZL11WXdtmYZQBotvN96uJtmStksiheTHsM3mrCHYNDK+TuYwmctWxMX7phXaxZTr3oa02IG2MTi4IgCt",
-	"PNS/1PkJFBkC2RLFdROs1mJ9LV9dbsWzjPci76xfUBL4RiusqTOP8xHK0+iQOq9dnf5kBWe6KNyzjuTr",
-	"S1kdV6wxWUbSFzNxru13sr0ylvnfV2/fIPMroswmuavDzTDMPC9XdZB6O4FCerG9ieoRjG3j5F5qt72u",
-	"ldyOevupNQnxmOFPrXWaQl40fhiSGxLKgcfZOKCeHOosdFtL8UhshAJfP6Eiv09BwezA52MMoHSLEafL",
-	"F8ITTNmFzqm1BCFMu1A9Nm7JofktGAapB4DWtVUL0WWqna1KRRFJC1lt7FJfVO99UP96VqP4RD1IiN/2",
-	"RR1xf3lhQtxj02cNWmRhaF6t7PjMFclJGzzsHlJ/o5vStsSde2WC6IvT0KHOjWGiVAbWAbjsrZY4VAYI",
-	"PDYpu1sI5MzGGcDWaoArzgY+ZzJcbuZJHOxyN/PqkzZuJrHpsZxs10LlaCso+93A8a45blHb9qml9K0Q",
-	"1m1OFUVqlSWKVBB9eUbmhPmEecstzWMZYjKm1+tOz4YOKsXdTU/CYsUx4X1F64tz8Ouqiulug2XTdRsT",
-	"5t+3GoeaDe8m5WpxyK3sTZkA3ZqbVzFxYtMbl39cMao1Tu1bdqHJ5q092ju4cgkZbXnf3hkZHtP4ZpJh",
-	"Q4qC9GjL4wi7GeR1YVzbVObsTnIm1ucGnMD9MPyL5rW9G+qfxYCzobHu3SQniEfrHcgmfFb2KWWY6Boc",
-	"/GQ+Gc+pZZ8bGdSP6/TT3E0SYZ3WF6bCJlu9GupMuhxlpMoc1NwF8UIiB6EO4SfjSwcqqjGB8QpHe2VD",
-	"6CmuLHE4IXLAXOFSb/rH28rC85QXuCyAtxpHFXiWZKtgAeWOjAhJ/DZEFnyTBp2JMKScmf1euxVRnXQb",
-	"QCvj/+iNn5ye4oI6TreWrDQl+62bgZ3Em+D2TnngVl+JfjotuK0jwM6wR+ICKUYS6pa5C2psyzhV54aE",
-	"NiWt8nXPyV8tjHqeluZh56Xv5PhB4jyOPNadYioZhmgm5vaDuLGXMXX9ckg6db3SZ7ZeNq+IuTuQ0aui",
-	"dUtZbUvV6l2wIfWH7cRdYdPBkJgTr20SJfXuDTutYotkdVZrQ+/unO9gv+Pt2Xabk6qzO1WG8m3RJIC5",
-	"RgKGPMjw/RtKFusMZxFp9lZrp6+ieMMqx+2AlmCOzkfXX1znMO6ChJyj35KKrtZc1fyu2lskpXp0EIUZ",
-	"3/BUyrnoHx4KScaYzUPuY9aZUDmNRh3KDyvpVtle0eY7Sc5n4Q4YKqlp6M5pnOuWLCQcYa+DIznloa1u",
-	"uH4iOrSwYE8rca3Ldy/12wr8yaWBTT3/33V2Xuqu5fmrbg4ASWDNMRWoaOW2SX6+oBGUroSMN6/oTLKq",
-	"Qr2ziVND43lfgUhex5pWt2sS4jFm+AD7M8rWkrZxgNezCk8Sxe6a5OQGP5/N5bJvFLfOEs/SdQDbHInz",
-	"WWf2eWfiZpTVOwstzKtzNydIuSYyu6EFBkle+pAyRc5uGenCpE9QJiQOAuL3Y4t3RDxlB+jVIhOB0N30",
-	"XN2wjbKqoXpWaas2tBMPNrxKV5vEtU/pupPqBJXvPrLLbtsTyT1mISLif+DXeZmkl0iqH3QYiUqBtJ7b",
-	"Nl0pqUBiyhfGHcCZR8rKZTZ2ZZ/cU0vm82xemfthmjGeADvtQCyFJLND+O845Y1ItJ4ZQYHKlzkNichb",
-	"5GNY5NGHbrcP/1e4usIPnOXcn9PR0bjrnWPS848fPzk5q88t5zwIDmpGRFwYiF11Z3ziqJllzAYI/b3W",
-	"9VKsRVN2da4FLzLHusbfJPMvF7gX4AV9JAjzIYlIoOGlq0v00a8Eh8oAQiadgTKEkR8uURhlCvDHoRh0",
-	"Op0dhG3B9XAvjSi7uZzMCC+jozssJX1Bk1PcuG3jq7vEdwrJRA8ikTq0VbSnnOkt89PtsEyqJqDCijIl",
-	"TGaKgnAQaJ+QhrULiCd5qFOYiH06J08LBzkSU+eAuQVHu07aPs2UJxbmYFFp17DSN9uO36Z8ch/ts+9D",
-	"ih2d1IZyFCRd6mwGKfVFKUnQnE2njtgcFoEEXl4gg87BuIEb1SmSZjhUic9sh+G+Vhr0E5AraLMs8YhH",
-	"MlsIuBbksVcmrN+F3I9g1epePI8UndfqUNtbB5sHd720cZ3NA6wgYvfYYT0Gr920Fgo4kAUpWWV/V0RK",
-	"yiYrYGAlPchXY1smd7DcO96tHlqBOee0FtdobVUQxmxNh3szFOMs76Zd2VUOEyx2xmZrbU2i6eo0/wDY",
-	"X4RnnE1MfclFkgQOnn20oCxNmT2Au0vj31Xumn/8MBqgw8aDJNsf1Nn30cX8+G66mFs1I+8qKdPR3qI+",
-	"yipMiYYCESerRA2dDCMDokD9YQc91yjDVCrLeoiDYJhmu86wXxQLbmul6xfgxI4AOOmen+0mIfRe9Ob8",
-	"4FlaOY75xiZt0hPB4YbINtayU/xuS9ikVeXXFmmAdwX4YAd9TIO66Tu2dMvzBF5uipO0N2S2O4ZXU8/G",
-	"RS+QYuuUcTxUALW7wkN7sGhl66/YTuDJUvdMaTmSV71uWaCy3d6+h4RSlrkk1WHqG5iy2tQNEmeT6uzt",
-	"XCV9Rfha3O2lx8dmjpfqlHZaBABV00OyFUj4g2i38R25Rmr0w9iJq6RWb5VvxnVSB3d+t66UuDJ1v/6U",
-	"ynjdWf9K0QKr46FsARvfNmVfPKVkPBIuUhDAad2QNBSlKeO2uKhYxlcJyrNXLhqVxRubzulsHdfcz4fp",
-	"a9oI4v5HckDVgdy/Cy/UNw64f3w/gPvfqDuqlmHzIJoK5PuhYoZRqMvHEYV62nwsHtOorTXEhYZV5KB8",
-	"ZCB9fwBH0A/tRSmnxE1cJrsgxx/MdfKd+S7yaQpij/fhqJiRcGLqlxpXReOqaFwVd+eqqNXp8CG6Lkp5",
-	"VXmHz1XZU74bRbJl7ShHeqx99u6FQ802nd+X82dtc9TGGdQ4gzZyBlVvx3lnzqF1nYIbZ1HjLGqcRbnO",
-	"ohKLqYk8FAibdiuinZkpZ++rD9VQNTKtfGG7raaxhb9DcXOdKOKmgZiiFYCUEBIv2yvbku/P2MIFt5mq",
-	"WdeNsU3Wx9ZujweizVrq+QOYyX34N4wjQ3Kk7gj2moSMxsvReDkaL0eToNGoSY1N/mPb5I0N3tjgjQ2+",
-	"mQ3+moQT4hqKtXDdErmREROG21vElWzPiGqWbmVD9285wG/Jwh6gZzuzPVj/BJgxyh5KJxU8EnflMMjb",
-	"xxRYdLZuJIG/8cmYMmpbfu8FN/oeSurP9oM2XaaO9+MGsVYAxJuc5leS4NmBwMwf8S/7Q6t+AJWsp/dU",
-	"avl4O6juDSsm4/u2UdFL/pXcex1L+oJvD6jivDBBVemdnqHf6a+Ai5NpmP41D1Olsj52/ECcIgXcJsMt",
-	"tN7ZR7q3c1kr6LaaSX4/6PXqS1m/4wfBye4Atmcbouo9RCX/9IEoo48rVv/FzHCTvLoiXrj3VLlq3HCt",
-	"47/hjg13XOWOtfyw67nl5lTYcM975Z7FvPK9bv1Qu29RHoQDLjTx1tdE1OXxGwUXi5j8HcULG8W3Ye0P",
-	"lbU3rPxbZeVvbdPPmszwLXMahmr2PdJq7lBf82EbDfWy1X+BCmxc5PqCDKHLNRpeU+arJ6hvfzY8cQjO",
-	"cz3w4hMbhkRIHppxAg3tQQ9NVw94UeyEh9ghZ0lH1Atk2qcOdU6Q5NwMnIdkDGC4H6YEcTkloUALHl4j",
-	"zj6xJCZAvmBPBkt4KR/HXUQG1Bdq/jZCoP4bB4GZiY6GDXWcEQCuO5/YQ0FFhWgvDgK+GEAZWJ7bNQ58",
-	"JC2qIaHK7dLNuESYIRKGfE8TVVzIw8LDPqmIil+3dM9FAN4qXyZJfjoyIc0tywqfpLLLitF8nLhR7/R4",
-	"B3jNvcp95qpLk9M9VPxBVz17zesFlTSrgquqeVW633MbYYHevb36AE+8++OD5lkr+QKJgDTSywradQGR",
-	"7dt/n2zYew5isKCcDmaY4Um2d75HM/lAvSc7IClFy2Meevu5xUfnldrb7vqiHDsNVqyamHS7Xs3+yDQx",
-	"cQLhrSSLYWA6h9l/2+b8rc81m2pvs7LePux6QeRAv7S/LnIrqZoFNDXe+0Xq6cUucxHC33AnrXQU2Uwd",
-	"/XgHveC2zn/QRhGL/1MtNT522+BCpxwxNIxTyYa6TUimvrsokXlCb4jTRW9gOrqkUcltMl1FUdXbgZw6",
-	"VtrEjPs50Vut8ZkFOgqNuSwRM+1RErMqReXu73uh88duHuGKiM2YTrtmH5Aou7OKdch25fMUL9LRPWuF",
-	"WKxVG0k0XEbp1jqUSEJ1uwwRu1wrRc7qfSznIZcooUXTPFgO3K6HlP0VUeE+ol/i8sT4zaluT/pPaX4Z",
-	"P5n+s/1jwj2TB5O/JawoTXDZhdaz3I+qpYnm6SOZKSa+Jds7F8yTBRXE9Od00gVNoocXEBzqVONsglmS",
-	"XqFpGlczrnfKZc9tgmm9jYEhfWVlvH/xFD0+Pj9LxVZa+573KSRAKjtxlbvpK9PXTHxEPD4jpusklobn",
-	"L7Cw3ZoQnmDKkKDMIx005JEyD68JmQuAjRlCXrkYonkkBbgC9XvVG0ZkzEOd62qN3wtoUKHzxdtxmisV",
-	"SE/KNFk+6Z5b63fgcTYOqCeH2lMEDWKMp8/wCzUltaEwkfTFsD/tgwkfd50kzpzWTk4O5B6YMPT6IRJT",
-	"lnfAGabVRwGxWcf6L23EF4z4aLQ0GMd7sYN7J6UOLsPF+5psJEdTvlDnq2gHdAlNFzC6g1Jkm/otJlUq",
-	"wOBhsUu63Ee2Blyt5lozSaKD8l6hOyeIo9KE0a0SRC/QLBKQlI5GRCPwFOeH+uTGpIcqpfEnEv28D4z5",
-	"c6cfdiY1lsopUuaN4iD6chqP2zjReuMMZ7Ck2YoY0yzLyYJOr3cl9XkP5/l4w4bdrj5j2yeqa16Qeopc",
-	"hSdTcgbCHBlzGy0wk2JdqurezZ6jx+sagmd1PDjjlIZUuQphZ7BIvRVMZ57fBDR2b78nIgrkZg2O8wzC",
-	"aDYioZLysVloGe18HlDiI8lTZ3vUK4sR9BwPVunXknozKpHkkTclfo3vHCfGQQ1lt7A37rzl1Bi6K8g9",
-	"CiUg12ZJ556DuTLVKjtWzNzymo0PU50nLRDB3jS+nXzBTBELZpwtZzzSffopqNYGNk1pUJkb7FGIP8/w",
-	"hHSgW/DtmnhVwpPKbk6qvjpzDLEhFW9T0faHYkrnFduvZgMBOqM8z0ex4FHgm4oXqHtQ2xLzOaGFhdPX",
-	"UphmENJA0gmeE+0eyzxVG9ob4hlB8PsCh37W8YEZK3d6FLEUpeFrBTvn/qUWdIEYVDRNCdM94lapRFFP",
-	"1k38p6KNjaZ2Utq97qkNxPhbtaYr+vhRxfBDaWnoavAguSF1+g47zCY1J/OF+ATbhoDyLkJylXLjXTCJ",
-	"NmLActvIKOttFFAB5Tz6RR1kHwWOsJwrS0ug4ZQEM3RwIIgcmnuhfsuSQqu3Ro6nprlxqamz0tvK5TTo",
-	"p2FEOx4PdChzyoUUf3Y/d9SlVn9g3CdXRtntXMdq8KdPHcoPuRj+XK7S9HTZCLxfzbs3fnJ6inP7Ulao",
-	"qKnMMjevn6lcEFO0stylBZjVlIEjLMigepfbkuo7daF1AXZOdkmsXzisPcmRqKTlaQGzpp+XDgSyMVXz",
-	"plwZC1jkGbUfp0ul6/hcGdnQjTP2h2i9249dILrOVE5NxSzkd0x5lI5Jt866STduBP4SYdY5IvErlSqM",
-	"jmOJpWXYTHtfMEOnXciQYvB6xAjoe2q8WRLxd9Ewt7u6R5YVrjAuZXUobgSGvJqQ1lPmAWaDKRbTer2/",
-	"lZ44CXk0L5Y3AsED2uex0IXY8zlhkAhnvY+V6OX5eEw8qRv5r+lSyK0Sszotc6MXUC6e1kBSZNxWghvU",
-	"FB6CCZ44cZDPK086q06taZEZn0NaCp6Pe94RWd/bWtku1atks0bPmrZ6kku8vmJLsawP+snbdmuBQ7ZS",
-	"uVtZpzjPyvU0c3O3q+gGxNNOmFlMsi6dJLvnTPpzAUv+EO9EDcaMfT/vRkLJuEDwa+ryddcZgsb7VvhK",
-	"83tNs2+tAmnvzpwHgcjLiyv/xhEc6YzfmB3MJDPBHac3hsPiQBjH44sg+mLuZxzmU8qVTS8CMQTeVs3Q",
-	"xgEhEnlK5gqlcYFNNnY93/FriI84y6pe3XWpekYCFO6++b36S09KlFhNO8mRJ593NrOAWiGrINXvsLTV",
-	"Wj9luIEghVQX7VcXiLjpZmhCtG8q1x8yIOxmUNju70Ni6SGQCL4yhQRynJpGRKzqV2sF00luTlKGnqc4",
-	"lCACoMoZlFpHLXj79CXCoaRj7MnaXQJ7RflL6SkMAyyJkEODQaLEzJwyliGbln6qtQaA/B4bfMPpDfJW",
-	"GBOe0RTBoz0iaEpwIKdLNKahyNq/MsRkTK83s0MfV8qHBgeFSS0+PVZcLMSeiY6WQA9t0RJv/RmemaFR",
-	"mJPlCdZGSOZcUMnDJfppKuVc9A8Pf1a0q2g1JBMqpPqJe1T9kJ67fV5IMsZsHnIfs86Eymk0UhZZhaWd",
-	"Vm967dpUKygjAVFSXN27wmXCIxcJ0zF8IINsVOk8ug+m87EgXkjkINS1MOl5vIuCAOkHTMTe8sYL40Mc",
-	"gxqaSX1qlS5dMSGJwwmRTn5EURHDVpt85ISFSk0++6cPOmstpV/eU+/iNWGNxMwX2trTwlVkjqlto+7m",
-	"huwu1rFlutXRWS5mQEY45kmrdq4cT3hUwuhSIsDMON2p2bnzOTSZuhsbwxSs6DobwhVsqQ7tG9ngrpSr",
-	"6hiC36myVav7ywNCsLwHZawOMuKDVs4qn/k3pqzdWVig06qNOrcPfbB6Hmz3wSLf7UlfrL41u9Yfq3/5",
-	"qDDNyHxNUd7Q3L+hm5Q4JcGs1W5dR0LyGf1fklN4ax7Zruz2ycPB0HvoCmxV4VBVU7Vst5IOuBlKy9Yq",
-	"4L4BXX5YJbAW0nSjFP4QSqGdMcAfM2KRkFdoeiNR9N2pjLU6ZLoqZBC8HQPYcJk0WAFvvf3cKISNQtgo",
-	"hI1CuKFCuF7H2xClaWsl724AnRpVr1H1GlWvUfXuUtVrvIWNctgoh41y+A0qhyEfBSRnYe9fPEXnJ6eP",
-	"0Vw/gXwiMQ1ssjhGQqrPIo/7ujxVa3y6FtOMWVXO9EsyOCBQtURT6GefMkU2vU+lqRuA1hSGeRXFV3qa",
-	"M+xNKSNQ2RzPO32VbnBAfZ0Oq9+1RmDBQ6IAYE6nTdpSrEXI2SROs4flqr930Nuxk/1+1O52uwkj1A06",
-	"AdZmyhdohpluURWQsUQ8ql4e+kKdiT3o260zJEApYUJilsew3inN1fDzkPwVkYyG1Dq0eZqHmSNeF56L",
-	"W6IUV68JNNQUlmkMtAMSUycuJJZRGsXupNtdlyEsqQzSwFytX7GP3uvNWReot4w6GQx9DPujALPrWmWl",
-	"Js1ETydeTNveSedQ7WVK9jwvdqBsN8qIqJvY7U2Jd70N7Olz7E0RvKWPhvx6CBbTYrpUJkqmrEgtEmZ9",
-	"DSuGKkT1j3XVo8lJZ2wifq3xMyOGbzAFzpuhNV7vVOJjMNuSv9MGWicnGTlBTLaNffPbo+UYyveR/7qD",
-	"hpYZyJI1JR73nckIeBdz4q1j0lfqmSznyFXSNKw3lbo+8kJxvUKzLgcBotSeu5ecwuMCTgXhTKH3ZcMc",
-	"t9WWg7XdXlUvWNuAduiatRQgW3Wo9vTHNMLFCqxH1QuwBWDWC+2NM3SmzqAQK4uKRMmFUn8sEEaLKQ+I",
-	"LvSHSt0EqBfN8BKNSCUQrYpNz3aAn1UR6b6oheW+iApICb6VJipkO906GGaAmcJDY6HCX4yFmkd/eyan",
-	"HeCjbXg0G2axOiey53zUh+D5/D7E8BYuIFcsV2eLL6UwhAAQxpa7PRJIi3E0xbYbeexNUxQzplA2R9k6",
-	"rhcDHNdsAbEXTaGWJ/hBuGuOa/KKzbKd7rIT1XfKLWrFqhru0XCPO+MehbziikhpS/NrsAs7zOp5ONYc",
-	"O+hyBDefMyKQkHh5gWL9Cg7ehMl9R6Vu56LRpnnGXSlppdv1IZemLjXkIVxX2BXgiDGA1ZwHgSlgz9pC",
-	"VKKA82uBAnpNHpAzI7W+r3mN68HV24aQ0ZzweZCx5t7oq6ObDdvwQaZJQLd3soZHbhElbiOM5kEU4kDT",
-	"WRgFBloS2Okch9LyV0hLsE5tdVjE76A3xVy/rvvBUK4muRXPcnzgGapRBqUgMjFMMyH5hLZrdBgphw0z",
-	"IAIFJw7gCwAsr2MlzByrQYKgymREE04cOUBm8wBLooMFVErC+klHn5+MOPjZAWjAFvHBdpBZarwcDNg0",
-	"F2h4Tch8GMPba6QdKlBIJ1Op8dXoOP1tjZYMk4dQ1jyMGGUT9NM4iL54fsfjTIY8UO8nEDgPI0b6yKcC",
-	"smx+zu3npV7aym/kVS8mePpw3HkgrevJ/v++evsGXWkx3+v2ugdHvazH55F2tLg9vNDv9Ne+Sz+KnIZ5",
-	"X+0jkD5D44MxzHGJrDIMLnIduDPE1EHD/wzJeKhpwck10svL6Bo1/PupaHZ5P8HUzVwRJXURWl2NxtB0",
-	"frDI+ljEB0v6cBSOpNeXKiTMJ1rM6ksrOuh3MpfAyxdTbgGvBKLSar/CpI7h3BZTrTRjPzs9PT5bE3R6",
-	"GC5Z8MW6OxlfgzTXTlijcwhbu2+VMrGhXyflT/tRXDt3p5TUMuQaJWXnSkrV9I9GaamttOytBenpw/Vp",
-	"NJpNo9nsUrOplQH8YF3I8cVYp6Ns5k9OqSg/kEu50VK201LqZeo3WkujtTRaS6O1bK61bNvSrtFiHkgo",
-	"S6kqGxaBZnSVOyrpbDSWRmNpNJZGY2k0lkZjaTSWH1Bj2VBbcTP1VlSVC4R1ZnuSXdOk8DUpfE0K3/eY",
-	"wid5SGzFZT1htFouke7+t4eeurft1jVl+rtGZTIf1D18AM4n1VzUxQZPd+yPO3+boiqnTX+Al7qXX7K4",
-	"5DN76UV+VKsdch8o9377GxcR1A0J5Wb0VNKPVr/WqFO2G5vPGTHoD0Jd4SBo6x6ZYGrG1eBx5U/lsnDb",
-	"k850lFub/lb/qIs6+78dJ8vLad/fTrfvXxiTUxdxM76o3c3/AXTh7xXREUywYu/YTIMsT2ZbFhomvK7z",
-	"TdwFtrrgM6nKQHgA9GX1HyBRsNcAmWS/XbXTzWR3NHujn2Uks2L7KyJ5v6s7iXW0MmlTqmfFYqMSRy+q",
-	"SYe3mPpbQ2WfS6j3WQzqUY96NVyH0zFbYkm9g0VIy0lY7dMOtIzyKxLJaXZ+mLH/Y/7V8fhsHV6F5mwD",
-	"T/cxdV50VKaYPkm3Ea3EyTNspLRDIEC/zehqy+HT8ZHXw6Pzg7NxlxycqP85xyfHBye4653h0ZHX9Ym7",
-	"lVFE/XXkOOMhGXDbNjFH4v1mgU0MCori8AsSkupt4MCyKfvERysYsLgmvjK0tX8TwNtQMjLxmoDTxNgj",
-	"sw56HiM+WXkitHUvSHhjW+n51AeEPCWyYBxakuoILfYA4w6TpZ2jdUtA29Y1OcGnv/394Kh3fNJHwsMB",
-	"gSlrkypi3nQduIkBa1mhiyf+8bjrHZGD7ugcH5zg0ycHT8ZPyMGR3/OORyf4dHzWLXv344z5t01/XRHN",
-	"ZjhcVjnktrJ0Fjzbydy2BESxxnzoMvm+toPFmhZZGX7pZrfGlwt4VNvwuZihxCeXLCZFvqt3JnUyGa6S",
-	"sIoy/pxQVT3/yUft6tCfyF4hzJK7o+zKwxGW3hRJfE0EotJgsqgXMN29PuSRJOBy7iADcIeZH4tiYSrW",
-	"1RWay09MsYILNDTrG8aGdecTW+1qH6QhpYrbHdYTyMCLsfCwT/by/vOkf+iA+iLftWj4lOZG7bjHP1kC",
-	"o9QteXfaoL7eGs5Ke6DG/D2Oz1BzT+fzgAJUBlCKwY619V7qCUVJDPHxOO0GKuiWWl+PBDfOwPQyzuhM",
-	"dBdtpo/tR0oP1rolTfBQEGlwwsSUh9JAy12o8zfQcXBrNJdCYMVoVpYhgRV811/OOued7l5JIU9/LWu9",
-	"U9cST9TbFXMypdTbvYR9aRunV8xJMviJed6UXThwZjzDNFo8nE8x21UDc57Tq/sSVooRsOILNBSE+EMd",
-	"3ANdgF8TJtBQGzzDNhqGXKr/gidsQDG9P4LINVuTa+9XN6qrrrncixxqDx8sJAQvynrn8dZcRPuQSUBW",
-	"TRkHR/oXn9zsYAMeZ5UOPi8V+leJqrSJVZbe3jd4RqyDHqgoQyQP0nBLL+GfB9o6OriEBzRbMA6AANMZ",
-	"8S22q3WuqZ+UPjKhN9kFb2kJZjY3mo1IqLY30YVye5HXMBuLpE2vm/+RSlaK3kDjLnwgFmZjB1W2g5yk",
-	"pDbEmjUQF5I88B1Qr9ESYRRgSUJkVIdsGBCcfQn6vwXQbitlDfW6XeR0Yr9DK2pjM4kH5FcTL8nr9m7w",
-	"QkMeEGTiKo6u+jCgCE4Lwrsu436qF+IsN3uwNwCPu+7gHkIdNqRZ8bzEsIIVZ6B+KVms4ywiMtl5Vb1w",
-	"V1G2vmeFOR7fUz1vfqc42EBnoZuX6SYktWkP4fJL1v8BCne/jyu8eUbGA77SGuPx7u71xjRU7Z6vucIb",
-	"toBcd4N/hLK23d/hWik43+mdrpVptvUdr5rp/aDufNl9fq9bnNROecpHKC5Rg6vJoaoQjckCNu1Xto4j",
-	"/TjFKw1favjSw+BLV3hp7OxagUiuAcSxjof0nRuo3dumqQpDVK7ewAKn5kdwgfjEjKnhzqzfLwXLvO9D",
-	"NpJ22KRnsEun6FleVCbk/gGJqmYTpecdo71D/mgbrYZQ2kl0vY2cdNQ2SmWjQuTP/uXww/+8e57tLLhc",
-	"l7jUbsW7nrO9YdzwLubXP71/8RSdnXePMj3iDk10zTqzDpVIoB5+ahxIpT7nYv72doWtWeZiZ3QHcYq4",
-	"iVVxzSLcLqlj7gAwqi8U1mdsf8YSMT7i/hKNSMAX8UCqbmGcYme7GzmFQu4aj1d5yq7T6ErS2eygPJXj",
-	"qnY5gHas21YJbilWXB5g6gKcNPwklSGTccgmIXTT+fNra85D2eo/6T7pQj/okiqBOimJao1xY5sa+mBO",
-	"36O8NjcFrW1yt9r4ympGp+b07yGP5iVt8nSw9/doREJGJBF9FI6w19F+Y/q/kK7SuX4iOpSDP/wPQUKQ",
-	"IPDittPe74qEN9Qjlx74kNPcovCdReJC919sXb57qRewWXDd8uMKasPvmuZTrNI2gVyNfh8oqlonDUq6",
-	"FL6xP+lrULZ1rR3l5OdccFhfCbVVa9WxNclVJ5VK5a1Z0tmADjY4+52d9ziIvhyIpZBkfVvIDc/190yt",
-	"jLrTrXbL3rT07NIp//aZCjn/t+3WB35NWF6MaERwSEyChenaoyRDQIjOCDVdE3kkdT8daC1a3Lo6z1RT",
-	"VggaznkQDPtFHUltol2wWrpXOYv8ZLfNmSubC+er8ArJh2mqmeYjgRyqOoT/jgtwiURXsL3rgvLky5yG",
-	"RAzyVHNdL9BXeoytkUf6+RU9/TFsyNGHbrcP/7eNgp6exGtlm4yWWouAVOP0x09HR+Oud45Jzz9+/OTk",
-	"bJ2mnN8D+A9G/4oIwjPOJiZDSLdtCvhEq/FqF0ZEUJ8UdKANgoOaZQr3Hj984jgAyrgo3Pj32n+eUvn1",
-	"FS7ItWBkQSC1LxTyQt9KgYSkSq/m4TWC+hvwpUlsnWeVfAIwHUPet+Vtw+8FNribG38AwovDEA6TW0EU",
-	"Npu6cSAS9mfDEKRh3nGccVPurB0S4EMEgyrFrdex5Vo99Neg0SSGWCSI37YQA1DgDSYI1wS46gDZkN1W",
-	"nvzJGvb70WRgCcnnME91ay6MidnXNeqbM+JaXd7zmWZcNS+ikc9nmLI2ilYZ6XaM8mgbHtXLA8qwl7Dw",
-	"6rzP9Ym6WgcAwBDmg24eNzWJ29INFa8Y9k0zaPUPfR3mAWaig4bgU4t/T3tEtLqEBVqQIOigIfZnlKnP",
-	"6rRV+4NTy6nmZfhTq92y/joYl1bzzIM1tLz3XNZnIr/xhXOrcJIqmWYka0k/TrNM3wANvMP4AnGW3IY4",
-	"j3HlRjzZ+Y3oGVimAM8Lcv0jb4oCziYkNHoLcHQ9c1OZq5YC7pG/c4AzIuApinQpSVKFNXzc606HF2jY",
-	"FUNFcdpnon7mzMvqYSfTdO33ca9OvaNdUuG9MCxug/IZKpCY8gWzFWMFiv/uFO7SsyujvD+YpEGS/MrD",
-	"a5EiMnWqMebFag5wPNXj3eTxjqkionlI81Jmk4TWJ2hKvmCfeHSGA+TTCdVcKSG+RwJd/XZ50Ds9gywi",
-	"ScC7Sb2puWL2VGJXPBrziPng4oQORTy90CfjHj458h7Xqqh1V5NSafJILtvzv6YmE2M9UZb44V0RbvfH",
-	"Bkhh4VMe+AL9RoKZqTlRZ/0/l69fddBLKZDHmSRMWnwYruyCqSnUTNNyFrkiVg+ecjamk9c40w6mxFor",
-	"A/fKd2hNQjzGDB9oGVAFDsLlbMbxlBP81qhMjhHvQjAo61BOs1WruyoSO7HeezG4Jjkpv7+TpQ58XZiD",
-	"6yzxzFxkfX0zwcvkoX3hZdTx4fxD5xjXdMtNuK1rypw/P+r0zjrd9YXJfp6iE9rwv27y7oWRn6mHUX9a",
-	"x7pMn/mVt4u/AqrrbuZcyElIhP7MjMx4uMwW3sDD6zw1uZtw0+t0y7dghT/Z97TdnTXbZBf0Oa//myBe",
-	"FFK5BGA623FuRlmBq2z49P0fzwaXf3z4bfDh7e/P3+je/UZTUnwJkjWM6texwOtwgcDFlixqKiX4QpVq",
-	"V+iXy7zW2Gdca1gpLRbExoIlmuwluiEhHVPiIy+gkOqhyG9MPaXbQYVe2kZ69uYK2C1EvgSacO471Zq2",
-	"WHwKYGPmjU8vKy1RUWXRfq7dSlDI21bzBnqrsbswaruz3OTDirKgbDBX8vtEACChkDHQnrYd+Nhxw8dV",
-	"CG29974B0dEmjK6J5kb4hRETiiwA+dAW/n9in9jf/maSQMTf/gaYp/CGvylh+jeHgGJyULtt9QrmowmR",
-	"aPj1U0tD/X1q9dGfnU7n8+2wD2YTYTLUnlv4MLRE/MRi/3FCWw6OoDAYgh10yYzrN6BCgl5j8DkhoWnG",
-	"b4g2s+C1IKq0FDOZTFp2KWb3ycEZHBEPR0IZL7oGAyo9tJkGoV7Bzb68g0ISbdzROQkoI2qPzLOJPSen",
-	"IY8mene0fzpn24BGjFaJLu1LqPjEbnBAweWT6oEJYEFCWjPS6DFUIskjbwpFnxrQVCopmKwEC9j3MHYy",
-	"hiC8sUQ4CPTC0PMw5KFO/BpClbIHhsnhPOSjgMz+61+Cs6HOIzg/OX38cwcNiRoy1CFvIZUlhTzukwvz",
-	"ixjCEQkzXfMirWa2PzGkT99gawLMp5GuiDJDs6a2BY24v+zALOFVcVoDsBWGhs8/4Mmwg66IWr7OSFOL",
-	"Hr4cH7zG0pvqUk8gLmN7s2CJpng+VyY2Hdv4vkVJkFOiJhh/hzI0InJBCEM/nRz1krIhtQ0vxwdvOCP2",
-	"S5wBDi32EWZiQUKBjrsnMPnhPw9eKOI4sN7e+GEx50wQ43d2IZziunF4FfHBomyj4eWEDNHUVpkL4nFl",
-	"KeKJ3jYQXGoBntI9wxmsCEsLNKIL/OB6MLJQd+o9wTaW7/H5MoY7lpwjHvhAFafdY70KP1wOwoj9olQg",
-	"swJNyBAzcO7eKJKGCPXAjzhklE36qHd+PkRTnVSHPByGS4T9G+qR+MNAngwBHcHgy5gWZnhpxgz/eWCw",
-	"yA5e+sMLiwzGJxN116/JXDoCC05WX5AkaxFAFQLqESZiXEIlQefYm5KDHmgTURgYBi36h4eLxaKD4ecO",
-	"DyeHZqw4fPXy6fM3V89hzG27JalMwoCO17Dl6C4tra9oHBeG57TVbx13up1jZVtgOQWt4hDP6eFND9yP",
-	"hy7gwITkGIgveIh0ab/O0rToA7Ct85Db+w+u+Q664qFiD6Mloj4wVk1mCI8UFz3vdgER5ic8Usr/Wbvr",
-	"1Lj9rLb6pNfrI4bDUCfFmKs8poFSJWBvY6yMl36r33rHg+BpUiQ3xyGeEb2gP/Odfckjh8+T2uLWbXvt",
-	"41e2QLnCsy/H6gLD/a3y+GvK7A1u3X4GbEG4v3AuvW4XXBvacNSx9ISb/itdtWkCKRBRL/J32kcPlZCL",
-	"d+82Badc5ifNDMs60FtvmUXfjiVyQG9SrntzVdWXLieFjlnz1OGlTrlRPHndo/DMbbuVZYzrxsHTyRmo",
-	"RR13TwrUppiJ22AUyGRmMEQU9ac4eEdN6ESfYt4c4tM+/BX7FgsRhhytH/IHszkRxNeDjtcPesHDEfV9",
-	"AvBIJ73e+hGv6IzK5188Qnzznd75+lEfOH+N2dKsSahxp1X24aUS2gwHesBxpV24wVT7Xm/dut7WJTT5",
-	"tgospJgoFVIpyngiwKUURF9an9WoXNZ4+NXGq3wmbg9jR1Axz4TIZewvSlLZhOlZnmjQ9kYUcLY3ybfq",
-	"8jZzP5+9uXqH5fT7YlnOttRjWqmBt3k5iJo42jbbFax80GKSZvMN93pY3Euvs3zEGy5fKCPhu2V3xnlk",
-	"Ul5jR86fn9VNdtwef35WdzXhjsmNyEQgN+aPcTZcMvFSRulhiQM+0VWNfp4/yLQvMYBNJr1cWbc+AVtA",
-	"KKIH75K2XifKtseuTa+UdBSxawbxI0bQCdhPuTz3nZn/02T6De9NeG/O9tTjwbkvaHhxw4t/eF5sb0YC",
-	"CLMzpuyUDpVz44ISz9qaq1P82PBPl3+mNqYe58wMbXhmwzN/eJ753uFXO+OWX+VyTm5L+aTLGsHJHQnQ",
-	"VaEsTZe2h6SIafadOAWVAg2pP2wbKG1bAgfVDXPi5SjEn1isEWvv89D8NFRKcTIDJ+GeCrguJ92TpPYe",
-	"IlxuYwgIflzADvKxzexxslum4OVn5BOjGf26UApYN/UdiIBM9/DvTWzEO1lTZjjjGoHRCIxGYNgLodk2",
-	"cMsqYmNksZzmXOTVOQWBTXfQsXBG4E65QfIOeqcD1vrbakQMTg/iIiRzHT6TfELklIRtR1AAzdrnHwlE",
-	"mU++IMo+MSUqTJzbifnr0hjNxU1PCMzQ8PXlPwfvn79++4/LV1dDnSghNP65znTwbftJzNCUR2GcqYfR",
-	"cB5gNphiMdWpPzgIPrEkIGjmbFAksCQ3JnUZ8Orb0DdVh6KdF+lTUP+Oc00BNyTemAslr0CSQfcmiDkD",
-	"Mj7+xBIfO+wQ4GlSzgZz3RQ4buzKx2NnC9w0+xy5dTmfB8tf4bTrCq1n4fJ9xKpIEgsAC9CblZ/XgLub",
-	"SSq4oL9yf7knIQU7FjPDyjIqMyyVTCfDiNzemZQ1MxHq2drzN6NWJOylBudvxy1fTaaDabLFo8BHI5KR",
-	"sCapYZ0ItI/tRnp+T/Kue7p+wGsip9x/w+VlEPCFnVsFkfeUs3FAdcrtyVEFyXolcUD008eVJOorHE7M",
-	"gNMqGyyiuZYbr4lPsdJ/fwip72ZUZqU8MHEklAjCKTFrRLLOIXIkfQxrDMJ+bVZMOs3loxGRw0Bt51CX",
-	"2xqTS61LSaELa+610fAVZdd9FJLgl08tRr7IT60hCiBfytiJ6o9ojiekg4b/PPjAJQ4OAD9naFLxENNQ",
-	"56YQaI4nlE3ypNkrKuTG+TGJEfZ/IxIuqwiePabUxAGDStZgxBRztDnxFUY802jcVR6FW1PlwbfjsSDy",
-	"AZuW5oQVlWSEXjUce6MxZyuoC2xNe602tijVxVn3KDyzvUxUL3Au3rrR8Kh+8rsTp99Ioo8i4hRgvmXt",
-	"9k+fochBW29pLqkL3Z8mnYH3pPa/CzD7DYvpj2kimP01qALVdezsuHs0EmKGV3fyeSzxWbhEYcT6aWPA",
-	"7aJ630ZBT7Okh76RT3N3rI778RX34r5+pcLFPnfbbsy0b8hMawyvOzK89FWEwrysM9WRw66NdfiV+rea",
-	"dSgFPL+hPVhXM+6TIfoJCj25T36JmKnDGv6cilMFBN/YshFth0ENkxRZzA1bm5Aq/xqHfPaJQbkTZxAt",
-	"g1HaO5qEyuISsI6ZjW5KN0RjHkICWireN+dBIKCI7aR7AtNZib6JTyzURssFklMqEA4Ej+EazAxt/Y+u",
-	"q3GrznX38FQ+nDYOO8YPCo7RkEsCbaiHKCTjSBCBRlxCG4EZv6Fs4hbbAMqbiEvE0q7jPGNTm1CbqlF1",
-	"lKOXz6qF96qH9rhPKlmJD9jF++1pQKnoXAp+pXGHfv/u0B9ZTj5zWDXioZEa6+Rm23oj03z370RuynQv",
-	"xdtxDYabiW54HpmDH9TUOus6U4O28kiY6nwBBZZCV9IalHkj08l4TDzZN3CIujBahywLYN5uWu0WVd/+",
-	"CzySFrnEbRPachnTCixqVafnPyhZfD8pJDvn2k0pX+Pcu0vn3t+rMMe5zdHIQEq+eIoeH5+f9TUgv9Xk",
-	"sc6201Ab12TZNmhPOhdDl6O0Dd6AbWuTl+emProp+33BQ4/s2nO4c+X4R85rMCerW7nVZp/JMHc+QFsH",
-	"QK3/df9z+17cqWljYixN9lECebyhb7CxP5p0jMYruJW18zpheBWkeJQHQ6IT4+chEQY9R91tQNgxstm6",
-	"0TRUjR/30VHmBsh9zoj6ES876BUIdfXLDM9j6Z4CRiJflG3jtCBwmtMoneCRMKBTSZ48zCZOuldsSBl3",
-	"14TM1c801KiCbQCxGfMQDblHBxJPhiaJ3275YI6lzYx0OkHpD+k80YBgQfwOSvG8WSRMrn+enqJ7/zWK",
-	"yneuqJgWj7UlajyuUQcadaBRBxp1YI/qgOY1tYOEh+TLPMCUFWZlPsfeVAtZnWy5sN0uqUQ/OfG4tm3H",
-	"B3nZMlXO97OBGm0jQRloFUrq2hKOdlzdoKG9GYBTdNAl4CtGpkBB8BkBZUBjVfgaHtLVL/IE9HO9uk0l",
-	"dDVh+k7XiVTO57wnfyXsBTOpFpWlQXpUrkQgySMb+y4bCfBj+Byv8NIWaplm1TE+qrBIuA6LqcnFDr8q",
-	"M+L28CtUYA5MEsT3y9d0z8D9cDVlz1Wu+VXzqPpwwy4bdtmwy1rsksfgn6kkpQ0Y5ZQKycNlIVv8yMNr",
-	"AZ6UpIl5DPc7gQpcyXkeS0oC5r+Zb+yHL1marFww8jQKBQ/vknXYKYpN6j/s4CtDBBXrQKzU+SYKQRpu",
-	"ci/cJKZLfaMtjDpOdB23N2RVlpKAtx5+jf97sCYB9Zlx6UJSZKZbjUV4yfW4Mv1rjLG4Jy4Tv7867Mke",
-	"PKoPu7blm86yadyXjfuyyaYscSh+wNcEYQdzm4/HGwYai5h9DOWFg5Bg6B2yCh3SsPuG3TfsvmH3TbTq",
-	"e8ISAa6eEi+S1w9eGdzyw69Jnscau0N3L7WNpEggCOKLGCoMwLoMqsgwJBJT2z9JTskSEl3aKGJ8UWCd",
-	"vCcBZX9FVEzf6ZntK+KUxfuuKrYg5ec1tB4Kqzlb1B40AvH+BOJbRWuWmqpLxcywXNFobk8jGhvR2FhC",
-	"JcLq7/SGoGjulvFi078tBOlRt7DsgQqHb6Psav8M8ZsvwHJD6k391cPtopZkIj8SsTSGTp1J8gHT+RCg",
-	"pEJ+Qc1CrSuLmzChN4Qh6Fh5kS7a4ox00CX8ZJIymO6Fq8nF5XS2eaRPx1CRKk0KBeCgn6MhZHQPPCNn",
-	"hp9YxAIiBBqOeeiR4UUCuwuQtHrwiMsptLemsrAY7DvRpyunfP+A6vS+k7mhYALoSBuBNYRH7tB9VJ/t",
-	"do73mHbemC2N2dJ49H4gI+mK6LIw09tfUDYJjIAXtYJFH2zVF011KQf4JquKLDCTooOUlIaETXDI6ao0",
-	"jgLO1DO6yByHVvOJ5v0Ejn9K2KoPUE7JrBC9vlFAGgVkS5m4mVxvRHoj0huR3oj0+wL8j12djwQaR0GA",
-	"BIE05DLRnhOpMwJu4EyxetSuUrYgeikTL8qEJ70BTGE7eBx0k4KyzMIVUfzw3LRNpK1JPWmkWhNf+74y",
-	"DecrrZq3SDnUmMna8520XUQ8RBEUSiuzsa9EmYRmbXkYKMp0FES2tbPcCwgOoUWnbRQao6E4ICiXks+o",
-	"l/QDlQuO5oTPA4IY9G5Tg2EvdBc68LMXpz02sujHsxIvY2q9MtRZQyLlDr69bWRoI0Mby7CxDHeevpkj",
-	"szfJ4wxtA1nTJvzwq/3LvuvIbOvavRWr1m+gbcc0MrixBxtZ1tiDP6o9aEXA3q1Aa9CJXAhMOeUahT8k",
-	"yiRMm4NySmZp9H2sR8f1Aju3CRuJ1ViNeZAT+gg2sBlzhjYWYyNlG4uxsRj3YDHGUn0jO5EHZESZr9jU",
-	"4VfnX3s3E3lAftWf2pfcTb7QiNHG8GtEUmP4/bCGHw8IMoz9XlFHGq7fcP2G6zdcvzFEvkdDxJUy1YyR",
-	"KcGBnBZip0Imc8g9ImwbbNFBV3iZSCE84pFufQMNdQpgVH/Tn7kzznclsYzqeIziAfnJ3GYLoN02vSGd",
-	"DaggfaKpA3xFbwgjws08FSS8oR4xpwRo3aLwlK7gQqDRElG/g+JG6IGid8B50S3LqYCYpjInL5JU0uEr",
-	"yq77KCTBL59ajHyRn1pDFBDsC0VCarD6I5rjCemg4T8PPnCJg4OnPGJyqF4JT0SzEQlNJ3H1KGWTPEp4",
-	"RYV8pddSV/mojI37djwWRD5gqQwboHZiEyhdGFwVQFeTzbeAnqte4BDWutHwqH6yAd69n0p/RcCGwBy2",
-	"Zf4ABgwXOVAhOnylqbguC2gCJzUYjN7oGhIwPeoei7IMi6s38TwW+CxcojBifd2wYsGjwEcjgjxYo59h",
-	"i/dih/Q0E3rIm/g0d7fqWHivuF7PWlFin2uswm/KKmzsvDuy8/RVtM178qRuYitAcKksfPRR8UTOgqUu",
-	"Q4dRaIJviNL9b0yCiTUWTbsMiWa6o08fTSIc+sRHAb0mCLOlrkPHAeSEzAMMnknA3M+zA57BpDbTAprO",
-	"ofduvOxCrqT7bgLkwQKLhyCUGzHQhIT2ycY18ytj48Uwi5uxzEvxdrw7dglz+Acli+8HgHGnXA2O8ZsH",
-	"XIx5c4O4+KD9MH8nspyVFIAovn/xFD0+Pj/rp4ETse5gj6Bb2jVZthEf/Yt4BnYIMOH8tgEiMunEBmjR",
-	"m8ZN1dQbk+RgGykYkYAvtDcalE3T5q2tRih+KQnTXul3f3woBE1sdMZvzxX1Tu9UPe6aDNoHKOH28/oe",
-	"HGRN7/tGbW9i+g/SSHidMLo14j0vTwwg9PIhIGwN0MLIaoja+zHwAwAOKoXAQYB4pWEHmY9meB6Lfaed",
-	"cxuRLx6Zm66q6lNjPQFo7aqUhUcCESbDpeknHc/GNwltSLEgyhm6JmSufqahRmPqoBSTmkVCIvKF5ruV",
-	"/oAKqEZF+PZUBH1ydWVaPKoRxo0wboRxI4z3JIw1n6kReNlvT3JgIU1H8qYjedOR/FvqSA78obAfeSEr",
-	"uZde5MBimg61TVB3w/BHo8A2CmwTBK7firyuo2f7gsCG0zecvuH0DadvXBXfdRfyyp6LXXc1SOL9sa9/",
-	"Qm8IorKDPtpwgZsQwBzwMsz8uP2BkHgp2uAzSaelTjG8ToOMLaggaw2bBoO6EX+N+GvEX2Po3H8nhLoW",
-	"z/fRBaERQz9ybeYGiJbZcbe3jdBshGZjMzY24x20PqhsPN5f0wNgOg2OdGP5NUKsEWKN5fdwex7sx977",
-	"tvodNMKqsQ+/t6YHjYBtBGxjJf547Q6q24b31ehAS9sG97ox9hpZ1Miixti74z4H95TS2DD8huE3DL9h",
-	"+I3x8Z23OCg1QGZEhtQrRs5/w5FUXwR7AjZN4+eDmYN982PsOUQ4EByZlxp0IzxLcDL7Sc7jiyD6gvhY",
-	"+wMDLCSa8yAgvobbNA0FOp/YJRIkvCGhhj56/fzD+5dPrwaXz569R1OsvZP6+239hNTtCEYmO1L984aE",
-	"6t5rJ6bp0oBOuidIDSuoIX1tNmYti5bkizycB5i6zLnVb40VyxnYgkh00mu5zNcUUwoZAkfLZ7RmHzub",
-	"8567Ie6Szg1mG63X+V3IZ0ROSSSQ2jc05uEMy8K2Dklp3/fR2uFNsp4ft71DvAmbtnhIinEqViUnZNS0",
-	"emgqmvfU6oG5d9uyM+eP61o+bF5i1oSOajKe2q0fVkfeI6COw/7qL6BpA7HnzWzaQTQWdNMO4mG1g2CO",
-	"aM2VzGlbY21riEvkkzFlFAD5NIiJLbjTSNCRIMo8CMk4EkTnzaCT7nlskIJJwscmtSZiARECDT0sPOyT",
-	"X5Q4GSKJryF3R3uJg8A+b00pAXY1n81oSQeJzZWKe4X7e6p3omk4cR8SrGk80cTofvDGE2sFRnEDis05",
-	"7m6bUHwbfSX2wrzik2p6TDQOoDvsMVGBa+y/10RRX4hvVBP8kYGfXVCoWn0Ycgbuo0fE7ub3PXnTGpjq",
-	"RuNukiS+gZ4RVcR10zsi0zuiUSO+XTWidg+J1ZGNoG4EdSOoG0F9V/0kNonc7Le3RMxSmv4STX+Jpr/E",
-	"t9RfIuYThT0mVlgLnxOG57Rj70mR1//tnLDLdy//++rtm9Y2F9C8XH2z1W8dd7qd41bqcmHfh7AzDt6F",
-	"ahaSqq8oTSy+QNpHWHSDzExjxtfZbb7vhykVqeih2ZL8/F67vUs8Cyps7/9cvn5Vb3vti5O0bPPJPtKb",
-	"Wzsn+673z6w5f//mAQbqsXmFmVQkoPy4VqyDLnXqu8YIJjckXNrEBR1XsNsuTBKY5JE3bRuzkrJ5JMHq",
-	"pFJArr5IcsWw7ys719y1T+wn7bgeLbWx+jMYuNqt7V8k2RJxwj4kM5DxmHgSfNuTkEdz4nfQUC1xMMVi",
-	"OtT3V5cH6Ef7CKNRqrGyMrM/MZPfrf7AWbBEQBHEVwsJCEzffCoVVlFzyHWfq02uK+Xv3sz7VW1ELEYq",
-	"m0iZYfdo4ME+V5+4eTz3kiqiaRIWGqusscpqaU4AN29ZqubtPneEj2bvIhE+WSD876NKZwUOuH61Tjz0",
-	"H7r0rIoF9/1U+Kxs4KaVPqsA0BXtxFWgzqb0pzE291X6k0NtDtfM45PrioG2Rz5vioI25FW1i4OK33C/",
-	"ynSWc26+oKZo6I43tykiakykpojoYRURrQr5tTK+wEr6juqLttdTmjqjb6TOaO9Cr6k7auqOfvC6ow1k",
-	"THEl0va8+UesSLoTNrd6zk2pUuOwusNSpY0Yzf0VL33jauaPnH2c11uxVrFQyQv2UdS0v/l+z97AJpe6",
-	"UfebqP03UPS0meBvyqAyZVCNQvL9KCS1y6KK39CI+EbENyK+EfH3VS614xjVfiupVrhOU1HVVFQ1FVXf",
-	"UkXVKr8pLK3agPtEAmsizOU9T21IHOYURk7UGocEeTxikvhI8gmRUxK24ecZFxJBzBzmZ7KXcFwGA5xM",
-	"97cReCna6g8k0L1xkYclDvikKjv7A6a/H2Z2T8GRzNqqa5grA3N5ERz4xnyo4S3fIm/5CMZ6nN+i7nE+",
-	"X8HSGPamm0sl3gKN0ApZSK/bRZx5+nZDvxaltwQc+8RHP1GGZtwnyAsjvx+n1oAvwzaRcVrOGFXJqUQL",
-	"b4j/s/YtgB9CMRS9hE/MmxLvGo0xDYh/YXrpHECtmml2A6+ZcCIQZ3HfbSqNL0Un/2B/CdOCFwtuGvMM",
-	"xzz8BcrzhvotUx740IBFreYTU8sBtUwxPw7NuQVhvi3pg04+jBAfXCZC8jkaEQ9Hwpp6AqZdwATfw36v",
-	"8LyM1ghbJHX7Ho5GxKxlzMMLXZaoe9vprZRCHwNsjND9g7QjSXGKpLATpt9qt6j6xF8RAUWS4Rn04uFh",
-	"qtKTsGgGhANjPrczpZ/t1peDCT/I1oPepSKotrFOZ2vsU0aEyOOs8DJoBQVEu2ng1dzzfSC7cLnTBb/h",
-	"UlPUhb7YcMuQvnLmEi47/z9719fbOG59vwoxL/v7AZokLbZ9SFAUs7tpO9h2Jm12uy8GIlqiYyIyKZCy",
-	"HWMx373gJWlRtuRIduS/9ymJY4mURJ17eHnO5UYXbnn6Juet3+P3yQySM/E9hTviX/IGReF92Na5FJ6j",
-	"/VTM7xttHgD6lZBu9eRXqg60AONWUO0tl1JlkKNBqX806uxNqj34gKsUVVjc6jLQjLSXW4oWJFwMQgvS",
-	"cVmQKnF7U9hen6G08ByZ7xE5KuUTbktffyJdZzlqchfZZtz2vJA7AbsR/OkNR8ukT43jiDxANgKqDUEv",
-	"vr/5noyUhL1+BZHi1m4g/MJYrp3QBDIKzV6lndgK2pROxKbUUzhEcxKaky7cnNQ6+jRbknaC4Et0I/WI",
-	"ZpXHifYjzD/t0X7UAUoOZzo6Xb54yfLe8Kl1te7UH9uHy+i9e3l+KT2UGyNHR7nxCTiKusRy9BGt+IiQ",
-	"Y5w6x+jsHqo9GOM3xm+M3xi/92sX2nU9qV9/UIgwaA1CaxDK90/JGlTBlkZX0Eak0de/m4+/nZe6truy",
-	"diXhM76szQT81e+qxO2qwnUzwp1WR1CKi9DZToobjLYaeGwvxd0LuKB0txt0bS3bPSbJ7hbdR6lur7cS",
-	"JbqYgEGJ7nFKdBuCeN305oy2A9grC0FJ7olJct8p7KEUF6W4KMXdFGXeFuDuBaAvWbD7jljnnyxqdDEx",
-	"dQCNbnM66uDK3POnmaiySbbWx+5Hwbtr784ns4eKH6TyqPg5IcVuc2RHnW6DThcZxyUwjq01vcek58Wo",
-	"jlEdo/pF6Xi7LjrtR7+7rXZ3m9CJel/U+2Ju8JB63zelviUi+RHehD5xAq9dTMz7xcXUVn9Wtlx3bo6X",
-	"Uw0CXcJEytK7ek1vQpXisLbdLM31XemKUT9zkf4bak23AqfWX/2UFO1I8iMXSatV6F9FwTMERwRHBMe+",
-	"Fb1uoDQioWddKzh4/bv/tdnxcD9jahEspC0ROPImBCpSO027Ij+6ev3UehO8Msj7I8w3Ywny//iW/CG6",
-	"ublZ7jRA/bci+NqIzZkaiBJ9fQ/syTPD5R36rngoFKtPq/w9GK7diaE9sDcvxP6R7CdWUAPPHabsKwdu",
-	"BC00MCDcvT/cfRXlCPO+Ku13CemEd6a5QioYld7lUB3N/wJ5IjWQGrQ5lnoViwr4zIoXyTOfQbFQdmdz",
-	"0ym325pAttdWEuXa1SpNyVSkLrulppl1ZPx0/8/7X+6vBiJ+4SJ1mMnTeCX9rQvFE4DjQoKgwffpijxk",
-	"VIBEzdwfKsgSBknsLjo2DcXXeUZFXAeV/7Ff2xtcorujdaLVPhcHKF3SrdUDv+0vO/yD00+Y77bvcfWo",
-	"mh1m/IqPVHagp2rxpKaiavJAiSZmgDED/J4Z4IdpUQk38ALSLIvIkCYvJhiN5dwEqgWZMxXmh32U3hiT",
-	"Z0wVHUOyXa2F/0AX2CtNimxhgaASksuZiwmqGaN2dy8Kau5lYklzkbBbEyEZTcbLCx0IDjloSoqxYuzj",
-	"nC6shixyMrPhwv4SuTXi4cL9IkdOZDZcuDVhnmrbB1gfZ9r8HJt/m59X5LfVLtFnyoXtGOF6IChJ3LsS",
-	"gesitjfuyX/q5lDANoS0W5uBW8N8C7JWuWIjpmKSsoSnTLs2i4DAe3/cGl0ZiDq+QmC8WEIkYIs335r5",
-	"Fzwf+3i0+Zhm5aSV0AK2xItgU7iSrWh/WbEZVfH10NyrOLLNh/PcFcajp8k4PAstNlMd0wQynaNjOvax",
-	"dCc61eNOn+fYlwh5DvIc5Dl75Dm/LAMWvGgyTDy4sNzMbWTGhlykXDyfyz6NMmM/+Cu64G0ay9uwdW2Y",
-	"8hSt14FkxogfT5hXxbxqX8tI4TgLl9FDOHuzKkwwvnF/xt5hqHudl5pjDykdDeFwm4vAgi97uKFY9gVn",
-	"MVj25cjKvgTRujlYr05Hzqnyyw5MAwu5nEohlz7CGZZzwXIul17OpVX02FDVZQfwvcgiLX3hWPggsVwL",
-	"pov2Wa6lJYYcsGrLqVLEi7ZElw+tc6WTukN7KcXyrn08t/wbGriRkuOy9imUZWkbwbE6y2p1FmQWJ80s",
-	"utdbqTkW4zbGbYzbGLf3Wnhl+2WfnmuvlNiCWyditQCsFnBSpVQCVGkup7KOMQWYPlppXCNnC4EFY0u+",
-	"NUsUK3Sv6tcGQat1qxyDlBV68oVOWOsv/2gX5I94tQO6ua1C1kbAlqhnByCKYhEte6FkNJ1w0UDJQDNb",
-	"eBzxIOk+CGWy66OWCj1nioxlllotvkVC69rzhj09lnPQJoD779amPMyYgvyFhsoHj//49PGPf/ozkSJb",
-	"XJFPtjtEjgDQByLOZZbFRFloHDPyt2z6SphIc8lFAakTc5bYSXyeuKs3MAciSDXJpHg2P0MhEJgg4QIg",
-	"pZNpCcg8EGySFwu3MmNnj1ZY4e2DdyS2ZkFy7TVFwEv/OpEp+4tU+ZiK2PSuqXCW1T7Zx9Gftvj88h42",
-	"anRVClePOmCu41fBtZ6y1AWG1hfwuXJUR5VwFBQmsm/neeuGP/dxi51u+C7AOIMeXJAYkCpGRTEmolBR",
-	"fFges1QUFy6wrlGZcqb3pnz4cxGKg6HgAdckVzJhOnD6G5IxXFjpbzFmSgPacmHBVorUkBlDXpbpJ39K",
-	"V7WhGLOB8ITESji5bvD3y5ctOcNFLb7sb2LYlYNsnPuhfhf1u5eD1RbNNmF1VJ+J+1Lm3syMzzHa+kx+",
-	"v2B5Cmrd94epk5fmWrBFXe4po4eV7baleddKFrTYUCCzNpMl2LxFNuuKPNrcPxkpOfE1KOZSvcDyYyxn",
-	"TGU0jyEBxVREtBwIl4TiUHgzocLM1idyxlIYiaVeARilWy6Ib3QcuSVNNwGF02SMvphJPhQqYyL11LSW",
-	"QsJ9QAp5HHks+zS6gvPyqINqdkwf3jvHsgTnu5X3r5ppWVoxYUI2B11dajNgqOxBko3KnoMFZT5bEnpX",
-	"2tK+v00hesaUf3Ga3Hn/dV/ZG7T5BtujWnlELaJppmZMfaeJu9qrLZ5c9SlUbrpr3Rfttq0FN9x8wBNm",
-	"7vjqs1SMptVHCQdbNjBV2YfbD9cQD9251kRWhn5AZVGXvvpO22W5r/AUpYK8lyb/5zejemTFZ5FPiwcl",
-	"Zzw1ZKhY5Izcv9rrfLRd/X+D4oaNf7j9MMqmrxDB1+/r0szvrhwWFG+XQm2qNX8WLCWFhD5GxDAxxVOm",
-	"w3qlV+SryBYmukxkykiipmnQvG+jqQu0oJl8Nj0oH+BKqQHH7nx3NreXZ7QYSTV5Kk9X0/QXOmE6pwkL",
-	"ChysNgtFUc21u6psm1oV/nx1jTmJRrWk0g6NVaQ36839zEXqHmlNQ2Y8RWRCU2aaWsjprSHD8B4CM7Zi",
-	"nOCuvNEXNy6fzDBsesjhPZYj06ha7tcE47dlI3Xn/61ydWM6Y+YsiZxMpIiIpjwFKm9Zv08hG/qfscS8",
-	"X5M2gziji/ohbMKJ33GgTGjnGRXmvXEzGZhWgF+Rpi7dXVAD8EOavLzx9rhSgjX31VbYNZeluXjOyrc5",
-	"IjmTeWa3Ysl5zjIumI7IkGme2u1Tirn073wixYg/T23I2NwZF3jqnoFcyscMeERkPjbxS5g/F5tP6mWo",
-	"62d9UHJo+j1hheKJdjVFuA42N/giXagUQASC03rMNtj7+pEpJS2ftQu68CsyR1yKOwAXtItlOAJxgWDb",
-	"EQQKrnMbP0d9x8GMga8sphtOASC+fftfAAAA//8=",
+	"7L0Lc9s4lj/6VVDarUr3rCzLsp3EcnXdvzuP6Wzn9Y/dk9nbyZUgEpIwpgA1AVrRZvzdb+EAIEGKpEg9",
+	"bCdh1dZsxyJIPA7O+/zO15bHZ3POCJOi1f/aIl/wbB4Q+O8LIeiEzQiTl0RKyibw1xscRAQeZXgUEL/V",
+	"l2FE2i3u0YHEk1a/dXPU6Xa6B0et29t261csvekH8ldEhEwN53MSYkk5E63+n840BtRv9Vtz7lM25q22",
+	"88MNCQXlrNVvPe6cdbqtdovPW/2WIHIQP9RqtwQJiCd52Oq3CLuhIYcl/OKTm9bt53YrJFjAS5799veD",
+	"o97xSR+ZjyF4LaIMwbPJ5EUUpOfuTTGbED1x7Ek9qWjuY0la7RYswCczfuAFkZAkPOgetdqta8rUD+Zv",
+	"MJd5gNlgisW01W+11NTUl8x+6MdEq3/Ubvnci2b6iI5yV60XdkP1/pwct1sLHDJ9ZH9+Vkt5Zj6bWob+",
+	"28BXZ5Cdcef6qegYcuh4fKaOwjzP8IzkLtELCZbEH2DZ6rd63d7jg+7RQbd31T3ud0/63dPO4ydPz7pH",
+	"/2+r3fJJQNTGDeYhl8Ts4RgHgrTdY4PP3BRvaoBHJAC6DMlEnwOJWrftlpqjmGPPnFKKqGDr1dFqOrd/",
+	"hpfMA+rhZzyCT/da7VZEOx4PgJz+ozd+enqKgTTmAZZjHs4G7v35c+VWrHzXOaVeuxXygIwo881JfbXL",
+	"vDkICfbV8asxmrIqbKtz0M/gKPZ73D/sGVY4NecoXtMU6/uzuXjf38X7nBz3e7XA1MWrtORjveQZEQJP",
+	"SKvPoiC4vXXI6A8tX9Ii2D2vv3Brs+1xhDd8VROvHf+Hns8qIzGyiQrz5u7Ka29wSDFLS7QB9dW/V0jq",
+	"czv93kTuz7GcrlUJAiyVhpGZj7NBsP2KpPtHt662Eg/kNyQMqaIIGKoPzVePw368+KKkNdb3ZXUzci8J",
+	"ZfNI5tyDdisAnhCf1oFzWm39bjOMCUmwP+Bjq2zAhRCE+K12q8J1z3zXKCGrVKJIh1OmV3JoKPYwRaPu",
+	"HTpq2x1o9fS1Tgbr6WfHCkz9wWiptixehcSSegeLkILeVHk1IfcPSJSsJsBLEuYvwKy8eCGKGdiVHCv+",
+	"Zf5xfPtZLQteDfRqvwrE8DKIvjyLqdWhBufEd87kt+fOt/Hk3zpcOn/6mDEurYL+tcUXDHbWUo7aKi/R",
+	"KasuMm8NBQu+dWUVD6i3hIcCkijZzn2KF4znc5fzJ0t+b2b+LGXwlJzc/tZlj5qwm0HMmI0M3pjvkTlh",
+	"PmEedSWvDDEZ0+tWuyWXczWbKQlmcGH182Kg3vJn/Nzn9hpJ4ciyijJb3baAYEEsZScvE8QLiRyEZKwN",
+	"IMGj0NPWYQ5/9uggCgO1Binnon94KCQZY6YuJmadCZXTaNSh/DA++3ZL4nBC5CDWSVJfd3ckYbrZdfXU",
+	"qoDR5ygjetBgHPIZGFoxsX0gei33R2OGM4xxFMgDn7AlyKNJSATYhI6ipsiE4NmBwMwf8S8tZxU8IL/G",
+	"WtL9LiTRzLT21uq3bihZKKqJRv8inmVbc/r3kEeKB4Qj7HVwJKc8pP8LnAzmQh05qB91vn5zoLaild4d",
+	"tSOwJ6+EiIh/xa9Jrg4wKODGtbRz4YV0blwKlCE5Jci87JFAl3Bh1BZ+mdOQiPiVT+CVR1fdbh/+LxaW",
+	"p6Ojcdc7w6TnHz95evI4WeycB8HB6mRX9WTzbHxfzblXX9SYsgkJ5yGF83467uGTI+8JcCGp97I1DsWg",
+	"0+m0ahq7r0Hyp45i071+H3I/AnMIUYZeRCGfk1WNY511Y5RIuPe37aqaf5ldU+b/WjWuQspDKpetfq/b",
+	"3czmKXCfqS1oa2XiF9iJ+ueU45L4AY5gh5se72SOR6Eh+4dG9p/taW3oEDgpdAjAW3N98mW7Fut1+kXm",
+	"NTlehc08LOqNb0g4IbDcf8TaVPzaSv6OduttInidwVWskU18YPl2RUodco0LUA76rVhTytJaLaYYrzSH",
+	"MVZY784WkZrLKmv57rb+s7ve1cuZ/aQizHZLUuPjuclsWM4FKpx0zmu4/ECwv8yEl4h3DeOFhHe3uLLg",
+	"hOQhKOtTguC/kc+JQIxLhJlYkFBtihoRKTU8YvgG00BdWaC2dwtG/PcJ44m/NsMMT4wfw6PKGKQzPCEd",
+	"ZX59vnUNo+TvCVdZMQJhWUU8YPUN8HSA0/r0SFmL6ePdVcjN42xMwxnQ8yAkf0U0dIzvibIHsgG4XF8l",
+	"GY+JJ112eZCOpGLfVy9Wlpaeuw+vHVMS+GYZY+2ssls5ImN9wLHJ6zi0Vjm7Wk3GOA/JjN/gwCxHe71n",
+	"/EbP4/YWJLW6vmJK53pqbgTybNzzjsjWcUjJJQ7cLeg6O3CU8fKaGQt4Kp5s93Y1gLnivsm1wHbpUanF",
+	"1QqcKUV+9i3cGq56VeZcSd+frKulhmekllBbOaaSQOTu3V8P6wQ23vPcjSwOIzZEf59E/znvsFbVijLV",
+	"3LEHEg+q0fdzXp6jchS/Xb2htorBr1O6hPonvCZx0G7icMlzSWYObE487V+s5KiMD40RueDh9QEolZSI",
+	"ulzLriyHWeVN2k6zeGbuS7ey1h/onn121rdK66tTUoZuKFv9p92nXWUrOsNzDVnXobC6GJze4CtY0C6c",
+	"gG/1nrwH2wRx41c2p5CzYWaaoGT3/3Qm+tlRxhILJ3Nw3pTMsFGUqJoBDt6HfE5CCTEcw8nnzp+cLf1q",
+	"qUIfOJVkJmq+Sx/JV0sQStecKDUZGKzVjP/Uj32O6UbvikNIOAzxMpX64bxUyJCyyco7Uzu1+mIyU1o1",
+	"0Vx7o5usaGKtw3HPx90ccJUDzp7aDp2bzXX+pq/z5wxl5AiaeM/TW0FWd9VsmZnciPOAYKbkSJb+crSr",
+	"QrpIQqqf3dfkvGKdSGyvVyaUbpaXSV3R+QEvuSGhzHuHY9n/+bVOBnNIxuCg4FEo7DfgUjwnEtMg7dTc",
+	"OO9HR3EVcTL2fzJpM+BaGHjaAXW0zlNknC536mHNuP0ST88d+3nzB5hTTchPu8lmM2py8U/HR14Pj84O",
+	"Ho+75OBE/c8ZPjk+OMFd7zEeHXldX01mxkMycLP6u+1skn/s/LKz/FxxSsbZBHZSURa/8HBA0JiHEDMP",
+	"cMS8aUuzKSLMUp76x+Oud0QOuqMzfHCCT58ePB0/JQdHfs87Hp3g0/Hj7ipjj2YzHKqNN24sFE/s0J14",
+	"H5lVuddAZJzpD+AK7JMIHva5gEBJclq2tGNTGSl5WRN3mJ9SV0tONqHY5L3njJv0NHdhRH+rB5Yh21U1",
+	"yEyf+FRmjzdHFVl9WqqJNGlNBVT1uFJa09GRd0q6/lnrtl2LNrNL1h88vts8qkvj6XMV1ozzryGP3WW9",
+	"1Tob2PiSKErB9lfZqzV74uxCPJHiKERDBvsjg892+zWvXjFOA6zkU+9kCgf1B6NNoup9Xtl/2BiMs/UT",
+	"7oRmJvyo03sMsZ8Z99XEvTDynQCM+CvQlkEy5qbX6UI857bdmho9pv+1dTHJcWy+5CGa8gWaYbZEgnic",
+	"+QIleSNTrNNGRoQwdM34giHJ0RTfEPXnKWUTxMiCKI0dq5OlAi2wMFkmxEfjkM/6SBCC3lz8c3B5dfH6",
+	"xdsXl5cdOG+wTMD6S7wzM8roLJrBX3PcUxdBwBerq7iaEjQjcsph8lSgOZZTJPE1EalPtf7+4qqN3v+h",
+	"/ufi6tlvbfT8xesXVy9SLthVB9aLKzxZ/ag5O8THsGHWMXKOBGE+ohKNsHeNsECvxgdvlCaWnsqn1knv",
+	"wBpLn1prpvAyIER+iAk5bwMsmdsJjdWQgjNJTSXtkxzzcAa0S5l8fNLKPYbXlF2vTmIYkuCXTy1GvshP",
+	"rSFaTAlc9pAgHBKkrH5EmAxp9lA+Rd3usXdo0z3+n4DOqPzltKv+3nvMx2NB7D+PyTlyv7Jm115zL67D",
+	"y2SzKgIxG8XIIj699MziOR2ucpWy734gMlxeWAdS+suX5pKBfwktptSbqjslwyXCE0xZagZHOd9xD+KK",
+	"SxyYlKqVmEU0G5FQLdLsOtLeJDTHE8om6e/0umu+9PHjx4tITgmT1DOCZZUE4Q1ELScSJL2VvxIcQu1d",
+	"2b591Kk8qy+/8G+oRxSXkYjaTDZEwpCHbcQZQZrPIYK9aR8Ne2dn6AB9aklNiumZ2B/jSDj69OmTzUpQ",
+	"/4lMvgLiDH7ySCgPTPKb+nfbnJqdCKBfEB9OUd02QyZrqBOyn0M8I7Y08EJ7fLJLf8eCZXy3BRot9UfA",
+	"P5ReWMZVRNXovyISLhMJqb1K5YdwId6N84/XXhLF1KjUXMVwGDvBFcaSN4tYIJfynVgUHOXyoGdYeNjP",
+	"I0R8TTRHJmPKICaC+HiMyA0Jl/ZwNClFgqiVtJFRSwSeEaSdWamFmJBA3lo8Mw13KWtDCe3WM3BEXRhX",
+	"XXYJH6ccCYkVDY7IlDJfK00wpm0Za3IVFlMu1K27JkydCxV9eH5OQsEZONQWUz5DGM3pnASUERRGTHTQ",
+	"72Qu0YIqUenKD6xIGNMZ8c9jKT8P+Q3sVZrkVl2MsEf6Niab9M8Dvd4Ds+CUxMdfXhM2kdNWv3f6uJ1D",
+	"kHrsB+MwXN2r5Tm6zl1Jeq5rHY3lUzffL5j6Ubd3kjt3TW7P316+h+yq7Oyfv70EZ6SVRYY8gSKVSubh",
+	"LCNdXzUH64BkroRKnRJjNyCnE/QLDuMY7mC8wvLl/V+4Fvncy1mYPSQqkF36RsvL3sLU+sq4m5nxPyjJ",
+	"0SOHOlmX3pBhHy2mwNySqStleLREVAqkq70RBkVPJIxR8glRKk9br3Oonxt2kGKfSo1UV1a9czHlgVHR",
+	"HsFfWBveNuHcB8pkvEBvjKdYsBXWNRnvAWGKif7pDPycPcp268vBhB/k7JabQ5tzslY/0uxIqXmJNAQ9",
+	"3ISnUCxs04tJkupyT9UFayqk0ZJZO+ZVzuStWpSQpLGh0nOMcxFLpxjbbGvILwpFPsdXejJwbcW9eKRs",
+	"mIlSmH3it0FnB0obKtU7o9Cc9Iompz9WsHmPcxnWcwgZ+qszVKyij7jaOJ+AjBRqvcSPicDqRULSIDD2",
+	"Bqhps7lcooCKykLVN5OoKVSfh8sPUc5pP+da+GtRNoqkkfF9dIMDqsx1ffnMlOHiL3gU+GhEKk85XA7C",
+	"iNWd8gu3wrn8ioGEoAI5VWdZ1nlTQAhuHfUaO5OSwH+jdd18vYQvmGZhutwjufmCyHNz1obJYcbZcqZo",
+	"2WjP6fl6tGC6EP0dmDH5O6p0a1f89p7mEfNLbpJQczREfkNC8BOYJXDFt+1EhVpm1aMfw1dqHvyr56vz",
+	"euVnnQmlsjFf1FN/pxL+1fMCyd7pdBzOSZWuSIgv0PCaMn9YaeKZfaT+GuJ8NX5jI1rpuWgVTTMnmt5B",
+	"w42U7FZ2ot5foYWxaCMeouHfhus8M7maoRXPayf9ljNSMPHj7knsJ0mmnD/ZTSepPl9tpmweyXw1NaFM",
+	"AHQoFeIZclTPD3ZMlL9T5pcpnIm5DFfbRv1xssWWmSpiPTcMYIwwCk1ilmJhQ/uPw6v/ef8iQyQ2tymf",
+	"lCHI665wjqUkoXry//vJDP33avnsv+PY77+dYuR/gxb5bzubgdqP+F+Hf+KD/+0enB18/q9/gwX483+2",
+	"8rYMangLtF4rYpTSa20o6ouMTWI2U5tMS+CVUIywS+U2LvmqqdvG46qrtq/pjObI3AuJZlwYrwZ4xY2a",
+	"eA57wyMJDgMcBKmZn3bzZwy+zKwGZtwa3W63u9bN8ZqKgjt5ASqV8cUoXZsHAfH7KKfMsJ0kvIg2cuvc",
+	"gQM6ZK9mkLnduchjOTcdkMp2ecvfUFbs8f6IqUTRHEmOekgYY95xRLURCQRBp93jPgoJ9tGSR6GS6gj8",
+	"Y0JT5CiigY848N9ZG8lpyKPJVCkuoA2YmtV8p9aqpwCc9AdvKDv4UM/DlR/seMPz3FvDiFEmJA6CYR+9",
+	"DKIvSFdDCq23KlrQPxO/g4Y8nE8xs09eEzJfdeLELyy4dRB4ytfC3KH2Lrp/05+vcSvdcutSORQTtOPm",
+	"Sy8rk7iWQ7HxO3Ytn95BzCLH939N56ucJRsNyzsDHQXJP4XuWkp6H2D2G9Tu5rl1h3Ft71ALQfXvPsLz",
+	"ebDUOtViSgNtnWongmI3Wq/SkpMR9NPJUU/r0AsqyM/po9AFwzrdJG91SXFxkXtN6ffrdj2vtq6Uhjws",
+	"ccAncA7LGjpNCoJ6l3TzXpdxl6k2xupSux6iEQn4QhPUf1++e4tMGTj66cPLZ+jxWffoZ+PZpmGe4lYA",
+	"wJh7QqbAvGB1J92zXNftB82aXgLsWXY9v6oTCMk4CvoQq42dzXw8Tpm9GBkIWuK71i/6afj+w7urF8+u",
+	"XjwfvHj7j1cf3r198+Lt1eXw55R7nJrItDL68YEgcxxi9SolsNpoyDgjQxAgsa+CM3KOTrpnaJiLAjBM",
+	"CL2DPrpaAfO1BqXv0COhVPlp2520AFtZTSvg/FoppVltOuR+a42IMdt6APta6pFeR3FOaV7pVbEKQtau",
+	"y6DGrVyVWGnd8U3JVHtUmnuOcpNT2pOzCPj8bmcvMc1Ral4TfENc5wplipA80kYR4wtG/Ko+iVB/oaZT",
+	"wqotlXXj2NBKR5O7lbXheFIwJqUbr1WN7Wzzzz8JfxeGhGJVLkuzsfJWfOR1w5XptNxyelXWk1HQC7Wb",
+	"dJJy3ioSLX/nly9ijLJJoXf9I8Q+Yik5NG7jmKXriCQkPoDvSIBr2zjQ2zrETWaCBEqrVWJu6Yrr9D7E",
+	"UF+1nfPr4wiXMdRXheAHWMN99Hs0IiEjkghdTIAsXhgSSybxF+13TOfA6aqDNpoHkUBDR1gMQaIMadaf",
+	"lmlXYXDHFLf4iUQ/F+xGDFxWU4ZfUpbnRM04WrRCopNa4FQlzYb24mS4TFJf3lzhm7n3zceSHKiX57o5",
+	"dA6sgzSaE41UjyTudHMMmzgsnSTJcs8azOotDCoMkOrwfeJRXQ2NFvrL4f+Vz+APJnWNXXlyiU4QKj6/",
+	"JxXPL4LP1T4/KBYVc86Ers78FftODaLHmTRxEmWbUJ3bdTgP+Sggs//6l0kPiCesFqtLC1s9ZJ4S5zo3",
+	"joZC9tFhDoLdYfeQ+n2TuAYaZE4UE/KCJiEeM6z+S21TGELRlYkoKXVR/8n8pFNM4wmtef0j/e5HGazy",
+	"gtlCJUH86lkkJBoRdSNBWj8+Rt4Uh9gzjjXnhZrxQA2URolShjvc9tLUtxiK7w721VYXnCiFQFKpk8mw",
+	"jyxhJOXIIx7J/ijATGOSxKT3nxrW5T8OncnoX8Xhez19TXt5OZXwEWtJwOGeo6E+0SFYEMIkFpmN6LQg",
+	"AM3GAfW2pdo8wjCG6SM1pUgQXwnHXiyK+gi30cghR8oGkdCpAjWPdouPJ2d2lpxZvCd7OzAw1tQnhn1E",
+	"JSJf4HRwoNSkZQcN9V4M+4ng1j6MSBBEZQcNYytz2Ec4nbGS0wwlDhEjE65WAjDggiDBZwQs2Q4a6lim",
+	"MzPrWzSRRh1PxVrh76BhCJXX7oBUOBrp34kP2XdxYGOCKUMgNDtFNmtf5yVDioF1tyTuHiDblzwcUd/X",
+	"pQBb0G0izniIvIAq2vFIKOkYckcV9cBNakMsXl0s677tIyyu4V+cEWNKW18sD4hD2ON4rhvQ9j4nmBD/",
+	"cUL8L53Z7pFdbbamDrqA4IHNIBRI8sBPEiJhpobL6aXGWWqLKaQ7OdcNojsSyOmVEjMMB1tSE1aKrX6T",
+	"zvhF3POiMCT+ecKffXQ8PvK0hzHhfXpULIhr00ntT9vDP3Wlld0HdElCpfy/MNPZEyFcWu6DFooGFiFn",
+	"E6Skrg7UeRj4nbA5rwGfoIj5xihJVgVHCI6AF188QnydE7QlV8gJJikeZFnto8xhPEr43lnvqP2k20Wj",
+	"pSTiXIcz3gFogDI7PI/MpYCHHne7Dg2Ax2FA7Ao25BV3Nu2YefR6Cf38weYh99SERgFBz8wJ7JWRaMFi",
+	"ljHD11qmOSarSZUKcDix1T+5awMqegOlOW+5hPKdHRASFUjouwQRP+wfcBYsjYQzmAZIcuDRYJyHETN5",
+	"fhfvXw3evHv+4hdTR2UJRZcPDRiXA2xmuRGx7HBqiSQ5TYhB7yV6yyW6iOe5N0qwpVQxfrDUyfVUmHqr",
+	"c8VGZtwnyVpjNz7UXyGsA66KO7rFaLaQK29q5rlD/ZCFP37JI7YDHhRbHwW3t/fIoQpFDmP47maco9LH",
+	"knM+Sc5ZHfBL8+X9XfR4fiLypnF2TDueLtcpcnCLLyUOyA5kQCrNyWiwffAA2hwSxhfo0cnxQRcfjXre",
+	"se+eiIBZbMjHN/t0fD5HDlN+H0Idly4veYlpsN+L6Mzd2KJqPYqJMDzThpjNqEE/DdVqhkjgpbClSmbY",
+	"4mdI+EhHcnPfFtsImYtrayHL7i08c6sdX/y1EhE7IJsR95dK6J72Tnpn3VMtUdX0XRl0gt7QX9FPJ0dn",
+	"J8fdE/3Mz21YnYlcmHC11XNmeAmsuR9zLceuSko5KUNzHErRhgozZRyajMMxUA9fMIdEJecDmNSmZPrw",
+	"l5pcieOUha8OGF1xjl6b9e/xQsAu5W0KcKsrzt9gtjReIrEtAXJuA176fXEyGNZWlbGdPGUvQbK+LtLz",
+	"/ZAI8I1xYc1FY/n7ibWGU4YaVFHYYl2s3UsZ6lJTGdipbERl97+eRNV1nESKdNSxoQ/J4vZFQlttQRsJ",
+	"rq8YuGc8PiPCVmlYnqrmg9WidS3QxR9Xvw2u3v3+4q0J6zz78MfzgftX8JqjIVQPH0D58PA8vbu65MjZ",
+	"XZ1OAImVZms76J2JwHgh8QmTFOv0ZzhzJea1tbfAS/ST4vKijUY6k/PnDK93JrKO5TsVz7c63mDhj7ZW",
+	"9zEaQe1w4p6II5nJrYjc721i6Zd9JFHQjlyrLPXFPVHpW65n1DaOlcRugBpgZWMRX1v36bP7+PHjQbZg",
+	"u+wAs/Xd9hTj1iDbS/DcViTIpBTPuKlOSRQ9HpKB25xkQ2la7bOJ58aRaJckhLrzP1Kz2KNM05gNhn8E",
+	"HPvER0siY6Utdy3a5SuhVGzYNy46MLpCgRTbRWMM2rx24Uk6I+08HaCDhjySipUNIgZgH9oPruW/Uh94",
+	"CP9PfRowQAAWRNdSSZ2bsivuIaL5nIeS+G+IT7HF7d6CAEG9cQf9S1fzJgwk/uRgpr45MFk/tWmu6EuJ",
+	"znTqcpH4swiWiq70Z+9AcQLnv/qOFhcxBGfa2u9A/Ni8Gkz3NBJpPu7wSgw6OxEnT8KBNm3HUcve6WP0",
+	"O/0V6qAzufb56KcrYMIXUImqrrcLHF8Kk5xF6tDD1EYptovjF3bQxUhAGQkjAgmJl23EoiBAXkAw1AUj",
+	"i0uvZp6GHM423Piam3aqXqf5rs7WWdnOnEYOX3PyYta+J+4H4oxOPRoniDkNOtwv3Rx1up3uwVGVj6Xa",
+	"4H5NwKvLqFl3h/pAxiQk6h7eQp7YKz30uFf4VQNPnUcavyp9x8ksqIGd7QLVVlzAOzskPfWk/sP+ITP1",
+	"duvLAQ99RelHt6kOTF9XcqtzyiHLsric/PsDcU3nB3yu138QZwfovYxncHybYLbmQjBkgBLiEDGUt2G4",
+	"LkV4DIbqEdCsuvG6knUNvEL9NfSyaOTOYX4uJhMBCYq1qCTG1c1u1QsQwQlegFOeBsnxVejJ4mGMV7DY",
+	"U2vNUEwm8WfsOIEMpIiFdBHXRJdp8RBsmEhm8k4Tmls9EfP5k1unO9hq1pFG3wAHQ3wGldcf3ydzNCW7",
+	"cJzq/lewCVqBOUcRs/F0B7pqoRHQtEObx84Qmxagq77TWaXH7bUgWpmrnbQwc1jKCvMsWuRplqydBFZL",
+	"iMlptFPVFvGX8+g/IbR61G+RpLP7rQH22khD5KlN1JkTmXIkCz9dSFzHBqD8a2nGXuFwdTU0Cu/KBG1c",
+	"ezV/ySmhS1XQtXUxZBulyjNBYU+VjxZVjxbO8ih7qqamFJINzQ7nHlpR8uOF9eqblBJlQDrQVQCDJEWs",
+	"uGhXg2k4laPFOIgrhag26k7RvyLS1oaLr3h7wJX5Bbg2CKq9UhgruhQPjYPoCyLMB04u6iLElBKOnTjL",
+	"Tcc8UluRypg7RyZHXWiALwKx8fbmpOfCTH7NS4/NR5zMy58MCfbfsWCZr2+5xHRq+wPEH17BH2FpnB4s",
+	"Mjgf50aK61IZFNAbCBkU5PjuYxFPUk0O4kSsIqwSdzkeZmhEECMUrGObscV4iCb0RmkoJovHkq4u5rGc",
+	"3wxX9pAGE8sHCMtozO7cu6Bql4J9xCBQkuqscuKEkiGpaxLF7sSfhumKpzwokFLpTL54QWT6ZpVJ2xf2",
+	"uQr6ltmG+DtnMaNe4Q8HR0e9YySikc9nmAJoZW7C6jliRG2BEWQb3zwlZq+7wjWWVpFQoUZYqaImew7q",
+	"FtKfvDnqHB91ev913RUalXW9kmpnoLhP0nSjbM9f66dSMl6NXRrXStamB/i3uAgBWPloiUIqNHSb7nl+",
+	"bmo5FfXcULL4JQaESq3wz7ibu9tdaEUZKbi1iXJSUzXv3qabx1e0reJ64TXqsGIdjPtx74vNTv84U6LU",
+	"LS+9dQ//yHa7H+jGumWuk6K/V1QN8yzeAhwfHR02Qh6IJsn2VfzPJKmeA4Rv4v76Sv3bQ0c1cFwzTpv6",
+	"1R7RxXRjZlqfcI6e3qbaYpb6xcxjGQ6V28Z+pTxLi0cYpv5raTCPwps6lpv9U+KbKiPax9qIAiWyGmGU",
+	"fdyWTJZ8O4dQMooiH+trkqqp1JSj9V5ask+xBuHYV+DrzmgRX1frMp1mU07JKcCdb0tBZ6U24ocMqnKA",
+	"hbXYV2oJV6y+AmLP4w9gMDvAHNWPNSksXMMD1U1x0cnvTPlUdHwzGwAn2FjwRqOIyeigd9LpntSTuytu",
+	"HzChUnZAO4MgmQZMC6w4zuMUKbGVOcOEM+Urru2UqZ7YBalzKjHykmYPNdza29iBffCBwFc76EOc8afb",
+	"dcFNpxOmLL0kPu6ALhktGljACHvXjVVZy6os967vz8rMfncbq/OeJvLgLceCs/3mLMkafOhjFl83nWQc",
+	"Q55qswdUjIAK2UfUh5KVRFOlAokFVQzK11vMbKqahsiiTEiC/ayO4Vgbf8Z6q9IosoeR5lEFVsqKTr4S",
+	"6SmPU9VV9bb/XsHviZQp1Ee2/XaZ1tbqt2Z4/qd+92fMlq0f3KFQme1nHAzbB+YtLkG8jyeZK2Qah7ph",
+	"+HKiKvRo1HU/VBQFq2GxHfkZSun7zv0OBbPZzg+hX1XDtK94JqukkLXhiyh3rW2vUwVWaVr/Pe3eoD7I",
+	"6d9IMNPFt6bSoQYJ37vzABBb65Djvj0K8YR261bYwjtQ6zD35AaoeDH27BaoSiM7dhNsrrTfidugunQt",
+	"dyOs+g1K7Pa4Meudme0zEk6I/ucPZ7hXPuLGkG8M+e/ckK9Meo1h3xj235phb5GvbDGriUVZvX4nLPmb",
+	"NfvX5mY3boDGDfCw3ABB8G4Mtl3ZkbxRmq2N7N9+bsz3XZjv6yTMdub8uS6WMfggQeBUIvHxuDH2G2P/",
+	"YRj7Reb7HzpD/S7td2OoSw49SbBHGiu+seIbK76x4hsrvrHiGyv+h7HiG6u9sdqb4H0TvG+C940939jz",
+	"W9vzOfU4ta16t4lgyqSPWwh00EUCCJOgd+lamBnBpqG6edMjYZoBVECOyVgase8g/br0uKJGh9uia5wU",
+	"gdLUnaQZmt/nadtZnqYhb9JzgyPOdFU1CBEWBQD62sfUAtg/aVfGOoOxV6Aj12xLWaraOjg91TbfDFhR",
+	"bi2wzy7QYzLYP+mJJZLcwCjqSyq07yhp09SOW0y504dWvrp3kVOVuBt0oS0LWx/nZg1ZCvxcjSlpybwd",
+	"Z1IMCV5YmTUZTCsemq6YW3Gq+hhXVVhLXbyrMkZgGhFmNOfq13mbW7oBmlb57boDZK01RF5K2hbQL8ME",
+	"oJmt43Ei84AvMyy4jzDo/R9IQLAgGm/290hIPqP/GwMJ2WbUUxLMWu3WtfmdqGklm21+rdKb2pn8H8Lo",
+	"NHUAoWyD+txFAw5t3JUIAHOtHpHxT2oM8kKVU1GjT0WBeHvH0NR+TcsaC1drx2QN1+IvHW9O9zc4pNiY",
+	"WvWMp3/okWVFridlWZpQh2m3x5lIKa3aj27gPnWbZggURtrtldBycQSG+iK/WTd0WENH3W4bCYCNPHc7",
+	"bWpg4RVWCX29D5P+m5T5K6iKf67400p9OEX7f3bbThF7QrndUoCENIsvkxrlgZ9qUqKUPt0L5PZlL578",
+	"aToGUMWDF/eGbRfxA3tDR0u3f3TGmvbJjbJu2rptdP/46dPbEjP5aZHUCbBM9dLLD2IZPUH9UszG7LQB",
+	"INYBwjQ/UOh4lm4XXMrSHsfuJb/qV40OmPoioBZlmWnpoT7JcpK8drJ2N1eIt4jnOHuYrCtDPe0UG8hj",
+	"Ts9N8Ow9D6i3zINzwhJN8XxOWBzRdPDLFJcAMGAdFIOATAICSIUTH8OpBqlGquqom1pNOJ9ilhaq8Y/V",
+	"xOpzE56uDzO3HgKuvMVvASScXWSC0bbqJnSr/tNF/63ERzeI+4brf7eMzzy9XWVQcCv7leFUMleNgvbL",
+	"ajVoaD891F1O6nVCX797dY3AQkS7PBp/AfBEfw95NN+ZsnU1JW7bZiqcS5IyGSvLO3UMGkhpU+f3C5MR",
+	"ode7KhB+XcZJE/28TmQOMqFIQRMKfdFzfLOdVomQUHdhzMMJl5Kw8i18BH0D425gJ90T2ylBcQ9m+p1d",
+	"EzIXcdJLqJuHV4RP25LCHB5sDimX0tInUBPs0vfzJNPHKQ8IospwF+24tYQWR9a+GQVcZ+HEZFcWzCkL",
+	"yf5LcNb5gBdvDAr5GoI1OKeVFXDwP2g00HWYs9ptluvfEpvdMI3hCv/IN2pMA20doDE+NL3xuUXeuyK2",
+	"FUtDU0Kyu8lm5BLdN5SWUZZh4QZ/bZJGu04uwpYOtqM9pGaUB8B+XZYI0twAVzq0tQvQquOc0FLKlLs5",
+	"CE0rhjs9jfw4y4sv8wBTRvxqjsxyNa+CJagYkaLhHBBcYTRcJbiysNY5wnW9LwOC1lUZabwR4Hor53oZ",
+	"7gLrMfC/5qufy7Zaf6HmVusrP+DjApOCSrTg2qbToZApnUyJkNotUdnpfomXa5j+ya3TqD4HrDaM84KA",
+	"06OfPrx8hh6fdY8y+XKHeqsOQwL9OJ5BIseaMxWY+oPRsuIi8vywRbsnYiA88KwvYB02NZEqbk10e16s",
+	"+bdJkacS4QVeWt2KC4JGJOCLrLcu664t0xDKYPHtxtvVJFvSdkmkkPwYttmcNQSbRsbXyRwmc9mKuHjf",
+	"tEK7mHLd25AWO9A2BgdXBKCVh/qXOj+BIkMgW6K4boLVWqyv5avLrXiW8V7knfVLSgLfaIU1deZxPkJ5",
+	"Gh1S57Wr05+s4EwXhXvWkXx9KavjijUmy0j6YibOtf1OtlfGMv/78t1bZH5FlNkkd3W4GYaZ5+WqDlJv",
+	"J1BIL7Y3UT2CsW2c3Evttte1kttRbz+1JiEeM/yptU5TyIvGD0NyQ0I58DgbB9STQ52FbmspHomNUODr",
+	"J1Tk9ykomB34fIwBlG4x4nT5QniCKTvXObWWIIRpF6rHxi05NL8FwyD1ANC6tmohuky1s1WpKCJpIauN",
+	"XeqL6r0P6l/PahSfqAcJ8du+qCPuL89NiHts+qxBiywMzauVHZ+5Ijlpg4fdQ+pvdFPalrhzr0wQfXEa",
+	"OtS5MUyUysA6AJe91RKHygCBxyZldwuBnNk4A9haDXDF2cAXTIbLzTyJg13uZl590sbNJDY9lpPtWqgc",
+	"bQVlvxs43jXHLWrbPrWUvhXCus2pokitskSRCqIvz8mcMJ8wb7mleSxDTMb0et3p2dBBpbi76UlYrDgm",
+	"vK9ofXEOfl1VMd1tsGy6bmPC/PtW41Cz4d2kXC0OuZW9KROgW3PzKiZObHrj8o8rRrXGqX3LLjTZvLVH",
+	"ewdXLiGjLe/beyPDYxrfTDJsSFGQHm15HGE3g7wujGubyjy+k5yJ9bkBJ3A/DP+ieW3vhvpnMeBsaKx7",
+	"N8kJ4tF6B7IJn5V9ShkmugYHP5lPxnNq2edGBvWTOv00d5NEWKf1hamwyVavhjqTLkcZqTIHNXdBvJDI",
+	"QahD+Mn40oGKakxgvMLRXtoQeoorSxxOiBwwV7jUm/7xtrLwLOUFLgvgrcZRBZ4l2SpYQLkjI0ISvw2R",
+	"Bd+kQWciDClnZr/XbkVUJ90G0Mr4P3rjp6enuKCO060lK03JfudmYCfxJri9Ux641Vein04LbusIsDPs",
+	"kThHipGEumXughrbMk7VuSGhTUmrfN1z8lcLo56npXnYeek7OX6QOI8jj3WnmEqGIZqJuf0gbuxlTF2/",
+	"HJJOXa/0ma2XzSti7g5k9Kpo3VJW21K1ehdsSP1hO3FX2HQwJObEa5tESb17w06r2CJZndXa0Ls75zvY",
+	"73h7tt3mpOrsTpWhfFs0CWCukYAhDzJ8/4aSxTrDWUSavdXa6cso3rDKcTugJZij89H1F9c5jLsgIefo",
+	"t6SiyzVXNb+r9hZJqR4dRGHGNzyVci76h4dCkjFm85D7mHUmVE6jUYfyw0q6VbZXtPlOkvNZuAOGSmoa",
+	"unMa57olCwlH2OvgSE55aKsbrp+KDi0s2NNKXOvi/Sv9tgJ/cmlgU8//d52dl7pref6qmwNAElhzTAUq",
+	"Wrltkp8vaASlKyHjzSs6k6yqUO9s4tTQeN6XIJLXsabV7ZqEeIwZPsD+jLK1pG0c4PWswpNEsbsmObnB",
+	"L2Zzuewbxa2zxLN0HcA2R+J81pl93pm4GWX1zkIL8+rczQlSronMbmiBQZKXPqRMkbNbRrow6ROUCYmD",
+	"gPj92OIdEU/ZAXq1yEQgdDc9Vzdso6xqqJ5V2qoN7cSDDa/S1SZx7VO67qQ6QeW7j+yy2/ZEco9ZiIj4",
+	"V/w6L5P0Akn1gw4jUSmQ1nPbpislFUhM+cK4AzjzSFm5zMau7JN7asl8ls0rcz9MM8YTYKcdiKWQZHYI",
+	"/x2nvBGJ1jMjKFD5MqchEXmLfAKLPLrqdvvwf4WrK/zA45z7czo6Gne9M0x6/vGTpyeP63PLOQ+Cg5oR",
+	"ERcGYlfdGZ86amYZswFC/6B1vRRr0ZRdnWvBi8yxrvE3yfzLBe4FeEEfCcJ8SCISaHjh6hJ99CvBoTKA",
+	"kElnoAxh5IdLFEaZAvxxKAadTmcHYVtwPdxLI8puLiczwsvo6A5LSV/Q5BQ3btv4+i7xnUIy0YNIpA5t",
+	"Fe0pZ3rL/HQ7LJOqCaiwokwJk5miIBwE2iekYe0C4kke6hQmYp/OydPCQY7E1DlgbsHRrpO2TzPliYU5",
+	"WFTaNaz0zbbjtymf3Ef77PuQYkcntaEcBUmXOptBSn1RShI0Z9OpIzaHRSCBl+fIoHMwbuBGdYqkGQ5V",
+	"4jPbYbivlQb9BOQK2ixLPOKRzBYCrgV57JUJ6/ch9yNYtboXLyJF57U61PbWwebBXS9tXGfzACuI2D12",
+	"WI/BazethQIOZEFKVtnfJZGSsskKGFhJD/LV2JbJHSz3jnerh1ZgzjmtxTVaWxWEMVvT4d4MxTjLu2lX",
+	"dpXDBIudsdlaW5NoujrNPwD2F+EZZxNTX3KeJIGDZx8tKEtTZg/g7tL4d5W75h8/jAbosPEgyfYHdfZ9",
+	"dDE/vpsu5lbNyLtKynS0t6iPsgpToqFAxMkqUUMnw8iAKFB/2EEvNMowlcqyHuIgGKbZrjPsF8WC21rp",
+	"+gU4sSMATrpnj3eTEHovenN+8CytHMd8Y5M26YngcENkG2vZKX63JWzSqvJrizTAuwJ8sIM+pkHd9B1b",
+	"uuV5Ai83xUnaGzLbHcOrqWfjohdIsXXKOB4qgNpd4aE9WLSy9VdsJ/BkqXumtBzJq163LFDZbm/fQ0Ip",
+	"y1yS6jD1DUxZbeoGibNJdfZ2rpK+Inwt7vbS42Mzx0t1SjstAoCq6SHZCiT8QbTb+I5cIzX6YezEVVKr",
+	"t8o34zqpgzu/W1dKXJm6X39KZbzurH+laIHV8VC2gI1vm7IvnlIyHgkXKQjgtG5IGorSlHFbXFQs46sE",
+	"5dkrF43K4o1N53S2jmvu58P0NW0Ecf8jOaDqQO7fhRfqGwfcP74fwP1v1B1Vy7B5EE0F8v1QMcMo1OXj",
+	"iEI9bT4Wj2nU1hriQsMqclA+MpC+P4Aj6If2opRT4iYuk12Q4w/mOvnOfBf5NAWxx/twVMxIODH1S42r",
+	"onFVNK6Ku3NV1Op0+BBdF6W8qrzD56rsKd+NItmydpQjPdY+e/fCoWabzu/L+bO2OWrjDGqcQRs5g6q3",
+	"47wz59C6TsGNs6hxFjXOolxnUYnF1EQeCoRNuxXRzsyUs/fVh2qoGplWvrDdVtPYwt+huLlOFHHTQEzR",
+	"CkBKCImX7ZVtyfdnbOGC20zVrOvG2CbrY2u3xwPRZi31/AHM5D78G8aRITlSdwR7TUJG4+VovByNl6NJ",
+	"0GjUpMYm/7Ft8sYGb2zwxgbfzAZ/Q8IJcQ3FWrhuidzIiAnD7S3iSrZnRDVLt7Kh+7cc4LdkYQ/Qs53Z",
+	"Hqx/AswYZQ+lkwoeibtyGOTtYwosOls3ksDf+GRMGbUtv/eCG30PJfWP94M2XaaO9+MGsVYAxJuc5leS",
+	"4NmBwMwf8S/7Q6t+AJWsp/dUavlkO6juDSsm4/u2UdFL/pXcex1L+oJvD6jivDBBVemdPka/018BFyfT",
+	"MP1rHqZKZX3s+IE4RQq4TYZbaL2zj3Rv57JW0G01k/x+0OvVl7J+xw+Ck90BbM82RNV7iEr+6QNRRp9U",
+	"rP6LmeEmeXVFvHDvqXLVuOFax3/DHRvuuModa/lh13PLzamw4Z73yj2LeeUH3fqhdt+iPAgHXGjira+J",
+	"qMvjNwouFjH5O4oXNopvw9ofKmtvWPm3ysrf2aafNZnhO+Y0DNXse6TV3KG+5sM2Guplq/8CFdi4yPUF",
+	"GUKXazS8psxXT1Df/mx44hCc53rg+Sc2DImQPDTjBBragx6arh7wotgJD7FDzpKOqOfItE8d6pwgybkZ",
+	"OA/JGMBwr6YEcTkloUALHl4jzj6xJCZAvmBPBkt4KR/HXUQG1Bdq/jZCoP4bB4GZiY6GDXWcEQCuO5/Y",
+	"Q0FFhWgvDgK+GEAZWJ7bNQ58JC2qIaHK7dLNuESYIRKGfE8TVVzIw8LDPqmIil+3dM9FAN4qXyZJfjoy",
+	"Ic0tywqfprLLitF8nLhR7/R4B3jNvcp95qpLk9M9VPxBVz17zesFlTSrgquqeVW633MbYYHev7u8gife",
+	"/3GledZKvkAiII30soJ2XUBk+/bfJxv2noMYLCingxlmeJLtne/RTD5Q7+kOSErR8piH3n5u8dFZpfa2",
+	"u74ox06DFasmJt2uV7M/Mk1MnEB4K8liGJjOYfbftjl/63PNptrbrKy3D7teEDnQL+2vi9xKqmYBTY33",
+	"fpF6erHLXITwt9xJKx1FNlNHP95BL7mt8x+0UcTi/1RLjY/dNrjQKUcMDeNUsqFuE5Kp7y5KZJ7QG+J0",
+	"0RuYji5pVHKbTFdRVPV2IKeOlTYx435O9FZrfGaBjkJjLkvETHuUxKxKUbn7+17o/ImbR7giYjOm067Z",
+	"ByTK7qxiHbJd+TzFi3R0z1ohFmvVRhINl1G6tQ4lklDdLkPELtdKkbN6H8t5yCVKaNE0D5YDt+shZX9F",
+	"VLiP6Je4PDF+c6rbk/5Tml/GT6b/bP+YcM/kweRvCStKE1x2ofUs96NqaaJ5+khmiolvyfbOBfNkQQUx",
+	"/TmddEGT6OEFBIc61TibYJakV2iaxtWM651y2TObYFpvY2BIX1kZH14+Q0+Ozx6nYiutfc/7FBIglZ24",
+	"yt30lelrJj4iHp8R03USS8PzF1jYbk0ITzBlSFDmkQ4a8kiZh9eEzAXAxgwhr1wM0TySAlyB+r3qDSMy",
+	"5qHOdbXG7zk0qND54u04zZUKpCdlmiyfdM+s9TvwOBsH1JND7SmCBjHG02f4hZqS2lCYSPpi2J/2wYSP",
+	"u04SZ05rJycHcg9MGHr9EIkpyzvgDNPqo4DYrGP9lzbiC0Z8NFoajOO92MG9k1IHl+HifU02kqMpX6jz",
+	"VbQDuoSmCxjdQSmyTf0WkyoVYPCw2CVd7iNbA65Wc62ZJNFBea/QnRPEUWnC6FYJoudoFglISkcjohF4",
+	"ivNDfXJj0kOV0vgTiX7eB8b8mdMPO5MaS+UUKfNGcRB9OY3HbZxovXGGM1jSbEWMaZblZEGn17uS+ryH",
+	"83yyYcNuV5+x7RPVNS9IPUWuwpMpOQNhjoy5jRaYSbEuVXXvZs/Rk3UNwbM6HpxxSkOqXIWwM1ik3gqm",
+	"M89vAhq7tz8QEQVyswbHeQZhNBuRUEn52Cy0jHY+DyjxkeSpsz3qlcUIeo4Hq/RrSb0ZlUjyyJsSv8Z3",
+	"jhPjoIayW9gbd95yagzdFeQehRKQa7Okc8/BXJlqlR0rZm55zcbVVOdJC0SwN41vJ18wU8SCGWfLGY90",
+	"n34KqrWBTVMaVOYGexTizzM8IR3oFny7Jl6V8KSym5Oqr84cQ2xIxdtUtP2hmNJ5xfar2UCAzijP81Es",
+	"eBT4puIF6h7UtsR8Tmhh4fS1FKYZhDSQdILnRLvHMk/VhvaGeEYQ/L7AoZ91fGDGyp0eRSxFafhawc65",
+	"f6kFnSMGFU1TwnSPuFUqUdSTdRP/qWhjo6mdlHave2YDMf5WremKPn5UMfxQWhq6GjxIbkidvsMOs0nN",
+	"yXwhPsG2IaC8i5Bcpdx4F0yijRiw3DYyynobBVRAOY9+UQfZR4EjLOfK0hJoOCXBDB0cCCKH5l6o37Kk",
+	"0OqtkeOpaW5cauqs9LZyOQ36aRjRjscDHcqcciHFn93PHXWp1R8Y98mlUXY717Ea/OlTh/JDLoY/l6s0",
+	"PV02Au9X8+6Nn56e4ty+lBUqaiqzzM3rZyoXxBStLHdpAWY1ZeAICzKo3uW2pPpOXWhdgJ2TXRLrFw5r",
+	"T3IkKml5WsCs6eelA4FsTNW8KVfGAhZ5Ru3H6VLpOj5XRjZ044z9IVrv9mMXiK4zlVNTMQv5HVMepWPS",
+	"rcfdpBs3An+JMOsckfiVShVGx7HE0jJspr0vmKHTLmRIMXg9YgT0PTXeLIn4u2iY213dI8sKVxiXsjoU",
+	"NwJDXk1I6ynzALPBFItpvd7fSk+chDyaF8sbgeAB7fNY6ELs+ZwwSISz3sdK9PJiPCae1I3813Qp5FaJ",
+	"WZ2WudELKBdPayApMm4rwQ1qCg/BBE+cOMjnlSedVafWtMiMzyEtBc/GPe+IrJWeFn4iXyGKf0aO30Bo",
+	"EjYhJz4j2jOYJfQ+EoSgfx68DAiRBx+0IXvwMuTVj++9/fxrLkTuPmyQ7BGCuVa9MDhr563pJCi5xOuL",
+	"1BSXvtJP3rZbCxyylWLlymrUWVaVSfNzl0KKLn087YR/x7fUvRrJ7jmT/lwgha7inaghi7Dv5xEjVMkL",
+	"BL+m+E13ne1rHI6FrzS/17R01+rMll3MeRCIvFTA8m9oQp3xG7ODmfwtYGv0xtw1HAjja30ZRF/MRYwj",
+	"m0qftBlVIHnBwax5+FjdTeQpNUMoJRPM0LHr7I9fQ3zEWVbb7K7LTjS8oHD3ze/VX3pSordr2kmOPPm8",
+	"s5kF1AqJFKkWj6Xd5fopWxV0B8ju0aEEgYibYYcmRLvjcl1AA8JuBoUdDq8S4xaBEPSV9Sdcfmyk4qpK",
+	"uVYWn+SmYWXoeYpDCVIPCrtBj3c0oXfPXiEcSjrGnqzdGLFXlLKVnsIwwJIIOTSwK0qyziljGbJp6ada",
+	"azDX77GnOZzeIG+FMeEZ5Ric+COCpgQHcrpEYxqKrMkvQ0zG9Hoz0/tJpRRw8MmYbOrTY8XFQuyZgHAJ",
+	"2tIWXQDXn+FjMzQKcxJbwcAKyZwLKnm4RD9NpZyL/uHhz4p2Fa2GZEKFVD9xj6of0nO3zwtJxpjNQ+5j",
+	"1plQOY1GygitsLTT6n2+XTNyBVglIEqKq3tXuEx45DxhOoYPZMCcKp1H98E0exbEC4kchLr8Jz2P91EQ",
+	"IP2ASVKwvPHcuE3HoHlnsr1apUtXTEjicEKkkxJSVLex1SYfOZGwUivX/ulKJ+ql9Mt7ate8JpKTeDaM",
+	"daCFq8gcU9smGpgbsrvwzraWweNcmISMcMyTVu1cOZ7wqITRpUSAmXG6ObVz53NoMnU3NkZmWNF1NkRo",
+	"2FId2jeYw10pV9VhE79TZatWw5sHBNp5D8pYHTDIB62cVT7zb0xZu7NISKdVG2hvH/pg9dTf7oMF+9uT",
+	"vlh9a3atP1b/8lFhZpX5mqK8obl/QzcPc0qCWavduo6E5DP6vySn1tg8sl2l8dOHAxv40BXYqsKhqqZq",
+	"2W4lHXAzYJqtVcB9Y9j8sEpgLXDtRin8IZRCO2NAfGbEgj+v0PRGoui7UxlrNQV1VcggeDcGfOUyabCC",
+	"V3v7uVEIG4WwUQgbhXBDhXC9jrchMNXWSt7dYFg1ql6j6jWqXqPq3aWq13gLG+WwUQ4b5fAbVA5DPgpI",
+	"zsI+vHyGzk5On6C5fgL5RGIa2Px4jIRUn0Ue93VFrtb4dPmpGbOqnOmXZKBPoFCLpgDfPmXqinqfSlM3",
+	"AKAqDPOKqC/1NGfYm1JGoJg7nnf6Kt3ggPo6HVa/a43AgodEAaaeTpu01WeLkLNJXFkAy1V/76B3Yyfh",
+	"/6jd7XYTRqh7kgKSz5Qv0Awz3ZUrIGOJeFS9IvalOhN70NvnToNSwoTELI9hvVeaq+HnIfkrIhkNqXVo",
+	"8zQPM0e8LjwXd4EpLtgTaKgpLNMLaQckpk5cSCyjNHDfSbe7LkNYUhmkschav2IffdCbsy5Qbxl1Mhha",
+	"N/ZHAWbXtSppTZqJnk68mLa9k86h2suU7PnnfNbh5OTvquj5WarvXsAFSSoL0r3d1uV7O7Zcpp4w5P66",
+	"sHdxyvVv9i6uFPioy5mq7YEKFfSOkUrp1vqJzHV5XE5dmSN2l5yqmi5NelZGOGWk/iFOiXe9DWTvC+xN",
+	"Ebylj4b8egim72K6VLZmpiROUSvM+hpIFypo1T/WVT4nVzZj3PJrjf0aMXyDKYjQDNPg9a5XfJ/MtuTv",
+	"tIGFyskqT9C+bVPq/NZ+OR6P+0hk3kEz1gzcTikbvP+UVMBqmRNvnbS9VM9kRUCutq0h6anUtb3nig8U",
+	"2uc56CWl/OtekkOPC0QOxKWF3pcNkxVX22XW9l9WvWBtAzij6y1TYILV2wykP6bRWVYgaapegC3A3l5q",
+	"t6qhM3UGhThvVCTWCsBUYIEwWkx5QDRIBVSZJyDTaIaXaEQqAcBVbNi3A+y3il0aitqv7ouogJTgW2mi",
+	"QrZLs4O/B3g/PDSuBviLcTXk0d+eyWkH2H4bHs2G6cjOiew5sfghuLC/DzG8hS/PFcvV2eIrKQwhAPy2",
+	"5W6PBNJiHE2x7aQfu0UVxYwpKPyUreN6MTh3zfYle9EUarn0H4Tf7bgmr9gsbe0uu6h9p9yiVtCx4R4N",
+	"97gz7lHIKy6JlBZjoQa7sMOsnodjzbGDLkZw8zkjAgmJl+co1q+MVwjyHXxHpW7nIimnecZdKWml23WV",
+	"S1MXGq4TrivsCnDEGHxtzoPAIBFkbSEqUcD5tUABvSYPyJmRWt8qQBCW2mffhtjfnPB5kLHm3uqroxtl",
+	"2zhQpsFFt3eyhkduEe5vI4zmQRTiQNNZGAUGFhXY6RyH0vJXyC+x0Ql1WMTvoLfFXL+u+8FQria5lRBB",
+	"fOAZqlEGpSAyMUwzuRUJbdfojlMOeWccowUnDiga0BRBB72YOVYD6UGVyYgmnDhygMzmAZZER32olIT1",
+	"k25UPxlx8LPj+sUWusN2P1pqrCcMuErnaHhNyHwYt2bQKFFUoJBOplJjA9Jx+tsa6RsmD37oeRgxyibo",
+	"p3EQffH8jseZDHmg3k8gAyKMGOkjnwpIl/o5txedemkrvwldveDu6cNx54G0rif7//vy3Vt0qcV8r9vr",
+	"Hhz1sh6fR9rR4vafQ7/TX/su/ShyGuZ9tY9A+gyND8YwxyWyyjC4yHUE1hBTBw3/MyTjoaYFJ2lMLy+j",
+	"a9Tw76fSEsp7YaZu5oooqYsu7Go0hqbzo37WxyKuLOnDUTiSXl+qkDBfx5TMpRUd9DuZS+Dliym3sRyB",
+	"qLTarzA5gDi3PVorzdgfn54eP14TPXwYLlnwxbo7GV+DNNdOWKNzCFu7b5UysaFfJ+VP+1FcO3enlNQy",
+	"5BolZedKStU8nkZpqa207K197unD9Wk0mk2j2exSs6mVyv1gXcjxxVino2zmT06pKD+QS7nRUrbTUuqV",
+	"XDRaS6O1NFpLo7VsrrVs246x0WIeSChLqSobVvNmdJU7qs1tNJZGY2k0lkZjaTSWRmNpNJYfUGPZUFtx",
+	"M/VWVJVzhHVme5Jd06TwNSl8TQrf95jCJ3lIbOlsPWG0Wi6R7ly5h37Qt+3WNWX6u0ZlMh/UzZgAlynV",
+	"GNcFeXcak7ecrvWmqMr+u9VuBXip+1Ami0s+s5c++ke1Wnn3gXLvtzd3EUHdkFBuRk8lvZT1a406ZTsJ",
+	"+pwRA+Mh1BUOgrbu7wqmZlzWH1f+VK7vt/0UTTfEtelv9Y96HpJxXqvcd+NkebafP55gypCgzCNtNORR",
+	"KIbG5lgYk1NX4zO+aKOhnBKqnoAeUErsJi80iBkaSEDLFtf2UG9W5A0vSBO//WkflN8roiOYYMW+x5lO",
+	"Z57Mtts0THhdC6O4g3F1wWdSlYHwALHN6j9AomCvAcTMfjvCpxsh72j2Rj/LSGbF9ldE8n5XdxLraGXS",
+	"plTPisVGJY5eVJMObzH1t4bKPpdQ7/MYnaUe9WrcFafbu8SSegeLkJaTsNqnHWgZ5VckktPs/DBj/8f8",
+	"q+Px2TrgEc3ZBp7uweu86KhMMX2aboFbiZNn2Ehpq0fA8JvR1XbZp+Mjr4dHZwePx11ycKL+5wyfHB+c",
+	"4K73GI+OvK5P3K2MIuqvI8cZD8mA2/6XZagYBs5GcfgFCUn1fn5g2ZR94qMVDFhcE18Z2tq/CSh8KBmZ",
+	"eE3AaWLskVkHvYihu6w8Edq6FyS8sT0RfeoD1KESWTAOLUl1qB17gHGr0NKu5xpoxLYkTk7w2W9/Pzjq",
+	"HZ/0kfBwQGDK2qSKmDddh1JjUHdW6OKpfzzuekfkoDs6wwcn+PTpwdPxU3Jw5Pe849EJPh0/7pa9+0nG",
+	"/NumN7SIZjMcLqsccltZOgue7cJvezuiWGM+dJl8X9vBYk2vswy/dLNb48sFPKpt+FzMUOKTSxaTIt/V",
+	"O5M6mQxXSVhFGX9OqKqe/+SjdnXoT2SvEGbJ3VF25eEIS2+KJL4mAlFpMFnUCxi44lHII0nA5dxBBqkQ",
+	"Mz8WxcJUrKsrNJefmGIF52ho1jeMDevOJ7biYcFBGhusuG9lPYEMvBgLD/tkL+8/SxrBDqgv8l2Lhk9p",
+	"btQ2OGBySpbAKHU76UyMI6s01OvwWG8Nj0ub2cb8PY7PUHNP5/OAAlQGUIoBAbb1XuoJRUkM8fE47QYq",
+	"aHtbX48EN87A9OHO6Ex0Fy3Sj+1HSg/WuiVN8FAQaQDfxJSH0mAEnqvzNxiAcGs0l0JgxWhWliGBFaDe",
+	"Xx53zjrdvZJCnv5a1kOpriWeqLcr5mRKqbd7CfvSNk6vmJNkgDDzvCm7cODMeIZptHg4n2K2q+b7PKfP",
+	"/AWsFCNgxedoKAjxhzq4B7oAvyZMoKE2eIZtNAy5VP8FT9iAYnp/BJFrtibX3q9uVFddc7kXOdQePlhI",
+	"CF6U9c7jrbmI9iGTgKyaMg6i2i8+udnBBjzJKh18Xir0LxNVaROrLL29b/GMWAc9UFGGSB6k4ZZewj8P",
+	"tHV0cAEPaLZgHAABpjPiW5Be61xTPyl9ZEJvsgve0hLMbG40G5FQbW+iC+U2la9hNhZJm143/yOVrBS9",
+	"gcZd+EAszMYOqmwHOUlJbYg1ayAuJHngO6BeoyXCKMCShMioDtkwIDj7kjYOFgm9rZQ11Ot2kYMgeYdW",
+	"1MZmEg/IryZekte23wC/hjwgyMRVHF31YUARnBaEd13GbSBSneVmD/YGcI7XHdxDqMOGNCuelxhWsOIM",
+	"ZjMli3WcRUQmO6+qF+4yytb3rDDH43uq581v+Qcb6Cx08zLdhKQ2bQZdfsn6P0Dh7vdxhTfPyHjAV1pj",
+	"PN7dvd6Yhqrd8zVXeMNenutu8I9Q1rb7O1wrBec7vdO1Ms22vuNVM70f1J0vu88fdK+a2ilP+QjFJWpw",
+	"NTlUFaIxWcCmjefWcaQfp3il4UsNX3oYfOkSL42dXSsQyTWAONbxkL5zA7V723THYYjK1RtY4NT8CC4Q",
+	"n5gxNdyZ9RvfYJn3fchG0g6b9Ax26RR9nBeVCbl/QKKq2UTpecdo75A/2karIZR2El1vIycdtY1S2agQ",
+	"+bN/Obz6n/cvsi0il+sSl9qteNdztjeMOxfG/PqnDy+focdn3aNMs79DE12zzqxDJRKoh58ZB1Kpz7mY",
+	"v71bYWuWudgZ3UGcIu5GVlyzCLdL6pg7AIzqC4X1GdufsUSMj7i/RCMS8EU8kKpbGKfY2TZVTqGQu8bj",
+	"VZ6y6zS6knQ2OyhP5bisXQ6gHeu2VYJbihWXB5i6ACcNP0llyGQcskkI3XT+/Nqa81C2+k+7T7vQ2Luk",
+	"SqBOSqJaY9zYpoY+mNPAKq/NTUFrm9ytNr6ymtGpOf17yKN5Sb9DHez9PRqRkBFJRB+FI+x1tN+Y/i+k",
+	"q3Sun4oO5eAP/0OQECQIvLjt9Gm8JOEN9ciFBz7kNLcofGeRuNCNNFsX71/pBWwWXLf8uILa8Lum+RSr",
+	"tN08V6PfB4qq1kmDknaTb+1P+hqUbV1rRzn5ORcc1ldCbdVadWxNctVJpVJ5a5Z0NqCDDc5+Z+c9DqIv",
+	"B2IpJFnf33PDc/09Uyuj7nSr3bI3LT27dMq/faZCzv9tu3XFrwnLixGNCA6JSbAwXXvibm1QxKBzengk",
+	"dT8d6BFb3IM8z1RTVggaznkQDPtFrWVtol2wWrpXOYv8ZLddtiubC2er8ArJh2mqK+ojgRyqOoT/jgtw",
+	"iUSXsL3rgvLky5yGRAzyVHNdL9BXeoytkUf6+RU9/QlsyNFVt9uH/9tGQU9P4o2yTUZLrUVAqnH646ej",
+	"o3HXO8Ok5x8/eXryeJ2mnN/M+Q9G/4oIwjPOJiZDSLdtCvhEq/FqF0ZEUJ8UtBIOgoOaZQr3Hj986jgA",
+	"yrgo3PgP2n+eUvn1FS7ItWBkQSC1LxTyXN9KgYSkSq/m4TWC+hvwpUlsnWeVfAIwHUPet+X93+8FNrib",
+	"G38AwovDEA6TW0EUNpu6cSAS9mfDEKRh3nGccVPurB0S4EMEgyrFrdex5coupeP1aDSJIRYJ4rctxAAU",
+	"eIMJwjUBrjpANmS3lSd/sob9fjQZWELyOcxT3ZpzY2L2dY365oy4Vrv+fKYZV82LaOTzGaasjaJVRrod",
+	"ozzahkf18oAy7CUsvDofcn2irtYBADCE+aCbx01N4rZ0Q8Urhn3T1Vv9Q1+HeYCZ6KAh+NTi39MeEa0u",
+	"YYEWJAg6aIj9GWXqszpt1f7g1HKqeRn+1Gq3rL8OxqXVPPNgDS3vA5f1mchvfOHcKpykSqYZyVrSj9Ms",
+	"0zdAA+8wvkCcJbchzmNcuRFPd34jegaWKcDzglz/yJuigLMJCY3eAhxdz9xU5qqlgHvk7xzgjAh4iiJd",
+	"SpJUYQ2f9LrT4TkadsVQUZz2maifOfOyetjJNF37fdyrU+9ol1R4LwyL26B8hgokpnzBbMVYgeK/O4W7",
+	"9OzKKO8PJmmQJL/y8FqkiEydaox5sZoDHE/1eDd5vGOqiGge0ryU2SSh9Smaki/YJx6d4QD5dEI1V0qI",
+	"75FAl79dHPROH0MWkSTg3aTe1FwxeyqxKx6NecR8cHFChyKeXujTcQ+fHHlPalXUuqtJqTR5JKeroz6Q",
+	"MQmJaZZfR5OJsZ4oS/zwrgi3+2MDpLDwKQ98gX4jwczUnKiz/p+LN6876JUUyONMEiYtPgxXdsHUFGqm",
+	"aTmLXBGrB884G9PJG5xpB1NirZWBe+U7tCYhHmOGD7QMqAIH4XI243jKCX5rVCbHiHchGJR1KKfZqtVd",
+	"FYmdWO+9GFyTnJTf38lSB77OzcF1lnhmLrK+vpngZfLQvvAy6vhw/qFzjGu65Sbc1jVlzp8fdXqPO931",
+	"hcl+nqIT2vC/bvLuhZGfqYdRf1rHukyf+ZW3i78Cqutu5lzISUiE/syMzHi4zBbewMPrPDW5m3DT63TL",
+	"t2CFP9n3tN2dNdtkF/Q5r/+bIF4UUrkEYDrbcW5GWYGrbPjswx/PBxd/XP02uHr3+4u3une/0ZQUX4Jk",
+	"DaP6dSzwOlwgcLEli5pKCb5QpdoV+uUyrzX2GdcaVkqLBbGxYIkme4FuSEjHlPjICyikeijyG1NP6XZQ",
+	"oZe2kZ6/vQR2C5EvgSac+061pi0WnwLYmHnjs4tKS1RUWbSfa7cSFPK21byB3mrsLoza7iw3+bCiLCgb",
+	"zJX8PhEASChkDLSnbQc+dtzwcRVCW++9b0B0tAmja6K5EX5hxIQiC0A+tIX/n9gn9re/mSQQ8be/AeYp",
+	"vOFvSpj+zSGgmBzUblu9gvloQiQafv3U0lB/n1p99Gen0/l8O+yD2USYDLXnFj4MLRE/sdh/nNCWgyMo",
+	"DIZgB10w4/oNqJCg1xh8TkhomvEbos0seC2IKi3FTCaTll2K2X1ycAZHxMORUMaLrsGASg9tpkGoV3Cz",
+	"L++hkEQbd3ROAsqI2iPzbGLPyWnIo4neHe2fztk2oBGjVaIL+xIqPrEbHFBw+aR6YAJYkJDWjDR6DJVI",
+	"8sibQtGnBjSVSgomK8EC9j2MnYwhCG8sEQ4CvTD0Igx5qBO/hlCl7IFhcjgP+Sggs//6l+BsqPMIzk5O",
+	"n/zcQUOihgx1yFtIZUkhj/vk3PwihnBEwkzXvEirme1PDOnTN9iaAPNppCuizNCsqW1BI+4vOzBLeFWc",
+	"1gBshaHhiys8GXbQJVHL1xlpatHDV+ODN1h6U13qCcRlbG8WLNEUz+fKxKZjG9+3KAlyStQE4+9QhkZE",
+	"Lghh6KeTo15SNqS24dX44C1nxH6JM8ChxT7CTCxIKNBx9wQmP/znwUtFHAfW2xs/LOacCWL8zi6EU1w3",
+	"Dq8iPliUbTS8mJAhmtoqc0E8rixFPNHbBoJLLcBTumc4gxVhaYFGdIEfXA9GFupOfSDYxvI9Pl/GcMeS",
+	"c8QDH6jitHusV+GHy0EYsV+UCmRWoAkZYgbO3RtF0hChHvgRh4yySR/1zs6GaKqT6pCHw3CJsH9DPRJ/",
+	"GMiTIaAjGHwR08IML82Y4T8PDBbZwSt/eG6Rwfhkou76NZlLR2DByeoLkmQtAqhCQD3CRIxLqCToHHtT",
+	"ctADbSIKA8OgRf/wcLFYdDD83OHh5NCMFYevXz178fbyBYy5bbcklUkY0PEathzdpaX1FY3jwvCctvqt",
+	"4063c6xsCyynoFUc4jk9vOmB+/HQBRyYkBwD8SUPkS7t11maFn0AtnUecnv/wTXfQZc8VOxhtETUB8aq",
+	"yQzhkeKiZ90uIML8hEdK+X/c7jo1bj+rrT7p9fqI4TDUSTHmKo9poFQJ2NsYK+OV3+q33vMgeJYUyc1x",
+	"iGdEL+jPfGdf8sjhi6S2uHXbXvv4pS1QrvDsq7G6wHB/qzz+hjJ7g1u3nwFbEO4vnEuv2wXXhjYcdSw9",
+	"4ab/SldtmkAKRNSL/J320UMl5OLdu03BKZf5STPDsg701jtm0bdjiRzQm5Tr3lxV9aWLSaFj1jx1eKFT",
+	"bhRPXvcoPHPbbmUZ47px8HRyBmpRx92TArUpZuI2GAUymRkMEUX9KQ7eURM60aeYN4f4tA9/xb7FQoQh",
+	"R+uH/MFsTgTx9aDj9YNe8nBEfZ8APNJJr7d+xGs6o/LFF48Q33ynd7Z+1BXnbzBbmjUJNe60yj68UkKb",
+	"4UAPOK60CzeYat/rrVvX27qAJt9WgYUUE6VCKkUZTwS4lILoS+uzGpXLGg+/2niVz8TtYewIKuaZELmM",
+	"/UVJKpswPcsTDdreiALO9jb5Vl3eZu7n87eX77Gcfl8sy9mWekwrNfA2LwdRE0fbZruClQ9aTNJsvuFe",
+	"D4t76XWWj3jL5UtlJHy37M44j0zKa+zI+fOzusmO2+PPz+quJtwxuRGZCOTG/DHOhksmXsooPSxxwCe6",
+	"qtHP8weZ9iUGsMmklyvr1idgCwhF9OBd0tbrRNn22LXplZKOInbNIH7ECDoB+ymX574383+WTL/hvQnv",
+	"zdmeejw49wUNL2548Q/Pi+3NSABhdsaUndKhcm5cUOJZW3N1ih8b/unyz9TG1OOcmaENz2x45g/PMz84",
+	"/Gpn3PKrXM7JbSmfdFkjOLkjAboqlKXp0vaQFDHNvhOnoFKgIfWHbQOlbUvgoLphTrwchfgTizVi7X0e",
+	"mp+GSilOZuAk3FMB1+Wke5LU3kOEy20MAcGPc9hBPraZPU52yxS8/Ix8YjSjXxdKAeumvgMRkOke/r2J",
+	"jXgna8oMZ1wjMBqB0QgMeyE02wZuWUVsjCyW05yLvDqnILDpDjoWzgjcKTdI3kHvdcBaf1uNiMHpQVyE",
+	"ZK7DZ5JPiJySsO0ICqBZ+/wjgSjzyRdE2SemRIWJczsxf10ao7m46QmBGRq+ufjn4MOLN+/+cfH6cqgT",
+	"JYTGP9eZDr5tP4kZmvIojDP1MBrOA8wGUyymOvUHB8EnlgQEzZwNigSW5MakLgNefRv6pupQtPMifQrq",
+	"33GuKeCGxBtzruQVSDLo3gQxZ0DGx59Y4mOHHQI8TcrZYK6bAseNXfl47GyBm2afI7cu5vNg+Sucdl2h",
+	"9TxcfohYFUliAWABerPy8xpwt5owVGcpXoZ8tplgg/v8K/eXe5JpsMEx76ws0jLDUrl3MozI7Z0JZTMT",
+	"oZ6tPX8zakUgX2gs/3bcIdYkRpieXDwKfDQiGYFsciDWSUz72G6E7fckHrun6we8IXLK/bdcXgQBX9i5",
+	"VZCQzzgbB1Rn6J4cVRDElxIHRD99XEkAv8bhxAw4rbLBIpprMfOG+BQrdfmHUBLcBMysUgA8HwklsXBK",
+	"KhsJrlOOHMUgRkEG3WBtEk06K+ajkajDQG3nUFfnGgtNrUsJrXNrHbbR8DVl130UkuCXTy1GvshPrSEK",
+	"IL3KmJXqj2iOJ6SDhv88uOISBwcAtzM0mXuIaWR0Uzc0xxPKJnnC7zUVcuN0msRm+78RCZdVBM8eM3Di",
+	"+EIleRkxxRxtCn2FEc81eHeVR+HWVHnw3XgsiHzAlqg5YUUlGaFXDfbeKNjZgusC09Req40NUHVx1j0K",
+	"z2wvE9ULnIu3bjQ8qp/87sTpN5IXpIg4ha9vWbv902eoidDGXppL6rr4Z0kj4T1ZCe8DzH7DYroHjX/f",
+	"BsjdWxTmOAxmQXWVPDvuHm2KmD/WnXweB30eLlEYsX7adnB7tN63DdHTHOyhb+Sz3B2r49x8zb24a2Cp",
+	"LLLP3bYbq+4bsuoaO+2O7DR9FaHsL+uqdcS2a5IdfqX+rWYdSl/Pb5cPxtiM+2SIfoIyUu6TXyJmqryG",
+	"P6eiYAHBN7YoRZttUCElRRbRw1Y+pIrLxiGffWJQTMUZxOJglPa9JoG4uMCsY2ajW94N0ZiHkN6WiibO",
+	"eRAIKJE76Z7AdFZie+ITC7WNc47klAqEA8FjMAgzQ1tdpKt23Jp23Zs8lW2nbcmO8bKC2zXkkkCT6yEK",
+	"yTgSRKARl9CkYMZvKJu4pTyAISfiArS0YzrPNtUW16Za1x51qVfPq8Uaq8cZuU8q2aAPxt98v/bobuR8",
+	"KlSYwoJpnK3fv7P1Rxarzx3OjnhohMw6Mdu2vs40m/47kZvy6AvxblyD4WZiJ55H5uBlNYXXuujVQL88",
+	"EgYqQEC1p9BlvQby3qgAZDwmnuwbbEZdpa3jpwWYczetdouqb/8F/k4Lo+L2LG25jGkFo7WqS/UflCy+",
+	"n3yWnXPtpq6wcR3epevw71WY49wmjGTwLV8+Q0+Ozx73dXcAq/hjnfqncT+uybJtoKd0YoiujWkb8APb",
+	"Yycv6U59dFP2+5KHHrlnv+TOdemHrCPfkUtUt6GrzW2TYe58gBQPgLj/6/7n9r04a9O2x1iazKkErnlD",
+	"z2NjrjS5IY3PcSvj6E3C8CoI/SgPQkUn9c9DIgzyj7rbgA5kRLl10mmYHT/uAaSsE1ATOCPqR7zsoNeg",
+	"A6hfZngeKwMpUCfyRZlCTvsEp7GOUiEeCQOYleT4w2ziggHFhpQteE3IXP1MQ42I2AYAnjEP0ZB7dCDx",
+	"ZGgKEOyWD+ZY2qxOp4uV/pDOcQ0IFsTvoBTPm0XC1CnkqTW6b2Gj1zR6jSt6TTfL2gI4HtdoD4320GgP",
+	"jfawR+1B85raEctD8mUeYMoKM0pfYG+qZbJOFF3Yxp5Uop+c4GDbdh6EnHKZqlz82aCqtpGgDJQQJaRt",
+	"tUo7LuTQKOYMcDg66AKgJCNTiyH4jIDuoGE5fI2E6aojefL8hV7dpgK9mjB9r0tiKuei3pM3FPaCmbyP",
+	"ytIgPSpXIpDkkY09o40E+DE8mpd4aWvSTF/uGApWWNBfh8XU5GKHX5XVcXv4FYpNByYj4/vla7o94n64",
+	"mjL/Kpc3q3lUfbhhlw27bNhlLXbJY5zTVMbUBoxySoXk4bKQLX7k4bUAx0vSrz1GNp5AsbHkPI8lJeH4",
+	"38w39sOXLE1WLnZ5FoWCh3fJOuwUxSa1K3bwpSGCijUsVup8E0UsDTe5F24S06W+0RYxHie6jtsGsypL",
+	"SXBqD7/G/z1Ykw373HiAIUMz05jHgtnkOmiZ/jWGk9wTl4nfXx3hZQ8e1e+qLuebTvlpvJ2Nt7NJ7Szx",
+	"P17ha4Kwg0bOx+MNw5hFsiEGOcNBSDB0VVkFVWmkQyMdGunQSIcmFvYDo6yAEEhJI8nrh8YMAPzh1yTp",
+	"ZI1Vo9vA2o5cJBAE8UWMuQaoZwZvZRgSialtRCWnZAlZN20UMb4osH0+kICyvyIqpu/1zPYVz8oCp1eV",
+	"cpB/9AZ6OFUED1N70MjPb0Z+vlOkaYmvuhDNDMuVpOayNZK0kaSNnVUi2/5ObwiK5m6BMzZ980IQNnVr",
+	"6B6oLPk2Ksz2zxC/+VozN77flJo93O51SRb1IxFLY+iQmmRCMJ2cATotJDvUrEm7tIgSE3pDGIJOoefp",
+	"+jTOSAddwE8mQ4TpHsSaXFxOZ5t2+nQMxbfS5HMA/vwZGkI2+sAzcmb4iUUsIEKg4ZiHHhmeJ3DHAAWs",
+	"B4+4nEJbcSoL696+E/W7crp6o33fdyI61IYA2WkTs4asyR26j0K73c7xHlPmGyunsXIaf+EPZFNdEl0B",
+	"p3UQJCibBEYfELUiV1e2wI2mmskDDpbVXBaYSdFBSqhDsim4+3QBHkcBZ+oZXX6PQ6soRfN+0jVhStiq",
+	"h1FOyaywyUCjrzT6yt3qK5upAY0G0GgAjQbQaAD31ZchdqQ+EmgcBQESBDKuyzSBnLChkYcDZ4rVQ4iV",
+	"EiPRK5n4aCY8aeFgSv7Bn6F7SZQlUa5I7ofnBG4EeZM20wjBJtj3QydVzlf6dW+RXamhrbUbPum9iXiI",
+	"IighV0ZpX0k+CR378sBklGEqiGxrz70XEBxCn1bbLTaGlXHQZC4kn1EvaQorFxzNCZ8HBDFo4KcGw17o",
+	"VoTg9C/O8GxEV2ODrpFaFzFxXxpiriHAcgff3jYitxG5jd3Z2J07z1TNEfGbpKyGtumwaS1/+NX+Zd8F",
+	"ebbd8d6qfus3XbdjGpHdWJuN6GtEX2NtVrI2rcTYu41pzUWRi1Qqp1z3VgiJMjjTxqacklm6pwLWo+NK",
+	"ip1bnI2Aa2zSHSCD6BPbwCLNGdrYo41QbuzRxh7dgz0aKwEbWaE8ICPKfMWmDr86/9q7EcoD8qv+1L7E",
+	"dPKFRuo2ZmUjwRoJ1piV1cxKHhBk5MC9gsM0QqIREo2QaIREY+Y0Zk5KKFUzdaYEB3JaCKALOd4h94iw",
+	"jdlFB13iZSK08IhHul0SNGEqwNL9TX/mzjjfpcQyquOPigfkp7mbLYAG8PSGdDaggvSJpg7wNb0hjAg3",
+	"J1eQ8IZ6xJwSQLaLwlO6hAuBRktE/Q6KW/MHit4Bjkc30acC4rHKWD1PkmyHrym77qOQBL98ajHyRX5q",
+	"DVFAsC8UCanB6o9ojiekg4b/PLjiEgcHz3jE5FC9Ep6IZiMSmt726lHKJnmU8JoK+Vqvpa6uUhkg+d14",
+	"LIh8wFIZNkDtxCZ4yjC4KoqyJptvAUJZvcAhrHWj4VH9ZIO+fD8IC4qADYE5bMv8AewdLnIgWnQsTVNx",
+	"XRbQRHH2x4/0udQQmOlR91jdZjhivYnncczn4RKFEevrJicLHgU+GhHkwRr9DBe9F7Olp3nWQ97EZ7m7",
+	"VccgfM31etZKHvtcY0R+U0ZkYxbekVmor6Jt+JQnpBPTAiJdZbGsj4onchYsdfk/jEITfEOUqXBjkmOs",
+	"bWlarEg0012g+mgS4dAnPgroNUGYLXX9Pw4gn2UeYPB7Qp+GPLPhOUxqM6WhaU77DTksdyaG0q1dAZli",
+	"gcVDkOGN1GjiU/vk+ppXlnH9YvDMzTjshXg33h27hDn8g5LF9wOruVOuBsf4zcNoxry5wdF80F6evxNZ",
+	"zkoKoDE/vHyGnhyfPe6n4TAxAhRLBA35rsmyjfjoX8Qz6FAA3ee3DV6UyZw28JneNO7bp96Y5EHbOMSI",
+	"BHyhfd2gm5pOgm01QvFLSZj2eb//46oQCrNRMb97R9d7vVP1mHEyaB9Qk9vP63twv6VV9ibBoNHymwSD",
+	"B2JTvEkY3RptIC/HDYAR86E3bHXUwoh2SCHwY8ANgJFU+oODvPFag0kyH83wPNYSnAbjbUS+eGRu+vyq",
+	"T431BKDZsNItHglEmAyXpsN5PBvfJOMhxYIoZ+iakLn6mYYaNKuDUkxqFgmJyBea77T6A2rDGo3iu9co",
+	"9EHXFYHxqEZ2N7K7kd2N7N6T7NZ8pkYUaL9N9YGFNC31m5b6TUv9b6mlPvCHwob6hazkXprpA4tpeiY3",
+	"JTF3E4tp9N1G320i0vV76dd1I21fKtkIhkYwNIKhEQyNI6Rpo5+00a/sF9l1J4wkVyEOPEzoDUFUdtBH",
+	"G7twkxmYgzGHmR+3zBASL0UbPDLpDNwphtdpLLgFFWSt2dQAkTfSspGWjbRszKhvrntGXXvq++ic0Uit",
+	"psi1ssDaAKc0O+72tpGxjYxtLNLGIr2DdhmVTdP7a5QBTKcBE2/sykbmNTKvsSu/mz4Z+7Emv60eGY1s",
+	"a6zPH7xRRiOPG3nc2KA/XouM6pbnfTXH0MK5AT9vTMlGdDWiqzElH3ZvjHtK9mzkQyMfGvnQyIfGtGna",
+	"YrhtMUrNmxmRIfWKuy285UiqL4K1Apumey6AEYV982PsxkQ4EByZlxrMKjxLwFL7STboyyD6gvhYOycD",
+	"LCSa8yAgvsZcNU0oOp/YBRIkvCGhBrR68+Lqw6tnl4OL588/oCnWrlL9/bZ+QuoWFiOTN6r+eUNCde+1",
+	"R9V09kAn3ROkhhXU7r4xG7OWRUvyRR7OA0xd5tzqt8aK5QxsISo66bVc5muKWIUMgaPlM1qzj53Nec/d",
+	"EHdJtw+zjdYF/j7kMyKnJBJI7Rsa83CGZWErkKSk8vtoB/I2Wc+P2xIk3oRN24IkVU0Vq8ETMmragzSV",
+	"5HtqD8Lcu23ZmfPHdW1CNq/Va+JY++VTtduFrI68R9wjh1vWX0DTOmTPm9m0EGkM7qaFyMNqIcIcSZwr",
+	"yNOmydp2IhfIJ2PKKMAsaqwZW7mo4cAjQZQ1EZJxJIjO+UEn3bPYfgULho9NWlDEAiIEGnpYeNgnvyhx",
+	"MkQSX0PekfZBB4F93lpeAsxwPpvRkq4jm+sg3xKI4zO9cU2TkvsQeE2zkiZg+IM3K1krX4qblmzOoHfb",
+	"uOTb6EWyF+YVn1TTl6RxL91hX5IKXGP//UmKeon8GIrjj4z+7UJ91erdkTNwH31Fdje/78lX12CVNwp6",
+	"k7HxDfQZqSLdm34jmX4jjdbxw2gdtfuOrI5s5Hoj1xu53sj1u+pBskkYab/9SGKW0vQkaXqSND1JvqWe",
+	"JDGfKOxLssJa+JwwPKcde0+KYgrv5oRdvH/135fv3ra2uYDm5eqbrX7ruNPtHLdSlwv7PsTAcfA+VLOQ",
+	"VH1FaWLxBdIeyKIbZGYaM77ObnOVr6ZUpGKTZkvyc5Pt9i7xLKiwvf9z8eZ1ve21L05Sys0n+0hvbu18",
+	"8rveP7Pm/P2bBxiox+ZEZvKigPLjsrgOutBp+xr5mdyQcGmzKHTUwm67MBlpkkfetG2sUMrmkQQjlUoB",
+	"dQYiSVzDvq/MYnPXPrGftFt8tNS27c9gD2unuX+epG7ExQaQWUHGY+JJ8JxPQh7Nid9BQ7XEwRSL6VDf",
+	"X13aoB/tI4xGqVbfyir/xExuuvoDZ8ESAUUQXy0kIDB986lU0EbNIdc5rza5rpS/ezPvV7URsRipbCJl",
+	"ht2jgQf7XH3i5vHcS6qIpkmHaKyyxiqrpTlBEwHLUjVv97kjfDR7F4nwybY3+D4qjFZQm+tXGsVD/6HL",
+	"5qpYcN9PddLKBm5apbSK013RTlwFSG3Klhpjc19lSznU5nDNPD65rpBpe4D6pqDpblhb7cKm4jfcr+6d",
+	"ZbSbL6gpeLrjzW0KoBqLqimAelgFUKs6wVqVoMCo+o5qo7ZXa5oaqe+zRmrvMrKpmWpqpn7wmqkNRFJx",
+	"FdX2rPxHrKa6Eza3es5NmVXjDrvDMquNGM39FV79WFrpj5wKndePs1ahU8kL9lGQtb/5fs++xiaxu7EO",
+	"mhSCb6BgazM9oSnhypRwNfrLD6u/1C7pKn5DoxE0GkGjETQawX2Veu04YLbfKrAVrtNUgzXVYE012LdU",
+	"DbbKbwrLwjbgPpHAmghzec8zG5+HOYWRE0LHIUEej5gkPpJ8QuSUhG34ecaFRBDAh/mZVCocl/AAJ9N9",
+	"hQReirb6Awl0g2TkYYkDPqnKzv6A6e+Hmd1T6CWztuoa5srAXF4EB74xH2p4y7fIWz6CbR8n26h7nM9X",
+	"/n/2rq65dduI/hWMX5LM0B/NpH2wJ9PJx217J+3NbW7SvLhjQgRkYUwBKkBZ1mTuf+9gFxBJiZRJ2ZIs",
+	"aZ9syyIBEsDZxeKcXV6EOECootMJW6BeXSuEfH11xYzOcHVDnRzvt+SGCynYl0qzsRGSZXYqrhc8Hwh9",
+	"xOI9lVI/wVWqqOjsoxRfYSgCwhYeUPARbnU2ktkDG3KVS3ETahidg84uFBmC29wb6ZjRi+LrqgihF2Qi",
+	"cTGHbsGNnQkFkdKhsd+CtDDFu4xMLqDwjX+aW+0fB9wyD34GKrQ7qUWUI0IFJS2lgAiLK8yEDWTGpy5u",
+	"9Rx0uwUEf4H3vYJ5S14jvKICyyYZNpDhWYbG3qCkEksQ4qssHA4DvBiHdZsw7uSRohSlQvfPkjPlm/jf",
+	"VIIjqfkYaiAZW1OpSj0dw8SBa/6bLMlWk7On83tzvqxl3aUj6F9jn3rlXCgtnWtCVrgZlOCCSbvpsW5Y",
+	"59vISmOKV33gD6bAGXWDCxtWGcMlFxbh/GKtgri8fZtqOFZuvvOT5Eg0W7Hq/a/wSKdbGKr6HjZVXVXv",
+	"0X0rFquB+wEgrRW5W1vSWtUnWgXjllDtOYVVbZKTuOpNHG9Ux6S3rqrx4j0eatRRdKPHICHVTl4pyafo",
+	"7IjkU29LPlUz8+us/OqGpoNeyn+PmWFJzgiVl+ONXJNcqk0Zhc2EKsoQagGpFPwZxVKLGFGDWop9hOAF",
+	"JFaCXnxz9Q0bWgMlmTUz+hrrPD9IOXGBxgIBiHad1YucG5JYHafEakvWk4RVJKw6cWFVZ2PVLqd6EWKf",
+	"opJqi2hWG06STlF0a4fSqR5Qsj/B1Mm4l6fMNa4Ocl/ZUfO121BIvXYvjy9gSNxncumJ+3wAaqg+pp80",
+	"UEsaKHJJTswl6a18aryYzD2ZezL3ZO53K3V66eHWdrVNVYQhWRPJmkh6cEiyphq2tCqa1iKNu/zDf/z5",
+	"uJjB/VnBS/Gh0WkVcYhP/1IWcV8GcdhAvujshWjEBJ3daMSV2dYAj91pxDsBF6IdbxXpNqYcvyW68Qbd",
+	"J5rxVl8l0YspXkP04rdJL26x+U27oSMqw7BTp4XoxMdNJ34lK0k0YqIRE414nVF6njy8Ezw/ZbLxK2Jd",
+	"HFniF1PYaw/84vZg195ZxeSVEuVnBXk35fbuhn380t4dT9yQ6Efk+RP96IDYxu2OAHGMWzjG5KCQg7Ji",
+	"PzfmI78lLjI5AeQEkBNwUhzkvidgu+Eeb8o73sTSEleZuMoUedwnV/lZmnKJSHGGt6FPmsGyS5lfX0pP",
+	"Meu2xTTpE3+9mTogFzOphRQ3zXzkjFur4KC9nVYcu9IXo35SWvwbcnx3AqfOX/0uK7o5yZ+Uzjqdcf+m",
+	"C5UTOBI4Ejhum40cJkorEkavawkHL/+Iv7arNd49SjuvHNMtEDiJAgquBW7TLtgPoU4CR11FpClFbYf/",
+	"ZmpAupBesz8lV1dXiwoPPH4rga8N5UzaW12ib+wB3jz3vnxA3yX9h5XNUZi/V6Zrf8cQL9yajmP3SPaj",
+	"LLiH5x5b9qUL14IWiS8I7l4f7n7W5QyLmjAXq7P0wjvfXGEszMqo0KjP5n8BV5J7SK20OTJuGYsK+AyZ",
+	"lOxePULWVXmDoWyhsJwMBIcxJatyIemrYFMtQnTLTnNUk/z47p/vfn13cavTB6VFwEwl0qVouSusygCO",
+	"CwN0idinC/Yx5xoIcP79cM0WMMjS8NCpbyi9nORcp01Q+Qt+bWdwScqUbcVlcRgD/vSJztYv/Ly7YPL3",
+	"gczhv9u9x/WrGgoBxfMkY3FdCDu/s1NdF6gQX5QCxhQwfs2A8cdpUbNOsAB5nidswLMHb7tGZubt2pzN",
+	"pK2Gk6NRX2vCH6UtelpwPAuG/0AX5BPPinyOQFCz4OVGx9vgXHIswsaBWr6IQzmlM3ntDark2WjxoLda",
+	"Qcias2JkpTyf8TkS2pLAeRvM8ZcknEAP5uEXMwyMt8E8nDgr4bAPcPounf858v/2Py/Y78td4vdcaewY",
+	"U+5Wc5aFtZKAYiTFF3cXPw1bLnBOtMEKdKA08d+CINfEyqG0KRMyU0K60GZR8fejtm/Fu7nVTe4Ng/mC",
+	"/pOGSnyxNf8vGB8cHuc/5nm5x2W8gMqFCdTuK50bFx8r9bMqvRz4d5Um2Hx1W7zkILlpNqrehRfrPSPf",
+	"BDlGh+4Y4Sj294vq1x2+W4RrjtwicovILdqhW/Trwr7BQjPVsEaw4u2ukMnlQGmh9P2xVN80ufw+PtEJ",
+	"F98sX8PGWXPKW3Q+ZTK5ZHE+UdSWorbbOqSqzrPqIX0Vzp7Nl1OZ31R182340uWQ9M+A03DtPnmsVfTc",
+	"5CEoFc4OXiglxKFNDyXEeWMJcSrGvd22L+9ejiknzgscE0pxc6QpbrZh/SjRDSW6OfVEN52MzZp8Ny/A",
+	"6pNMX7MtHKsOJCWyoWDULhPZdMSQPeazORGP8qTV3+UY984B03TpVpLUvGofjy26R1p18uDpjP0QEtZ0",
+	"NfiUt2Y5bw05IqfkiPTPRNNwLZl5MvNk5snM7zQlzeZnUFvOSlNiCxXEpDwKlEfhoJLMVFClPdHMKsYU",
+	"oG/pxM9NggIGTq/RV3cys7JwW2XutpBxUZjzFmi40JMPfCw7f/kHZAe84bMU6Oam7F60gB1RDycgEXoJ",
+	"LbfiknExVrrFJQO+bxFxJIJk+KBK8V2dtVy7mbRsZHKBOgJEQhQoRm2iG5kZMB9A6HiNERI/pyDc4SAn",
+	"xKd/fHf+9Z//wozO5xfsO+wOM0MA9FudTkyep8wiNI4k+1s+fWJSi4lRuoBIi79LGvhGdypkYpiBI8gd",
+	"y42+9z+rrCTQe8IDQAQodwaQ+VbL8aSYh3Mf3D0ibSMqJW9YirpIdhkJTuCX/nVshPzW2MmI69T3ri2l",
+	"GBKxcDi2x4s+vrgHWo2+tOX6VXuMdfymlXNTKYJh6PwA72tX9aQsJ5WUTbg6j5vE/H4brziQmG8qGOfR",
+	"Q2mWAlKlRG+mQBTRm/frxyzozUUwrCuuTLnTe5bL/L6oMpUht4NybGJNJl0lqYF3MgZz5CEXI2kdoK3S",
+	"CLZGC+/MeOdlEX6KtwwJKoqRvNXRIUGCqHItqQzMw4Y+w0kdvuxuY9jXB1m79yN2MLGDTwerEc3WYXXS",
+	"HIn7UMbe/I4veLTNkfztguUhcIFfH6YOnviLYEus30NGDyQFd3XzLq0peLEmdWhjJEvLWYdo1gX7hLF/",
+	"NrRmHPNnzIx9gOPH1DxKm/NJCgEoaRPmzK0OQSgFKUkzrv1ufWwepYCZWPIVwKMMxwXplUuTcKQZNqBw",
+	"m1zyB7/Jh5xsUovomja6kPAeyIV8G3EsHI2+4Ly4aq+cHd+H146xLMD5Zmn91SMtC10obMhmQMMTGAEj",
+	"Zg852cTs2ZtRVo8Lhz5k8cT122aiH6WNC6dN+/ef8JWdQVtssDuqlVc0IpqT9lHaLxwLT3uxwcjVR6H2",
+	"0kPrMZ05tlZ54f4DlUn/xpfH0kou6kMJF6M3MLX52fXZJdjDcK8VkpV3PyCJaghffeHwWO5nGEVjIe7l",
+	"2JexTNcnWbzXk2nx0ZpHJbwzVMwnkr17wuf8hF39yqO498bPrs+G+fQJLPjqe11kFghPDgeK1wteN3dO",
+	"3WspWGGgjwnznphVQrpqatYL9rPO5966jI2QLLNTUWk+ttHWBV7w3Nz7HpQDuJT3IHh3sTvr25vkvBga",
+	"O74rb9fQ9Ac+lm7CM1nJtrDcLOR/9c8eMsqta1XH+zU1Figa9XRQL2isRr1Zbe4npUUY0oaG/HxK2JgL",
+	"6Zuam+m1d4ZhHYJnjGScylt5pi9hXt75adg2yNV3bIa+UbuoZAXzt2MjTff/vfZ0I/4o/V0yMx4bnTDH",
+	"lQBXHr3+GEL27n8uM7++xl0mcc7nzVPYm5NYi6EMaE9yrv26CTsZ2FaAGpKLEO4uuAf4Ac8enlk9IQ1i",
+	"w3vFZML+sZzS93m5mhM2kWaSY5GaiZrIXGnpEjaQTgksLFPMTFzzmdFDdT9Fk7G+M8HwNI2BWdDHPHgk",
+	"bDby9kv7P+frbxppqKt3/WjNwPd7LAurMhcSnChXKfvwwQRTqcERqNw2YrbH3qdzaa1BfxYPdOFX8hzp",
+	"KG4PviAeltEMpAOCTWcQMLiObf686TcOYgxashRuOASA+Pz5/wEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -141,6 +141,8 @@ spec:
 - {name: LOG_FORMAT, value: {{ $v.config.logFormat }}}
 - name: ENVIRONMENTS
   value: {{ join "," $v.config.environments | quote }}
+- name: PROTECTED_ENVIRONMENTS
+  value: {{ join "," $v.config.protectedEnvironments | quote }}
 - name: MAX_REMOVALS
   value: {{ $v.config.maxRemovals | quote }}
 - {name: MAX_STALENESS, value: {{ $v.config.maxStaleness | quote }}}
