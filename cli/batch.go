@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,6 +28,7 @@ func plannedFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "plan", Usage: "show what would happen to which cluster, and change nothing; exit code 0: nothing, 1: something, 3: an error"},
 		fullFlag(),
 		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls no more than `N` things because of it; confirms what the server wants confirmed"},
+		&cli.StringSliceFlag{Name: "confirm", Usage: "take things off clusters of this protected `ENVIRONMENT`, too; repeat for more"},
 		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
 	}
 }
@@ -194,95 +193,6 @@ func (s *session) send(c *cli.Context, conn client, ch change, hash string) (ans
 	}
 	return s.batch(c, conn, ops, hash)
 }
-
-// agreed asks, before anything is sent, whether a change is meant, and answers the hash of the plan that was agreed to;
-// empty: it is not tied to one. Whoever is at a terminal is shown the plan, unless --yes says that it is meant. In a script
-// --yes says so, or --max-removals.
-func (s *session) agreed(c *cli.Context, conn client, ch change) (string, error) {
-	limited := c.IsSet("max-removals")
-	asking := s.interactive() && !c.Bool("yes") && !c.Bool("dry-run")
-	if !limited && !asking {
-		return "", s.confirm(c, ch)
-	}
-	_, plan, err := ch.plan(s, c, conn)
-	if e, ok := errors.AsType[*apiclient.Error](err); ok && !limited && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.StatusCode) {
-		return "", s.confirm(c, ch) // an older server cannot plan; of anything else that is missing it tells again
-	}
-	if err == nil && plan.PlanHash == "" {
-		err = errors.New("the server's answer is not a plan")
-	}
-	if err != nil {
-		return "", err
-	}
-	if limited {
-		if err := withinRemovals(c, plan); err != nil {
-			return "", err
-		}
-	}
-	if asking && (ch.what != "" && len(plan.Changes) > 0 || takesAway(plan)) {
-		return plan.PlanHash, s.askAbout(plan, ch)
-	}
-	if limited || ch.what != "" {
-		return plan.PlanHash, nil
-	}
-	return "", nil
-}
-
-// agreedAfter asks because the server wants a change confirmed. A script has to say how much it expects: --yes means that
-// the change is meant, and not that it may do anything.
-func (s *session) agreedAfter(c *cli.Context, conn client, ch change, refusal error) (string, error) {
-	_, plan, err := ch.plan(s, c, conn)
-	switch {
-	case err != nil:
-		return "", err
-	case c.Bool("dry-run"):
-		return plan.PlanHash, nil
-	case s.interactive():
-		return plan.PlanHash, s.askAbout(plan, ch)
-	}
-	return "", hintedError{refusal, fmt.Sprintf(
-		"Flux would uninstall %s; see which with --plan. Then repeat the command with --max-removals %d, or with the --plan-hash that the plan shows.",
-		thingsLost(plan), plan.Totals.Removals)}
-}
-
-// withinRemovals holds a plan against --max-removals.
-func withinRemovals(c *cli.Context, plan api.Plan) error {
-	most := c.Int("max-removals")
-	if plan.Totals.Removals <= most {
-		return nil
-	}
-	return hintedError{
-		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", thingsLost(plan), most), //nolint:staticcheck // Flux is a name
-		"see which with --plan.",
-	}
-}
-
-// thingsLost is how much a plan has Flux uninstall. Clusters that leave count too, of which the server does not say how many.
-func thingsLost(plan api.Plan) string {
-	n := count(plan.Totals.Removals, "thing")
-	forgets := slices.ContainsFunc(plan.Groups, func(g api.EffectGroup) bool { return g.Forgotten })
-	if forgets && slices.ContainsFunc(plan.Changes, func(ch api.ChangeRef) bool { return ch.Kind == "cluster" && ch.Action == "delete" }) {
-		n += " (clusters that leave the fleet count as one each)"
-	}
-	return n
-}
-
-// takesAway tells whether a plan deletes, removes or forgets anything.
-func takesAway(plan api.Plan) bool {
-	return plan.Totals.Removals+plan.Totals.Removed > 0 ||
-		slices.ContainsFunc(plan.Changes, func(ch api.ChangeRef) bool { return ch.Action == "delete" })
-}
-
-// askAbout shows a plan to the person at the terminal and asks.
-func (s *session) askAbout(plan api.Plan, ch change) error {
-	if _, err := fmt.Fprint(s.env.Stderr, s.planText(plan, false, s.env.StderrTerminal)+"\n"); err != nil {
-		return err
-	}
-	return s.ask(first(ch.what, "make this change"))
-}
-
-// interactive is true when somebody can be shown something and asked.
-func (s *session) interactive() bool { return s.env.StdinTerminal && s.env.StderrTerminal }
 
 // printBatch shows the answer to a batch.
 func (s *session) printBatch(c *cli.Context, a answer) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/ask"
 	"github.com/urfave/cli/v2"
 )
 
@@ -48,6 +49,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 	out := &stdout{to: env.Stdout}
 	env.Stdout = out
 	s := &session{env: env, stdout: out, warned: map[string]bool{}}
+	s.person = ask.Person{In: env.Stdin, Out: env.Stderr}
 	app := s.app()
 	words := args[1:]
 	if len(words) > 0 && words[0] == "help" { // as others have it

@@ -18,8 +18,14 @@ const planAnswer = `{"base_revision":4,"plan_hash":"abc","confirmation_required"
 	]}}}],
 	"results":[],"totals":{"clusters":2,"added":2,"changed":4,"removed":2,"removals":4},"warnings":["take\u001b care"]}`
 
+// protectedPlan is the same where two of the things are taken from production.
+var protectedPlan = strings.Replace(strings.Replace(planAnswer, `"confirmation_required":true,"confirmation_reason":"4 are more than 3"`, `"confirmation_required":false`, 1),
+	`"results":[]`, `"results":[],"protected":[{"environment":"prod","clusters":1,"removals":2}]`, 1)
+
 // planner is a server that refuses a batch until it comes with the hash of the plan.
-func planner(t *testing.T, requests *[]string) string {
+func planner(t *testing.T, requests *[]string) string { return plannerOf(t, planAnswer, requests) }
+
+func plannerOf(t *testing.T, plan string, requests *[]string) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body strings.Builder
@@ -28,15 +34,20 @@ func planner(t *testing.T, requests *[]string) string {
 		if strings.Contains(body.String(), `"plan_hash":"abc"`) {
 			call += " with hash"
 		}
+		if strings.Contains(body.String(), "X-Fleet-Removes-From: prod\r\n") {
+			call += " from prod"
+		} else if !strings.Contains(body.String(), "X-Fleet-Removes-From: ") && r.URL.Path != "/plan" {
+			t.Errorf("sent without care: %s", body.String())
+		}
 		*requests = append(*requests, call)
 		w.Header().Set("Content-Type", "application/json")
 		switch call {
 		case "POST /plan":
-			_, _ = w.Write([]byte(planAnswer))
+			_, _ = w.Write([]byte(plan))
 		case "POST /batch":
 			w.WriteHeader(http.StatusConflict)
 			_, _ = w.Write([]byte(`{"error":"confirmation_required","detail":"too much"}`))
-		case "POST /batch with hash":
+		case "POST /batch with hash", "POST /batch from prod", "POST /batch with hash from prod":
 			_, _ = w.Write([]byte(`{"revision":5,"changes":[{"kind":"cluster","id":"c1","action":"update"}]}`))
 		default:
 			t.Errorf("unexpected %s", call)
@@ -91,6 +102,58 @@ func TestConfirmation(t *testing.T) {
 			}
 			if asked > 0 && !strings.Contains(got.stderr, "Flux would uninstall 4 things") {
 				t.Errorf("asked without showing the plan:\n%s", got.stderr)
+			}
+		})
+	}
+}
+
+// TestProtectedEnvironments: what takes something from one is meant by who types its name, once, and of scripts by those that say
+// so. Before anybody types, they see the plan, the server and the context.
+func TestProtectedEnvironments(t *testing.T) {
+	t.Parallel()
+	const shown, refused, agreed = "POST /plan", "POST /batch|POST /plan", "POST /plan|POST /batch with hash"
+	for _, test := range []struct {
+		name, args, reply string
+		terminal          bool
+		requests          string
+		code              int
+	}{
+		{"the name", "component unassign p --all", "prod\n", true, agreed, 0},
+		{"y is not enough", "component unassign p --all", "y\n", true, shown, 1},
+		{"another name", "component unassign p --all", "prd\n", true, shown, 1},
+		{"nothing", "component unassign p --all", "", true, shown, 1},
+		{"what is not called destructive", "component set p --all --enabled", "prod\n", true, agreed, 0},
+		{"--yes at the terminal is not enough", "component unassign p --all --yes", "prod\n", true, refused + "|POST /batch with hash", 0},
+		{"named on the command line: the plan is still asked about", "component unassign p --all --confirm prod", "y\n", true, "POST /plan|POST /batch with hash from prod", 0},
+		{"script", "component unassign p --all --yes", "", false, refused, 1},
+		{"script with another name", "component unassign p --all --yes --confirm dev", "", false, refused, 1},
+		{"script that names it", "component unassign p --all --yes --confirm prod", "", false, "POST /batch from prod", 0},
+		{"script that only names it", "component unassign p --all --confirm prod", "", false, "", 2},
+		{"script with --max-removals", "component unassign p --all --max-removals 4", "", false, agreed, 0},
+		{"script with a plan", "component unassign p --all --plan-hash abc", "", false, "POST /batch with hash", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var requests []string
+			env := cli.Env{StdinTerminal: test.terminal, StdoutTerminal: test.terminal, StderrTerminal: test.terminal, Stdin: strings.NewReader(test.reply)}
+			url := plannerOf(t, protectedPlan, &requests)
+			got := run(t, env, map[string]string{"FLUX_API_URL": url, "NO_COLOR": "1"}, strings.Fields(test.args)...)
+			sent := strings.ReplaceAll(strings.Join(requests, "|"), "POST /plan from prod", "POST /plan")
+			if strings.Contains(test.args, "dev") {
+				sent = strings.ReplaceAll(sent, " from dev", "")
+			}
+			if sent != test.requests || got.code != test.code {
+				t.Errorf("exit %d, sent %s; want %d, %s\n%s", got.code, sent, test.code, test.requests, got.stderr)
+			}
+			named := strings.Contains(test.args, "--confirm prod")
+			if asked, want := strings.Count(got.stderr, ", type prod: "), test.terminal && !named; (asked == 1) != want {
+				t.Errorf("asked for the name %d times, want %v\n%s", asked, want, got.stderr)
+			}
+			if test.terminal && !strings.Contains(got.stderr, "Flux would uninstall 4 things.\nPlan hash abc, made at revision 4.\n\nOn "+url+"\nProtected: 2 things on 1 cluster in prod.\n") {
+				t.Errorf("asked without saying what and where:\n%s", got.stderr)
+			}
+			if !test.terminal && test.code == 1 && !strings.Contains(got.stderr, "repeat the command with --confirm prod, --max-removals 4, or with the --plan-hash") {
+				t.Errorf("a script is not told what to do:\n%s", got.stderr)
 			}
 		})
 	}

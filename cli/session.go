@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/ask"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
@@ -43,7 +43,7 @@ type session struct {
 	quiet, verbose    bool
 	seen              *apiclient.Seen // the newest revision of the server; nil until there is a client
 	memory            *config.Memory  // what earlier runs saw of it; nil until there is a client
-	replies           *bufio.Reader   // of the person at the terminal
+	person            ask.Person      // at the terminal
 
 	stdout *stdout
 
@@ -250,7 +250,7 @@ func header(name, value string) edit {
 
 // writeEdits are what the flags of a command add to its changes.
 func writeEdits(c *cli.Context) []edit {
-	var edits []edit
+	edits := []edit{header("X-Fleet-Removes-From", first(strings.Join(c.StringSlice("confirm"), ","), "none"))}
 	if c.Bool("dry-run") {
 		edits = append(edits, query(url.Values{"dry_run": {"true"}}))
 	}
@@ -269,38 +269,6 @@ func planned(hash string) edit {
 		return func(context.Context, *http.Request) error { return nil }
 	}
 	return query(url.Values{"plan_hash": {hash}})
-}
-
-// confirm makes sure that something destructive is meant: --yes says so, a person at a terminal is asked. Without
-// either the command is refused, unless it is one that scripts have always been able to run.
-func (s *session) confirm(c *cli.Context, ch change) error {
-	if ch.what == "" || c.Bool("yes") || c.Bool("dry-run") {
-		return nil
-	}
-	if !s.interactive() {
-		if ch.scriptsMay {
-			return nil
-		}
-		return argv.Errorf("%s: nobody is at a terminal to confirm it; add --yes", ch.what)
-	}
-	return s.ask(ch.what)
-}
-
-// ask puts a question to the person at the terminal.
-func (s *session) ask(what string) error {
-	_, _ = fmt.Fprintf(s.env.Stderr, "%s? [y/N] ", what)
-	if s.replies == nil { // one for the whole run: it may read ahead
-		s.replies = bufio.NewReader(s.env.Stdin)
-	}
-	reply, err := s.replies.ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	switch strings.ToLower(strings.TrimSpace(reply)) {
-	case "y", "yes":
-		return nil
-	}
-	return errors.New("not confirmed; nothing was changed")
 }
 
 // colour marks text for standard error. NO_COLOR (no-color.org) switches it off.

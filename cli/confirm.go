@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// What a change has to be confirmed with, by a person at a terminal and by a script.
+
+// confirm makes sure that something destructive is meant: --yes says so, a person at a terminal is asked. Without
+// either the command is refused, unless it is one that scripts have always been able to run.
+func (s *session) confirm(c *cli.Context, ch change) error {
+	if ch.what == "" || c.Bool("yes") || c.Bool("dry-run") {
+		return nil
+	}
+	if !s.interactive() {
+		if ch.scriptsMay {
+			return nil
+		}
+		return argv.Errorf("%s: nobody is at a terminal to confirm it; add --yes", ch.what)
+	}
+	if _, err := io.WriteString(s.env.Stderr, s.where()); err != nil {
+		return err
+	}
+	return s.person.Yes(ch.what)
+}
+
+// agreed asks, before anything is sent, whether a change is meant, and answers the hash of the plan that was agreed to;
+// empty: it is not tied to one. Whoever is at a terminal is shown the plan, unless --yes says that it is meant. In a script
+// --yes says so, or --max-removals.
+func (s *session) agreed(c *cli.Context, conn client, ch change) (string, error) {
+	limited := c.IsSet("max-removals")
+	asking := s.interactive() && !c.Bool("yes") && !c.Bool("dry-run")
+	if !limited && !asking {
+		return "", s.confirm(c, ch)
+	}
+	_, plan, err := ch.plan(s, c, conn)
+	if e, ok := errors.AsType[*apiclient.Error](err); ok && !limited && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.StatusCode) {
+		return "", s.confirm(c, ch) // an older server cannot plan; of anything else that is missing it tells again
+	}
+	if err == nil && plan.PlanHash == "" {
+		err = errors.New("the server's answer is not a plan")
+	}
+	if err != nil {
+		return "", err
+	}
+	if limited {
+		if err := withinRemovals(c, plan); err != nil {
+			return "", err
+		}
+	}
+	if asking && (ch.what != "" && len(plan.Changes) > 0 || takesAway(plan)) {
+		return plan.PlanHash, s.askAbout(c, plan, ch)
+	}
+	if limited || ch.what != "" {
+		return plan.PlanHash, nil
+	}
+	return "", nil
+}
+
+// agreedAfter asks because the server wants a change confirmed. A script has to say how much it expects: --yes means that
+// the change is meant, and not that it may do anything.
+func (s *session) agreedAfter(c *cli.Context, conn client, ch change, refusal error) (string, error) {
+	_, plan, err := ch.plan(s, c, conn)
+	switch {
+	case err != nil:
+		return "", err
+	case c.Bool("dry-run"):
+		return plan.PlanHash, nil
+	case s.interactive():
+		return plan.PlanHash, s.askAbout(c, plan, ch)
+	}
+	advice := fmt.Sprintf("--max-removals %d", plan.Totals.Removals)
+	if names := unconfirmed(c, plan); len(names) > 0 && !plan.ConfirmationRequired {
+		advice = "--confirm " + strings.Join(names, " --confirm ") + ", " + advice
+	}
+	return "", hintedError{refusal, fmt.Sprintf(
+		"Flux would uninstall %s; see which with --plan. Then repeat the command with %s, or with the --plan-hash that the plan shows.",
+		thingsLost(plan), advice)}
+}
+
+// withinRemovals holds a plan against --max-removals.
+func withinRemovals(c *cli.Context, plan api.Plan) error {
+	most := c.Int("max-removals")
+	if plan.Totals.Removals <= most {
+		return nil
+	}
+	return hintedError{
+		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", thingsLost(plan), most), //nolint:staticcheck // Flux is a name
+		"see which with --plan.",
+	}
+}
+
+// thingsLost is how much a plan has Flux uninstall. Clusters that leave count too, of which the server does not say how many.
+func thingsLost(plan api.Plan) string {
+	n := count(plan.Totals.Removals, "thing")
+	forgets := slices.ContainsFunc(plan.Groups, func(g api.EffectGroup) bool { return g.Forgotten })
+	if forgets && slices.ContainsFunc(plan.Changes, func(ch api.ChangeRef) bool { return ch.Kind == "cluster" && ch.Action == "delete" }) {
+		n += " (clusters that leave the fleet count as one each)"
+	}
+	return n
+}
+
+// takesAway tells whether a plan deletes, removes or forgets anything.
+func takesAway(plan api.Plan) bool {
+	return plan.Totals.Removals+plan.Totals.Removed > 0 ||
+		slices.ContainsFunc(plan.Changes, func(ch api.ChangeRef) bool { return ch.Action == "delete" })
+}
+
+// askAbout shows a plan to the person at the terminal and asks. What takes something from a protected environment is only
+// meant by whoever types its name.
+func (s *session) askAbout(c *cli.Context, plan api.Plan, ch change) error {
+	what := first(ch.what, "make this change")
+	text := []string{s.planText(plan, false, s.env.StderrTerminal), "\n", s.where()}
+	for _, tier := range plan.Protected {
+		line := fmt.Sprintf("Protected: %s on %s in %s.", count(tier.Removals, "thing"), count(tier.Clusters, "cluster"), render.Printable(tier.Environment))
+		text = append(text, s.colour(render.Red, line), "\n")
+	}
+	if _, err := io.WriteString(s.env.Stderr, strings.Join(text, "")); err != nil {
+		return err
+	}
+	names := unconfirmed(c, plan)
+	if len(names) > 0 {
+		return s.person.Names(what, names)
+	}
+	return s.person.Yes(what)
+}
+
+// where is a line that says which server is going to be asked.
+func (s *session) where() string {
+	line := "On " + s.settings.URL
+	if name := s.settings.Context; name != "" {
+		line += fmt.Sprintf(" (context %q)", name)
+	}
+	return render.Printable(line) + "\n"
+}
+
+// unconfirmed are the protected environments that lose something and that --confirm does not name.
+func unconfirmed(c *cli.Context, plan api.Plan) []string {
+	var names []string
+	for _, tier := range plan.Protected {
+		if !slices.Contains(c.StringSlice("confirm"), tier.Environment) {
+			names = append(names, tier.Environment)
+		}
+	}
+	return names
+}
+
+// interactive is true when somebody can be shown something and asked.
+func (s *session) interactive() bool { return s.env.StdinTerminal && s.env.StderrTerminal }
