@@ -18,7 +18,7 @@ import (
 func BenchmarkBatchUnderPolls(b *testing.B) {
 	clusters := fleetSize(b)
 	onEachDatabase(b, clusters, func(b *testing.B, seed, url string) {
-		start(b, url, "API_MODE=crud", "SEED_FILE="+seed, "SEED_ACCEPT=true").stop()
+		start(b, url, "API_MODE=crud", "SEED_FILE="+seed, "SEED_ACCEPT=true").server.Kill()
 		crud := start(b, url, "API_MODE=crud")
 		reader := start(b, url)
 		for name, p := range map[string]*process{"crud": crud, "reader": reader} {
@@ -49,8 +49,8 @@ func BenchmarkBatchUnderPolls(b *testing.B) {
 			b.ReportMetric(quantile(0.5, visible)/1000, "visible-s")
 			b.ReportMetric(crud.rss()-before, "batch-MiB")
 		}
-		crud.stop()
-		reader.stop()
+		crud.server.Kill()
+		reader.server.Kill()
 	})
 }
 

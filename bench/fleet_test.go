@@ -61,7 +61,7 @@ func onEachDatabase(b *testing.B, clusters int, measure func(b *testing.B, seed,
 
 func measure(b *testing.B, seed string, clusters int, url string) {
 	b.Helper()
-	start(b, url, "API_MODE=crud", "SEED_FILE="+seed, "SEED_ACCEPT=true").stop()
+	start(b, url, "API_MODE=crud", "SEED_FILE="+seed, "SEED_ACCEPT=true").server.Kill()
 	crud := start(b, url, "API_MODE=crud")
 	reader := start(b, url)
 	b.ReportMetric(reader.ready.Seconds(), "load-s")

@@ -32,7 +32,7 @@ func BenchmarkHerd(b *testing.B) {
 		require.NoError(b, bench.Realistic(clusters).WriteSeed(f))
 		require.NoError(b, f.Close())
 		url := "DATABASE_URL=sqlite://" + filepath.Join(dir, "fleet.db")
-		start(b, url, "API_MODE=crud", "SEED_FILE="+seed, "SEED_ACCEPT=true").stop()
+		start(b, url, "API_MODE=crud", "SEED_FILE="+seed, "SEED_ACCEPT=true").server.Kill()
 		reader := start(b, url)
 		stampede(b, "cold", clusters, reader)
 		stampede(b, "warm", clusters, reader)
@@ -42,7 +42,7 @@ func BenchmarkHerd(b *testing.B) {
 		for _, list := range lists {
 			bodies[list] = reader.send(http.MethodGet, poll(0, list), "", 0).body
 		}
-		reader.stop()
+		reader.server.Kill()
 		bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(bodies[path.Base(r.URL.Path)])
@@ -69,7 +69,7 @@ func stampede(b *testing.B, name string, clusters int, p *process) {
 	var all []time.Duration
 	var failed, bytes atomic.Int64
 	var used time.Duration
-	if p.cmd != nil {
+	if p.server != nil {
 		used = p.cpu()
 	}
 	var wg sync.WaitGroup
@@ -96,7 +96,7 @@ func stampede(b *testing.B, name string, clusters int, p *process) {
 	b.ReportMetric(quantile(0.5, all), name+"-p50-ms")
 	b.ReportMetric(quantile(0.99, all), name+"-p99-ms")
 	b.ReportMetric(float64(bytes.Load())/(1<<20), name+"-sent-MiB")
-	if p.cmd != nil {
+	if p.server != nil {
 		b.ReportMetric((p.cpu() - used).Seconds(), name+"-cpu-s")
 	}
 }

@@ -1,9 +1,6 @@
 package bench_test
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 const token = "bench"
@@ -28,20 +27,13 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "flux-resourceset")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "../cmd/flux-resourceset")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
+	return filepath.Join(dir, "flux-resourceset"), testrig.Build(dir, "bench")
 })
 
 // process is a running server.
 type process struct {
 	b      *testing.B
-	cmd    *exec.Cmd
+	server *testrig.Server // nil: it is not one of ours
 	base   string
 	client *http.Client
 	ready  time.Duration // from the start until /ready was 200
@@ -51,52 +43,16 @@ func start(b *testing.B, settings ...string) *process {
 	b.Helper()
 	path, err := binary()
 	require.NoError(b, err)
-	p := &process{b: b, cmd: exec.Command(path), client: &http.Client{
-		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
-	}}
-	p.cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json", "LOG_LEVEL=info",
-		"AUTH_TOKEN=" + token, "CRUD_AUTH_TOKEN=" + token, "ALLOW_SHORT_TOKENS=true", "MAX_REMOVALS=1000000",
-	}, settings...)
-	stderr, err := p.cmd.StderrPipe()
-	require.NoError(b, err)
 	began := time.Now()
-	require.NoError(b, p.cmd.Start())
-	b.Cleanup(p.stop)
-	listening := make(chan string, 1)
-	var log bytes.Buffer
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		lines := bufio.NewScanner(stderr)
-		for lines.Scan() {
-			var line struct{ Msg, Addr string }
-			if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "request" && line.Msg != "listening" {
-				log.WriteString(lines.Text() + "\n")
-			}
-			if line.Msg == "listening" {
-				listening <- line.Addr
-			}
-		}
-	}()
-	select {
-	case addr := <-listening:
-		p.base = "http://" + addr
-	case <-ended:
-		b.Fatalf("it ended: %s", log.String())
-	}
-	for p.send(http.MethodGet, "/ready", "", 0).status != http.StatusOK {
-		time.Sleep(5 * time.Millisecond)
-	}
-	p.ready = time.Since(began)
-	return p
-}
-
-func (p *process) stop() {
-	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	}
+	server, err := testrig.Start(exec.Command(path), append([]string{
+		"LOG_LEVEL=info", "AUTH_TOKEN=" + token, "CRUD_AUTH_TOKEN=" + token, "MAX_REMOVALS=1000000",
+	}, settings...)...)
+	require.NoError(b, err)
+	b.Cleanup(server.Kill)
+	require.NoError(b, server.Ready(b.Context()))
+	return &process{b, server, server.Base, &http.Client{
+		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+	}, time.Since(began)}
 }
 
 type answer struct {
@@ -151,7 +107,7 @@ func (p *process) must(method, path, body string) (int64, time.Duration) {
 // rss is the resident memory in MiB.
 func (p *process) rss() float64 {
 	p.b.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.server.Process().Pid))
 	require.NoError(p.b, err)
 	for line := range strings.Lines(string(data)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
@@ -167,7 +123,7 @@ func (p *process) rss() float64 {
 // cpu is the processor time the process has used, which says more than the clock on a machine that is shared.
 func (p *process) cpu() time.Duration {
 	p.b.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.server.Process().Pid))
 	require.NoError(p.b, err)
 	_, rest, _ := strings.Cut(string(data), ") ")
 	fields := strings.Fields(rest) // from the state on, which is the third of proc(5)

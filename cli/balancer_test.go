@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,11 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // serve starts the server, and answers where.
@@ -27,33 +26,17 @@ func serve(t *testing.T, settings ...string) *url.URL {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "flux-resourceset"))
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token", "ALLOW_SHORT_TOKENS=true", "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json"}, settings...)
-	log, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	server, err := testrig.Start(exec.Command(filepath.Join(bin, "flux-resourceset")),
+		append([]string{"API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token"}, settings...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listening, stopped := make(chan string, 1), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		readLog(log, listening)
-		_ = cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-stopped
-		cancel()
-	})
-	addr, ok := <-listening
-	if !ok {
-		t.Fatal("the server stopped before it listened")
+	t.Cleanup(func() { _ = server.Stop() }) // some are killed by their test
+	if err := server.Ready(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	at := &url.URL{Scheme: "http", Host: addr}
-	if err := waitReady(ctx, at.String()); err != nil {
+	at, err := url.Parse(server.Base)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return at

@@ -1,15 +1,12 @@
 package cli_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,11 +14,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -31,14 +29,7 @@ var binaries string
 
 // programs builds the server and the CLI as they are shipped, once, and answers the directory they are in.
 var programs = sync.OnceValues(func() (string, error) {
-	dir := binaries
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v0.0.0-test", "-o", dir,
-		"../cmd/flux-resourceset", "../cmd/flux-resourceset-cli")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the programs: %w\n%s", err, out)
-	}
-	return dir, nil
+	return binaries, testrig.Build(binaries, "v0.0.0-test")
 })
 
 func TestMain(m *testing.M) {
@@ -117,75 +108,22 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("server cannot be negated")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	cmd := exec.CommandContext(ctx, "flux-resourceset")
 	bin, err := programs()
 	ts.Check(err)
-	cmd.Path, cmd.Err = filepath.Join(bin, "flux-resourceset"), nil
+	cmd := exec.Command(filepath.Join(bin, "flux-resourceset"))
 	cmd.Dir = ts.Getenv("WORK")
-	cmd.Env = append([]string{
-		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("WORK"), "API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token", "ALLOW_SHORT_TOKENS=true",
-		"SEED_FILE=" + ts.Getenv("SEED"), "SEED_ACCEPT=true", "DATABASE_URL=sqlite::memory:", "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json",
-	}, args...)
-	log, err := cmd.StderrPipe()
+	server, err := testrig.Start(cmd, append([]string{
+		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("WORK"), "API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token",
+		"SEED_FILE=" + ts.Getenv("SEED"), "SEED_ACCEPT=true", "DATABASE_URL=sqlite::memory:",
+	}, args...)...)
 	ts.Check(err)
-	ts.Check(cmd.Start())
-	stopped := make(chan struct{})
-	ts.Defer(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-stopped
-		cancel()
-	})
-	listening := make(chan string, 1)
-	go func() {
-		defer close(stopped)
-		readLog(log, listening)
-		_ = cmd.Wait()
-	}()
-	addr, ok := <-listening
-	if !ok {
-		ts.Fatalf("the server stopped before it listened")
-	}
-	ts.Setenv("FLUX_API_URL", "http://"+addr)
+	ts.Defer(func() { _ = server.Stop() }) // some are killed by their script
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ts.Check(server.Ready(ctx))
+	ts.Setenv("FLUX_API_URL", server.Base)
 	ts.Setenv("FLUX_API_TOKEN", "read-token")
 	ts.Setenv("FLUX_API_WRITE_TOKEN", "write-token")
-	ts.Check(waitReady(ctx, "http://"+addr))
-}
-
-// readLog passes on the address of the line that names it, and reads the rest.
-func readLog(r io.Reader, listening chan<- string) {
-	defer close(listening)
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		var line struct{ Msg, Addr string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
-			listening <- line.Addr
-		}
-	}
-}
-
-func waitReady(ctx context.Context, url string) error {
-	client := &http.Client{Timeout: 5 * time.Second}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/ready", nil)
-		if err != nil {
-			return err
-		}
-		rsp, err := client.Do(req)
-		if err == nil {
-			_ = rsp.Body.Close()
-			if rsp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // exits is `exits CODE PROGRAM [ARGS...]`: the program must end with this code.

@@ -3,10 +3,8 @@
 package docs_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 const root = ".."
@@ -220,35 +220,12 @@ func startServer(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(programs(t), "flux-resourceset"))
 	cmd.Dir = root
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "API_MODE=crud", "AUTH_TOKEN=demo-read", "CRUD_AUTH_TOKEN=demo-write", "ALLOW_SHORT_TOKENS=true", "LOG_FORMAT=json",
-		"SEED_FILE=examples/demo/seed.json", "SEED_ACCEPT=true", "LISTEN_ADDR=127.0.0.1:0", "DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db") + "?mode=rwc",
-	}
-	logs, err := cmd.StderrPipe()
+	server, err := testrig.Start(cmd, "API_MODE=crud", "AUTH_TOKEN=demo-read", "CRUD_AUTH_TOKEN=demo-write",
+		"SEED_FILE=examples/demo/seed.json", "SEED_ACCEPT=true", "DATABASE_URL=sqlite://"+filepath.Join(t.TempDir(), "fleet.db")+"?mode=rwc")
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	listening, ended := make(chan string, 1), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for lines := bufio.NewScanner(logs); lines.Scan(); {
-			var entry struct{ Msg, Addr string }
-			if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Msg == "listening" {
-				listening <- "http://" + entry.Addr
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		require.NoError(t, cmd.Process.Signal(os.Interrupt))
-		<-ended
-		require.NoError(t, cmd.Wait())
-	})
-	select {
-	case base := <-listening:
-		return base
-	case <-ended:
-		t.Fatal("the server ended before it listened")
-		return ""
-	}
+	t.Cleanup(func() { require.NoError(t, server.Stop(), server.Log()) })
+	require.NotEmpty(t, server.Base, server.Log())
+	return server.Base
 }
 
 // binaries is the directory that programs builds into; TestMain makes and removes it.
@@ -271,12 +248,7 @@ var build = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-o", binaries, "../cmd/flux-resourceset", "../cmd/flux-resourceset-cli")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the programs: %w\n%s", err, out)
-	}
-	return nil
+	return testrig.Build(binaries, "dev")
 })
 
 // programs is the directory with the server and the CLI, built once.

@@ -87,8 +87,8 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		defer mu.Unlock()
 		return len(acknowledged) > 100 && polls.Load() > 100
 	}, waitFor, tick)
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	require.Zero(t, p.exit(), p.logged())
+	require.NoError(t, p.Process().Signal(syscall.SIGTERM))
+	require.Zero(t, p.exit(), p.Log())
 	wg.Wait()
 	again := start(t, settings...)
 	for _, id := range acknowledged {

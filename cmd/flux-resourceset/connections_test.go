@@ -27,7 +27,7 @@ func TestIdleConnections(t *testing.T) {
 		}
 	})
 	for i := range most {
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.base, "http://"))
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Base, "http://"))
 		require.NoError(t, err, "connection %d: see ulimit -n", i)
 		conns = append(conns, conn)
 		if i%10 == 0 { // idle after a poll, as Flux Operator leaves it
@@ -45,14 +45,14 @@ func TestIdleConnections(t *testing.T) {
 	t.Logf("%d bytes of memory for each of %d connections", each, most)
 	require.Less(t, each, 64<<10)
 	p.get(demoPolls + "namespaces")
-	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-	require.Equal(t, 0, p.exit(), "%s", p.logged())
+	require.NoError(t, p.Process().Signal(os.Interrupt))
+	require.Equal(t, 0, p.exit(), "%s", p.Log())
 }
 
 // peakMemory is the most memory the program has had, in bytes.
 func (p *program) peakMemory() int {
 	p.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process().Pid))
 	if os.IsNotExist(err) {
 		p.t.Skip("there is no /proc to read the memory of a program from")
 	}

@@ -33,9 +33,9 @@ func TestClientsThatHangUp(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			require.Equal(t, 200, p.insist("PATCH", "/clusters/demo-cluster-01", `{"patches":{"podinfo":{"replicaCount":"-1"}}}`).status, p.logged())
+			require.Equal(t, 200, p.insist("PATCH", "/clusters/demo-cluster-01", `{"patches":{"podinfo":{"replicaCount":"-1"}}}`).status, p.Log())
 			require.Contains(t, p.get(demoPolls+"platform-components"), `"replicaCount":"-1"`)
-			require.NotContains(t, p.logged(), "transaction within a transaction")
+			require.NotContains(t, p.Log(), "transaction within a transaction")
 			p.get("/ready")
 			code, _, stderr := invoke(t, "migrate", "up", "--database-url", url)
 			require.Zero(t, code, stderr)
@@ -51,7 +51,7 @@ func (p *program) hangUp(method, path, body string) {
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { time.AfterFunc(patience, cancel) },
 	})
-	req, err := http.NewRequestWithContext(traced, method, p.base+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(traced, method, p.Base+path, strings.NewReader(body))
 	if err != nil {
 		p.t.Error(err)
 		return

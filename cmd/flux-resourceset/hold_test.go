@@ -21,11 +21,11 @@ func watch(t *testing.T, rounds int, processes ...*program) (seen string) {
 			if a.status == 503 {
 				continue
 			}
-			require.Equal(t, 200, a.status, "%s\n%s", a.body, p.logged())
+			require.Equal(t, 200, a.status, "%s\n%s", a.body, p.Log())
 			if seen == "" {
 				seen = a.body
 			}
-			require.Equal(t, seen, a.body, "%s answers something else than the others", p.base)
+			require.Equal(t, seen, a.body, "%s answers something else than the others", p.Base)
 		}
 	}
 	return seen
@@ -54,7 +54,7 @@ func TestReplacedHistoryIsHeldForTheService(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, checks := p.readiness()
 			return strings.Contains(checks["store"], "until an operator runs `flux-resourceset accept`")
-		}, waitFor, tick, "%s", p.logged())
+		}, waitFor, tick, "%s", p.Log())
 	}
 	late := start(t, setting, "API_MODE=crud", "SEED_FILE="+demoSeed)
 	all = append(all, late, start(t, setting))
@@ -72,7 +72,7 @@ func TestReplacedHistoryIsHeldForTheService(t *testing.T) {
 
 	// Who served it may go away: what it served is not taken for served by others because of that.
 	for _, p := range all[:4] {
-		p.kill()
+		p.Kill()
 	}
 	left := all[4:]
 	require.Empty(t, watch(t, 3, left...))
@@ -109,7 +109,7 @@ func TestSeedOnALostStore(t *testing.T) {
 			p := start(t, settings...)
 			for range 2 { // a restart does not change that
 				refused := p.send("GET", demoPolls+"namespaces", "")
-				require.Equal(t, 503, refused.status, "%s\n%s", refused.body, p.logged())
+				require.Equal(t, 503, refused.status, "%s\n%s", refused.body, p.Log())
 				status, checks := p.readiness()
 				require.Equal(t, 503, status)
 				require.Contains(t, checks["store"], "filled from SEED_FILE")
@@ -117,7 +117,7 @@ func TestSeedOnALostStore(t *testing.T) {
 					require.Equal(t, 200, p.send("GET", "/clusters", "").status)
 					require.Equal(t, 503, p.send("POST", "/namespaces", `{"id":"no"}`).status)
 				}
-				p.kill()
+				p.Kill()
 				p = start(t, settings...)
 			}
 			code, stdout, stderr := invoke(t, "accept", "--yes", "--database-url", url)
@@ -129,7 +129,7 @@ func TestSeedOnALostStore(t *testing.T) {
 	}
 	p := start(t, "STORE_BACKEND=memory", "SEED_FILE="+demoSeed, "SEED_ACCEPT=false")
 	require.Equal(t, 2, p.exit())
-	require.Contains(t, p.logged(), "SEED_ACCEPT=true")
+	require.Contains(t, p.Log(), "SEED_ACCEPT=true")
 }
 
 // The same while another process still serves what was lost: it goes on, and nothing of the seed reaches a cluster.
@@ -143,7 +143,7 @@ func TestSeedBesideWhatIsServed(t *testing.T) {
 	require.Equal(t, 200, crud.send("PUT", "/clusters/demo-cluster-01/namespaces/lost", "").status)
 	reader.get(demoPolls+"namespaces", "X-Fleet-Min-Revision", "3")
 	before := reader.demo()
-	crud.kill()
+	crud.Kill()
 	pgtest.Exec(t, url, dropped)
 	reader.eventuallyLogs("cannot be followed")
 	crud = start(t, setting, "API_MODE=crud", "SEED_FILE="+demoSeed, "SEED_ACCEPT=false")
@@ -152,7 +152,7 @@ func TestSeedBesideWhatIsServed(t *testing.T) {
 	require.Equal(t, before, reader.demo())
 
 	// SEED_ACCEPT says that the seed is what clusters shall run, whoever serves something else.
-	crud.kill()
+	crud.Kill()
 	code, _, stderr := invoke(t, "accept", "--yes", "--database-url", url)
 	require.Zero(t, code, stderr)
 	reader.eventuallyLogs("replaced by the store's new content")
@@ -170,18 +170,18 @@ func TestSeedFileMayBeGone(t *testing.T) {
 	settings := []string{"API_MODE=crud", "DATABASE_URL=sqlite://" + filepath.Join(dir, "fleet.db"), "SEED_FILE=" + seed}
 	p := start(t, settings...)
 	before := p.demo()
-	p.kill()
+	p.Kill()
 	require.NoError(t, os.Remove(seed))
 	p = start(t, settings...)
 	require.Equal(t, before, p.demo())
-	require.Contains(t, p.logged(), "SEED_FILE does not exist; it is not needed")
+	require.Contains(t, p.Log(), "SEED_FILE does not exist; it is not needed")
 
 	p = start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+filepath.Join(dir, "empty.db"), "SEED_FILE="+seed)
 	require.Equal(t, 2, p.exit())
-	require.Contains(t, p.logged(), "does not exist, and the store is empty")
+	require.Contains(t, p.Log(), "does not exist, and the store is empty")
 }
 
 func (p *program) eventuallyLogs(text string) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return strings.Contains(p.logged(), text) }, waitFor, tick, text)
+	require.Eventually(p.t, func() bool { return strings.Contains(p.Log(), text) }, waitFor, tick, text)
 }

@@ -81,7 +81,7 @@ func TestImportOfALivedInDatabase(t *testing.T) {
 	require.Contains(t, p.get("/api/v2/flux/clusters/us-west.k8s.example.com/namespaces"), `"id":"old","labels":{"a":"b"},"annotations":{"c":"d"}`)
 	require.Contains(t, p.get("/clusters/us-east.prod-01"), `"node_count":0`)
 	require.Contains(t, p.get("/revisions"), importReason)
-	p.kill()
+	p.Kill()
 
 	code, _, stderr = invoke(t, append(into, wayOut...)...)
 	require.Equal(t, 1, code)

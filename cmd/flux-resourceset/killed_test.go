@@ -29,17 +29,17 @@ func TestKilledProcessNeverGoesBack(t *testing.T) {
 		newest := got.header.Get("X-Fleet-Revision")
 		reader.eventually("/ready", 200)
 		reader.get(polls, "X-Fleet-Min-Revision", newest)
-		reader.kill()
+		reader.Kill()
 
 		again := start(t, away, dir)
 		got = again.send(http.MethodGet, polls, "")
 		if got.status == http.StatusOK {
 			answered++
-			require.Equal(t, newest, got.header.Get("X-Fleet-Revision"), again.logged())
+			require.Equal(t, newest, got.header.Get("X-Fleet-Revision"), again.Log())
 		} else {
-			require.Equal(t, 503, got.status, again.logged())
+			require.Equal(t, 503, got.status, again.Log())
 		}
-		again.kill()
+		again.Kill()
 	}
 	require.Positive(t, answered, "from disk")
 }
@@ -74,16 +74,16 @@ func TestKilledWriterNeverGoesBack(t *testing.T) {
 					require.Equal(t, 201, got.status, got.body)
 					newest = got.header.Get("X-Fleet-Revision")
 				}
-				writer.kill()
+				writer.Kill()
 
 				again := start(t, "DATABASE_URL="+away, "API_MODE=crud", dir)
 				if got := again.send(http.MethodGet, polls, ""); got.status == http.StatusOK {
 					answered++
-					require.Equal(t, newest, got.header.Get("X-Fleet-Revision"), again.logged())
+					require.Equal(t, newest, got.header.Get("X-Fleet-Revision"), again.Log())
 				} else {
-					require.Equal(t, 503, got.status, again.logged())
+					require.Equal(t, 503, got.status, again.Log())
 				}
-				again.kill()
+				again.Kill()
 			}
 			require.Positive(t, answered, "from disk")
 		})

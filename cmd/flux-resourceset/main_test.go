@@ -25,13 +25,13 @@ func TestConfigurationErrorsAreReportedTogether(t *testing.T) {
 		"ENVIRONMENTS=dev,,prod", "PROTECTED_ENVIRONMENTS=prod,uat", "START_TIMEOUT=soon", "MAX_REMOVALS=-1", "HISTORY_RETENTION=59m", "TLS_CERT_FILE=/nope.pem", "REQUIRE_CLIENT_CERT=maybe", "SEED_ACCEPT=perhaps", "ALLOW_SHORT_TOKENS=perhaps", "CRUD_AUTH_TOKEN=123456789012345", "DATABASE_URI=x")
 	require.Equal(t, 2, p.exit())
 	for _, name := range []string{"AUTH_TOKEN is required", "API_MODE", "DATABASE_URL", "LISTEN_ADDR", "LOG_LEVEL", "LOG_FORMAT", "START_TIMEOUT", "MAX_REMOVALS", "HISTORY_RETENTION", "ENVIRONMENTS is", `PROTECTED_ENVIRONMENTS names "uat"`, "TLS_KEY_FILE", "TLS_CERT_FILE: open", "REQUIRE_CLIENT_CERT is", "SEED_ACCEPT is", "ALLOW_SHORT_TOKENS is", "CRUD_AUTH_TOKEN has less than 16", "DATABASE_URI is set"} {
-		require.Contains(t, p.logged(), name)
+		require.Contains(t, p.Log(), name)
 	}
-	require.NotContains(t, p.logged(), "hunter2")
+	require.NotContains(t, p.Log(), "hunter2")
 
 	p = start(t, "DATABASE_URL=sqlite::memory:", "REQUIRE_CLIENT_CERT=true")
 	require.Equal(t, 2, p.exit())
-	require.Contains(t, p.logged(), "REQUIRE_CLIENT_CERT needs TLS_CLIENT_CA_FILE")
+	require.Contains(t, p.Log(), "REQUIRE_CLIENT_CERT needs TLS_CLIENT_CA_FILE")
 }
 
 // A token that people would guess is refused, whichever it is; a demo may have one.
@@ -47,8 +47,8 @@ func TestShortTokensAreRefused(t *testing.T) {
 	p := start(t, short...)
 	require.Equal(t, 2, p.exit())
 	for i, name := range names {
-		require.Contains(t, p.logged(), "  - "+name+" has less than 16 characters")
-		require.NotContains(t, p.logged(), enough[i+1:])
+		require.Contains(t, p.Log(), "  - "+name+" has less than 16 characters")
+		require.NotContains(t, p.Log(), enough[i+1:])
 	}
 	require.Equal(t, 200, start(t, long...).send("GET", "/clusters", "", "Authorization", "Bearer "+enough).status)
 }
@@ -101,10 +101,10 @@ func TestServeUntilTerminated(t *testing.T) {
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed)
 	require.Contains(t, p.get(demoPolls+"namespaces"), `"id":"podinfo"`)
 	require.JSONEq(t, `{"status":"ok","checks":{"state":"ok","store":"ok"}}`, p.get("/ready"))
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	require.Zero(t, p.exit(), p.logged())
-	require.Contains(t, p.logged(), `"stopped"`)
-	require.NotContains(t, p.logged(), writeToken)
+	require.NoError(t, p.Process().Signal(syscall.SIGTERM))
+	require.Zero(t, p.exit(), p.Log())
+	require.Contains(t, p.Log(), `"stopped"`)
+	require.NotContains(t, p.Log(), writeToken)
 }
 
 func TestModesAndBackendsByTheirOtherNames(t *testing.T) {
@@ -115,7 +115,7 @@ func TestModesAndBackendsByTheirOtherNames(t *testing.T) {
 			require.Contains(t, p.get("/version"), `"mode":"read-only","store":"memory"`)
 			require.Contains(t, p.get(demoPolls+"rolebindings"), `"id":"dev-readers"`)
 			require.Equal(t, 405, p.send("POST", "/namespaces", `{"id":"x"}`).status)
-			require.Contains(t, p.logged(), "OPENAPI_FILE does not exist")
+			require.Contains(t, p.Log(), "OPENAPI_FILE does not exist")
 		}
 	}
 }
@@ -123,16 +123,16 @@ func TestModesAndBackendsByTheirOtherNames(t *testing.T) {
 func TestWriteTokenFallsBackToTheReadToken(t *testing.T) {
 	t.Parallel()
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "CRUD_AUTH_TOKEN=")
-	require.Contains(t, p.logged(), "the read token can write")
+	require.Contains(t, p.Log(), "the read token can write")
 	require.Equal(t, 201, p.send("POST", "/namespaces", `{"id":"x"}`, "Authorization", "Bearer "+readToken).status)
 }
 
 func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	first := start(t, "DATABASE_URL=sqlite::memory:")
-	second := start(t, "DATABASE_URL=sqlite::memory:", "LISTEN_ADDR="+strings.TrimPrefix(first.base, "http://"))
+	second := start(t, "DATABASE_URL=sqlite::memory:", "LISTEN_ADDR="+strings.TrimPrefix(first.Base, "http://"))
 	require.Equal(t, 1, second.exit())
-	require.Contains(t, second.logged(), "address already in use")
+	require.Contains(t, second.Log(), "address already in use")
 }
 
 func TestDatabaseThatCannotBeUsed(t *testing.T) {
@@ -142,8 +142,8 @@ func TestDatabaseThatCannotBeUsed(t *testing.T) {
 	require.NoError(t, os.WriteFile(text, []byte(strings.Repeat("not a database ", 100)), 0o600))
 	for _, mode := range []string{"crud", "read-only"} {
 		p := start(t, "API_MODE="+mode, "DATABASE_URL=sqlite://"+text)
-		require.Equal(t, 1, p.exit(), p.logged())
-		require.Contains(t, p.logged(), text)
+		require.Equal(t, 1, p.exit(), p.Log())
+		require.Contains(t, p.Log(), text)
 	}
 	body, err := os.ReadFile(text)
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ func TestMemoryLimit(t *testing.T) {
 	require.Equal(t, before, debug.SetMemoryLimit(-1))
 
 	p := start(t, "DATABASE_URL=sqlite::memory:", "GOMEMLIMIT=300MiB")
-	require.Contains(t, p.logged(), `"memory is limited","bytes":314572800`)
+	require.Contains(t, p.Log(), `"memory is limited","bytes":314572800`)
 
 	require.NoError(t, os.Unsetenv("GOMEMLIMIT")) // the test's end brings it back
 	limitMemory(t.Context(), logger, memlimit.Limit(container))

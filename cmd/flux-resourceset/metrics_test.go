@@ -19,24 +19,24 @@ func TestMetricsAddr(t *testing.T) {
 		require.Equal(t, want, status(t, watch+path), path)
 	}
 	require.Equal(t, 404, status(t, watch+demoPolls+"namespaces"))
-	require.Equal(t, 404, status(t, p.base+"/metrics"))
+	require.Equal(t, 404, status(t, p.Base+"/metrics"))
 	for _, path := range []string{"/health", "/ready", "/version", "/openapi.yaml"} {
-		require.Equal(t, 200, status(t, p.base+path), path)
+		require.Equal(t, 200, status(t, p.Base+path), path)
 	}
 
 	taken := start(t, "DATABASE_URL=sqlite::memory:", "METRICS_ADDR="+strings.TrimPrefix(watch, "http://"))
-	<-taken.exited
-	require.Error(t, taken.err)
-	require.Contains(t, taken.logged(), "METRICS_ADDR: listen tcp")
-	taken = start(t, "DATABASE_URL=sqlite::memory:", "LISTEN_ADDR="+strings.TrimPrefix(p.base, "http://"))
-	<-taken.exited
-	require.Error(t, taken.err)
-	require.Contains(t, taken.logged(), "LISTEN_ADDR: listen tcp")
+	<-taken.Ended
+	require.Error(t, taken.Wait())
+	require.Contains(t, taken.Log(), "METRICS_ADDR: listen tcp")
+	taken = start(t, "DATABASE_URL=sqlite::memory:", "LISTEN_ADDR="+strings.TrimPrefix(p.Base, "http://"))
+	<-taken.Ended
+	require.Error(t, taken.Wait())
+	require.Contains(t, taken.Log(), "LISTEN_ADDR: listen tcp")
 }
 
 // watchAddr is where the program listens for metrics and probes.
 func (p *program) watchAddr() string {
-	for line := range strings.Lines(p.logged()) {
+	for line := range strings.Lines(p.Log()) {
 		var said struct{ Msg, Addr string }
 		if json.Unmarshal([]byte(line), &said) == nil && said.Msg == "listening for metrics and probes" {
 			_, _, err := net.SplitHostPort(said.Addr)
@@ -44,7 +44,7 @@ func (p *program) watchAddr() string {
 			return said.Addr
 		}
 	}
-	p.t.Fatalf("it does not listen for metrics and probes:\n%s", p.logged())
+	p.t.Fatalf("it does not listen for metrics and probes:\n%s", p.Log())
 	return ""
 }
 

@@ -30,7 +30,7 @@ func TestAWriteIsSeenByAReadOnlyProcessOnTheSameFile(t *testing.T) {
 	revision := patched.header.Get("X-Fleet-Revision")
 	require.Contains(t, reader.get(demoPolls+"platform-components", "X-Fleet-Min-Revision", revision), `"replicaCount":"7"`)
 
-	writer.kill()
+	writer.Kill()
 	require.Contains(t, reader.get(demoPolls+"platform-components"), `"replicaCount":"7"`, "polls do not need the writer")
 }
 
@@ -61,7 +61,7 @@ func TestKill9LosesNothingAcknowledged(t *testing.T) {
 			})
 		}
 		<-enough
-		writer.kill()
+		writer.Kill()
 		wg.Wait()
 	}
 	after := start(t, url, "API_MODE=crud")
@@ -77,7 +77,7 @@ func TestSeedOnlyFillsAStoreThatNeverHeldACommit(t *testing.T) {
 	url := "DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db")
 	p := start(t, url, "API_MODE=crud", "SEED_FILE="+demoSeed)
 	require.Equal(t, 200, p.send("DELETE", "/clusters/demo-cluster-01?mode=orphan", "").status)
-	p.kill()
+	p.Kill()
 	p = start(t, url, "API_MODE=crud", "SEED_FILE="+demoSeed)
 	require.JSONEq(t, `[]`, p.get("/clusters"))
 }
@@ -105,9 +105,9 @@ func TestSeedWithProblemsStopsTheStart(t *testing.T) {
 			require.NoError(t, os.WriteFile(seed, []byte(tc.seed), 0o600))
 			for _, mode := range []string{"crud", "read-only"} {
 				p := start(t, "API_MODE="+mode, "DATABASE_URL=sqlite://"+db, "SEED_FILE="+seed)
-				require.Equal(t, 1, p.exit(), p.logged())
+				require.Equal(t, 1, p.exit(), p.Log())
 				for _, want := range tc.want {
-					require.Contains(t, p.logged(), want)
+					require.Contains(t, p.Log(), want)
 				}
 				require.NoFileExists(t, db)
 			}
@@ -159,7 +159,7 @@ func TestDatabaseOfTheReferenceIsServed(t *testing.T) {
 	require.Equal(t, 404, p.send("GET", demoPolls+"namespaces", "").status, "never seeded over")
 	require.Contains(t, p.get("/revisions"), `"reason":"imported from the reference's database"`)
 	require.Equal(t, 200, p.send("PATCH", "/clusters/c1", `{"patches":{"podinfo":{"replicaCount":"5"}}}`).status)
-	p.kill()
+	p.Kill()
 	p = start(t, url, "API_MODE=crud")
 	require.Contains(t, p.get("/api/v2/flux/clusters/c1.example.com/platform-components"), `"replicaCount":"5"`, "imported once")
 }
@@ -170,9 +170,9 @@ func TestDatabaseOfTheReferenceThatCannotBeImportedIsLeftAlone(t *testing.T) {
 	before := sum(t, path)
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+path)
 	require.Equal(t, 1, p.exit())
-	require.Contains(t, p.logged(), "cluster/c1 /cluster_dns")
-	require.Contains(t, p.logged(), `cluster/c1 /namespaces/0/id: there is no namespace "gone"`)
-	require.Contains(t, p.logged(), "flux-resourceset import --from "+path)
+	require.Contains(t, p.Log(), "cluster/c1 /cluster_dns")
+	require.Contains(t, p.Log(), `cluster/c1 /namespaces/0/id: there is no namespace "gone"`)
+	require.Contains(t, p.Log(), "flux-resourceset import --from "+path)
 	require.Equal(t, before, sum(t, path))
 }
 
@@ -195,7 +195,7 @@ func TestManyStartersShareOneFile(t *testing.T) {
 	wg.Wait()
 	var polls []string
 	for _, p := range programs {
-		require.NotEmpty(t, p.base, p.logged())
+		require.NotEmpty(t, p.Base, p.Log())
 		p.eventually("/ready", 200)
 		polls = append(polls, p.get(demoPolls+"platform-components"))
 	}

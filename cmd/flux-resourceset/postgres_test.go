@@ -66,7 +66,7 @@ func TestPostgresGoneAndBack(t *testing.T) {
 	require.Equal(t, 503, early.send("GET", demoPolls+"namespaces", "").status)
 	hasty := start(t, url, "API_MODE=crud", "START_TIMEOUT=300ms")
 	require.Equal(t, 1, hasty.exit())
-	require.Contains(t, hasty.logged(), "there is still no fleet to serve after 300ms")
+	require.Contains(t, hasty.Log(), "there is still no fleet to serve after 300ms")
 
 	server.Start(t)
 	early.eventually("/ready", 200)
@@ -88,14 +88,14 @@ func TestCopyThereAndBack(t *testing.T) {
 	first, second, pg := lite("first.db"), lite("second.db"), pgtest.URL(t)
 	polls := func(url string) (body, revisions string) {
 		p := start(t, "API_MODE=crud", "DATABASE_URL="+url)
-		defer p.kill()
+		defer p.Kill()
 		return p.get(demoPolls + "platform-components"), p.get("/revisions")
 	}
 	p := start(t, "API_MODE=crud", "DATABASE_URL="+first, "SEED_FILE="+demoSeed)
 	for n := range 20 {
 		require.Equal(t, 200, p.send(http.MethodPatch, "/clusters/demo-cluster-01", fmt.Sprintf(`{"patches":{"podinfo":{"replicaCount":"%d"}}}`, n+10)).status)
 	}
-	p.kill()
+	p.Kill()
 	body, revisions := polls(first)
 
 	for _, hop := range [][2]string{{first, pg}, {pg, second}} {

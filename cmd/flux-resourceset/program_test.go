@@ -1,20 +1,18 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // runAsProgram makes the test binary be the program itself, for tests that need a process to kill.
@@ -37,14 +35,8 @@ const (
 
 // program is a running server process.
 type program struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	base   string
-	exited chan struct{}
-	err    error
-
-	mu  sync.Mutex
-	log bytes.Buffer
+	t *testing.T
+	*testrig.Server
 }
 
 // start runs the real program with settings as environment variables and waits until it listens, or has ended.
@@ -52,62 +44,23 @@ func start(t *testing.T, settings ...string) *program {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	p := &program{t: t, cmd: exec.Command(self), exited: make(chan struct{})}
-	p.cmd.Env = append([]string{
-		runAsProgram + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json",
-		"AUTH_TOKEN=" + readToken, "CRUD_AUTH_TOKEN=" + writeToken, "ALLOW_SHORT_TOKENS=true", "SEED_ACCEPT=true",
-	}, settings...)
-	stderr, err := p.cmd.StderrPipe()
+	server, err := testrig.Start(exec.Command(self), append([]string{
+		runAsProgram + "=1", "HOME=" + t.TempDir(), "AUTH_TOKEN=" + readToken, "CRUD_AUTH_TOKEN=" + writeToken, "SEED_ACCEPT=true",
+	}, settings...)...)
 	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	listening := make(chan string, 1)
-	go p.follow(stderr, listening)
-	t.Cleanup(p.kill)
-	select {
-	case addr := <-listening:
-		p.base = "http://" + addr
-	case <-p.exited:
-	case <-time.After(3 * time.Minute):
-		t.Fatalf("neither listening nor ended:\n%s", p.logged())
-	}
-	return p
-}
-
-func (p *program) follow(stderr io.Reader, listening chan<- string) {
-	lines := bufio.NewScanner(stderr)
-	for lines.Scan() {
-		p.mu.Lock()
-		p.log.WriteString(lines.Text() + "\n")
-		p.mu.Unlock()
-		var line struct{ Msg, Addr string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
-			listening <- line.Addr
-		}
-	}
-	p.err = p.cmd.Wait()
-	close(p.exited)
-}
-
-func (p *program) logged() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
-}
-
-func (p *program) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.exited
+	t.Cleanup(server.Kill)
+	return &program{t, server}
 }
 
 // exit waits for the end of the program and returns its exit code.
 func (p *program) exit() int {
 	p.t.Helper()
 	select {
-	case <-p.exited:
+	case <-p.Ended:
 	case <-time.After(time.Minute):
-		p.t.Fatalf("still running:\n%s", p.logged())
+		p.t.Fatalf("still running:\n%s", p.Log())
 	}
-	return p.cmd.ProcessState.ExitCode()
+	return p.ExitCode()
 }
 
 type answer struct {
@@ -121,7 +74,7 @@ func (p *program) send(method, path, body string, headers ...string) answer {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, p.base+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, p.Base+path, strings.NewReader(body))
 	require.NoError(p.t, err)
 	req.Header.Set("Authorization", "Bearer "+writeToken)
 	if body != "" {
@@ -146,7 +99,7 @@ func (p *program) send(method, path, body string, headers ...string) answer {
 func (p *program) get(path string, headers ...string) string {
 	p.t.Helper()
 	a := p.send(http.MethodGet, path, "", headers...)
-	require.Equal(p.t, http.StatusOK, a.status, "%s: %s\n%s", path, a.body, p.logged())
+	require.Equal(p.t, http.StatusOK, a.status, "%s: %s\n%s", path, a.body, p.Log())
 	return a.body
 }
 

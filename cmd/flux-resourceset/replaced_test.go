@@ -84,7 +84,7 @@ func TestReplacedHistory(t *testing.T) {
 				exec(damage)
 				for _, p := range []*program{crud, reader} {
 					require.Eventually(t, func() bool {
-						return strings.Contains(p.logged(), "changes are refused until an operator accepts")
+						return strings.Contains(p.Log(), "changes are refused until an operator accepts")
 					}, waitFor, tick)
 					require.Contains(t, p.get("/metrics"), "flux_resourceset_store_content_refused 1")
 					_, checks := p.readiness()
@@ -100,7 +100,7 @@ func TestReplacedHistory(t *testing.T) {
 				require.Contains(t, refused.body, "history was replaced")
 
 				// A restart does not change that for whoever has a directory, and a second look does not accept it.
-				reader.kill()
+				reader.Kill()
 				reader = start(t, settings...)
 				require.Equal(t, before, reader.demo())
 				code, stdout, stderr := invoke(t, "accept", "--database-url", url)
@@ -118,7 +118,7 @@ func TestReplacedHistory(t *testing.T) {
 				require.Contains(t, stdout, served+" is not part of this history")
 				require.Contains(t, stdout, "accepted, as revision")
 				for _, p := range []*program{crud, reader} {
-					require.Eventually(t, func() bool { return strings.Contains(p.logged(), "replaced by the store's new content") }, waitFor, tick, "%s", p.logged())
+					require.Eventually(t, func() bool { return strings.Contains(p.Log(), "replaced by the store's new content") }, waitFor, tick, "%s", p.Log())
 					p.eventually("/ready", http.StatusOK)
 					require.Contains(t, p.get("/metrics"), "flux_resourceset_store_content_refused 0")
 					require.Contains(t, p.get("/metrics"), "flux_resourceset_store_reloads_total 1")
@@ -170,12 +170,12 @@ func TestDroppedSchema(t *testing.T) {
 
 				// A new process makes the schema anew, does not fill it, and does not take it for what it serves; also when what
 				// it was filled with once is gone, as it may be.
-				p.kill()
+				p.Kill()
 				if gone {
 					require.NoError(t, os.Remove(seed))
 				}
 				p = start(t, settings...)
-				require.Eventually(t, func() bool { return strings.Contains(p.logged(), "changes are refused until an operator accepts") }, waitFor, tick)
+				require.Eventually(t, func() bool { return strings.Contains(p.Log(), "changes are refused until an operator accepts") }, waitFor, tick)
 				require.Equal(t, before, p.demo())
 				_, checks := p.readiness()
 				require.Contains(t, checks["store"], "which ends with 0:")
@@ -218,7 +218,7 @@ func TestStartsWithoutItsDatabase(t *testing.T) {
 	data[len(data)/2] ^= 1
 	require.NoError(t, os.WriteFile(file, data, 0o600))
 	damaged := start(t, url, "STATE_DIR="+broken)
-	require.Contains(t, damaged.logged(), "its checksum is wrong")
+	require.Contains(t, damaged.Log(), "its checksum is wrong")
 	require.Equal(t, 503, damaged.send("GET", demoPolls+"namespaces", "").status)
 	require.Equal(t, 503, damaged.send("GET", "/ready", "").status)
 
@@ -244,6 +244,6 @@ func kept(dir string) bool {
 // terminate ends the program as a supervisor does, and waits.
 func (p *program) terminate() {
 	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(os.Interrupt))
-	require.Zero(p.t, p.exit(), p.logged())
+	require.NoError(p.t, p.Process().Signal(os.Interrupt))
+	require.Zero(p.t, p.exit(), p.Log())
 }

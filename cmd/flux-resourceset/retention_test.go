@@ -34,7 +34,7 @@ func TestOldHistoryIsRemoved(t *testing.T) {
 	for _, id := range []string{"c", "d", "e", "f"} { // by these the log tells what time it is
 		require.Equal(t, 201, p.send("POST", "/namespaces", `{"id":"`+id+`"}`).status)
 	}
-	p.kill()
+	p.Kill()
 	p = start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+path, "HISTORY_RETENTION=2h")
 	p.eventually("/revisions/1", 404)
 	p.eventually("/revisions/2", 404)

@@ -34,7 +34,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 			p.eventually("/ready", 200)
 			secrets, said := p.useTokens()
 			require.Len(t, secrets, 7)
-			p.kill()
+			p.Kill()
 
 			kept := dumpFiles(t, dir)
 			if name == "postgres" {
@@ -44,23 +44,23 @@ func TestSecretsAreNowhere(t *testing.T) {
 			for _, secret := range secrets {
 				digest := fmt.Sprintf("%x", sha256.Sum256([]byte(secret)))
 				require.Contains(t, kept, digest, "the search would not find it")
-				for where, text := range map[string]string{"the database": kept, "the log": p.logged(), "the answers": said} {
+				for where, text := range map[string]string{"the database": kept, "the log": p.Log(), "the answers": said} {
 					for _, form := range []string{secret, secret[4:20], base64.StdEncoding.EncodeToString([]byte(secret)), fmt.Sprintf("%x", secret)} {
 						require.False(t, strings.Contains(text, form), "%s holds a secret", where)
 					}
 				}
-				for where, text := range map[string]string{"the log": p.logged(), "the answers": said} {
+				for where, text := range map[string]string{"the log": p.Log(), "the answers": said} {
 					require.False(t, strings.Contains(text, digest), "%s holds a digest", where)
 				}
 			}
 			for _, token := range []string{readToken, writeToken} {
-				require.NotContains(t, p.logged(), token)
+				require.NotContains(t, p.Log(), token)
 				require.NotContains(t, said, token)
 			}
-			require.NotContains(t, p.logged(), "Authorization")
-			require.Contains(t, p.logged(), "token:admin (", "who it was is in the log")
-			require.Contains(t, p.logged(), "frs_***", "what was pasted into an address")
-			t.Logf("%d secrets; searched %d bytes kept, %d logged, %d answered", len(secrets), len(kept), len(p.logged()), len(said))
+			require.NotContains(t, p.Log(), "Authorization")
+			require.Contains(t, p.Log(), "token:admin (", "who it was is in the log")
+			require.Contains(t, p.Log(), "frs_***", "what was pasted into an address")
+			t.Logf("%d secrets; searched %d bytes kept, %d logged, %d answered", len(secrets), len(kept), len(p.Log()), len(said))
 		})
 	}
 }
@@ -169,7 +169,7 @@ func TestCopyHasTheTokens(t *testing.T) {
 	p := start(t, "API_MODE=crud", "DATABASE_URL="+from, "SEED_FILE="+demoSeed)
 	var issued struct{ Token string }
 	require.NoError(t, json.Unmarshal([]byte(p.send("POST", "/tokens", `{"name":"poll","role":"poll","cluster_id":"demo-cluster-01"}`).body), &issued))
-	p.kill()
+	p.Kill()
 	code, _, stderr := invoke(t, "copy", "--from", from, "--to", to)
 	require.Zero(t, code, stderr)
 	reader := start(t, "DATABASE_URL="+to)

@@ -63,7 +63,7 @@ func TestSlowReaders(t *testing.T) {
 
 // askSlowly asks for something with the read token, and takes no more of the answer than its status.
 func (p *program) askSlowly(path string) (status string) {
-	conn, err := new(net.Dialer).DialContext(p.t.Context(), "tcp", strings.TrimPrefix(p.base, "http://"))
+	conn, err := new(net.Dialer).DialContext(p.t.Context(), "tcp", strings.TrimPrefix(p.Base, "http://"))
 	if err != nil {
 		return err.Error()
 	}
