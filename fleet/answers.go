@@ -20,6 +20,9 @@ type Answer struct {
 	ETag  string // strong, over the body
 	Count int    // of inputs
 
+	// receipts are those of the inputs, in their order. None when there was no room for them.
+	receipts []Receipt
+
 	deps    []*Document // the definitions it was made of, in order
 	current atomic.Pointer[stateID]
 }
@@ -98,7 +101,7 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := encodeAnswer(values(inputs))
+	a, err := sealedAnswer(inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +110,27 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	e.answers.store(s.kinds, list, a)
 	return a, nil
 }
+
+// sealedAnswer encodes inputs with their receipts. Where these make it more than Flux reads it is encoded without: such an
+// answer is of before there were receipts, and a cluster that Flux tells nothing new is worse off than one without receipts.
+func sealedAnswer(inputs []input) (*Answer, error) {
+	all, receipts, err := sealAll(inputs)
+	if err != nil {
+		return nil, err
+	}
+	a, err := encodeAnswer(all)
+	if err != nil || a.Size <= MaxAnswerBytes {
+		if err == nil {
+			a.receipts = receipts
+		}
+		return a, err
+	}
+	return encodeAnswer(values(inputs))
+}
+
+// EmptyAnswer is that of a list with nothing in it, which tells Flux to remove what it has: for lists alone that never have
+// anything, see State.Answer for all others.
+func EmptyAnswer() (*Answer, error) { return emptyAnswer() }
 
 func (s *State) stillMadeOf(list *assigned, a *Answer) bool {
 	for _, dep := range a.deps {

@@ -443,7 +443,7 @@ func TestNoAnswerOfAResourceTypeGrowsTooLarge(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat("{},", 10_000), ",")
 	w.must(assign("k", kind, "b", `{"overrides":{"more":[`+many+`]}}`))
 	doc, _ := w.state.Get(KindCluster, "k")
-	require.GreaterOrEqual(t, w.state.bound(w.state.Effective(doc), w.state.kinds.assigned(kind)), len(poll(t, w.state, "k.example.com", kind)))
+	require.GreaterOrEqual(t, w.state.bound(w.state.Effective(doc), w.state.kinds.assigned(kind)), len(pollSealed(t, w.state, "k.example.com", kind)))
 	w.refused(CodeLimitExceeded, patch(KindResourceType, "blobs", `{"schema":{"properties":{"more":{"items":{"properties":{"x":{"default":"`+strings.Repeat("y", 40)+`"}}}}}}}`))
 	require.NotContains(t, poll(t, w.state, "k.example.com", kind), "y")
 	w.must(patch(kind, "a", text(800<<10)))

@@ -93,7 +93,7 @@ func (s *State) bound(d *Effective, a *assigned) int {
 	n := envelopeBytes + a.ownBound(d)
 	for id := range a.each(d) {
 		if def, ok := s.docs[a.kind][id]; ok {
-			n += def.bound + d.block
+			n += def.bound + d.block + receiptBytes
 		}
 	}
 	return n
@@ -114,7 +114,7 @@ func checkSizes(c *checker, d *Effective, lists ...*assigned) {
 			c.problem("", "the %s of cluster %q cannot be encoded: %v", a.endpoint, d.id, err)
 			continue
 		}
-		switch n := body.Len(); {
+		switch n := body.Len() + len(inputs)*receiptBytes; {
 		case n > MaxAnswerBytes:
 			c.limitOf(n, a.pointer(), "the %s of cluster %q would be %d bytes; Flux Operator accepts %d", a.endpoint, d.id, n, MaxAnswerBytes)
 		case n > adviseAnswerBytes:

@@ -196,7 +196,7 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	w := demo(t)
 	big := func(n int) string { return `{"annotations":{"blob":"` + strings.Repeat("x", n) + `"}}` }
-	size := len(poll(t, w.state, demoDNS, KindNamespace))
+	size := len(pollSealed(t, w.state, demoDNS, KindNamespace))
 	w.must(create(KindNamespace, `{"id":"n1","annotations":{"blob":""}}`))
 	w.must(create(KindNamespace, `{"id":"n2","annotations":{"blob":""}}`))
 	w.must(create(KindNamespace, `{"id":"n3","annotations":{"blob":""}}`))
@@ -204,14 +204,14 @@ func TestLimits(t *testing.T) {
 	for _, id := range []string{"n1", "n2", "n3", "n4"} {
 		w.must(assign("demo-cluster-01", KindNamespace, id, ""))
 	}
-	room := MaxAnswerBytes - len(poll(t, w.state, demoDNS, KindNamespace))
+	room := MaxAnswerBytes - len(pollSealed(t, w.state, demoDNS, KindNamespace))
 	require.Greater(t, room, size)
 	each := room / 4
 	for _, id := range []string{"n1", "n2", "n3"} {
 		w.must(put(KindNamespace, id, big(each)))
 	}
 	res := w.must(put(KindNamespace, "n4", big(room-3*each)))
-	require.Len(t, poll(t, w.state, demoDNS, KindNamespace), MaxAnswerBytes)
+	require.Len(t, pollSealed(t, w.state, demoDNS, KindNamespace), MaxAnswerBytes)
 	require.Contains(t, strings.Join(res.Warnings, "\n"), "above 70 %")
 	e := w.refused(CodeLimitExceeded, put(KindNamespace, "n4", big(room-3*each+1)))
 	require.Contains(t, e.Detail, `cluster "demo-cluster-01" would be 921601 bytes`)

@@ -145,7 +145,7 @@ func targets(t *testing.T) []target {
 	t.Helper()
 	doc, err := apiserver.GetSpec()
 	require.NoError(t, err)
-	fill := strings.NewReplacer("{id}", "nobody", "{component_id}", "nobody", "{namespace_id}", "nobody", "{rolebinding_id}", "nobody", "{type}", "things", "{resource_id}", "nobody", "{revision}", "77")
+	fill := strings.NewReplacer("{id}", "nobody", "{component_id}", "nobody", "{namespace_id}", "nobody", "{rolebinding_id}", "nobody", "{type}", "things", "{resource_id}", "nobody", "{revision}", "77", "receipts/{list}/{input_id}", "receipts/namespaces/nobody?input=0123456789abcdef")
 	var out []target
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {

@@ -21,7 +21,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hardenHeaders(w.Header())
 	_ = p.write(w) // fails when the client is gone: there is nobody to tell
 	s.metrics.identified[p.method].Inc()
-	s.metrics.pollsOf(p.kind).observe(time.Since(start))
+	p.counted.observe(time.Since(start))
 }
 
 const (
@@ -32,8 +32,8 @@ const (
 // directPoll is a poll with its answer.
 type directPoll struct {
 	outgoing
-	method authMethod
-	kind   fleet.Kind
+	method  authMethod
+	counted *series
 }
 
 // directPoll finds the answer to a poll. Not ok when it is anything but a poll that is answered with the whole list:
@@ -60,9 +60,12 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 	if err != nil {
 		return p, false
 	}
-	kind, ok := st.PolledAt(endpoint)
-	if !ok {
-		return p, false
+	kind, isList := st.PolledAt(endpoint)
+	var said receipt
+	if !isList {
+		if said, ok = directReceipt(st, endpoint, r.URL.RawQuery); !ok {
+			return p, false
+		}
 	}
 	who, err := s.find(r, st)
 	if err != nil {
@@ -72,9 +75,33 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 	if !ok || !who.mayPoll(cluster, dns) {
 		return p, false
 	}
-	p.outgoing, err = s.answerPoll(r, who.role, st, cluster, kind)
-	p.age, p.method, p.kind = age, who.method, kind
+	if isList {
+		p.outgoing, err = s.answerPoll(r, who.role, st, cluster, kind)
+		p.counted = s.metrics.pollsOf(kind)
+	} else {
+		p.outgoing, err = s.answerReceipt(r, who.role, st, cluster, said)
+		p.counted = s.metrics.receipts
+	}
+	p.age, p.method = age, who.method
 	return p, err == nil
+}
+
+// directReceipt reads the rest of a receipt's path, and its query, as the templates write them.
+func directReceipt(st *fleet.State, endpoint, query string) (said receipt, ok bool) {
+	rest, ok := strings.CutPrefix(endpoint, "receipts/")
+	if !ok {
+		return said, false
+	}
+	list, id, ok := strings.Cut(rest, "/")
+	if !ok || strings.Contains(id, "/") {
+		return said, false
+	}
+	input, ok := strings.CutPrefix(query, "input=")
+	if !ok {
+		return said, false
+	}
+	said, err := readReceipt(st, list, id, input)
+	return said, err == nil
 }
 
 // parsePollPath takes the path of a poll apart.

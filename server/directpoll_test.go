@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -40,13 +41,17 @@ func TestPollsWithoutTheRouter(t *testing.T) {
 		return rec
 	}
 	const clusters = "/api/v2/flux/clusters/"
-	for _, list := range []string{"platform-components", "namespaces", "rolebindings", "rolebinding", "", "namespaces/"} {
+	for _, list := range []string{"platform-components", "namespaces", "rolebindings", "rolebinding", "", "namespaces/", "receipts/namespaces/podinfo", "receipts/namespaces", "receipts/nothing/x"} {
 		for _, path := range []string{
-			demoPolls + "/" + list, demoPolls + "./" + list, demoPolls + "/" + list + "?x=1", "/" + demoPolls + "/" + list,
+			demoPolls + "/" + list, demoPolls + "./" + list, demoPolls + "/" + list + "?x=1", demoPolls + "/" + list + "?input=0123456789abcdef",
+			demoPolls + "/" + list + "?input=0123456789abcdeg", demoPolls + "/" + list + "?input=0123456789abcdef&x=1", "/" + demoPolls + "/" + list,
 			clusters + "DEMO-cluster-01.k8s.example.com/" + list, clusters + "demo%2Dcluster-01.k8s.example.com/" + list,
 			clusters + "leaving.k8s.example.com/" + list, clusters + "leaving.k8s.example.com/" + list + "?mode=orphan",
 			clusters + "nobody.k8s.example.com/" + list, clusters + "/" + list, clusters + "../" + list, clusters + "a b/" + list, clusters + "%00/" + list,
 		} {
+			for _, w := range []*world{a, b} {
+				w.clock.advance(time.Minute) // so that wrong tokens lock nobody out
+			}
 			for _, headers := range [][]string{
 				nil,
 				{"Authorization", ""},
@@ -81,11 +86,12 @@ func TestPollsWithoutTheRouter(t *testing.T) {
 	}
 	for _, metric := range []string{
 		`flux_resourceset_http_requests_total{method="GET",route="` + clusters + `:cluster_dns/namespaces",status="200"}`,
+		`flux_resourceset_http_requests_total{method="GET",route="` + clusters + `:cluster_dns/receipts/:list/:input_id",status="200"}`,
 		`flux_resourceset_authenticated_requests_total{credential="static-read"}`,
 		`flux_resourceset_cluster_last_poll_timestamp_seconds{cluster="demo-cluster-01"}`,
 	} {
 		got, want := a.metric(metric), b.metric(metric) // which is a request itself
-		require.Positive(t, got)
+		require.Positive(t, got, metric)
 		require.Equal(t, want, got, metric)
 	}
 }

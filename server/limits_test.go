@@ -159,8 +159,8 @@ func TestNumberOfInputs(t *testing.T) {
 		refused := w.put("/clusters/c", list(most)).problem(422, "limit_exceeded")
 		require.NotContains(t, string(refused.body), "at most 10000")
 	})
-	w.put("/clusters/c", list(9_000)).want(200)
+	w.put("/clusters/c", list(7_000)).want(200)
 	poll := w.poll("/api/v2/flux/clusters/c.k/rolebindings").want(200)
 	fluxReads(t, poll.body)
-	require.Len(t, poll.ids(), 9_000)
+	require.Len(t, poll.ids(), 7_000)
 }

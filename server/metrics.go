@@ -31,6 +31,7 @@ type metrics struct {
 	identified   [authMethods]prometheus.Counter
 	polls        map[fleet.Kind]*series // of polls that were answered
 	typedPolls   *series
+	receipts     *series
 	series       sync.Map // seriesKey -> *series: what the vectors give for it, looked up once
 	lastPoll     sync.Map // cluster id -> *atomic.Int64, Unix milliseconds
 }
@@ -87,6 +88,7 @@ func newMetrics(s *Server) *metrics {
 		m.polls[kind] = m.of(seriesKey{pollTemplate + kind.Endpoint(), http.MethodGet, http.StatusOK})
 	}
 	m.typedPolls = m.of(seriesKey{pollTemplate + ":type", http.MethodGet, http.StatusOK})
+	m.receipts = m.of(seriesKey{pollTemplate + "receipts/:list/:input_id", http.MethodGet, http.StatusOK})
 	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}

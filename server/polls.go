@@ -18,9 +18,9 @@ func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams)
 	if err != nil {
 		return err
 	}
-	cluster, ok := st.ByDNS(dns)
-	if !ok {
-		return &fleet.Error{Code: fleet.CodeNotFound, Detail: "there is no cluster with the DNS name " + strconv.Quote(dns)}
+	cluster, err := findPolled(st, dns)
+	if err != nil {
+		return err
 	}
 	r := requestOf(c)
 	out, err := s.answerPoll(r.Request(), r.who.role, st, cluster, kind)
@@ -29,6 +29,15 @@ func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams)
 	}
 	out.age = r.age
 	return out.send(c, p.ifNoneMatch)
+}
+
+// findPolled is the cluster that a path of the Flux endpoints names.
+func findPolled(st *fleet.State, dns string) (*fleet.Document, error) {
+	cluster, ok := st.ByDNS(dns)
+	if !ok {
+		return nil, &fleet.Error{Code: fleet.CodeNotFound, Detail: "there is no cluster with the DNS name " + strconv.Quote(dns)}
+	}
+	return cluster, nil
 }
 
 // answerPoll is the answer to a poll that is allowed, whichever way it came.

@@ -105,8 +105,8 @@ func TestResourcesOnClusters(t *testing.T) {
 	w.do("PUT", path, `{"overrides":{"port":8}}`).want(200)
 	require.Equal(t, []any{map[string]any{"id": "deny"}, map[string]any{"id": "allow", "overrides": map[string]any{"port": 8.0}}},
 		at(w.get("/clusters/demo-cluster-01").json(), "resources", "network-policies"))
-	require.JSONEq(t, `{"inputs":[{"id":"deny","namespace":"a","port":80,"cluster":{"name":"demo-cluster-01","dns":"`+demoDNS+`","environment":"dev"}},
-		{"id":"allow","namespace":"b","port":8,"cluster":{"name":"demo-cluster-01","dns":"`+demoDNS+`","environment":"dev"}}]}`, string(w.poll(netpolPoll).body))
+	require.JSONEq(t, `{"inputs":[{"id":"deny","namespace":"a","port":80,"cluster":{"name":"demo-cluster-01","dns":"`+demoDNS+`","environment":"dev"},"receipt":"ba18a8a6b3451677"},
+		{"id":"allow","namespace":"b","port":8,"cluster":{"name":"demo-cluster-01","dns":"`+demoDNS+`","environment":"dev"},"receipt":"5109e1068afdc26a"}]}`, string(w.poll(netpolPoll).body))
 	w.do("DELETE", path, "").want(200)
 	w.do("POST", "/batch", `{"operations":[{"op":"assign_resource","type":"network-policies","resource_id":"allow","all":true,"overrides":{"port":9}},
 		{"op":"patch","kind":"resource","type":"network-policies","id":"allow","patch":{"spec":{"namespace":"z"}}}]}`).want(200)

@@ -751,6 +751,14 @@ type FluxNamespace struct {
 	// Example: delete
 	DeletionPolicy DeletionPolicy `json:"deletion_policy"`
 	Cluster        FluxCluster    `json:"cluster"`
+
+	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
+	// without this field. It changes when the input does and with nothing else. See `PollReceipt`. Left out where the list would
+	// be larger with it than Flux Operator reads.
+	//
+	//
+	// Example: 0fbb0b7c3b0f6f52
+	Receipt Receipt `json:"receipt,omitempty"`
 }
 
 // FluxNamespaces defines model for FluxNamespaces.
@@ -809,6 +817,14 @@ type FluxPlatformComponent struct {
 	// ValuesFrom Objects on the cluster that hold Helm values: the catalog's, then the cluster's; later ones win, and patches over all.
 	ValuesFrom []FluxValuesReference `json:"values_from"`
 	Cluster    FluxCluster           `json:"cluster"`
+
+	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
+	// without this field. It changes when the input does and with nothing else. See `PollReceipt`. Left out where the list would
+	// be larger with it than Flux Operator reads.
+	//
+	//
+	// Example: 0fbb0b7c3b0f6f52
+	Receipt Receipt `json:"receipt,omitempty"`
 }
 
 // FluxPlatformComponents defines model for FluxPlatformComponents.
@@ -816,7 +832,7 @@ type FluxPlatformComponents struct {
 	Inputs []FluxPlatformComponent `json:"inputs"`
 }
 
-// FluxResource `id`, the fields of the spec, and `cluster`.
+// FluxResource `id`, the fields of the spec, `cluster`, and `receipt`.
 type FluxResource = json.RawMessage
 
 // FluxResources defines model for FluxResources.
@@ -833,6 +849,14 @@ type FluxRoleBinding struct {
 	Role     string        `json:"role"`
 	Subjects []FluxSubject `json:"subjects"`
 	Cluster  FluxCluster   `json:"cluster"`
+
+	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
+	// without this field. It changes when the input does and with nothing else. See `PollReceipt`. Left out where the list would
+	// be larger with it than Flux Operator reads.
+	//
+	//
+	// Example: 0fbb0b7c3b0f6f52
+	Receipt Receipt `json:"receipt,omitempty"`
 }
 
 // FluxRoleBindings defines model for FluxRoleBindings.
@@ -2046,6 +2070,13 @@ type Readiness struct {
 	Checks map[string]string `json:"checks"`
 }
 
+// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
+// without this field. It changes when the input does and with nothing else. See `PollReceipt`. Left out where the list would
+// be larger with it than Flux Operator reads.
+//
+// Example: 0fbb0b7c3b0f6f52
+type Receipt = string
+
 // Resource A definition of one of your resource types.
 type Resource struct {
 	// Type Id of its type; as in the path.
@@ -3089,6 +3120,18 @@ type PollNamespacesParams struct {
 
 // PollPlatformComponentsParams defines parameters for PollPlatformComponents.
 type PollPlatformComponentsParams struct {
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PollReceiptParams defines parameters for PollReceipt.
+type PollReceiptParams struct {
+	// Input The input's `receipt`.
+	Input string `form:"input" json:"input"`
+
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 

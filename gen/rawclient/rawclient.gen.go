@@ -114,6 +114,15 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/platform-components (the `PollPlatformComponents` operationId).
 	PollPlatformComponents(ctx context.Context, clusterDNS ClusterDNSPath, params *PollPlatformComponentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PollReceipt Receipt of one input
+	//
+	// Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
+	// only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
+	// be rendered. An input that the cluster does not have, or has no more, is answered alike.
+	//
+	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
+	PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// PollRoleBindings Role bindings of one cluster
 	//
 	// The role binding definitions assigned to the cluster.
@@ -1218,6 +1227,25 @@ func (c *Client) PollNamespaces(ctx context.Context, clusterDNS ClusterDNSPath, 
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/platform-components (the `PollPlatformComponents` operationId).
 func (c *Client) PollPlatformComponents(ctx context.Context, clusterDNS ClusterDNSPath, params *PollPlatformComponentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPollPlatformComponentsRequest(c.Server, clusterDNS, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PollReceipt Receipt of one input
+//
+// Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
+// only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
+// be rendered. An input that the cluster does not have, or has no more, is answered alike.
+//
+// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
+func (c *Client) PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPollReceiptRequest(c.Server, clusterDNS, list, inputID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3786,6 +3814,103 @@ func NewPollPlatformComponentsRequest(server string, clusterDNS ClusterDNSPath, 
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPollReceiptRequest constructs an http.Request for the PollReceipt method
+func NewPollReceiptRequest(server string, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "cluster_dns", clusterDNS, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "list", list, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "input_id", inputID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v2/flux/clusters/%s/receipts/%s/%s", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "input", params.Input, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -14330,6 +14455,17 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/platform-components (the `PollPlatformComponents` operationId).
 	PollPlatformComponentsWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, params *PollPlatformComponentsParams, reqEditors ...RequestEditorFn) (*PollPlatformComponentsResponse, error)
 
+	// PollReceiptWithResponse Receipt of one input
+	//
+	// Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
+	// only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
+	// be rendered. An input that the cluster does not have, or has no more, is answered alike.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
+	PollReceiptWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*PollReceiptResponse, error)
+
 	// PollRoleBindingsWithResponse Role bindings of one cluster
 	//
 	// The role binding definitions assigned to the cluster.
@@ -15599,6 +15735,38 @@ func (r PollPlatformComponentsResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r PollPlatformComponentsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// PollReceiptResponse200Headers the declared response headers of an HTTP 200 response for PollReceipt
+type PollReceiptResponse200Headers struct {
+	Age            *int
+	ETag           *string
+	XFleetRevision *int64
+}
+
+type PollReceiptResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FluxResources
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PollReceiptResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r PollReceiptResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PollReceiptResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -18590,6 +18758,23 @@ func (c *ClientWithResponses) PollPlatformComponentsWithResponse(ctx context.Con
 	return ParsePollPlatformComponentsResponse(rsp)
 }
 
+// PollReceiptWithResponse Receipt of one input
+//
+// Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
+// only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
+// be rendered. An input that the cluster does not have, or has no more, is answered alike.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
+func (c *ClientWithResponses) PollReceiptWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*PollReceiptResponse, error) {
+	rsp, err := c.PollReceipt(ctx, clusterDNS, list, inputID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePollReceiptResponse(rsp)
+}
+
 // PollRoleBindingsWithResponse Role bindings of one cluster
 //
 // The role binding definitions assigned to the cluster.
@@ -20701,6 +20886,62 @@ func ParsePollPlatformComponentsResponse(rsp *http.Response) (*PollPlatformCompo
 	switch {
 	case rsp.StatusCode == 200:
 		var headers PollPlatformComponentsResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePollReceiptResponse parses an HTTP response from a PollReceiptWithResponse call
+func ParsePollReceiptResponse(rsp *http.Response) (*PollReceiptResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PollReceiptResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FluxResources
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PollReceiptResponse200Headers
 		if values := rsp.Header.Values("Age"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
