@@ -160,5 +160,9 @@ func (b *Batch) noted(op api.Operation, docs []*Document, clusters int) {
 			out.ClusterIds = append(out.ClusterIds, doc.ID)
 		}
 	}
+	for _, layer := range op.Layers[:min(len(op.Layers), maxCauseIDs)] {
+		out.Layers = append(out.Layers, cut(layer))
+	}
+	out.LayerCount = len(op.Layers)
 	b.tx.did(out)
 }

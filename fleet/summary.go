@@ -131,9 +131,15 @@ func phrase(op api.RevisionOperation) string {
 	return strings.TrimSuffix(op.Op+" "+name, " /")
 }
 
-// where says on which clusters.
+// where says on which clusters, or layers.
 func where(op api.RevisionOperation) string {
 	switch {
+	case len(op.Layers) > 0:
+		names := make([]string, len(op.Layers))
+		for i, id := range op.Layers {
+			names[i] = nameOf(string(KindLayer), id)
+		}
+		return someOf(names, op.LayerCount)
 	case len(op.ClusterIds) == 1 && op.Clusters == 1:
 		return "cluster/" + op.ClusterIds[0]
 	case op.All:

@@ -2536,6 +2536,16 @@ type RevisionOperation struct {
 
 	// FieldManager Example: ci
 	FieldManager string `json:"field_manager,omitempty"`
+
+	// Layers The first of the layers that it was applied to.
+	//
+	// Example: ["prod-eu"]
+	Layers []string `json:"layers,omitempty"`
+
+	// LayerCount How many layers it was applied to.
+	//
+	// Example: 1
+	LayerCount int `json:"layer_count,omitempty"`
 }
 
 // RevisionSummary defines model for RevisionSummary.
