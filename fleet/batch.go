@@ -184,6 +184,10 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 		docs, err := b.revert(op)
 		return docs, 0, err
 	}
+	if op.Op == "adopt" {
+		docs, err := b.adoptInto(op)
+		return docs, 0, err
+	}
 	if len(op.Layers) > 0 {
 		docs, err := b.onLayers(op)
 		return docs, 0, err

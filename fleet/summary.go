@@ -117,6 +117,8 @@ func phrase(op api.RevisionOperation) string {
 		return fmt.Sprintf("reverted revision %d", op.Revision)
 	case op.Op == "revert":
 		return fmt.Sprintf("reverted revision %d of %s", op.Revision, name)
+	case op.Op == "adopt":
+		return "moved what clusters have in common to " + where(op)
 	case op.Op == "set_labels":
 		return with("labelled " + where(op))
 	case verb == "assign":

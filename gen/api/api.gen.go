@@ -1575,7 +1575,7 @@ type Operation struct {
 	// Example: {"namespace":"team-a"}
 	Overrides nullable.Nullable[json.RawMessage] `json:"overrides,omitempty"`
 
-	// Layers Not clusters but these layers. For assign_, unassign_, set_component, which says in `overrides` what of a component that the layer does not give, and patch_values.
+	// Layers Not clusters but these layers. For assign_, unassign_, set_component, which says in `overrides` what of a component that the layer does not give, and patch_values. adopt: these layers take over what all their clusters say alike; what any cluster is given stays as it is.
 	//
 	// Example: ["prod-eu"]
 	Layers []string `json:"layers,omitempty"`

@@ -1,0 +1,241 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// adoption moves what all clusters of a layer say alike out of their documents into the layer. What each of them has stays as it
+// is, to the order of its lists: nothing is moved that would change that.
+type adoption struct {
+	tx       *Tx
+	layer    *Document
+	clusters []member
+	lists    []*adoptedList
+	patches  map[string]map[string]bool // paths by component
+}
+
+// member is a cluster that the layer matches.
+type member struct {
+	doc *Document
+	has *Effective
+	obj map[string]any // its document, opened
+}
+
+// adoptedList is what is adopted of one list.
+type adoptedList struct {
+	*assigned
+	entries []adoptedEntry
+	moved   map[string]bool // ids that leave the clusters' documents
+	left    int             // what stays only because of the order
+}
+
+// adoptedEntry is an entry of the layer. Nothing said: the clusters have it, and each goes on saying how.
+type adoptedEntry struct {
+	id   string
+	said map[string]any
+}
+
+// adoptInto is the operation of that name. Of several layers, each takes what those before it have left.
+func (b *Batch) adoptInto(op api.Operation) ([]*Document, error) {
+	if len(op.Layers) == 0 || len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
+		return nil, Invalid([]Problem{{Detail: "layers: says which layers take over what their clusters say alike; not cluster_ids, selector or all"}})
+	}
+	touched := map[docKey]*Document{}
+	for _, layer := range op.Layers {
+		docs, err := b.adopt(layer)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range docs {
+			touched[docKey{d.Kind, d.ID}] = d
+		}
+	}
+	docs := slices.Collect(maps.Values(touched))
+	sortDocuments(docs)
+	return docs, nil
+}
+
+// adopt moves what all clusters of a layer say alike into the layer, and answers the documents that this changes.
+func (b *Batch) adopt(layer string) ([]*Document, error) {
+	doc, err := b.tx.Get(KindLayer, layer)
+	if err != nil {
+		return nil, err
+	}
+	ad := &adoption{tx: b.tx, layer: doc, patches: map[string]map[string]bool{}}
+	if err := ad.survey(); err != nil {
+		return nil, err
+	}
+	for _, a := range b.tx.kinds.lists {
+		list := &adoptedList{assigned: a, moved: map[string]bool{}}
+		if err := ad.choose(list); err != nil {
+			return nil, err
+		}
+		ad.lists = append(ad.lists, list)
+		if err := b.stopped(); err != nil {
+			return nil, err
+		}
+	}
+	ad.choosePatches()
+	after, err := b.tx.editLayer(layer, ad.intoLayer)
+	if err != nil {
+		return nil, err
+	}
+	docs := []*Document{after}
+	if bytes.Equal(after.Body, doc.Body) {
+		docs = nil
+	}
+	ids := make([]string, len(ad.clusters))
+	for i, m := range ad.clusters {
+		ids[i] = m.doc.ID
+	}
+	changed, err := b.edited(ids, ad.outOfCluster)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range changed {
+		if o.err != nil {
+			return nil, o.err
+		}
+		if o.doc != o.before {
+			b.tx.keep(o.before, o.doc)
+			docs = append(docs, o.doc)
+		}
+	}
+	for _, list := range ad.lists {
+		if list.left > 0 {
+			b.tx.note("%d of the %s that all clusters of layer %q have stay in their documents: to move them would change the order of what is polled", list.left, list.field, layer)
+		}
+	}
+	return docs, ad.verify()
+}
+
+// survey finds the clusters and opens their documents.
+func (ad *adoption) survey() error {
+	ad.tx.each(KindCluster, func(d *Document) {
+		if !d.Deleted() && ad.layer.layer().matches(d.Cluster()) {
+			ad.clusters = append(ad.clusters, member{doc: d})
+		}
+	})
+	if len(ad.clusters) == 0 {
+		return Invalid([]Problem{{Detail: fmt.Sprintf("layer %q matches no cluster: there is nothing to adopt", ad.layer.ID)}})
+	}
+	slices.SortFunc(ad.clusters, func(a, b member) int { return bytes.Compare([]byte(a.doc.ID), []byte(b.doc.ID)) })
+	errs := make([]error, len(ad.clusters))
+	inParallel(len(ad.clusters), func(i int) {
+		m := &ad.clusters[i]
+		m.has = ad.tx.effective(m.doc)
+		m.obj, errs[i] = openDocument(m.doc)
+	})
+	return firstOf(errs)
+}
+
+// intoLayer is what becomes of the layer.
+func (ad *adoption) intoLayer(obj map[string]any) error {
+	apart, _ := obj["overrides"].(map[string]any)
+	for _, list := range ad.lists {
+		entries := slices.Clone(list.entriesIn(obj))
+		for _, adopted := range list.entries {
+			at := slices.IndexFunc(entries, isEntry(adopted.id))
+			if at < 0 {
+				at = len(entries)
+				entries = append(entries, map[string]any{"id": adopted.id})
+			}
+			entry, _, _ := entryID(entries[at])
+			if !list.typed {
+				maps.Copy(entry, adopted.said)
+				if said, ok := apart[adopted.id].(map[string]any); ok && list.kind == KindComponent { // which one layer says once
+					maps.DeleteFunc(said, func(leaf string, _ any) bool { return hasKey(adopted.said, leaf) })
+				}
+			} else if overrides := list.leaves(adopted.said); len(overrides) > 0 {
+				merged, _ := entry["overrides"].(map[string]any)
+				if merged == nil {
+					merged = map[string]any{}
+				}
+				maps.Copy(merged, overrides)
+				entry["overrides"] = merged
+			}
+		}
+		if len(list.entries) > 0 {
+			list.setEntries(obj, entries)
+		}
+	}
+	first := ad.clusters[0].doc.Cluster()
+	for component, paths := range ad.patches {
+		patches, _ := obj["patches"].(map[string]any)
+		said, _ := patches[component].(map[string]any)
+		if said == nil {
+			said = map[string]any{}
+			patches[component] = said
+		}
+		for path := range paths {
+			value, err := ParseJSON(first.Patches[component][path])
+			if err != nil {
+				return unreadable(ad.clusters[0].doc, err)
+			}
+			said[path] = value
+		}
+	}
+	return nil
+}
+
+// outOfCluster is what becomes of each cluster.
+func (ad *adoption) outOfCluster(before *Document, obj map[string]any) (changed bool, err error) {
+	for _, list := range ad.lists {
+		if len(list.moved) == 0 {
+			continue
+		}
+		items, err := list.openList(obj)
+		if err != nil {
+			return false, unreadable(before, err)
+		}
+		left := make([]any, 0, len(items))
+		for i, id := range list.ids(before.alone) {
+			if !list.moved[id] {
+				left = append(left, items[i])
+			}
+		}
+		list.setEntries(obj, left)
+		changed = true
+	}
+	for component, paths := range ad.patches {
+		o := patchesOn(before.Cluster(), component)
+		for path := range paths {
+			o.remove(path)
+		}
+		if err := setPatches(before, obj, component, o); err != nil {
+			return false, err
+		}
+		changed = true
+	}
+	return changed, nil
+}
+
+// verify holds what the clusters have against what they had: whatever is wrong here, they are not told to remove anything.
+func (ad *adoption) verify() error {
+	errs := make([]error, len(ad.clusters))
+	inParallel(len(ad.clusters), func(i int) {
+		m := ad.clusters[i]
+		doc, err := ad.tx.Get(KindCluster, m.doc.ID)
+		if err != nil {
+			errs[i] = err
+			return
+		}
+		is := ad.tx.effective(doc)
+		for _, list := range ad.lists {
+			differ, _ := list.reassigned(m.has, is)
+			if len(differ) > 0 || !slices.Equal(list.ids(m.has), list.ids(is)) {
+				errs[i] = fmt.Errorf("adopting what is alike into layer %q would change the %s of cluster %q", ad.layer.ID, list.field, m.doc.ID)
+			}
+		}
+		same := func(a, b api.PatchValues) bool { return maps.EqualFunc(a, b, sameBytes) }
+		if !maps.EqualFunc(m.has.cluster.Patches, is.cluster.Patches, same) {
+			errs[i] = fmt.Errorf("adopting what is alike into layer %q would change the patches of cluster %q", ad.layer.ID, m.doc.ID)
+		}
+	})
+	return firstOf(errs)
+}
