@@ -28,45 +28,43 @@ func updateFlag() cli.Flag {
 func (v verbs) createCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
-		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster create it if need be, and assign it", v.title),
+		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster or --layer create it if need be, and assign it", v.title),
 		ArgsUsage: "NAME", Description: argv.ExampleText(v.example),
 		Flags: slices.Concat(flagsOf(v.fields), flagsOf(v.overrides), []cli.Flag{
-			clusterFlag("assign it to this `CLUSTER` too, in the same change"), updateFlag(), fileFlag("the document"), dryRunFlag(), yesFlag(),
+			clusterFlag("assign it to this `CLUSTER` too, in the same change"),
+			&cli.StringFlag{Name: "layer", Usage: "or to this `LAYER`"}, updateFlag(), fileFlag("the document"), dryRunFlag(), yesFlag(),
 		}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, doc, err := v.documentFrom(c, v.noun)
 			if err != nil {
 				return err
 			}
-			return v.createAndAssign(c, id, doc, v.overrides, c.String("cluster"))
+			on, err := assignedTo(c)
+			if err != nil {
+				return err
+			}
+			return v.createAndAssign(c, id, doc, v.overrides, on)
 		},
 	}
 }
 
-// createAndAssign answers the definition, or one document with both when there is a cluster.
-func (v verbs) createAndAssign(c *cli.Context, id string, doc map[string]any, settings []field, cluster string) error {
+// createAndAssign answers the definition, one document with both when there is a cluster, or what a batch does when there is a layer.
+func (v verbs) createAndAssign(c *cli.Context, id string, doc map[string]any, settings []field, on targets) error {
 	given, err := settingsOf(c, settings)
 	if err != nil {
 		return err
 	}
-	if cluster == "" {
-		if c.IsSet("cluster") {
-			return argv.Errorf("--cluster must not be empty")
-		}
+	if len(on.ids)+len(on.layers) == 0 {
 		if len(given) > 0 {
-			return argv.Errorf("%s are settings of an assignment; name its --cluster", flagNames(settings))
+			return argv.Errorf("%s are settings of an assignment; name its --cluster or --layer", flagNames(settings))
 		}
 		return v.put(c, id, doc)
 	}
-	if err := checkID("--cluster", cluster); err != nil {
-		return err
-	}
 	operations := func(conn client) ([]operation, error) {
 		ops, err := v.ensureOperations(c, conn, id, doc)
-		on := targets{ids: []string{cluster}}
 		return append(ops, on.operation(v.assigning("assign"), withID(v.noun, id, given))), err
 	}
-	return v.perform(c, change{
+	ch := change{
 		operations: operations,
 		request: func(conn client, hash string) (answer, error) {
 			return v.untilSettled(func() (answer, error) {
@@ -77,10 +75,36 @@ func (v verbs) createAndAssign(c *cli.Context, id string, doc map[string]any, se
 				return v.batch(c, conn, ops, hash)
 			})
 		},
-		show: func(conn client, _ answer) error {
+	}
+	if cluster, ok := on.one(); ok {
+		ch.show = func(conn client, _ answer) error {
 			return v.showPair(c, assignment{id: id, settings: settings, given: given}, conn, doc, cluster)
-		},
-	})
+		}
+	}
+	return v.perform(c, ch)
+}
+
+// assignedTo is the cluster or the layer that a new definition is assigned to; neither, if there is none.
+func assignedTo(c *cli.Context) (on targets, err error) {
+	for _, to := range []struct {
+		flag string
+		ids  *[]string
+	}{{"cluster", &on.ids}, {"layer", &on.layers}} {
+		if !c.IsSet(to.flag) {
+			continue
+		}
+		if c.String(to.flag) == "" {
+			return on, argv.Errorf("--%s must not be empty", to.flag)
+		}
+		if err := checkID("--"+to.flag, c.String(to.flag)); err != nil {
+			return on, err
+		}
+		*to.ids = []string{c.String(to.flag)}
+	}
+	if len(on.ids) > 0 && len(on.layers) > 0 {
+		return on, argv.Errorf("%s takes --cluster or --layer, and not both", c.Command.HelpName)
+	}
+	return on, nil
 }
 
 // put creates or changes one document.
@@ -257,8 +281,8 @@ func (v verbs) assignCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "assign",
 		Usage:     usage,
-		ArgsUsage: "NAME " + targetsUsage,
-		Flags:     slices.Concat(targetFlags(), flags, writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
+		ArgsUsage: "NAME " + assigningUsage,
+		Flags:     slices.Concat(assigningFlags(), flags, writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, on, err := assignmentOf(c)
 			if err != nil {
@@ -282,8 +306,8 @@ func (v verbs) unassignCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "unassign",
 		Usage:     fmt.Sprintf("Take a %s off clusters, where Flux then removes %s", v.title, v.gone),
-		ArgsUsage: "NAME " + targetsUsage,
-		Flags:     slices.Concat(targetFlags(), []cli.Flag{yesFlag()}, writeFlags(), plannedFlags()),
+		ArgsUsage: "NAME " + assigningUsage,
+		Flags:     slices.Concat(assigningFlags(), []cli.Flag{yesFlag()}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, on, err := assignmentOf(c)
 			if err != nil {

@@ -131,6 +131,7 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			verbs{s.session, clusters}.patchDocumentCommand(),
 			s.labelCommand(),
 			s.protectCommand(),
+			s.excludeCommand(),
 			s.deleteClusterCommand(),
 		},
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -130,8 +131,8 @@ func (s componentCommands) switchCommand(verb string, enabled bool) *cli.Command
 		usage = "Let Flux remove a component from clusters; its assignment and patches stay"
 	}
 	return &cli.Command{
-		Name: verb, Usage: usage, ArgsUsage: "NAME " + targetsUsage,
-		Flags: slices.Concat(targetFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
+		Name: verb, Usage: usage, ArgsUsage: "NAME " + assigningUsage,
+		Flags: slices.Concat(assigningFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, on, err := assignmentOf(c)
 			if err != nil {
@@ -159,10 +160,10 @@ func (s componentCommands) setCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name: "set", Usage: "Change settings of a component on clusters that have it; update changes the catalog",
-		ArgsUsage: "NAME " + targetsUsage,
+		ArgsUsage: "NAME " + assigningUsage,
 		Description: argv.ExampleText("component set grafana --selector environment=dev --component-version 17.1.0 --plan",
 			"component set grafana --all --component-version ''"),
-		Flags: slices.Concat(targetFlags(), flagsOf(settings), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
+		Flags: slices.Concat(assigningFlags(), flagsOf(settings), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, on, err := assignmentOf(c)
 			if err != nil {
@@ -189,7 +190,14 @@ func (s componentCommands) setAssigned(c *cli.Context, conn client, id, cluster,
 		if err := now.decode(&doc); err != nil {
 			return answer{}, err
 		}
-		if !hasAssigned(doc, id) && !s.givenByLayer(c, conn, cluster, id) {
+		given := hasAssigned(doc, id)
+		if !given {
+			var err error
+			if given, err = s.givenByLayer(c, conn, cluster, id); err != nil {
+				return answer{}, err
+			}
+		}
+		if !given {
 			return answer{}, hintedError{
 				fmt.Errorf("the component %q is not assigned to %q", id, cluster),
 				fmt.Sprintf("assign it with: component assign %s --cluster %s", id, cluster),
@@ -204,24 +212,28 @@ func hasAssigned(doc api.Cluster, component string) bool {
 	return slices.ContainsFunc(doc.PlatformComponents, func(a api.ComponentAssignment) bool { return a.ID == component })
 }
 
-// givenByLayer tells whether a cluster has a component that it does not list. Where that cannot be found out, as on an older
-// server, there are no layers.
-func (s componentCommands) givenByLayer(c *cli.Context, conn client, cluster, component string) bool {
-	effective := "effective"
-	a, err := receive(conn.GetCluster(c.Context, cluster, &api.GetClusterParams{View: &effective}))
+// givenByLayer tells whether a cluster has a component that it does not list. An older server knows of no layers.
+func (s componentCommands) givenByLayer(c *cli.Context, conn client, cluster, component string) (bool, error) {
+	a, err := s.effective(c, conn, cluster)
+	if apiclient.ErrorCode(err) == "validation_error" {
+		return false, nil
+	}
 	var doc api.Cluster
-	return err == nil && a.decode(&doc) == nil && hasAssigned(doc, component)
+	if err == nil {
+		err = a.decode(&doc)
+	}
+	return hasAssigned(doc, component), err
 }
 
 func (s componentCommands) patchValuesCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "patch",
 		Usage:     "Set and remove Helm values of a component on clusters; the others stay",
-		ArgsUsage: "NAME " + targetsUsage,
+		ArgsUsage: "NAME " + assigningUsage,
 		Description: argv.ExampleText("component patch podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
 			"component patch podinfo --cluster demo-cluster-01 -f values.yaml --unset ui.color --dry-run",
 			"component patch podinfo --selector environment=dev --set image.tag=6.9.0 --field-manager ci --plan"),
-		Flags: slices.Concat(targetFlags(), valueFlags(), ownerFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
+		Flags: slices.Concat(assigningFlags(), valueFlags(), ownerFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, on, err := assignmentOf(c)
 			if err != nil {
@@ -239,6 +251,9 @@ func (s componentCommands) patchValues(c *cli.Context, on targets, component str
 		return err
 	}
 	cluster, single := on.one()
+	if len(on.layers) > 0 && (c.IsSet("field-manager") || c.Bool("apply") || c.Bool("force")) {
+		return argv.Errorf("--field-manager, --apply and --force are for clusters: layers have no field managers")
+	}
 	op := "patch_values"
 	if c.Bool("apply") {
 		op = "apply_values"

@@ -25,7 +25,7 @@ func (s *session) demoCommand() *cli.Command {
 					if err := collect(c, namespaces.fields, doc); err != nil {
 						return err
 					}
-					return verbs{s, namespaces}.createAndAssign(c, args[1], doc, nil, args[0])
+					return verbs{s, namespaces}.createAndAssign(c, args[1], doc, nil, targets{ids: args[:1]})
 				},
 			},
 			{

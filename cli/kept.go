@@ -65,10 +65,13 @@ func (a assignment) own(n noun, cluster json.RawMessage) ([]string, error) {
 func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
 	values := a.given
 	if c.Bool("reset") {
+		if len(on.layers) > 0 {
+			return argv.Errorf("--reset is for clusters: unassign it from the layer, and assign it again")
+		}
 		values = a.reset()
 	}
 	ch := change{operations: on.planner(v.assigning("assign"), withID(v.noun, a.id, values))}
-	if !c.Bool("reset") {
+	if !c.Bool("reset") && len(on.layers) == 0 {
 		ch.show = func(conn client, result answer) error {
 			if err := v.printBatch(c, result); err != nil {
 				return err

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -18,7 +20,7 @@ import (
 
 // layers say once what clusters have in common.
 var layers = noun{
-	kind: "layer", name: "layer", plural: "layers", title: "layer", list: "layers",
+	kind: "layer", name: "layer", plural: "layers", title: "layer", list: "layers", aliases: []string{"layers"},
 	usage:   "Layers: what clusters have in common, said once for all that a selector matches",
 	example: "layer create prod-eu --priority 200 --selector environment=prod,region=eu --namespaces observability",
 	fields: []field{
@@ -32,16 +34,20 @@ var layers = noun{
 		boolField("deletion-protection", "deletion_protection", "protect these clusters, whatever their documents say"),
 	},
 	view: view{
-		header: []string{"ID", "PRIORITY", "CLUSTERS", "COMPONENTS", "NAMESPACES", "ROLEBINDINGS", "REVISION", "DESCRIPTION", "UPDATED"},
+		header: []string{"ID", "PRIORITY", "CLUSTERS", "COMPONENTS", "NAMESPACES", "ROLEBINDINGS", "REVISION", "RESOURCES", "DESCRIPTION", "UPDATED"},
 		narrow: 7,
 		row: rowOf(func(d api.Layer) []string {
 			which := d.Selector
 			if d.All {
 				which = "all"
 			}
+			resources := 0
+			for _, entries := range d.Resources {
+				resources += len(entries)
+			}
 			return []string{
 				d.ID, strconv.Itoa(d.Priority), which, strconv.Itoa(len(d.PlatformComponents)), strconv.Itoa(len(d.Namespaces)),
-				strconv.Itoa(len(d.Rolebindings)), strconv.FormatInt(d.Revision, 10), d.Description, when(d.UpdatedAt),
+				strconv.Itoa(len(d.Rolebindings)), strconv.FormatInt(d.Revision, 10), strconv.Itoa(resources), d.Description, when(d.UpdatedAt),
 			}
 		}),
 	},
@@ -75,11 +81,85 @@ func (s *session) layerCommand() *cli.Command {
 	remove := v.deleteCommand()
 	remove.Usage = "Delete a layer: what only it gave leaves the clusters that it matched"
 	remove.Flags = slices.DeleteFunc(remove.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "cascade") })
+	return v.documentCommand(remove, s.layerClustersCommand(), s.adoptCommand())
+}
+
+// layerClustersCommand names the clusters that a layer matches.
+func (s *session) layerClustersCommand() *cli.Command {
 	return &cli.Command{
-		Name: v.name, Aliases: []string{"layers"}, Usage: v.usage,
-		Subcommands: []*cli.Command{
-			v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createDocumentCommand(), v.updateCommand(),
-			v.patchDocumentCommand(), remove,
+		Name: "clusters", Usage: "List the clusters that a layer matches", ArgsUsage: "NAME",
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			view := "clusters"
+			a, err := receive(conn.GetLayer(c.Context, args[0], &api.GetLayerParams{View: &view}))
+			if err != nil {
+				return err
+			}
+			var doc api.Layer
+			if err := a.decode(&doc); err != nil {
+				return err
+			}
+			document, err := render.Encode(append([]string{}, doc.Clusters...))
+			if err != nil {
+				return err
+			}
+			t := render.Table{Header: []string{"ID"}}
+			var names []string
+			for _, id := range doc.Clusters {
+				t.Rows, names = append(t.Rows, []string{id}), append(names, clusters.name+"/"+id)
+			}
+			return s.print(c, render.Output{
+				Document: document,
+				Tables:   func() ([]render.Table, error) { return []render.Table{t}, nil },
+				Names:    func() ([]string, error) { return names, nil },
+			})
+		},
+	}
+}
+
+// adoptCommand moves into a layer what its clusters have in common. Nothing happens to any cluster, so a script need not confirm
+// it; somebody at a terminal sees the plan first.
+func (s *session) adoptCommand() *cli.Command {
+	v := verbs{s, layers}
+	return &cli.Command{
+		Name: "adopt", Usage: "Move what all clusters of a layer say alike out of their documents into the layer; what they are given stays as it is",
+		ArgsUsage: "NAME",
+		Description: "With fields given, the layer is created or changed first, in the same change. Entries that only differ in their settings, and stand " +
+			"first, are given by the layer, and the clusters go on saying the settings. Values that a field manager owns stay.\n\n" +
+			argv.ExampleText("layer adopt base --priority 100 --all --plan", "layer adopt prod --priority 200 --selector environment=prod"),
+		Flags: slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("the layer"), dryRunFlag(), yesFlag()}, plannedFlags()),
+		Action: func(c *cli.Context) error {
+			id, doc, err := v.documentFrom(c, v.noun)
+			if err != nil {
+				return err
+			}
+			operations := func(conn client) ([]operation, error) {
+				adopt := operation{"op": "adopt", "layers": []string{id}}
+				if len(doc) == 1 { // its id
+					return []operation{adopt}, nil
+				}
+				put, _, err := v.putOperation(c, conn, id, doc)
+				return []operation{put, adopt}, err
+			}
+			return v.perform(c, change{
+				operations: operations, what: fmt.Sprintf("move what all clusters of layer %q say alike into it", id), scriptsMay: true,
+				request: func(conn client, hash string) (answer, error) {
+					return v.untilSettled(func() (answer, error) {
+						ops, err := operations(conn)
+						if err != nil {
+							return answer{}, err
+						}
+						return v.batch(c, conn, ops, hash)
+					})
+				},
+			})
 		},
 	}
 }

@@ -72,13 +72,7 @@ func (s *session) resourceTypeCommand() *cli.Command {
 			flag.Usage = "delete its definitions, and take them off every cluster, in the same change"
 		}
 	}
-	return &cli.Command{
-		Name: v.name, Aliases: v.aliases, Usage: v.usage,
-		Subcommands: []*cli.Command{
-			v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createDocumentCommand(), v.updateCommand(),
-			v.patchDocumentCommand(), remove,
-		},
-	}
+	return v.documentCommand(remove)
 }
 
 // typesOf are the resource types of the fleet, by their ids. An older server has none, and neither has one that only

@@ -15,10 +15,14 @@ type targets struct {
 	selector   string
 	all        bool
 	allowEmpty bool
+	layers     []string // not clusters, but these
 }
 
 // targetsUsage is how targets are written behind a command's name.
 const targetsUsage = "--cluster CLUSTER...|--selector SELECTOR|--all"
+
+// assigningUsage is the same for what can be said on a layer, too.
+const assigningUsage = targetsUsage + "|--layer LAYER..."
 
 func targetFlags() []cli.Flag {
 	return []cli.Flag{
@@ -29,30 +33,52 @@ func targetFlags() []cli.Flag {
 	}
 }
 
-// targetsOf reads the flags of targetFlags, of which exactly one way to say which clusters must be there.
+// assigningFlags are targetFlags for what can be said on a layer, too.
+func assigningFlags() []cli.Flag {
+	return append(targetFlags(), &cli.StringSliceFlag{Name: "layer", Usage: "not on clusters, but on this `LAYER`; repeat for more"})
+}
+
+// targetsOf reads the flags of targetFlags or assigningFlags, of which exactly one way to say where must be there.
 func targetsOf(c *cli.Context) (targets, error) {
 	t := targets{selector: c.String("selector"), all: c.Bool("all"), allowEmpty: c.Bool("allow-empty")}
-	for _, id := range c.StringSlice("cluster") {
-		if err := checkID("--cluster", id); err != nil {
-			return t, err
-		}
-		if !slices.Contains(t.ids, id) {
-			t.ids = append(t.ids, id)
-		}
+	var err error
+	if t.ids, err = namesIn(c, "cluster"); err != nil {
+		return t, err
+	}
+	if t.layers, err = namesIn(c, "layer"); err != nil {
+		return t, err
 	}
 	if c.IsSet("selector") && t.selector == "" {
 		return t, argv.Errorf("--selector must not be empty; --all means every cluster")
 	}
 	ways := 0
-	for _, given := range []bool{len(t.ids) > 0, t.selector != "", t.all} {
+	for _, given := range []bool{len(t.ids) > 0, t.selector != "", t.all, len(t.layers) > 0} {
 		if given {
 			ways++
 		}
 	}
 	if ways != 1 {
-		return t, argv.Errorf("%s needs --cluster, --selector or --all, and only one of them", c.Command.HelpName)
+		ways := "--cluster, --selector or --all"
+		if slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool { return f.Names()[0] == "layer" }) {
+			ways = "--cluster, --selector, --all or --layer"
+		}
+		return t, argv.Errorf("%s needs %s, and only one of them", c.Command.HelpName, ways)
 	}
 	return t, nil
+}
+
+// namesIn are the ids that a flag names, each once.
+func namesIn(c *cli.Context, flag string) ([]string, error) {
+	var ids []string
+	for _, id := range c.StringSlice(flag) {
+		if err := checkID("--"+flag, id); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // one is the only cluster, if it is named.
@@ -68,6 +94,8 @@ func (t targets) operation(op string, fields map[string]any) operation {
 	o := operation{"op": op}
 	maps.Copy(o, fields)
 	switch {
+	case len(t.layers) > 0:
+		o["layers"] = t.layers
 	case len(t.ids) > 0:
 		o["cluster_ids"] = t.ids
 	case t.all:
@@ -75,7 +103,7 @@ func (t targets) operation(op string, fields map[string]any) operation {
 	default:
 		o["selector"] = t.selector
 	}
-	if t.allowEmpty && len(t.ids) == 0 {
+	if t.allowEmpty && len(t.ids)+len(t.layers) == 0 {
 		o["allow_empty"] = true
 	}
 	return o
@@ -89,16 +117,24 @@ func (t targets) planner(op string, fields map[string]any) planner {
 // String says which clusters, for a question.
 func (t targets) String() string {
 	switch {
+	case len(t.layers) > shownNames:
+		return "the clusters of " + count(len(t.layers), "layer")
+	case len(t.layers) > 0:
+		return "the clusters of layer " + quotedList(t.layers)
 	case len(t.ids) > shownNames:
 		return count(len(t.ids), "cluster")
 	case len(t.ids) > 0:
-		quoted := make([]string, len(t.ids))
-		for i, id := range t.ids {
-			quoted[i] = fmt.Sprintf("%q", id)
-		}
-		return argv.ListOf(quoted)
+		return quotedList(t.ids)
 	case t.all:
 		return "every cluster"
 	}
 	return fmt.Sprintf("every cluster with %q", t.selector)
+}
+
+func quotedList(ids []string) string {
+	quoted := make([]string, len(ids))
+	for i, id := range ids {
+		quoted[i] = fmt.Sprintf("%q", id)
+	}
+	return argv.ListOf(quoted)
 }

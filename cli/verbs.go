@@ -192,6 +192,15 @@ func (v verbs) getCommand() *cli.Command {
 	}
 }
 
+// got is documents that were asked for by name. Tables of clusters count what layers give them, too.
+func (v verbs) got(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
+	out := v.shown(document, docs...)
+	if v.kind == clusters.kind && !c.IsSet("revision") {
+		out.Tables = func() ([]render.Table, error) { return clusterCommands{v.session}.withInherited(c, docs) }
+	}
+	return out
+}
+
 // getSeveral shows what it finds, as kubectl does, and fails if anything is missing. Nothing found prints nothing.
 func (v verbs) getSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
 	var (
@@ -210,14 +219,14 @@ func (v verbs) getSeveral(c *cli.Context, ids []string, get func(id string) (ans
 		errs = append(errs, err)
 	}
 	if len(ids) == 1 && len(docs) == 1 {
-		return v.print(c, v.one(docs[0]))
+		return v.print(c, v.got(c, docs[0], docs...))
 	}
 	if len(docs) > 0 {
 		document, err := render.Encode(docs)
 		if err != nil {
 			return err
 		}
-		if err := v.print(c, v.shown(document, docs...)); err != nil {
+		if err := v.print(c, v.got(c, document, docs...)); err != nil {
 			return err
 		}
 	}
@@ -305,6 +314,16 @@ func (v verbs) patchDocumentCommand() *cli.Command {
 			}
 			return v.mergePatch(c, ids[0], body)
 		},
+	}
+}
+
+// documentCommand is the command of a kind that clusters are not assigned, with those that only this kind has.
+func (v verbs) documentCommand(remove *cli.Command, own ...*cli.Command) *cli.Command {
+	return &cli.Command{
+		Name: v.name, Aliases: v.aliases, Usage: v.usage,
+		Subcommands: slices.Concat([]*cli.Command{
+			v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createDocumentCommand(), v.updateCommand(), v.patchDocumentCommand(),
+		}, own, []*cli.Command{remove}),
 	}
 }
 

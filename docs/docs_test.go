@@ -136,6 +136,7 @@ func TestLayers(t *testing.T) {
 //
 //	```sh           has to succeed
 //	```sh error     the server has to answer with an error (400 or above)
+//	```sh exit=1    its last command has to end with this exit code
 //	```… output     what the block before it prints; … stands for anything
 func runBlocks(t *testing.T, page string) {
 	t.Helper()
@@ -153,7 +154,10 @@ func runBlocks(t *testing.T, page string) {
 		switch {
 		case body == "make run\n":
 		case kind == "sh", kind == "sh error":
-			output = runBlock(t, dir, strings.ReplaceAll(body, shown, base), kind == "sh error")
+			output = runBlock(t, block{dir: dir, server: base, body: strings.ReplaceAll(body, shown, base), wantError: kind == "sh error"})
+			ran++
+		case kind == "sh exit=1":
+			output = runBlock(t, block{dir: dir, server: base, body: body + "(($? == 1)) || exit 9\n", mayFail: true})
 			ran++
 		case strings.HasSuffix(kind, " output"):
 			got, want := strings.TrimRight(strings.ReplaceAll(output, base, shown), "\n"), strings.TrimRight(body, "\n")
@@ -193,22 +197,33 @@ curl() {
 . "$DIR/variables"
 `
 
-func runBlock(t *testing.T, dir, body string, wantError bool) string {
+// block is some commands of a page.
+type block struct {
+	dir, server, body  string
+	wantError, mayFail bool
+}
+
+func runBlock(t *testing.T, b block) string {
 	t.Helper()
+	dir, body := b.dir, b.body
+	if b.mayFail {
+		body = "set +e\n" + body + "set -e\n"
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", prelude+body+"\n"+`declare -p | grep -E '^declare -- [A-Z]+=' >"$DIR/variables"`)
 	expect := ""
-	if wantError {
+	if b.wantError {
 		expect = "yes"
 	}
-	cmd.Env = append(os.Environ(), "DIR="+dir, "EXPECT_ERROR="+expect)
+	cmd.Env = append(os.Environ(), "DIR="+dir, "EXPECT_ERROR="+expect, "PATH="+programs(t)+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"FLUX_API_URL="+b.server, "FLUX_API_TOKEN=demo-read", "FLUX_API_WRITE_TOKEN=demo-write", "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir)
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	err := cmd.Run()
 	require.NoError(t, err, "this failed:\n%s\n%s\n%s", body, out.String(), complaints.String())
 	called := filepath.Join(dir, "called")
-	if wantError {
+	if b.wantError {
 		require.FileExists(t, called, "no curl in this error block:\n%s", body)
 		require.NoError(t, os.Remove(called))
 	}

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// What clusters have from layers, and what they do not take.
+
+// effective is a cluster with all that it has.
+func (s *session) effective(c *cli.Context, conn client, id string) (answer, error) {
+	return receive(conn.GetCluster(c.Context, id, nil, query(url.Values{"view": {"effective"}})))
+}
+
+// withInherited is the table of clusters with their counts as OWN+INHERITED where layers give them something, and -o wide with the
+// layers.
+func (s clusterCommands) withInherited(c *cli.Context, docs []json.RawMessage) ([]render.Table, error) {
+	t, err := clusters.view.table(docs...)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.client(c)
+	if err != nil {
+		return nil, err
+	}
+	for i, own := range docs {
+		has, err := s.effective(c, conn, t.Rows[i][0])
+		if apiclient.ErrorCode(err) == "validation_error" { // an older server knows of no layers
+			return []render.Table{t}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var doc api.Cluster
+		if err := has.decode(&doc); err != nil {
+			return nil, err
+		}
+		for _, n := range definitions() {
+			inherited, err := inheritedCount(n, own, has.body)
+			if err != nil {
+				return nil, err
+			}
+			if column := slices.Index(t.Header, strings.ToUpper(n.name)+"S"); inherited > 0 && column >= 0 {
+				t.Rows[i][column] += fmt.Sprintf("+%d", inherited)
+			}
+		}
+		t.Rows[i] = append(t.Rows[i], strings.Join(doc.Layers, ","))
+	}
+	t.Header = append(t.Header, "LAYERS")
+	return []render.Table{t}, nil
+}
+
+// inheritedCount is how many entries of a list a cluster has that its document does not have.
+func inheritedCount(n noun, own, has json.RawMessage) (int, error) {
+	says, err := n.entries(own)
+	if err != nil {
+		return 0, err
+	}
+	entries, err := n.entries(has)
+	return len(entries) - len(says), err
+}
+
+func (s clusterCommands) excludeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "exclude",
+		Usage:     "Keep from a cluster what layers would give it, or let it have that again",
+		ArgsUsage: "CLUSTER KIND/ID...",
+		Description: "KIND/ID is namespace/ID, rolebinding/ID or resource/TYPE/ID. A component is switched off instead, with component disable.\n\n" +
+			argv.ExampleText("cluster exclude demo-cluster-01 namespace/team-b resource/network-policies/podinfo --plan", "cluster exclude demo-cluster-01 namespace/team-b --off"),
+		Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "exclude it no longer"}}, plannedFlags()),
+		Action: func(c *cli.Context) error {
+			args := c.Args().Slice()
+			if len(args) < 2 {
+				return argv.Errorf("%s takes CLUSTER, and at least one KIND/ID", c.Command.HelpName)
+			}
+			if err := checkID("CLUSTER", args[0]); err != nil {
+				return err
+			}
+			x, err := exclusionsOf(args[1:])
+			if err != nil {
+				return err
+			}
+			v := verbs{s.session, clusters}
+			patched := func(now answer) (json.RawMessage, error) {
+				var doc api.Cluster
+				if err := now.decode(&doc); err != nil {
+					return nil, err
+				}
+				return render.Encode(map[string]any{"excludes": x.over(doc.Excludes, c.Bool("off"))})
+			}
+			return v.performOn(c, change{
+				operations: func(conn client) ([]operation, error) {
+					now, err := receive(conn.GetCluster(c.Context, args[0], nil))
+					if err != nil {
+						return nil, err
+					}
+					patch, err := patched(now)
+					return []operation{v.operation("patch", args[0], map[string]any{"patch": patch})}, err
+				},
+				request: func(conn client, hash string) (answer, error) {
+					_, after, err := s.onVersion(c, conn, args[0], func(now answer, unchanged edit) (answer, error) {
+						patch, err := patched(now)
+						if err != nil {
+							return answer{}, err
+						}
+						return receive(v.api.patch(c.Context, conn, args[0], patch, append(writeEdits(c), unchanged, planned(hash))...))
+					})
+					return after, err
+				},
+			})
+		},
+	}
+}
+
+// exclusions are what a command line names, by list and by resource type.
+type exclusions struct {
+	lists     map[string][]string
+	resources map[string][]string
+}
+
+func exclusionsOf(args []string) (exclusions, error) {
+	x := exclusions{map[string][]string{}, map[string][]string{}}
+	for _, arg := range args {
+		kind, id, _ := strings.Cut(arg, "/")
+		typeID, of, typed := strings.Cut(id, "/")
+		switch {
+		case kind == components.name:
+			return x, argv.Errorf("%q: a component is switched off: component disable %s --cluster CLUSTER", arg, id)
+		case kind == resourceKind && typed && checkID("TYPE", typeID) == nil && checkID("ID", of) == nil:
+			x.resources[typeID] = append(x.resources[typeID], of)
+		case (kind == namespaces.name || kind == roleBindings.name) && checkID("ID", id) == nil:
+			x.lists[kind+"s"] = append(x.lists[kind+"s"], id)
+		default:
+			return x, argv.Errorf("%q is not namespace/ID, rolebinding/ID or resource/TYPE/ID", arg)
+		}
+	}
+	return x, nil
+}
+
+// over is the change of what a cluster excludes, as a merge patch.
+func (x exclusions) over(was *api.Excludes, off bool) map[string]any {
+	if was == nil {
+		was = &api.Excludes{}
+	}
+	changed := func(have, ids []string) any {
+		left := slices.DeleteFunc(slices.Clone(have), func(id string) bool { return slices.Contains(ids, id) })
+		if !off {
+			left = slices.Clone(have)
+			for _, id := range ids {
+				if !slices.Contains(left, id) {
+					left = append(left, id)
+				}
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		return left
+	}
+	patch := map[string]any{}
+	for list, ids := range x.lists {
+		patch[list] = changed(map[string][]string{"namespaces": was.Namespaces, "rolebindings": was.Rolebindings}[list], ids)
+	}
+	if len(x.resources) > 0 {
+		resources := map[string]any{}
+		for typeID, ids := range x.resources {
+			resources[typeID] = changed(was.Resources[typeID], ids)
+		}
+		patch["resources"] = resources
+	}
+	return patch
+}
