@@ -126,7 +126,8 @@ func (a *assigned) openList(obj map[string]any) ([]any, error) {
 // switched on need not be said, unless another layer switches it.
 func (ad *adoption) overruled(list *adoptedList, id string, entry map[string]any) bool {
 	says := list.leaves(entry)
-	switches := says["enabled"] != true
+	on, _ := says["enabled"].(bool)
+	switches := !on
 	seen := map[*Document]bool{}
 	for _, m := range ad.clusters {
 		above := false
