@@ -35,7 +35,7 @@ func (s *session) applyCommand() *cli.Command {
 				return err
 			}
 			return s.perform(c, change{
-				operations: a.operations, describe: a.describe, what: a.question(),
+				operations: a.operations, describe: a.describe, what: a.question(), told: true,
 				request: func(conn client, hash string) (answer, error) { return a.apply(conn, hash) },
 				show:    func(_ client, answer answer) error { return a.show(answer) },
 			})
@@ -211,7 +211,9 @@ func (a *application) show(answer answer) error {
 	if sum.Revision != nil {
 		summary += fmt.Sprintf("; revision %d", *sum.Revision)
 	}
-	a.s.note("%s.", summary)
+	if a.s.line = summary + "."; !a.s.terse(a.c) {
+		a.s.note("%s.", summary)
+	}
 	document, err := render.Encode(sum)
 	if err != nil {
 		return err

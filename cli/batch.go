@@ -128,6 +128,8 @@ type change struct {
 	request func(conn client, hash string) (answer, error)
 	// show prints the answer; nil: what a batch answers.
 	show func(conn client, a answer) error
+	// told: show says itself what was done.
+	told bool
 }
 
 // plan asks what the change would do.
@@ -159,11 +161,19 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	if err != nil {
 		return err
 	}
+	var ops []operation
+	ch.operations = ch.operations.kept(&ops)
 	if hash == "" {
 		if hash, err = s.agreed(c, conn, ch); err != nil {
 			return err
 		}
 	}
+	if len(ops) == 0 && s.terse(c) && !ch.told {
+		if err := s.foresee(c, conn, ch); err != nil {
+			return err
+		}
+	}
+	about, before := ops, s.seen.Revision()
 	a, err := s.send(c, conn, ch, hash)
 	if apiclient.ErrorCode(err) == "confirmation_required" && hash == "" {
 		if hash, err = s.agreedAfter(c, conn, ch, err); err != nil {
@@ -173,6 +183,9 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	}
 	if err != nil {
 		return err
+	}
+	if !ch.told {
+		s.line = s.done(about, a, before)
 	}
 	if ch.show != nil {
 		return ch.show(conn, a)
@@ -201,6 +214,7 @@ func (s *session) printBatch(c *cli.Context, a answer) error {
 		return err
 	}
 	switch {
+	case s.terse(c) && s.line != "": // says it
 	case len(result.Changes) == 0:
 		s.note("Nothing to change.")
 	case c.Bool("dry-run"):

@@ -88,7 +88,7 @@ func (v verbs) unlessChanged(c *cli.Context, conn client, operations planner, ha
 		if err != nil {
 			return answer{}, err
 		}
-		if plan.ConfirmationRequired { // the hash would count as a confirmation
+		if plan.ConfirmationRequired || len(unconfirmed(c, plan)) > 0 { // the hash would count as a confirmation
 			return v.batch(c, conn, ops, "")
 		}
 		again, err := operations(conn)

@@ -38,13 +38,16 @@ func (s *session) printAs(c *cli.Context, format string, out render.Output) erro
 	return out.Write(s.env.Stdout, format, c.Bool("no-headers"))
 }
 
-// printChange writes the result of a change, unless --quiet.
+// printChange writes the result of a change, unless --quiet: to a person in the line about it, where there is one.
 func (s *session) printChange(c *cli.Context, out render.Output) error {
 	if c.Bool("dry-run") {
 		s.note("Dry run: nothing was changed.")
 	}
 	if c.Bool("quiet") {
 		return nil
+	}
+	if s.line != "" && s.terse(c) {
+		return s.say(s.line)
 	}
 	return s.print(c, out)
 }

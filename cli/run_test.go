@@ -171,7 +171,7 @@ func TestRealTerminal(t *testing.T) {
 	}
 	var requests []string
 	srv := recorder(t, &requests)
-	for reply, want := range map[string]string{"y\n": "ENVIRONMENT", "n\n": "not confirmed"} {
+	for reply, want := range map[string]string{"y\n": "cluster/c deleted", "n\n": "not confirmed"} {
 		cmd := exec.Command(script, "-qefc", filepath.Join(bin, "flux-resourceset-cli")+" cluster delete c", "/dev/null")
 		cmd.Env = append(os.Environ(), "FLUX_API_URL="+srv.URL, "XDG_CONFIG_HOME="+t.TempDir(), "NO_COLOR=1")
 		cmd.Stdin = strings.NewReader(reply)

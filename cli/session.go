@@ -44,6 +44,7 @@ type session struct {
 	seen              *apiclient.Seen // the newest revision of the server; nil until there is a client
 	memory            *config.Memory  // what earlier runs saw of it; nil until there is a client
 	person            ask.Person      // at the terminal
+	line              string          // what a person is told of the change that was made; empty: what it answered
 
 	stdout *stdout
 

@@ -337,6 +337,7 @@ func (s tokenCommands) revokeTokenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			s.line = tokens.name + "/" + args[0] + " revoked"
 			return s.printChange(c, tokens.one(a.body))
 		},
 	}

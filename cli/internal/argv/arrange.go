@@ -127,6 +127,9 @@ func (a *arranger) flag(word string) error {
 		}
 	}
 	token := "--" + name
+	if name == "dry-run" && value == "server" { // as kubectl has it; there is no other place where it could run
+		value = "true"
+	}
 	if hasValue {
 		token += "=" + value
 	}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// After a change a person is told in one line what was done, and a program is given what the server answered.
+
+// terse tells whether one line is what the output is for: on a terminal, where nobody has asked for a format. A dry run is
+// for seeing what would come of it.
+func (s *session) terse(c *cli.Context) bool {
+	return s.env.StdoutTerminal && !c.IsSet("output") && s.env.Getenv("FRS_OUTPUT") == "" && !c.Bool("dry-run")
+}
+
+// foresee finds out what is known only before a change is made: what it is about, and of a change that answers with a
+// document what is older.
+func (s *session) foresee(c *cli.Context, conn client, ch change) error {
+	if _, err := ch.operations(conn); err != nil || ch.request == nil {
+		return err
+	}
+	if err := s.newest(c, conn); err != nil && s.verbose {
+		s.note("the newest revision could not be asked: %v", err)
+	}
+	return nil
+}
+
+// done is the line about operations that were carried out; empty: there is none to say. before is the newest revision that
+// was known when they were sent.
+func (s *session) done(ops []operation, a answer, before int64) string {
+	var said strings.Builder
+	var last string
+	result, batch := batchResult(a)
+	for i, op := range ops {
+		clusters := -1
+		if batch && i < len(result.Results) {
+			clusters = result.Results[i].Clusters
+		}
+		subject, verb := op.sentence(clusters)
+		switch {
+		case subject == "":
+			return ""
+		case subject == last:
+			said.WriteString(" and " + verb)
+		case last != "":
+			said.WriteString(", " + subject + " " + verb)
+		default:
+			said.WriteString(subject + " " + verb)
+		}
+		last = subject
+	}
+	if last == "" {
+		return ""
+	}
+	revision, _ := strconv.ParseInt(a.revision, 10, 64)
+	if batch {
+		revision = result.Revision
+	}
+	if batch && len(result.Changes) == 0 || !batch && revision <= before {
+		subject, _ := ops[0].sentence(-1)
+		return subject + " unchanged"
+	}
+	return fmt.Sprintf("%s (revision %d)", said.String(), revision)
+}
+
+// batchResult is what a batch answered, if the answer is one of a batch.
+func batchResult(a answer) (api.BatchResult, bool) {
+	var result api.BatchResult
+	err := json.Unmarshal(a.body, &result)
+	return result, err == nil && result.Results != nil
+}
+
+// sentence is what an operation was about, and what was done to it; on how many clusters if that is not negative.
+func (op operation) sentence(clusters int) (subject, verb string) {
+	name, _ := op["op"].(string)
+	switch name {
+	case "create":
+		return op.document(), "created"
+	case "update", "patch":
+		return op.document(), "changed"
+	case "delete":
+		return op.document(), "deleted"
+	case "restore":
+		return first(op.document(), "the fleet"), fmt.Sprintf("restored to revision %v", op["revision"])
+	case "revert":
+		if doc := op.document(); doc != "" {
+			return doc, fmt.Sprintf("reverted from revision %v", op["revision"])
+		}
+		return fmt.Sprintf("revision %v", op["revision"]), "reverted"
+	case "set_labels":
+		return op.where(clusters), "labeled"
+	}
+	verb = map[string]string{
+		"assign": "assigned to", "unassign": "taken off", "set": "changed on", "patch": "patched on", "apply": "patched on", "relinquish": "relinquished on",
+	}[name[:max(0, strings.IndexByte(name, '_'))]]
+	if enabled, ok := op["enabled"].(bool); ok && name == "set_component" {
+		verb = map[bool]string{true: "enabled on", false: "disabled on"}[enabled]
+	}
+	subject = op.definition()
+	if verb == "" || subject == "" {
+		return "", ""
+	}
+	return subject, verb + " " + op.where(clusters)
+}
+
+// document names the document that an operation changes; empty: it names none.
+func (op operation) document() string {
+	id, _ := op["id"].(string)
+	if doc, ok := op["document"].(map[string]any); ok && id == "" {
+		id, _ = doc["id"].(string)
+	}
+	if id == "" {
+		return ""
+	}
+	return nameOfKind(kindOf(op)) + "/" + id
+}
+
+// definition names what an operation assigns, takes off or sets.
+func (op operation) definition() string {
+	if id, ok := op[resourceKind+"_id"].(string); ok {
+		return fmt.Sprintf("%s%v/%s", resourcePrefix, op["type"], id)
+	}
+	for _, n := range definitions() {
+		if id, ok := op[n.name+"_id"].(string); ok {
+			return n.name + "/" + id
+		}
+	}
+	return ""
+}
+
+// where names the cluster that an operation is about, or says how many they are.
+func (op operation) where(clusters int) string {
+	ids, _ := op["cluster_ids"].([]string)
+	switch {
+	case len(ids) == 1:
+		return clustersName(ids[0])
+	case clusters >= 0:
+		return count(clusters, "cluster")
+	case len(ids) > 1:
+		return count(len(ids), "cluster")
+	}
+	return "clusters"
+}
+
+func clustersName(id string) string { return clusters.name + "/" + id }
+
+// say prints the line about a change, and says that there was one.
+func (s *session) say(line string) error {
+	_, err := fmt.Fprintln(s.env.Stdout, render.Printable(line))
+	return err
+}
+
+// kept notes the operations that a planner makes.
+func (p planner) kept(in *[]operation) planner {
+	return func(conn client) ([]operation, error) {
+		ops, err := p(conn)
+		*in = slices.Clone(ops)
+		return ops, err
+	}
+}

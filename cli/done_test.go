@@ -1,0 +1,71 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli"
+)
+
+// TestOneLineAfterAChange: a person is told in one line, on the real server; a program, and who asks for a format, get the answer.
+func TestOneLineAfterAChange(t *testing.T) {
+	t.Parallel()
+	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token", "NO_COLOR": "1"}
+	person := cli.Env{StdoutTerminal: true, StderrTerminal: true}
+	do := func(args string) string {
+		t.Helper()
+		got := run(t, person, variables, strings.Fields(args)...)
+		if got.code != 0 {
+			t.Fatalf("%s: exit %d\n%s", args, got.code, got.stderr)
+		}
+		return got.stdout
+	}
+	for _, step := range []struct{ args, want string }{
+		{"cluster create c-1 --dns c-1.example.com --environment dev", "cluster/c-1 created (revision 2)\n"},
+		{"cluster create c-2 --dns c-2.example.com --environment dev", "cluster/c-2 created (revision 3)\n"},
+		{"cluster create c-2 --label a=b", "cluster/c-2 changed (revision 4)\n"},
+		{"cluster label c-1 tier=web", "cluster/c-1 labeled (revision 5)\n"},
+		{"cluster label c-1 tier=web", "cluster/c-1 unchanged\n"},
+		{"cluster label --selector environment=dev wave=1", "3 clusters labeled (revision 6)\n"},
+		{"component assign podinfo --cluster c-1", "component/podinfo assigned to cluster/c-1 (revision 7)\n"},
+		{"component assign podinfo --cluster c-1 --cluster c-2", "component/podinfo assigned to 2 clusters (revision 8)\n"},
+		{"component assign podinfo --all", "component/podinfo unchanged\n"},
+		{"component patch podinfo --cluster c-1 --set replicaCount=2", "component/podinfo patched on cluster/c-1 (revision 9)\n"},
+		{"component set podinfo --all --component-version 6.9.0", "component/podinfo changed on 3 clusters (revision 10)\n"},
+		{"component disable podinfo --all --yes", "component/podinfo disabled on 3 clusters (revision 11)\n"},
+		{"component unassign podinfo --cluster c-2", "component/podinfo taken off cluster/c-2 (revision 12)\n"},
+		{"namespace create team --cluster c-1", "namespace/team created and assigned to cluster/c-1 (revision 13)\n"},
+		{"namespace update team --label a=b", "namespace/team changed (revision 14)\n"},
+		{"namespace rollback team", "namespace/team restored to revision 13 (revision 15)\n"},
+		{"namespace delete team --cascade --yes", "namespace/team deleted (revision 16)\n"},
+		{"revision revert 16 --yes", "revision 16 reverted (revision 17)\n"},
+		{"restore 16 --yes", "the fleet restored to revision 16 (revision 18)\n"},
+		{"cluster protect c-2", "cluster/c-2 changed (revision 19)\n"},
+		{"apply -f testdata/one.yaml", "1 created, 0 changed, 0 deleted, 0 unchanged; revision 20.\n"},
+		{"cluster label c-1 tier=db --quiet", ""},
+	} {
+		if got := do(step.args); got != step.want {
+			t.Errorf("%s\ngot  %q\nwant %q", step.args, got, step.want)
+		}
+	}
+	for args, want := range map[string]string{
+		"cluster label c-1 tier=x --dry-run=server": "ID ", "cluster label c-1 tier=y -o table": "ID ", "cluster label c-1 tier=z -o json": "{", "cluster label c-1 tier=a -o name": "cluster/c-1\n",
+	} {
+		if got := do(args); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q", args, got)
+		}
+	}
+	piped := run(t, cli.Env{}, variables, "cluster", "label", "c-1", "tier=p")
+	if !strings.HasPrefix(piped.stdout, "{") {
+		t.Errorf("a program is told in words: %q", piped.stdout)
+	}
+	if got := run(t, person, variables, "cluster", "label", "c-1", "tier=q", "--dry-run=client"); got.code != 2 {
+		t.Errorf("--dry-run=client: exit %d\n%s", got.code, got.stderr)
+	}
+}
+
+// realServer runs the built server with the demo fleet.
+func realServer(t *testing.T) string {
+	t.Helper()
+	return serve(t, "DATABASE_URL=sqlite::memory:", "SEED_FILE=../examples/demo/seed.json", "SEED_ACCEPT=true").String()
+}
