@@ -31,6 +31,7 @@ require (
 	golang.org/x/text v0.43.0
 	helm.sh/helm/v4 v4.3.1
 	k8s.io/apimachinery v0.37.2
+	k8s.io/client-go v0.37.2
 	modernc.org/sqlite v1.60.0
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/yaml v1.6.0

@@ -79,7 +79,11 @@ func (s *completer) Set(flag cli.Flag, value string) {
 func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	switch flag.Names()[0] {
 	case "output":
-		return render.Formats
+		formats := slices.Clone(render.Formats)
+		for _, name := range render.Templates {
+			formats = append(formats, name+"=")
+		}
+		return formats
 	case "context":
 		return s.contextNames()
 	case "mode":

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"slices"
-
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
@@ -19,8 +17,9 @@ func (s *session) format(c *cli.Context) (string, error) {
 		return "table", nil
 	case !given:
 		return "json", nil
-	case !slices.Contains(render.Formats, f):
-		return "", argv.Errorf("there is no output format %q; there are %s", f, argv.ListOf(render.Formats))
+	}
+	if err := render.Check(f); err != nil {
+		return "", argv.Error{Err: err}
 	}
 	return f, nil
 }

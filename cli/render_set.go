@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"sigs.k8s.io/yaml"
 )
 
@@ -251,7 +252,7 @@ func throughFloat(raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeNumbers(floats)
+	return render.Numbers(floats)
 }
 
 // sources are the names of the providers that a set reads.

@@ -1,15 +1,13 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"text/template"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	sprig "github.com/go-task/slim-sprig/v3"
 	"github.com/gosimple/slug"
 	"sigs.k8s.io/yaml"
@@ -108,7 +106,7 @@ func parseObject(doc string) (kubeObject, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := decodeNumbers(asJSON)
+	v, err := render.Numbers(asJSON)
 	if err != nil {
 		return nil, err
 	}
@@ -129,41 +127,6 @@ func checkObject(obj kubeObject) error {
 		return errors.New("an object without apiVersion")
 	}
 	return nil
-}
-
-// decodeNumbers decodes JSON as Kubernetes does: a number that fits an int64 is one, others are float64.
-func decodeNumbers(raw []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
-	}
-	return convertNumbers(v)
-}
-
-func convertNumbers(v any) (any, error) {
-	var err error
-	switch v := v.(type) {
-	case json.Number:
-		if i, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
-			return i, nil
-		}
-		return v.Float64()
-	case []any:
-		for i := range v {
-			if v[i], err = convertNumbers(v[i]); err != nil {
-				return nil, err
-			}
-		}
-	case map[string]any:
-		for k := range v {
-			if v[k], err = convertNumbers(v[k]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return v, nil
 }
 
 // textAt is the string at a path of an object; "" when there is none.

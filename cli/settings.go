@@ -18,7 +18,7 @@ const (
 
 func globalFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Category: outputCategory, Usage: "`FORMAT`: table, wide, json, yaml or name (default: FRS_OUTPUT, or table on a terminal, else json)"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Category: outputCategory, Usage: "`FORMAT`: table, wide, json, yaml, name, jsonpath=…, go-template=… or custom-columns=… (default: FRS_OUTPUT, or table on a terminal, else json)"},
 		&cli.BoolFlag{Name: "no-headers", Category: outputCategory, Usage: "tables without their first line"},
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Category: outputCategory, Usage: "print nothing after a change, and no warnings; errors still are"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Category: outputCategory, Usage: "show the requests on standard error, without tokens"},

@@ -45,16 +45,24 @@ const (
 	EndMarker    = "..."
 )
 
-// Write writes it in one of [Formats].
+// Write writes it in one of [Formats] or [Templates].
 func (out Output) Write(w io.Writer, format string, noHeaders bool) error {
 	var b bytes.Buffer
-	switch format {
-	case "json":
+	template, err := compile(format)
+	if err != nil {
+		return err
+	}
+	switch {
+	case template != nil:
+		if err := out.writeTemplate(&b, template, noHeaders); err != nil {
+			return err
+		}
+	case format == "json":
 		if err := json.Indent(&b, out.Document, "", "  "); err != nil {
 			return err
 		}
 		b.WriteByte('\n')
-	case "yaml":
+	case format == "yaml":
 		text, err := yaml.JSONToYAML(EscapeForYAML(out.Document))
 		if err != nil {
 			return err
@@ -63,7 +71,7 @@ func (out Output) Write(w io.Writer, format string, noHeaders bool) error {
 			text = []byte(ExportHeader + "\n" + string(text) + EndMarker + "\n")
 		}
 		b.Write(text)
-	case "name":
+	case format == "name":
 		names, err := out.Names()
 		if err != nil {
 			return err
@@ -87,7 +95,7 @@ func (out Output) Write(w io.Writer, format string, noHeaders bool) error {
 			t.write(&b, format == "wide", noHeaders)
 		}
 	}
-	_, err := w.Write(b.Bytes())
+	_, err = w.Write(b.Bytes())
 	return err
 }
 

@@ -1,0 +1,158 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"text/template"
+
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// Templates are the formats of -o that say themselves what to print of a document, as kubectl has them.
+var Templates = []string{"jsonpath", "go-template", "custom-columns"}
+
+// Names are those of all formats, as they are typed.
+func Names() []string {
+	names := slices.Clone(Formats)
+	for _, name := range Templates {
+		names = append(names, name+"=…")
+	}
+	return names
+}
+
+// Check tells what is wrong with a format.
+func Check(format string) error {
+	_, err := compile(format)
+	if err == nil && !slices.Contains(Formats, format) && !isTemplate(format) {
+		return fmt.Errorf("there is no output format %q; there are %s", format, strings.Join(Names(), ", "))
+	}
+	return err
+}
+
+func isTemplate(format string) bool {
+	name, _, given := strings.Cut(format, "=")
+	return given && slices.Contains(Templates, name)
+}
+
+// printer writes a decoded document.
+type printer func(w io.Writer, document any, noHeaders bool) error
+
+// compile makes the printer of a template; nil: the format is none.
+func compile(format string) (printer, error) {
+	name, text, given := strings.Cut(format, "=")
+	if !slices.Contains(Templates, name) {
+		return nil, nil
+	}
+	if !given || text == "" {
+		return nil, fmt.Errorf("-o %s needs what to print, such as -o %s", name, map[string]string{
+			"jsonpath": "jsonpath='{.id}'", "go-template": "go-template='{{.id}}'", "custom-columns": "custom-columns=ID:.id,DNS:.cluster_dns",
+		}[name])
+	}
+	switch name {
+	case "jsonpath":
+		path, err := pathOf(text)
+		if err != nil {
+			return nil, err
+		}
+		return func(w io.Writer, document any, _ bool) error { return path.Execute(w, document) }, nil
+	case "go-template":
+		t, err := template.New("output").Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		return func(w io.Writer, document any, _ bool) error { return t.Execute(w, document) }, nil
+	}
+	return columns(text)
+}
+
+// pathOf compiles a JSONPath of Kubernetes. What is not there prints nothing.
+func pathOf(text string) (*jsonpath.JSONPath, error) {
+	path := jsonpath.New("output").AllowMissingKeys(true)
+	if err := path.Parse(text); err != nil {
+		return nil, fmt.Errorf("jsonpath %q: %w", text, err)
+	}
+	return path, nil
+}
+
+// columns compiles HEADER:PATH,… into a table with a row for the document, or for each one of a list.
+func columns(text string) (printer, error) {
+	var header []string
+	var paths []*jsonpath.JSONPath
+	for column := range strings.SplitSeq(text, ",") {
+		name, path, ok := strings.Cut(column, ":")
+		if !ok || name == "" || path == "" {
+			return nil, fmt.Errorf("custom-columns: %q is not HEADER:PATH, such as ID:.id", column)
+		}
+		path = strings.TrimSuffix(strings.TrimPrefix(path, "{"), "}")
+		if !strings.HasPrefix(path, ".") && !strings.HasPrefix(path, "[") {
+			path = "." + path
+		}
+		compiled, err := pathOf("{" + path + "}")
+		if err != nil {
+			return nil, err
+		}
+		header, paths = append(header, name), append(paths, compiled)
+	}
+	return func(w io.Writer, document any, noHeaders bool) error {
+		documents, list := document.([]any)
+		if !list {
+			documents = []any{document}
+		}
+		t := Table{Header: header}
+		for _, doc := range documents {
+			row := make([]string, len(paths))
+			for i, path := range paths {
+				cell, err := cellOf(path, doc)
+				if err != nil {
+					return err
+				}
+				row[i] = cell
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		t.write(w, true, noHeaders)
+		return nil
+	}, nil
+}
+
+// cellOf joins what a path finds in a document with commas.
+func cellOf(path *jsonpath.JSONPath, doc any) (string, error) {
+	found, err := path.FindResults(doc)
+	if err != nil {
+		return "", err
+	}
+	var cells []string
+	for _, values := range found {
+		for _, value := range values {
+			var b bytes.Buffer
+			if err := path.PrintResults(&b, []reflect.Value{value}); err != nil {
+				return "", err
+			}
+			cells = append(cells, b.String())
+		}
+	}
+	if len(cells) == 0 {
+		return "<none>", nil
+	}
+	return strings.Join(cells, ","), nil
+}
+
+// writeTemplate writes a document by the template that a format holds. A template that does not fit the document is an
+// error, and nothing is written.
+func (out Output) writeTemplate(w io.Writer, write printer, noHeaders bool) (err error) {
+	defer func() { // the library of Kubernetes does, on values that it does not expect
+		if r := recover(); r != nil {
+			err = errors.Join(err, fmt.Errorf("the template cannot be used on this: %v", r))
+		}
+	}()
+	document, err := Numbers(out.Document)
+	if err != nil {
+		return err
+	}
+	return write(w, document, noHeaders)
+}
