@@ -31,6 +31,8 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	// Which of the three are terminals: tables instead of JSON, questions instead of refusals, colours.
 	StdinTerminal, StdoutTerminal, StderrTerminal bool
+	// Size is that of the terminal that Stdout is, in characters; 0: not known. Nil: it is not known.
+	Size func() (columns, rows int)
 	// Getenv looks up an environment variable; empty when it is not set.
 	Getenv func(name string) string
 	// Version of the program.

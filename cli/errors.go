@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -105,6 +106,14 @@ func (w *stdout) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)
 	w.failed = w.failed || err != nil
 	return n, err
+}
+
+// terminal is what is written to as it is, so that a pager sees that it is a terminal; as long as nothing has failed.
+func (w *stdout) terminal() io.Writer {
+	if f, ok := w.to.(*os.File); ok {
+		return f
+	}
+	return w
 }
 
 // errorText is the first line: the server's words without method and path, which the user never typed.

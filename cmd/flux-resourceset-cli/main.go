@@ -9,6 +9,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli"
 	"github.com/mattn/go-isatty"
+	"golang.org/x/term"
 )
 
 // version is set by the build.
@@ -24,9 +25,19 @@ func run() int {
 		StdinTerminal:  isTerminal(os.Stdin),
 		StdoutTerminal: isTerminal(os.Stdout),
 		StderrTerminal: isTerminal(os.Stderr),
+		Size:           size,
 		Getenv:         os.Getenv,
 		Version:        version,
 	})
 }
 
 func isTerminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()) }
+
+// size is that of the terminal on standard output; 0: it has none that is known.
+func size() (columns, rows int) {
+	columns, rows, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, rows
+}

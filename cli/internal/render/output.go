@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -45,8 +45,16 @@ const (
 	EndMarker    = "..."
 )
 
+// Style is how output is written.
+type Style struct {
+	Format    string // one of [Formats] or [Templates]
+	NoHeaders bool
+	Width     int // of the lines of tables, in characters; 0: any
+}
+
 // Write writes it in one of [Formats] or [Templates].
-func (out Output) Write(w io.Writer, format string, noHeaders bool) error {
+func (out Output) Write(w io.Writer, as Style) error {
+	format := as.Format
 	var b bytes.Buffer
 	template, err := compile(format)
 	if err != nil {
@@ -54,7 +62,7 @@ func (out Output) Write(w io.Writer, format string, noHeaders bool) error {
 	}
 	switch {
 	case template != nil:
-		if err := out.writeTemplate(&b, template, noHeaders); err != nil {
+		if err := out.writeTemplate(&b, template, as); err != nil {
 			return err
 		}
 	case format == "json":
@@ -92,39 +100,38 @@ func (out Output) Write(w io.Writer, format string, noHeaders bool) error {
 			if i > 0 {
 				b.WriteByte('\n')
 			}
-			t.write(&b, format == "wide", noHeaders)
+			t.write(&b, as)
 		}
 	}
 	_, err = w.Write(b.Bytes())
 	return err
 }
 
-// write pads the cells with spaces. Control characters from the server never reach the terminal as they are.
-func (t Table) write(w io.Writer, wide, noHeader bool) {
+// write pads the cells with spaces, and cuts them where a line has a width. Control characters from the server never reach
+// the terminal as they are.
+func (t Table) write(w io.Writer, as Style) {
 	columns := len(t.Header)
-	if !wide && t.Narrow > 0 {
+	if as.Format == "table" && t.Narrow > 0 {
 		columns = t.Narrow
 	}
-	rows := t.Rows
-	if !noHeader {
-		rows = append([][]string{t.Header}, rows...)
+	header := slices.Clone(t.Header[:columns])
+	if as.NoHeaders {
+		clear(header)
 	}
-	widths := make([]int, columns)
-	for _, row := range rows {
+	for _, row := range t.Rows {
 		for i := range columns {
 			row[i] = clean(row[i])
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
-	for _, row := range rows {
-		var b strings.Builder
-		for i := range columns {
-			b.WriteString(row[i])
-			if i < columns-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(row[i])+3))
-			}
-		}
-		_, _ = fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	l := layoutOf(header, t.Rows)
+	if as.Format == "table" && as.Width > 0 {
+		l.fit(as.Width)
+	}
+	if !as.NoHeaders {
+		_, _ = fmt.Fprintln(w, l.row(t.Header))
+	}
+	for _, row := range t.Rows {
+		_, _ = fmt.Fprintln(w, l.row(row))
 	}
 }
 

@@ -40,7 +40,7 @@ func isTemplate(format string) bool {
 }
 
 // printer writes a decoded document.
-type printer func(w io.Writer, document any, noHeaders bool) error
+type printer func(w io.Writer, document any, as Style) error
 
 // compile makes the printer of a template; nil: the format is none.
 func compile(format string) (printer, error) {
@@ -59,13 +59,13 @@ func compile(format string) (printer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return func(w io.Writer, document any, _ bool) error { return path.Execute(w, document) }, nil
+		return func(w io.Writer, document any, _ Style) error { return path.Execute(w, document) }, nil
 	case "go-template":
 		t, err := template.New("output").Parse(text)
 		if err != nil {
 			return nil, err
 		}
-		return func(w io.Writer, document any, _ bool) error { return t.Execute(w, document) }, nil
+		return func(w io.Writer, document any, _ Style) error { return t.Execute(w, document) }, nil
 	}
 	return columns(text)
 }
@@ -98,7 +98,7 @@ func columns(text string) (printer, error) {
 		}
 		header, paths = append(header, name), append(paths, compiled)
 	}
-	return func(w io.Writer, document any, noHeaders bool) error {
+	return func(w io.Writer, document any, as Style) error {
 		documents, list := document.([]any)
 		if !list {
 			documents = []any{document}
@@ -115,7 +115,7 @@ func columns(text string) (printer, error) {
 			}
 			t.Rows = append(t.Rows, row)
 		}
-		t.write(w, true, noHeaders)
+		t.write(w, as)
 		return nil
 	}, nil
 }
@@ -144,7 +144,7 @@ func cellOf(path *jsonpath.JSONPath, doc any) (string, error) {
 
 // writeTemplate writes a document by the template that a format holds. A template that does not fit the document is an
 // error, and nothing is written.
-func (out Output) writeTemplate(w io.Writer, write printer, noHeaders bool) (err error) {
+func (out Output) writeTemplate(w io.Writer, write printer, as Style) (err error) {
 	defer func() { // the library of Kubernetes does, on values that it does not expect
 		if r := recover(); r != nil {
 			err = errors.Join(err, fmt.Errorf("the template cannot be used on this: %v", r))
@@ -154,5 +154,5 @@ func (out Output) writeTemplate(w io.Writer, write printer, noHeaders bool) (err
 	if err != nil {
 		return err
 	}
-	return write(w, document, noHeaders)
+	return write(w, document, as)
 }

@@ -1,0 +1,101 @@
+package render
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	gap       = 3 // between columns, where there is room
+	leastHead = 5 // of a header that is cut
+	leastCell = 10
+	leastTime = len("2006-01-02T15:04…") - len("…") + 1
+)
+
+// layout is how wide the columns of a table are, and what is between them.
+type layout struct {
+	columns []column
+	gap     int
+}
+
+// column is how wide a column is, and how narrow it may become.
+type column struct {
+	width       int
+	header      int // without the header
+	leastOfCell int // where cells are cut
+}
+
+// layoutOf is the layout that cuts nothing of what there is.
+func layoutOf(header []string, rows [][]string) layout {
+	l := layout{columns: make([]column, len(header)), gap: gap}
+	for i := range header {
+		c, times := &l.columns[i], len(rows) > 0
+		for _, row := range rows {
+			c.width = max(c.width, utf8.RuneCountInString(row[i]))
+			_, err := time.Parse(time.RFC3339, row[i])
+			times = times && err == nil
+		}
+		c.leastOfCell = min(max(c.width, leastHead), leastCell)
+		if times {
+			c.leastOfCell = min(c.width, leastTime)
+		}
+		c.header = max(c.width, min(leastHead, utf8.RuneCountInString(header[i])))
+		c.width = max(c.width, utf8.RuneCountInString(header[i]))
+	}
+	return l
+}
+
+func (l layout) total() int {
+	total := l.gap * (len(l.columns) - 1)
+	for _, c := range l.columns {
+		total += c.width
+	}
+	return total
+}
+
+// fit narrows a layout to a line of so many characters. What says least goes first: some of the space between columns,
+// headers that are wider than what is below them, then the widest cells. The first column, which names what the row is about,
+// stays whole, so that a table of very much is still too wide.
+func (l *layout) fit(width int) {
+	if l.total() <= width {
+		return
+	}
+	l.gap = gap - 1
+	for _, least := range []func(column) int{func(c column) int { return c.header }, func(c column) int { return c.leastOfCell }} {
+		for l.total() > width {
+			var widest *column
+			for i := range l.columns[1:] {
+				c := &l.columns[i+1]
+				if c.width > least(*c) && (widest == nil || c.width > widest.width) {
+					widest = c
+				}
+			}
+			if widest == nil {
+				break
+			}
+			widest.width--
+		}
+	}
+}
+
+// row writes cells as one line.
+func (l layout) row(cells []string) string {
+	var b strings.Builder
+	for i, c := range l.columns {
+		cell := cut(cells[i], c.width)
+		b.WriteString(cell)
+		if i < len(l.columns)-1 {
+			b.WriteString(strings.Repeat(" ", c.width-utf8.RuneCountInString(cell)+l.gap))
+		}
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// cut shortens a cell, and shows that it did.
+func cut(cell string, width int) string {
+	if utf8.RuneCountInString(cell) <= width {
+		return cell
+	}
+	return string([]rune(cell)[:width-1]) + "…"
+}

@@ -1,0 +1,58 @@
+// Package screen shows text to the person at the terminal: page by page, where it is longer than the screen.
+package screen
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"runtime"
+)
+
+// Screen is a terminal.
+type Screen struct {
+	Out, Err io.Writer // Out is the terminal itself: a pager finds out from it how large it is
+	Rows     int       // 0: not known, so that nothing is paged
+	Getenv   func(name string) string
+}
+
+// Show writes text. What is longer than the screen goes through PAGER, or less; NO_PAGER=1 and PAGER=cat switch that off.
+// Where there is no pager, or it cannot be started, the text is written as it is.
+func (s Screen) Show(ctx context.Context, text []byte) error {
+	pager := s.pager()
+	if s.Rows <= 0 || pager == "" || bytes.Count(text, []byte("\n")) < s.Rows {
+		_, err := s.Out.Write(text)
+		return err
+	}
+	shell := []string{"sh", "-c"}
+	if runtime.GOOS == "windows" {
+		shell = []string{"cmd", "/C"}
+	}
+	cmd := exec.CommandContext(ctx, shell[0], shell[1], pager) //nolint:gosec // the user's own pager
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), s.Out, s.Err
+	cmd.Env = append(cmd.Environ(), "LESS="+cmp.Or(s.Getenv("LESS"), "FRX"))
+	err := cmd.Run()
+	// Whatever else a pager ends with, it has shown something: quit early, or by a signal, it did what was asked.
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() != 126 && exit.ExitCode() != 127 {
+		return nil
+	}
+	if err != nil {
+		_, err = s.Out.Write(text)
+	}
+	return err
+}
+
+func (s Screen) pager() string {
+	if s.Getenv("NO_PAGER") != "" || s.Getenv("PAGER") == "cat" {
+		return ""
+	}
+	if named := s.Getenv("PAGER"); named != "" {
+		return named
+	}
+	if _, err := exec.LookPath("less"); err != nil {
+		return ""
+	}
+	return "less"
+}
