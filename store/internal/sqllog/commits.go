@@ -50,6 +50,9 @@ func Load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 	if h.Revision > 0 {
 		found.At = Microtime(h.At)
 	}
+	if h.Oldest > 1 {
+		found.Oldest = h.Oldest
+	}
 	return found, nil
 }
 
