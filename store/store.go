@@ -56,13 +56,14 @@ type Snapshot struct {
 
 // HistoryQuery selects commits, newest first. The zero value of a field does not filter.
 type HistoryQuery struct {
-	Kind   fleet.Kind     // commits that changed a document of this kind
-	ID     string         // ... with this id (together with Kind)
-	Actor  string         // commits by this actor
-	Since  time.Time      // commits at or after this time
-	Until  time.Time      // commits before this time
-	Before fleet.Revision // commits with a smaller revision: where the previous page ended
-	Limit  int            // at most this many; required, 1 to 1000
+	Kind   fleet.Kind       // commits that changed a document of this kind
+	ID     string           // ... with this id (together with Kind)
+	Actor  string           // commits by this actor
+	Since  time.Time        // commits at or after this time
+	Until  time.Time        // commits before this time
+	Before fleet.Revision   // commits with a smaller revision: where the previous page ended
+	Among  []fleet.Revision // commits of these revisions; none: of all
+	Limit  int              // at most this many; required, 1 to 1000
 }
 
 // Summary is a commit as a list shows it.
