@@ -109,10 +109,9 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 	if id.cluster, err = s.clusterOf(c, conn, cluster); err != nil {
 		return err
 	}
-	if id.types, err = s.typesOf(c.Context, conn); err != nil {
+	if id.types, err = s.typesWithTemplate(c, conn); err != nil {
 		return err
 	}
-	id.types = slices.DeleteFunc(id.types, func(of api.ResourceType) bool { return of.Template == "" })
 	if c.Bool("create-token") {
 		if id.token, err = s.pollToken(c, conn, id.cluster.ID); err != nil {
 			return err
@@ -129,6 +128,29 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 		return err
 	}
 	return s.printObjects(c, objects)
+}
+
+// typesWithTemplate are the resource types that the cluster is to render, and says which it is not.
+func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.ResourceType, error) {
+	types, err := s.knownTypes(c.Context, conn)
+	if errors.Is(err, errNoTypes) {
+		s.note("What is printed has nothing for resource types: %v.", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var without []string
+	types = slices.DeleteFunc(types, func(of api.ResourceType) bool {
+		if of.Template == "" {
+			without = append(without, of.ID)
+		}
+		return of.Template == ""
+	})
+	if len(without) > 0 {
+		s.note("The resource types without a template are not among it: %s. Give the cluster a provider and a ResourceSet for each.", argv.ListOf(without))
+	}
+	return types, nil
 }
 
 // checkCreateToken refuses what would lose the token, or could not print it, before there is one.
