@@ -53,6 +53,7 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			&cli.BoolFlag{Name: "create-token", Usage: "create the token poll-CLUSTER, and print that Secret too, with it"},
 			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + fluxNamespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
 			&cli.DurationFlag{Name: "interval", Usage: "how often the API is asked (default: 5m)"},
+			&cli.BoolFlag{Name: "no-receipts", Usage: "the cluster is not to tell the API what it has applied"},
 			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
 		},
 		Action: func(c *cli.Context) error {
@@ -71,6 +72,7 @@ type identityOf struct {
 	url                 string
 	secret, token       string
 	tlsSecret, interval string
+	silent              bool               // no receipts
 	types               []api.ResourceType // that have a template
 }
 
@@ -79,7 +81,7 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	id := identityOf{url: c.String("poll-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret")}
+	id := identityOf{url: c.String("poll-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret"), silent: c.Bool("no-receipts")}
 	if id.url == "" {
 		id.url = s.settings.URL
 	}
@@ -262,6 +264,9 @@ func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 	if id.interval != "" {
 		values["interval"] = id.interval
 	}
+	if id.silent {
+		values["receipts"] = kubeObject{"enabled": false}
+	}
 	if len(id.types) > 0 {
 		custom := make([]kubeObject, len(id.types))
 		for i, of := range id.types {
@@ -320,7 +325,9 @@ func (id identityOf) manifests() ([]kubeObject, error) {
 // address points a provider at the API.
 func (id identityOf) address(obj kubeObject) {
 	spec, _ := obj["spec"].(kubeObject)
-	spec["url"] = strings.NewReplacer("${INTERNAL_API_URL}", id.url, "${CLUSTER_DNS}", id.cluster.ClusterDNS).Replace(textAt(spec, "url"))
+	named := strings.NewReplacer("${INTERNAL_API_URL}", id.url, "${CLUSTER_DNS}", id.cluster.ClusterDNS)
+	spec["url"] = named.Replace(textAt(spec, "url"))
+	id.addressReceipts(spec, named)
 	spec["secretRef"] = kubeObject{"name": id.secret}
 	if id.secret == "" {
 		delete(spec, "secretRef")
@@ -334,6 +341,31 @@ func (id identityOf) address(obj kubeObject) {
 	metadata, _ := obj["metadata"].(kubeObject)
 	if annotations, ok := metadata["annotations"].(kubeObject); ok && id.interval != "" {
 		annotations[reconcileEvery] = id.interval
+	}
+}
+
+// addressReceipts tells the templates how receipts reach the API: as the provider does.
+func (id identityOf) addressReceipts(spec kubeObject, named *strings.Replacer) {
+	defaults, _ := spec["defaultValues"].(kubeObject)
+	settings, _ := defaults["settings"].(kubeObject)
+	receipts, _ := settings["receipts"].(kubeObject)
+	switch {
+	case receipts == nil:
+		return
+	case id.silent:
+		delete(settings, "receipts")
+		if len(settings) == 0 {
+			delete(spec, "defaultValues")
+		}
+		return
+	}
+	receipts["url"] = named.Replace(textAt(receipts, "url"))
+	receipts["secret"] = id.secret
+	if id.secret == "" {
+		delete(receipts, "secret")
+	}
+	if id.tlsSecret != "" {
+		receipts["tlsSecret"] = id.tlsSecret
 	}
 }
 

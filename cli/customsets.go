@@ -10,7 +10,8 @@ import (
 )
 
 // What a cluster applies for a resource type is what it applies for namespaces, with another name, path and template: so
-// whatever guards those guards these. The chart makes it in the same way from the same file.
+// whatever guards those guards these, and its template may ask for receipts as theirs does. The chart makes it in the same way from
+// the same files.
 
 // resourceSetOf is the ResourceSet that renders the inputs of a resource type with its template, as text of one YAML
 // document; empty: it has no template.
@@ -36,7 +37,7 @@ func custom(obj kubeObject, of api.ResourceType) {
 	renamed(obj, of.ID)
 	if textAt(obj, "kind") == kindResourceSet {
 		spec, _ := obj["spec"].(kubeObject)
-		spec["resourcesTemplate"] = of.Template
+		spec["resourcesTemplate"] = charts.Receipt + of.Template
 	}
 }
 
