@@ -128,6 +128,7 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			verbs{s.session, clusters}.rollbackCommand(),
 			verbs{s.session, clusters}.createDocumentCommand(),
 			verbs{s.session, clusters}.updateCommand(),
+			verbs{s.session, clusters}.editCommand(),
 			verbs{s.session, clusters}.patchDocumentCommand(),
 			s.labelCommand(),
 			s.protectCommand(),

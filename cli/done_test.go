@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -68,4 +70,42 @@ func TestOneLineAfterAChange(t *testing.T) {
 func realServer(t *testing.T) string {
 	t.Helper()
 	return serve(t, "DATABASE_URL=sqlite::memory:", "SEED_FILE=../examples/demo/seed.json", "SEED_ACCEPT=true").String()
+}
+
+// TestEditAtTheTerminal: who edits sees the plan and is asked; a no keeps the file.
+func TestEditAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token", "NO_COLOR": "1", "EDITOR": `sed -i "s/component_version: latest/component_version: 6.9.0/"`}
+	person := cli.Env{StdinTerminal: true, StdoutTerminal: true, StderrTerminal: true, Stdin: typed(t, "n\n")}
+	got := run(t, person, variables, "component", "edit", "podinfo")
+	if got.code != 1 || !strings.Contains(got.stderr, "component_version: \"latest\" → \"6.9.0\"") || !strings.Contains(got.stderr, "change component/podinfo like this? [y/N]") {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+	kept := regexp.MustCompile(`is kept in (\S+);`).FindStringSubmatch(got.stderr)
+	if kept == nil {
+		t.Fatalf("where is the file?\n%s", got.stderr)
+	}
+	defer func() { _ = os.Remove(kept[1]) }()
+	if text, err := os.ReadFile(kept[1]); err != nil || !strings.Contains(string(text), "component_version: 6.9.0\n") {
+		t.Errorf("%v: %s", err, text)
+	}
+	person.Stdin = typed(t, "y\n")
+	if got := run(t, person, variables, "component", "edit", "podinfo"); got.stdout != "component/podinfo changed (revision 2)\n" {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// typed is what somebody types, as a file: an editor is handed it as it is, and takes nothing that it does not read.
+func typed(t *testing.T, text string) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	if _, err := w.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	return r
 }

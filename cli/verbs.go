@@ -71,7 +71,7 @@ type verbs struct {
 
 // definitionCommand is the command of a kind that clusters are assigned, with those that only this kind has.
 func (v verbs) definitionCommand(own ...*cli.Command) *cli.Command {
-	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createCommand(), v.updateCommand()}
+	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createCommand(), v.updateCommand(), v.editCommand()}
 	if len(own) == 0 {
 		commands = append(commands, v.patchDocumentCommand())
 	}
@@ -343,7 +343,7 @@ func (v verbs) documentCommand(remove *cli.Command, own ...*cli.Command) *cli.Co
 	return &cli.Command{
 		Name: v.name, Aliases: v.aliases, Usage: v.usage,
 		Subcommands: slices.Concat([]*cli.Command{
-			v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createDocumentCommand(), v.updateCommand(), v.patchDocumentCommand(),
+			v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createDocumentCommand(), v.updateCommand(), v.editCommand(), v.patchDocumentCommand(),
 		}, own, []*cli.Command{remove}),
 	}
 }

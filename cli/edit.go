@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/editor"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/urfave/cli/v2"
+)
+
+func (v verbs) editCommand() *cli.Command {
+	return &cli.Command{
+		Name: "edit", Usage: "Edit a " + v.title + " in your editor; only if nobody changes it meanwhile", ArgsUsage: "NAME",
+		Description: "The editor is VISUAL or EDITOR, or vi. On a terminal you then see the plan and are asked. When something goes wrong, the file is kept.",
+		Flags:       slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			conn, err := v.ready(c)
+			if err != nil {
+				return err
+			}
+			found, err := receive(v.api.get(c.Context, conn, args[0]))
+			if err != nil {
+				return err
+			}
+			text, err := v.editable(args[0], found.body)
+			if err != nil {
+				return err
+			}
+			edited, file, err := v.editor().Edit(c.Context, text)
+			if err == nil {
+				err = v.changeEdited(c, args[0], found.etag, text, edited)
+			}
+			return edits(file, err)
+		},
+	}
+}
+
+func (s *session) editor() editor.Editor {
+	return editor.Editor{
+		Command: first(s.env.Getenv("VISUAL"), s.env.Getenv("EDITOR")),
+		Stdin:   s.env.Stdin, Stdout: s.stdout.terminal(), Stderr: s.env.Stderr,
+	}
+}
+
+// edits removes the file unless something went wrong, and says where it is then.
+func edits(file string, err error) error {
+	switch {
+	case file == "":
+		return err
+	case err == nil || errors.Is(err, errDiffers):
+		return errors.Join(err, os.Remove(file))
+	case apiclient.ErrorCode(err) == "stale":
+		return hintedError{err, "somebody has changed it since you began: edit it again. What you made of it is kept in " + file}
+	}
+	return hintedError{err, fmt.Sprintf("nothing was changed. What you made of it is kept in %s; when it is right: diff -f %s, apply -f %s", file, file, file)}
+}
+
+// editable is a document as it is edited: without what the server sets, and with its kind, so that apply reads it too.
+func (n noun) editable(id string, body json.RawMessage) ([]byte, error) {
+	kind := n.kind
+	if n.typed != "" {
+		kind = resourceKind
+	}
+	text, err := render.Editable(body, readOnly)
+	if err != nil {
+		return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
+	}
+	head := fmt.Sprintf("# %s/%s. Save it and leave the editor; what you take out is taken out, and without a change nothing is done.\nkind: %s\n", n.name, id, kind)
+	return append([]byte(head), text...), nil
+}
+
+// changeEdited makes the change that somebody has made in a document's text.
+func (v verbs) changeEdited(c *cli.Context, id, etag string, before, after []byte) error {
+	if lastLineCut(after) {
+		return argv.Errorf("the file looks cut off: its last line has no end")
+	}
+	was, err := fieldsOf(before)
+	if err != nil {
+		return err
+	}
+	is, err := fieldsOf(after)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(was["id"], is["id"]) || !reflect.DeepEqual(was["kind"], is["kind"]) {
+		return argv.Errorf("the id and the kind of a document stay; create makes another one")
+	}
+	patch := patchBetween(was, is, v.assigns())
+	if len(patch) == 0 {
+		v.note("Nothing was edited.")
+		return nil
+	}
+	body, err := render.Encode(patch)
+	if err != nil {
+		return err
+	}
+	return v.performOn(c, change{
+		operations: fixed(v.operation("patch", id, map[string]any{"patch": body})),
+		what:       fmt.Sprintf("change %s/%s like this", v.name, id), scriptsMay: true,
+		request: func(conn client, hash string) (answer, error) {
+			return receive(v.api.patch(c.Context, conn, id, body, append(writeEdits(c), header("If-Match", etag), planned(hash))...))
+		},
+	})
+}
+
+// fieldsOf reads the one object of a text, with numbers as they are written.
+func fieldsOf(text []byte) (map[string]any, error) {
+	object, err := objectOf(text, "the file")
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(object))
+	dec.UseNumber()
+	var fields map[string]any
+	err = dec.Decode(&fields)
+	return fields, err
+}
+
+// assigns are the fields with lists of what is assigned, by the id of an entry.
+func (n noun) assigns() []string {
+	if n.kind == clusters.kind || n.kind == layers.kind {
+		return listNames()
+	}
+	return nil
+}
+
+// patchBetween is the merge patch (RFC 7396) from one object to another. Fields that an entry of a list of assignments does not
+// mention stay as they are, so in those that are named so, the fields that went are null.
+func patchBetween(was, is map[string]any, assigned []string) map[string]any {
+	patch := map[string]any{}
+	for name := range was {
+		if _, there := is[name]; !there {
+			patch[name] = nil
+		}
+	}
+	for name, value := range is {
+		before, there := was[name]
+		if there && reflect.DeepEqual(before, value) {
+			continue
+		}
+		patch[name] = value
+		old, both := before.(map[string]any)
+		switch value := value.(type) {
+		case map[string]any:
+			var below []string
+			if name == resourcesList && slices.Contains(assigned, name) { // a list for each type
+				below = render.SortedKeys(value)
+			}
+			if both {
+				patch[name] = patchBetween(old, value, below)
+			}
+		case []any:
+			if entries, _ := before.([]any); slices.Contains(assigned, name) {
+				patch[name] = entriesBetween(entries, value)
+			}
+		}
+	}
+	return patch
+}
+
+// entriesBetween is the list that makes entries, known by their ids, what they are in another one.
+func entriesBetween(was, is []any) []any {
+	before := map[any]map[string]any{}
+	for _, entry := range was {
+		if fields, ok := entry.(map[string]any); ok {
+			before[fmt.Sprint(fields["id"])] = fields
+		}
+	}
+	out := slices.Clone(is)
+	for i, entry := range out {
+		fields, ok := entry.(map[string]any)
+		if !ok || fields["id"] == nil {
+			continue
+		}
+		whole := map[string]any{}
+		for name := range before[fmt.Sprint(fields["id"])] {
+			whole[name] = nil
+		}
+		maps.Copy(whole, fields)
+		out[i] = whole
+	}
+	return out
+}

@@ -1,0 +1,41 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	goyaml "go.yaml.in/yaml/v3"
+)
+
+// Editable is a JSON object as YAML for people: its fields in the order that they have, without those that are named.
+func Editable(object json.RawMessage, without []string) ([]byte, error) {
+	var doc goyaml.Node
+	if err := goyaml.Unmarshal(EscapeForYAML(object), &doc); err != nil { // JSON is YAML
+		return nil, err
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Kind != goyaml.MappingNode {
+		return nil, errors.New("it is not an object")
+	}
+	fields := doc.Content[0]
+	for i := len(fields.Content) - 2; i >= 0; i -= 2 {
+		if slices.Contains(without, fields.Content[i].Value) {
+			fields.Content = slices.Delete(fields.Content, i, i+2)
+		}
+	}
+	plain(fields)
+	var b bytes.Buffer
+	enc := goyaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	err := errors.Join(enc.Encode(fields), enc.Close())
+	return b.Bytes(), err
+}
+
+// plain takes the braces and quotes of JSON off: what needs quotes is given them anew.
+func plain(n *goyaml.Node) {
+	n.Style = 0
+	for _, child := range n.Content {
+		plain(child)
+	}
+}
