@@ -58,6 +58,7 @@ func TestInterruptedMigration(t *testing.T) {
 	down2 := sqlFile(t, "0002_history.down.sql")
 	up5, down5 := sqlFile(t, "0005_operations.up.sql"), sqlFile(t, "0005_operations.down.sql")
 	down3 := down5 + sqlFile(t, "0004_hold.down.sql") + sqlFile(t, "0003_packed.down.sql")
+	const at5 = `PRAGMA user_version = 5;`
 	mark := func(version int) string {
 		return fmt.Sprintf(`DELETE FROM schema_migrations; INSERT INTO schema_migrations VALUES (%d, true);`, version)
 	}
@@ -65,9 +66,9 @@ func TestInterruptedMigration(t *testing.T) {
 		sql string
 	}{
 		"up, before the migration":   {down5 + mark(5)},
-		"up, after the migration":    {mark(5)},
+		"up, after the migration":    {at5 + mark(5)},
 		"up, before the first":       {down3 + down2 + down1 + mark(1)},
-		"down, before the migration": {mark(4)},
+		"down, before the migration": {at5 + mark(4)},
 		"down, after the migration":  {down5 + mark(4)},
 		"down, before the first":     {down3 + down2 + mark(-1)},
 		"down, after the first":      {down3 + down2 + down1 + mark(-1)},

@@ -1,0 +1,300 @@
+package observations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// shared is a table in memory, as several processes would share it.
+type shared struct {
+	mu   sync.Mutex
+	rows map[string]Row
+	at   map[string]time.Time
+	err  error
+	puts int
+}
+
+func newShared() *shared { return &shared{rows: map[string]Row{}, at: map[string]time.Time{}} }
+
+func (s *shared) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err }
+
+func (s *shared) Put(_ context.Context, rows []Row) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	s.puts++
+	if len(rows) > maxBatch {
+		return errors.New("too many at once")
+	}
+	for _, r := range rows {
+		key := r.Cluster + " " + r.Subject
+		if old, there := s.rows[key]; !there || !r.Said.Before(old.Said) {
+			s.rows[key], s.at[key] = r, time.Now()
+		}
+	}
+	return nil
+}
+
+func (s *shared) Since(_ context.Context, at time.Time, visit func(Row)) (time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil && !errors.Is(s.err, ErrDenied) {
+		return at, s.err
+	}
+	for key, r := range s.rows {
+		if !s.at[key].Before(at) {
+			visit(r)
+		}
+	}
+	for _, w := range s.at {
+		if w.After(at) {
+			at = w
+		}
+	}
+	return at, nil
+}
+
+func (s *shared) Keep(_ context.Context, clusters []string, _ int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.rows {
+		if !strings.HasPrefix(key, clusters[0]+" ") {
+			delete(s.rows, key)
+		}
+	}
+	return nil
+}
+
+func (s *shared) Close() error { return nil }
+
+func rcpt(n byte) fleet.Receipt { return fleet.Receipt{n} }
+
+// asked is a cluster that is asked for some components, by their receipts; 0 is one that is off.
+func asked(etag string, receipts ...byte) []fleet.Asked {
+	list := fleet.Asked{List: "components", ETag: etag}
+	for _, n := range receipts {
+		list.Receipts = append(list.Receipts, rcpt(n))
+	}
+	list.Inputs = func(yield func(string, bool) bool) {
+		for i, n := range receipts {
+			if !yield(fmt.Sprint("c", i), n != 0) {
+				return
+			}
+		}
+	}
+	return []fleet.Asked{list}
+}
+
+func (b *Book) state(id string, now time.Time, a []fleet.Asked) State {
+	return b.Judge(Question{Cluster: id, Asked: a, Now: now, OfflineAfter: OfflineAfter}).State
+}
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// TestProcessesAgree: what one hears the other knows within two exchanges, and what was said last counts wherever it was heard.
+func TestProcessesAgree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := newShared()
+		a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for _, book := range []*Book{a, b} {
+			running.Go(func() { book.Run(ctx) })
+		}
+		want := asked(`"2"`, 2)
+		a.Polled("x", "components", `"2"`, "flux-operator/v1", time.Now())
+		b.Received("x", "components", "c0", rcpt(1), time.Now())
+		time.Sleep(2 * exchangeEvery)
+		for _, book := range []*Book{a, b} {
+			require.Equal(t, Delivered, book.state("x", time.Now(), want))
+		}
+		// Both hear of it at about the same time, and write in either order.
+		a.Received("x", "components", "c0", rcpt(1), time.Now())
+		time.Sleep(time.Millisecond)
+		b.Received("x", "components", "c0", rcpt(2), time.Now())
+		time.Sleep(2 * exchangeEvery)
+		for _, book := range []*Book{a, b} {
+			require.Equal(t, Confirmed, book.state("x", time.Now(), want))
+		}
+		b.Happened("x", "components", "c0", Event{Input: rcpt(2).String(), Severity: "error", Reason: "UpgradeFailed", At: time.Now()}, time.Now())
+		time.Sleep(2 * exchangeEvery)
+		require.Equal(t, Failed, a.state("x", time.Now(), want))
+		// It works again: the same receipt is news now.
+		time.Sleep(time.Minute)
+		a.Received("x", "components", "c0", rcpt(2), time.Now())
+		time.Sleep(2 * exchangeEvery)
+		require.Equal(t, Confirmed, b.state("x", time.Now(), want))
+
+		cancel()
+		running.Wait()
+		restarted := NewBook(Config{Table: table})
+		restarted.Exchange(t.Context(), time.Now())
+		require.Equal(t, Confirmed, restarted.state("x", time.Now(), want))
+	})
+}
+
+// TestTableTrouble costs nothing but what others would know.
+func TestTableTrouble(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"away": errors.New("gone"), "denied": ErrDenied} {
+		table := newShared()
+		book, other := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+		table.fail(err)
+		book.Polled("x", "components", `"1"`, "flux-operator/v1", noon)
+		book.Received("x", "components", "c0", rcpt(1), noon)
+		for range 3 {
+			book.Exchange(t.Context(), noon)
+		}
+		require.Equal(t, Confirmed, book.state("x", noon, asked(`"1"`, 1)), name)
+		require.Positive(t, book.Stats().Failures)
+		table.fail(nil)
+		book.Exchange(t.Context(), noon.Add(seenEvery))
+		other.Exchange(t.Context(), noon)
+		if name == "away" {
+			require.Equal(t, Confirmed, other.state("x", noon, asked(`"1"`, 1)), "nothing was lost")
+		}
+	}
+}
+
+// TestNothingNewIsNotWritten: the table is not written to for every poll and every receipt.
+func TestNothingNewIsNotWritten(t *testing.T) {
+	t.Parallel()
+	table := newShared()
+	book := NewBook(Config{Table: table})
+	for i := range 40 {
+		now := noon.Add(time.Duration(i) * time.Minute)
+		for n := range 600 {
+			id := fmt.Sprint(n)
+			book.Polled(id, "components", `"1"`, "flux-operator/v1", now)
+			book.Received(id, "components", "c0", rcpt(1), now)
+		}
+		if i == 1 {
+			table.puts = 0
+		}
+		book.Exchange(t.Context(), now)
+	}
+	require.LessOrEqual(t, table.puts, 39*2, "that each was seen, in two batches a minute")
+	require.Len(t, table.rows, 3*600)
+}
+
+// TestAClusterCannotFillAnything: 10,000 subjects of one cluster leave a bounded number, and the newest of them.
+func TestAClusterCannotFillAnything(t *testing.T) {
+	t.Parallel()
+	book := NewBook(Config{Table: newShared()})
+	now := noon
+	for i := range 10_000 {
+		now = now.Add(time.Millisecond)
+		book.Received("liar", "components", fmt.Sprint("c", i), rcpt(byte(i)), now)
+		book.Happened("liar", "", strings.Repeat("x", 300)+fmt.Sprint(i), Event{Severity: "error", Message: strings.Repeat("m", 100_000), At: now}, now)
+	}
+	c := book.of("liar")
+	require.LessOrEqual(t, len(c.receipts), maxReceipts)
+	require.LessOrEqual(t, len(c.events), maxEvents)
+	require.LessOrEqual(t, c.bytes, maxEventBytes)
+	require.Positive(t, book.Stats().Dropped)
+	book.Polled("honest", "components", `"1"`, "", now)
+	book.Received("honest", "components", "c0", rcpt(1), now)
+	require.Equal(t, Confirmed, book.state("honest", now, asked(`"1"`, 1)), "others are not touched")
+
+	// One that has as many inputs as we keep is remembered whole.
+	for i := range maxReceipts {
+		book.Received("large", "components", fmt.Sprint("c", i), rcpt(1), now)
+	}
+	require.Len(t, book.of("large").receipts, maxReceipts)
+	book.Received("large", "components", "one more", rcpt(1), now.Add(time.Minute))
+	require.Len(t, book.of("large").receipts, maxReceipts)
+	require.Contains(t, book.of("large").receipts, aboutOf("components", "one more"))
+}
+
+// TestRowsOfAnotherVersion, or of somebody's hand, are left out.
+func TestRowsOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	table := newShared()
+	for _, subject := range []string{"", "seen/x", "poll", "poll/", "poll/a/b", "receipt/components", "receipt/components/c0", "event//", "future/a/b", "////"} {
+		for _, body := range []string{"", "null", "[]", `{"input":1}`, `{"input":"zz"}`, `{"etag":{}}`, `"x"`} {
+			require.NoError(t, table.Put(t.Context(), []Row{{Cluster: "x", Subject: subject, Body: body, Said: noon}}))
+			book := NewBook(Config{Table: table})
+			book.Exchange(t.Context(), noon)
+			require.Equal(t, Never, book.state("x", noon, asked(`"1"`, 1)))
+		}
+	}
+}
+
+func TestClustersThatAreGoneAreForgotten(t *testing.T) {
+	t.Parallel()
+	table := newShared()
+	known, ok := []string{"a"}, false
+	book := NewBook(Config{Table: table, Tidy: true, Clusters: func() ([]string, bool) { return known, ok }})
+	book.Polled("a", "components", `"1"`, "", noon)
+	book.Polled("b", "components", `"1"`, "", noon)
+	book.Exchange(t.Context(), noon)
+	require.Len(t, book.clusters, 2, "nobody knows yet what there is")
+	ok, known = true, nil
+	book.Exchange(t.Context(), noon)
+	require.Len(t, book.clusters, 2, "an empty fleet may be a mistake")
+	known = []string{"a"}
+	book.Exchange(t.Context(), noon)
+	require.Len(t, book.clusters, 1)
+	require.Len(t, table.rows, 2)
+}
+
+func TestEventsAreCleaned(t *testing.T) {
+	t.Parallel()
+	book := NewBook(Config{})
+	book.Polled("x", "components", `"1"`, "", noon)
+	e := Event{Input: rcpt(1).String(), Severity: "error", Message: "<script>\x00\xff" + strings.Repeat("ü", 5000), At: noon.AddDate(1, 0, 0)}
+	require.True(t, book.Happened("x", "components", "c0", e, noon))
+	got := book.Judge(Question{Cluster: "x", Asked: asked(`"1"`, 1), Now: noon, OfflineAfter: OfflineAfter, Detail: true}).Inputs[0]
+	require.Equal(t, Failed, got.State)
+	require.Equal(t, noon, got.Since.UTC(), "a year from now is now")
+	require.LessOrEqual(t, len(got.Failure.Message), MaxMessage)
+	require.True(t, strings.HasPrefix(got.Failure.Message, "<script>\uFFFDü"))
+}
+
+// BenchmarkMemory prints what a fleet of 10,000 clusters with 30 inputs takes, and how long it takes to judge all of it.
+func BenchmarkMemory(b *testing.B) {
+	const clusters, inputs = 10_000, 30
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	book := NewBook(Config{})
+	var receipts []byte
+	for c := range clusters {
+		id := fmt.Sprint("cluster-", c)
+		for _, list := range []string{"components", "namespaces", "rolebindings"} {
+			book.Polled(id, list, `"0123456789abcdef01234567"`, "flux-operator/v0.58.1", noon)
+		}
+		for i := range inputs {
+			book.Received(id, "components", fmt.Sprint("c", i), rcpt(byte(i+1)), noon)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	for i := range inputs {
+		receipts = append(receipts, byte(i+1))
+	}
+	want := asked(`"0123456789abcdef01234567"`, receipts...)
+	for b.Loop() {
+		for c := range clusters {
+			if book.state(fmt.Sprint("cluster-", c), noon, want) != Confirmed {
+				b.Fatal("not confirmed")
+			}
+		}
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
+	runtime.KeepAlive(book)
+}

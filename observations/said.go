@@ -1,0 +1,340 @@
+package observations
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unique"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// Limits on what is kept of one cluster. It can say what it wants, so it must not be able to fill anything but these.
+const (
+	maxReceipts   = 1000 // of inputs; the one that was sent the longest time ago is forgotten first
+	maxEvents     = 64   // likewise
+	maxEventBytes = 16 << 10
+	// MaxMessage is how much of an event's message is kept, in bytes.
+	MaxMessage = 2 << 10
+
+	receiptBurst = maxReceipts // receipts of something new, at once
+	receiptEvery = time.Second / 5
+	eventBurst   = 60
+	eventEvery   = time.Second
+	// maxRows is how many rows of one cluster stay in the table.
+	maxRows = maxReceipts + maxEvents + 64
+)
+
+// Event is what a cluster's Flux had to say about an object.
+type Event struct {
+	Input    string    `json:"input,omitempty"` // the receipt of the input that it was about; empty: it does not say
+	Severity string    `json:"severity"`
+	Reason   string    `json:"reason"`
+	Message  string    `json:"message"`
+	Object   string    `json:"object"` // kind/namespace/name
+	Revision string    `json:"revision,omitempty"`
+	At       time.Time `json:"-"` // by our clock
+}
+
+// severityError is how Flux calls what went wrong.
+const severityError = "error"
+
+func (e *Event) failed() bool { return e.Severity == severityError }
+
+func (e *Event) size() int { return len(e.Message) + len(e.Object) + len(e.Reason) + len(e.Revision) }
+
+// succeeded are the reasons that take a failure of the same input back. Rolling back succeeds, too, and is none.
+var succeeded = []string{"InstallSucceeded", "UpgradeSucceeded", "ReconciliationSucceeded"}
+
+// about names an input: the list it is in, and its id.
+type about struct{ list, id unique.Handle[string] }
+
+func aboutOf(list, id string) about { return about{unique.Make(list), unique.Make(id)} }
+
+// receipt is the input that a cluster last said it has applied. Times are in milliseconds since 1970, to be small.
+type receipt struct {
+	input fleet.Receipt
+	at    int64
+}
+
+// polled is the answer that a cluster was last given for a list.
+type polled struct {
+	list, etag  string
+	since, last int64 // it was first, and last, given that one; last is 0 when another process did
+}
+
+// cluster is what one cluster said.
+type cluster struct {
+	mu       sync.Mutex
+	id       string
+	seen     int64
+	kept     int64 // the time of seen that the table has
+	agent    string
+	interval time.Duration // between two polls of a list; 0: not known yet
+	polls    []polled
+	receipts map[about]receipt
+	events   map[about]*Event
+	bytes    int // of events
+	fresh    bucket
+	flood    bucket
+}
+
+// bucket is a token bucket: full it allows burst, and one more each interval.
+type bucket struct {
+	level float64
+	at    time.Time
+}
+
+func (b *bucket) take(now time.Time, burst int, every time.Duration) bool {
+	if b.at.IsZero() {
+		b.level = float64(burst)
+	} else if passed := now.Sub(b.at); passed > 0 {
+		b.level = math.Min(float64(burst), b.level+float64(passed)/float64(every))
+	}
+	b.at = now
+	if b.level < 1 {
+		return false
+	}
+	b.level--
+	return true
+}
+
+// polled notes that the cluster was given an answer, and tells whether that is another one than before.
+func (c *cluster) polled(list, etag, agent string, now time.Time) (changed bool) {
+	at := now.UnixMilli()
+	c.seen = max(c.seen, at)
+	if c.agent != agent {
+		c.agent = unique.Make(cut(agent, 256)).Value()
+	}
+	i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == list })
+	if i < 0 {
+		c.polls = append(c.polls, polled{list: list, etag: etag, since: at, last: at})
+		return true
+	}
+	p := &c.polls[i]
+	if p.last > 0 {
+		c.learn(time.Duration(at-p.last) * time.Millisecond)
+	}
+	p.last = at
+	if changed = p.etag != etag; changed {
+		p.etag, p.since = etag, at
+	}
+	return changed
+}
+
+// learn is about the time between two polls of a list. The shortest counts, and is forgotten slowly: where there are several
+// processes each sees some of the polls only.
+func (c *cluster) learn(gap time.Duration) {
+	switch {
+	case gap < time.Second: // somebody asked for it
+	case c.interval == 0 || gap < c.interval:
+		c.interval = gap
+	default:
+		c.interval += (gap - c.interval) / 16
+	}
+}
+
+// received notes a receipt, and tells whether others have to know.
+func (c *cluster) received(on about, input fleet.Receipt, at int64) (changed bool) {
+	old, known := c.receipts[on]
+	if c.receipts == nil {
+		c.receipts = map[about]receipt{}
+	}
+	if !known && len(c.receipts) >= maxReceipts {
+		oldest, when := on, int64(math.MaxInt64)
+		for other, r := range c.receipts {
+			if r.at < when {
+				oldest, when = other, r.at
+			}
+		}
+		delete(c.receipts, oldest)
+	}
+	c.receipts[on] = receipt{input, at}
+	if !known || old.input != input {
+		return true
+	}
+	failure := c.events[on]
+	return failure != nil && failure.failed() && failure.At.UnixMilli() > old.at // it works again
+}
+
+// said notes an event, and tells whether it is kept.
+func (c *cluster) said(on about, e *Event) bool {
+	if old := c.events[on]; old != nil {
+		if old.failed() && !e.failed() && old.Input == e.Input && !slices.Contains(succeeded, e.Reason) {
+			return false // it goes on, and is not mended
+		}
+		c.forget(on)
+	}
+	for len(c.events) > 0 && (len(c.events) >= maxEvents || c.bytes+e.size() > maxEventBytes) {
+		oldest, when := on, time.Time{}
+		for other, kept := range c.events {
+			if when.IsZero() || kept.At.Before(when) {
+				oldest, when = other, kept.At
+			}
+		}
+		c.forget(oldest)
+	}
+	if c.events == nil {
+		c.events = map[about]*Event{}
+	}
+	c.events[on] = e
+	c.bytes += e.size()
+	return true
+}
+
+func (c *cluster) forget(on about) {
+	if old := c.events[on]; old != nil {
+		c.bytes -= old.size()
+		delete(c.events, on)
+	}
+}
+
+// Sorts of subjects, as they stand before their first slash.
+const (
+	sortSeen    = "seen"
+	sortPoll    = "poll"
+	sortReceipt = "receipt"
+	sortEvent   = "event"
+)
+
+// subject is what a row is about.
+type subject struct {
+	sort string
+	on   about
+}
+
+func (s subject) String() string {
+	switch s.sort {
+	case sortSeen:
+		return s.sort
+	case sortPoll:
+		return s.sort + "/" + s.on.list.Value()
+	}
+	return s.sort + "/" + s.on.list.Value() + "/" + s.on.id.Value()
+}
+
+func parseSubject(text string) (s subject, ok bool) {
+	sort, rest, _ := strings.Cut(text, "/")
+	list, id, two := strings.Cut(rest, "/")
+	s = subject{sort, aboutOf(list, id)}
+	switch sort {
+	case sortSeen:
+		return s, rest == ""
+	case sortPoll:
+		return s, !two && list != ""
+	case sortReceipt, sortEvent:
+		return s, two && id != ""
+	}
+	return s, false
+}
+
+// The bodies of rows.
+type (
+	seenBody struct {
+		Agent    string  `json:"agent,omitempty"`
+		Interval float64 `json:"interval,omitempty"` // seconds
+	}
+	pollBody struct {
+		ETag string `json:"etag"`
+	}
+	receiptBody struct {
+		Input string `json:"input"`
+	}
+)
+
+// row is what the table is to keep of a subject; not ok when it was forgotten meanwhile.
+func (c *cluster) row(s subject) (Row, bool) {
+	var body any
+	var said int64
+	switch s.sort {
+	case sortSeen:
+		body, said = seenBody{c.agent, c.interval.Seconds()}, c.seen
+	case sortPoll:
+		i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == s.on.list.Value() })
+		if i < 0 {
+			return Row{}, false
+		}
+		body, said = pollBody{c.polls[i].etag}, c.polls[i].since
+	case sortReceipt:
+		r, ok := c.receipts[s.on]
+		if !ok {
+			return Row{}, false
+		}
+		body, said = receiptBody{r.input.String()}, r.at
+	case sortEvent:
+		e, ok := c.events[s.on]
+		if !ok {
+			return Row{}, false
+		}
+		body, said = e, e.At.UnixMilli()
+	}
+	text, err := json.Marshal(body)
+	return Row{Cluster: c.id, Subject: s.String(), Body: string(text), Said: time.UnixMilli(said)}, err == nil
+}
+
+// merge takes over what another process wrote. What was said later wins, whoever heard it. What cannot be read is left out.
+func (c *cluster) merge(r Row) {
+	s, ok := parseSubject(r.Subject)
+	if !ok {
+		return
+	}
+	at := r.Said.UnixMilli()
+	switch s.sort {
+	case sortSeen:
+		var body seenBody
+		if json.Unmarshal([]byte(r.Body), &body) != nil {
+			return
+		}
+		if c.kept = max(c.kept, at); at > c.seen {
+			c.seen, c.agent = at, unique.Make(body.Agent).Value()
+		}
+		if body.Interval > 0 && (c.interval == 0 || body.Interval < c.interval.Seconds()) {
+			c.interval = time.Duration(body.Interval * float64(time.Second))
+		}
+	case sortPoll:
+		c.mergePoll(s.on.list.Value(), r.Body, at)
+	case sortReceipt:
+		var body receiptBody
+		if json.Unmarshal([]byte(r.Body), &body) != nil {
+			return
+		}
+		if input, ok := fleet.ParseReceipt(body.Input); ok && c.receipts[s.on].at < at {
+			c.received(s.on, input, at)
+		}
+	case sortEvent:
+		e := &Event{At: r.Said}
+		if json.Unmarshal([]byte(r.Body), e) != nil {
+			return
+		}
+		if old := c.events[s.on]; old == nil || old.At.Before(r.Said) {
+			c.said(s.on, e)
+		}
+	}
+}
+
+func (c *cluster) mergePoll(list, text string, at int64) {
+	var body pollBody
+	if json.Unmarshal([]byte(text), &body) != nil {
+		return
+	}
+	i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == list })
+	if i < 0 {
+		c.polls = append(c.polls, polled{list: list, etag: body.ETag, since: at})
+		return
+	}
+	// The same answer may have been given by us a moment later than by the other; the first time counts.
+	if p := &c.polls[i]; at > max(p.since, p.last) || p.etag == body.ETag && at < p.since {
+		p.etag, p.since = body.ETag, at
+	}
+}
+
+// cut cuts a text to so many bytes, at the end of a character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "")
+}

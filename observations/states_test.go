@@ -1,0 +1,98 @@
+package observations
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+func TestStates(t *testing.T) {
+	t.Parallel()
+	const second = time.Second
+	type step func(b *Book, now time.Time)
+	poll := func(etag string) step {
+		return func(b *Book, now time.Time) { b.Polled("x", "components", etag, "flux-operator/v1", now) }
+	}
+	receipt := func(n byte) step {
+		return func(b *Book, now time.Time) { b.Received("x", "components", "c0", rcpt(n), now) }
+	}
+	other := func(b *Book, now time.Time) { b.Received("x", "components", "past", rcpt(9), now) }
+	event := func(n byte, severity, reason string) step {
+		return func(b *Book, now time.Time) {
+			b.Happened("x", "components", "c0", Event{Input: rcpt(n).String(), Severity: severity, Reason: reason, At: now}, now)
+		}
+	}
+	failure := func(n byte) step { return event(n, "error", "UpgradeFailed") }
+	cases := map[string]struct {
+		steps []step // a second apart
+		after time.Duration
+		want  []fleet.Asked
+		state State
+	}{
+		"never polled":                                {nil, 0, asked("1", 1), Never},
+		"no receipts ever":                            {[]step{poll("1")}, 0, asked("1", 1), Unknown},
+		"delivered":                                   {[]step{other, poll("1")}, 0, asked("1", 1), Delivered},
+		"behind":                                      {[]step{other, poll("1")}, 0, asked("2", 1), Behind},
+		"confirmed":                                   {[]step{poll("1"), receipt(1)}, 0, asked("1", 1), Confirmed},
+		"confirmed, but for what is gone":             {[]step{poll("1"), receipt(1)}, 0, asked("2", 1), Behind},
+		"a receipt of an older input":                 {[]step{poll("2"), receipt(1)}, 0, asked("2", 2), Delivered},
+		"a receipt of a newer input":                  {[]step{poll("1"), receipt(2)}, 0, asked("1", 1), Delivered},
+		"failed":                                      {[]step{other, poll("1"), failure(1)}, 0, asked("1", 1), Failed},
+		"failed, where there are no receipts":         {[]step{poll("1"), failure(1)}, 0, asked("1", 1), Failed},
+		"failed at an older input":                    {[]step{other, poll("2"), failure(1)}, 0, asked("2", 2), Delivered},
+		"failed after it was confirmed":               {[]step{poll("1"), receipt(1), failure(1)}, 0, asked("1", 1), Failed},
+		"confirmed after it failed":                   {[]step{poll("1"), failure(1), receipt(1)}, 0, asked("1", 1), Confirmed},
+		"going on is no success":                      {[]step{other, poll("1"), failure(1), event(1, "info", "Progressing")}, 0, asked("1", 1), Failed},
+		"nor is rolling back":                         {[]step{other, poll("1"), failure(1), event(1, "info", "RollbackSucceeded")}, 0, asked("1", 1), Failed},
+		"success takes it back, and confirms nothing": {[]step{other, poll("1"), failure(1), event(1, "info", "UpgradeSucceeded")}, 0, asked("1", 1), Delivered},
+		"what it says of another input comes instead": {[]step{other, poll("1"), failure(1), event(2, "info", "UpgradeSucceeded")}, 0, asked("1", 1), Delivered},
+		"a success confirms nothing":                  {[]step{other, poll("1"), event(1, "info", "UpgradeSucceeded")}, 0, asked("1", 1), Delivered},
+		"the worst of its inputs":                     {[]step{poll("1"), receipt(1)}, 0, asked("1", 1, 2), Delivered},
+		"what is off sends nothing":                   {[]step{poll("1"), receipt(1)}, 0, asked("1", 1, 0), Confirmed},
+		"nothing at all":                              {[]step{poll("1")}, 0, asked("1"), Delivered},
+		"nothing any more":                            {[]step{poll("1")}, 0, asked("2"), Behind},
+		"not seen for long":                           {[]step{poll("1"), receipt(1)}, 61 * time.Minute, asked("1", 1), Unknown},
+		"silent, by its own measure":                  {[]step{poll("1"), poll("1"), receipt(1)}, 4 * time.Minute, asked("1", 1), Silent},
+		"not silent yet":                              {[]step{poll("1"), poll("1"), receipt(1)}, 2 * time.Minute, asked("1", 1), Confirmed},
+		"receipts without polls":                      {[]step{receipt(1)}, 0, asked("1", 1), Confirmed},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			book, now := NewBook(Config{}), noon
+			for _, s := range c.steps {
+				s(book, now)
+				now = now.Add(second)
+			}
+			require.Equal(t, c.state, book.state("x", now.Add(c.after), c.want))
+		})
+	}
+}
+
+// A cluster that polls each ten minutes is not silent after an hour's third.
+func TestSilenceIsByTheClustersOwnMeasure(t *testing.T) {
+	t.Parallel()
+	book, now := NewBook(Config{}), noon
+	for range 5 {
+		now = now.Add(10 * time.Minute)
+		book.Polled("x", "components", "1", "", now)
+		book.Polled("x", "namespaces", "1", "", now.Add(time.Second))
+	}
+	book.Received("x", "components", "c0", rcpt(1), now)
+	require.Equal(t, Confirmed, book.state("x", now.Add(20*time.Minute), asked("1", 1)))
+	require.Equal(t, Silent, book.state("x", now.Add(31*time.Minute), asked("1", 1)))
+}
+
+// A disabled input without a receipt in the answer is not confirmed by a receipt of nothing.
+func TestNoReceiptConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	book := NewBook(Config{})
+	book.Polled("x", "components", "1", "", noon)
+	book.Received("x", "components", "c0", fleet.Receipt{}, noon)
+	want := asked("1", 1)
+	want[0].Receipts = nil // the list is too long for them
+	require.Equal(t, Delivered, book.state("x", noon, want))
+}

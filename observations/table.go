@@ -1,0 +1,32 @@
+package observations
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Row is one observation as a Table keeps it.
+type Row struct {
+	Cluster string // id
+	Subject string // what it is about; one row is kept for each
+	Body    string // JSON
+	Said    time.Time
+}
+
+// ErrDenied: this process may read the table and not write to it.
+var ErrDenied = errors.New("the role may not write to the table of observations")
+
+// Table is where the processes of one service leave observations for each other. Times are exact to the microsecond.
+type Table interface {
+	// Put writes rows, all of different subjects. A row that is there and was said later stays. All or nothing; ErrDenied when
+	// this process may not. A table that was lost is made anew where this process may do that.
+	Put(ctx context.Context, rows []Row) error
+	// Since visits the rows that were written at that time of the table's own clock or later, in no order, and returns the
+	// latest time at which one of them was written. Zero is everything.
+	Since(ctx context.Context, at time.Time, visit func(Row)) (time.Time, error)
+	// Keep drops what is of no cluster of these, and of each cluster all but the most rows that were written last.
+	Keep(ctx context.Context, clusters []string, most int) error
+	// Close lets go of the table. Calls under way may fail.
+	Close() error
+}

@@ -1,0 +1,142 @@
+// Package tabletest is the suite that every backend's table of observations passes.
+package tabletest
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/observations"
+)
+
+// Opened is a table under test.
+type Opened struct {
+	Table observations.Table
+	// Again is another process's view of it.
+	Again func(t *testing.T) observations.Table
+	// Lose destroys what is kept, while the table is open.
+	Lose func(t *testing.T)
+}
+
+// Run runs the suite. open makes an empty table.
+func Run(t *testing.T, open func(t *testing.T) Opened) {
+	t.Helper()
+	for name, run := range map[string]func(*testing.T, Opened){
+		"the later word stays": laterStays, "others see what is new": followed, "any text": anyText,
+		"bounded": bounded, "nothing": nothing, "a loss heals": heals, "many": many,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, open(t))
+		})
+	}
+}
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 123456000, time.UTC)
+
+func row(cluster, subject, body string, said time.Time) observations.Row {
+	return observations.Row{Cluster: cluster, Subject: subject, Body: body, Said: said}
+}
+
+// all is everything in a table, sorted.
+func all(t *testing.T, table observations.Table, since time.Time) ([]string, time.Time) {
+	t.Helper()
+	out := []string{}
+	latest, err := table.Since(t.Context(), since, func(r observations.Row) {
+		out = append(out, fmt.Sprintf("%s %s %s %s", r.Cluster, r.Subject, r.Body, r.Said.UTC().Format(time.RFC3339Nano)))
+	})
+	require.NoError(t, err)
+	sort.Strings(out)
+	return out, latest
+}
+
+func laterStays(t *testing.T, o Opened) {
+	require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row("a", "s", "2", noon), row("b", "s", "1", noon)}))
+	require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row("a", "s", "1", noon.Add(-time.Second)), row("b", "s", "2", noon.Add(time.Second))}))
+	got, _ := all(t, o.Again(t), time.Time{})
+	require.Equal(t, []string{"a s 2 2026-01-02T12:00:00.123456Z", "b s 2 2026-01-02T12:00:01.123456Z"}, got)
+}
+
+func followed(t *testing.T, o Opened) {
+	other := o.Again(t)
+	require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row("a", "s", "1", noon)}))
+	first, at := all(t, other, time.Time{})
+	require.Len(t, first, 1)
+	require.WithinRange(t, at, time.Now().Add(-time.Minute), time.Now().Add(time.Minute), "when it was written, and not when it was said")
+	require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row("a", "s", "0", noon.Add(-time.Hour)), row("b", "s", "1", noon.Add(-time.Hour))}))
+	next, later := all(t, other, at.Add(time.Microsecond))
+	require.Equal(t, []string{"b s 1 2026-01-02T11:00:00.123456Z"}, next, "what was not written is not new")
+	require.True(t, later.After(at))
+	none, same := all(t, other, later.Add(time.Microsecond))
+	require.Empty(t, none)
+	require.Equal(t, later.Add(time.Microsecond), same)
+}
+
+func anyText(t *testing.T, o Opened) {
+	for i, text := range []string{`'; DROP TABLE observations; --`, `{"a":"\u0000"}`, "<script>", "ü🚀\u2028", "$1 %s {} \\", strings.Repeat("x", 10_000)} {
+		id := fmt.Sprint(i, text)
+		require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row(id, text, text, noon)}))
+		got, _ := all(t, o.Table, time.Time{})
+		require.Contains(t, got, id+" "+text+" "+text+" 2026-01-02T12:00:00.123456Z")
+	}
+}
+
+func bounded(t *testing.T, o Opened) {
+	var rows []observations.Row
+	for i := range 30 {
+		rows = append(rows, row("a", fmt.Sprintf("s%02d", i), "", noon), row("gone", fmt.Sprint(i), "", noon))
+	}
+	require.NoError(t, o.Table.Put(t.Context(), rows))
+	require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row("a", "s29", "new", noon), row("b", "s", "", noon)}))
+	require.NoError(t, o.Table.Keep(t.Context(), []string{"a", "b", "never said a word"}, 10))
+	got, _ := all(t, o.Table, time.Time{})
+	require.Len(t, got, 11)
+	require.Contains(t, got, "a s29 new 2026-01-02T12:00:00.123456Z", "those that were written last")
+	require.NotContains(t, strings.Join(got, "\n"), "gone")
+}
+
+func nothing(t *testing.T, o Opened) {
+	got, at := all(t, o.Table, time.Time{})
+	require.Empty(t, got)
+	require.True(t, at.IsZero())
+	require.NoError(t, o.Table.Put(t.Context(), nil))
+	require.NoError(t, o.Table.Keep(t.Context(), []string{"a"}, 1))
+}
+
+func heals(t *testing.T, o Opened) {
+	require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row("a", "s", "1", noon)}))
+	other := o.Again(t)
+	o.Lose(t)
+	got, _ := all(t, other, time.Time{})
+	require.Empty(t, got)
+	require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row("b", "s", "1", noon)}))
+	got, _ = all(t, other, time.Time{})
+	require.Len(t, got, 1)
+}
+
+func many(t *testing.T, o Opened) {
+	done := make(chan error)
+	for p := range 4 {
+		table := o.Again(t)
+		go func() {
+			var err error
+			for n := 0; n < 5 && err == nil; n++ {
+				rows := make([]observations.Row, 500)
+				for i := range rows {
+					rows[i] = row(fmt.Sprint("c", (i*7+p)%500), "s", fmt.Sprint(p), noon.Add(time.Duration(n)*time.Second))
+				}
+				err = table.Put(t.Context(), rows)
+			}
+			done <- err
+		}()
+	}
+	for range 4 {
+		require.NoError(t, <-done)
+	}
+	got, _ := all(t, o.Table, time.Time{})
+	require.Len(t, got, 500)
+}

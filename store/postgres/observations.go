@@ -1,0 +1,169 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/flux-resourceset/flux-resourceset/observations"
+)
+
+// Observations is a [observations.Table] on the database of a fleet. It has a connection of its own, made when it is first
+// needed, so that nothing it does keeps a commit or the log's followers waiting.
+type Observations struct {
+	pool *pgxpool.Pool
+	name string
+}
+
+var _ observations.Table = (*Observations)(nil)
+
+// observationsTimeout is for one question about observations, here and in the server.
+const observationsTimeout = 5 * time.Second
+
+// observationsLoad is for reading all of them, once in the life of a process.
+const observationsLoad = time.Minute
+
+// NewObservations connects to nothing yet, so it fails only for a URL that cannot be read.
+func NewObservations(cfg Config) (*Observations, error) {
+	p, err := cfg.pool()
+	if err != nil {
+		return nil, err
+	}
+	p.MinConns, p.MinIdleConns, p.MaxConns = 0, 0, 1
+	pool, err := pgxpool.NewWithConfig(context.Background(), p)
+	if err != nil {
+		return nil, err
+	}
+	return &Observations{pool: pool, name: name(p.ConnConfig)}, nil
+}
+
+// Put implements [observations.Table].
+func (o *Observations) Put(ctx context.Context, rows []observations.Row) error {
+	clusters, subjects, bodies, said := make([]string, len(rows)), make([]string, len(rows)), make([]string, len(rows)), make([]int64, len(rows))
+	for i, r := range rows {
+		clusters[i], subjects[i], bodies[i], said[i] = r.Cluster, r.Subject, r.Body, r.Said.UnixMicro()
+	}
+	err := o.write(ctx, `INSERT INTO observations AS o (cluster_id, subject, body, said, at)
+		SELECT c, s, b, t, (extract(epoch FROM clock_timestamp()) * 1e6)::bigint FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS new (c, s, b, t)
+		ORDER BY c, s
+		ON CONFLICT (cluster_id, subject) DO UPDATE SET body = excluded.body, said = excluded.said, at = excluded.at WHERE o.said <= excluded.said`,
+		clusters, subjects, bodies, said)
+	if hasCode(err, codeUndefinedTable) {
+		if err = o.restore(ctx); err == nil {
+			return o.Put(ctx, rows)
+		}
+	}
+	return o.failed("writing observations", err)
+}
+
+// restore makes the table anew. Its columns are those of the migration.
+func (o *Observations) restore(ctx context.Context) error {
+	return o.write(ctx, `CREATE TABLE IF NOT EXISTS observations (cluster_id text COLLATE "C" NOT NULL, subject text COLLATE "C" NOT NULL,
+		body text COLLATE "C" NOT NULL, said bigint NOT NULL, at bigint NOT NULL, PRIMARY KEY (cluster_id, subject));
+		CREATE INDEX IF NOT EXISTS observations_at ON observations (at)`)
+}
+
+// write runs one change in a transaction of its own. It does not wait for the disk: what is lost is said again.
+func (o *Observations) write(ctx context.Context, sql string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, observationsTimeout)
+	defer cancel()
+	c, err := o.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	defer c.Release()
+	tx, err := c.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin(writing, observationsTimeout) + "; SET LOCAL synchronous_commit = off"})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // says nothing new after a commit
+	if _, err = tx.Exec(ctx, sql, args...); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+// Since implements [observations.Table].
+func (o *Observations) Since(ctx context.Context, at time.Time, visit func(observations.Row)) (time.Time, error) {
+	limit := observationsTimeout
+	if at.IsZero() {
+		limit = observationsLoad
+	}
+	latest, err := o.since(ctx, limit, at, visit)
+	if hasCode(err, codeUndefinedTable) {
+		err = nil // nobody has said anything yet: who writes makes it
+	}
+	return latest, o.failed("reading observations", err)
+}
+
+func (o *Observations) since(ctx context.Context, limit time.Duration, at time.Time, visit func(observations.Row)) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	c, err := o.pool.Acquire(ctx)
+	if err != nil {
+		return at, fmt.Errorf("%w: %w", errLost, err)
+	}
+	defer c.Release()
+	tx, err := c.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin(snapshot, limit)})
+	if err != nil {
+		return at, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	from := int64(0)
+	if !at.IsZero() {
+		from = at.UnixMicro()
+	}
+	rows, err := tx.Query(ctx, `SELECT cluster_id, subject, body, said, at FROM observations WHERE at >= $1`, from)
+	if err != nil {
+		return at, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r observations.Row
+		var said, written int64
+		if err := rows.Scan(&r.Cluster, &r.Subject, &r.Body, &said, &written); err != nil {
+			return at, err
+		}
+		r.Said = time.UnixMicro(said)
+		if w := time.UnixMicro(written); w.After(at) {
+			at = w
+		}
+		visit(r)
+	}
+	return at, rows.Err()
+}
+
+// Keep implements [observations.Table].
+func (o *Observations) Keep(ctx context.Context, clusters []string, most int) error {
+	err := o.write(ctx, `DELETE FROM observations AS o USING (
+		SELECT cluster_id, subject, cluster_id = ANY ($1::text[]) AS known, row_number() OVER (PARTITION BY cluster_id ORDER BY at DESC, subject) AS n FROM observations) AS old
+		WHERE o.cluster_id = old.cluster_id AND o.subject = old.subject AND (NOT old.known OR old.n > $2)`, clusters, most)
+	if hasCode(err, codeUndefinedTable) {
+		return nil
+	}
+	return o.failed("tidying observations", err)
+}
+
+// Close implements [observations.Table].
+func (o *Observations) Close() error {
+	go o.pool.Close() // which waits for a connection that hangs
+	return nil
+}
+
+func (o *Observations) failed(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case hasCode(err, codeDenied):
+		return fmt.Errorf("%s: %w: %w", doing, observations.ErrDenied, err)
+	case hasCode(err, codeReadOnly): // a standby
+		return fmt.Errorf("%s: %w: %w", doing, observations.ErrDenied, err)
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return translate(doing+" in "+o.name, err)
+}

@@ -1,0 +1,164 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/flux-resourceset/flux-resourceset/observations"
+)
+
+// Observations is a [observations.Table] in a file of its own beside a fleet's, so that commits never wait for it. The file is
+// opened for each question: whoever deletes it, or puts another in its place, has nothing to restart.
+type Observations struct{ path string }
+
+var _ observations.Table = (*Observations)(nil)
+
+// observationsSuffix is what the file's name ends with.
+const observationsSuffix = "-observations"
+
+// NewObservations is those beside the fleet of this file. It touches nothing yet.
+func NewObservations(path string) *Observations { return &Observations{path + observationsSuffix} }
+
+const observationsSchema = `CREATE TABLE IF NOT EXISTS observations (cluster_id TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL,
+	said INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (cluster_id, subject)) WITHOUT ROWID;
+	CREATE INDEX IF NOT EXISTS observations_at ON observations (at)`
+
+// do puts one question to the file. One that is no database of ours is replaced: nothing in it is worth a word.
+func (o *Observations) do(ctx context.Context, doing string, question func(context.Context, *sql.Tx) error) error {
+	err := o.once(ctx, question)
+	if unreadable(err) {
+		for _, suffix := range []string{"", "-journal"} {
+			if gone := os.Remove(o.path + suffix); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+				return fmt.Errorf("%s: %w", doing, errors.Join(err, gone))
+			}
+		}
+		err = o.once(ctx, question)
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return err
+}
+
+// unreadable tells whether the file is damaged, or not what it should be.
+func unreadable(err error) bool {
+	failed, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return false
+	}
+	switch failed.Code() & 0xff {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR: // the last: another schema
+		return true
+	}
+	return false
+}
+
+func (o *Observations) once(ctx context.Context, question func(context.Context, *sql.Tx) error) (err error) {
+	path, err := filepath.Abs(o.path)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite would make it readable by all
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	dsn := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
+		"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": {"busy_timeout(2000)", "synchronous(0)"},
+	}.Encode()}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // says nothing new after a commit
+	if _, err := tx.ExecContext(ctx, observationsSchema); err != nil {
+		return err
+	}
+	if err := question(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Put implements [observations.Table].
+func (o *Observations) Put(ctx context.Context, rows []observations.Row) error {
+	return o.do(ctx, "writing observations", func(ctx context.Context, tx *sql.Tx) (err error) {
+		insert, err := tx.PrepareContext(ctx, `INSERT INTO observations AS o (cluster_id, subject, body, said, at) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (cluster_id, subject) DO UPDATE SET body = excluded.body, said = excluded.said, at = excluded.at WHERE o.said <= excluded.said`)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, insert.Close()) }()
+		now := time.Now().UnixMicro()
+		for _, r := range rows {
+			if _, err := insert.ExecContext(ctx, r.Cluster, r.Subject, r.Body, r.Said.UnixMicro(), now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Since implements [observations.Table].
+func (o *Observations) Since(ctx context.Context, at time.Time, visit func(observations.Row)) (time.Time, error) {
+	from := int64(0)
+	if !at.IsZero() {
+		from = at.UnixMicro()
+	}
+	latest := at
+	err := o.do(ctx, "reading observations", func(ctx context.Context, tx *sql.Tx) (err error) {
+		rows, err := tx.QueryContext(ctx, `SELECT cluster_id, subject, body, said, at FROM observations WHERE at >= $1`, from)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			var r observations.Row
+			var said, written int64
+			if err := rows.Scan(&r.Cluster, &r.Subject, &r.Body, &said, &written); err != nil {
+				return err
+			}
+			r.Said = time.UnixMicro(said)
+			if w := time.UnixMicro(written); w.After(latest) {
+				latest = w
+			}
+			visit(r)
+		}
+		return rows.Err()
+	})
+	return latest, err
+}
+
+// Keep implements [observations.Table].
+func (o *Observations) Keep(ctx context.Context, clusters []string, most int) error {
+	known, err := json.Marshal(clusters)
+	if err != nil {
+		return err
+	}
+	return o.do(ctx, "tidying observations", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM observations WHERE cluster_id NOT IN (SELECT value FROM json_each($1)) OR (cluster_id, subject) IN (
+			SELECT cluster_id, subject FROM (SELECT cluster_id, subject, row_number() OVER (PARTITION BY cluster_id ORDER BY at DESC, subject) AS n FROM observations) WHERE n > $2)`,
+			string(known), most)
+		return err
+	})
+}
+
+// Close implements [observations.Table].
+func (o *Observations) Close() error { return nil }

@@ -1,0 +1,51 @@
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/observations"
+	"github.com/flux-resourceset/flux-resourceset/observations/tabletest"
+)
+
+func TestObservations(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(t *testing.T, path string){
+		"deleted": func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) },
+		"no database": func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("nonsense", 1000)), 0o600))
+		},
+		"cut off": func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 5000)) },
+		"somebody else": func(t *testing.T, path string) {
+			require.NoError(t, os.Remove(path))
+			execFile(t, path, `CREATE TABLE observations (x)`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tabletest.Run(t, func(t *testing.T) tabletest.Opened {
+				path := filepath.Join(t.TempDir(), "a dir?", "fleet #1%41.db")
+				require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
+				return tabletest.Opened{
+					Table: NewObservations(path),
+					Again: func(*testing.T) observations.Table { return NewObservations(path) },
+					Lose:  func(t *testing.T) { lose(t, path+observationsSuffix) },
+				}
+			})
+		})
+	}
+}
+
+// Nobody else on the machine may read what clusters say.
+func TestObservationsAreTheirOwners(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	require.NoError(t, NewObservations(path).Put(t.Context(), nil))
+	info, err := os.Stat(path + observationsSuffix)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
