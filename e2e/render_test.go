@@ -75,8 +75,7 @@ func documentsOf(t *testing.T, cmd *exec.Cmd) ([]any, error) {
 		return nil, fmt.Errorf("%w: %s", err, stderr.String())
 	}
 	var docs []any
-	// The newline before a separator belongs to the text of the document, which may end in a block.
-	for text := range strings.SplitSeq(strings.ReplaceAll("\n"+stdout.String(), "\n---\n", "\n\x00"), "\x00") {
+	for text := range strings.SplitSeq("\n"+stdout.String(), "\n---\n") {
 		var doc any
 		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
 			t.Fatalf("%s: %v\n%s", cmd.Path, err, text)

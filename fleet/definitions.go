@@ -104,7 +104,9 @@ type assigned struct {
 	each   func(of *Effective) iter.Seq[string] // the ids of a cluster's list, in order
 	count  func(of *Effective) int
 	absent func(of *Effective) bool // the list is not there
-	clear  func(of *Effective)      // makes it empty
+	// entries are the ids of a cluster's list, in order, and whether each is enabled.
+	entries func(of *Effective) iter.Seq2[string, bool]
+	clear   func(of *Effective) // makes it empty
 	// switched is whether an entry is enabled, and whether it is there.
 	switched func(of *Effective, id string) (enabled, there bool)
 	layering listLayering
@@ -171,6 +173,16 @@ func (d definition[D, E, I]) assigned() *assigned {
 		each:   func(c *Effective) iter.Seq[string] { return d.ids(*d.list(c)) },
 		count:  func(c *Effective) int { return len(*d.list(c)) },
 		absent: func(c *Effective) bool { return *d.list(c) == nil },
+		entries: func(c *Effective) iter.Seq2[string, bool] {
+			return func(yield func(string, bool) bool) {
+				all := *d.list(c)
+				for i := range all {
+					if !yield(d.entryID(&all[i]), d.isOn(&all[i])) {
+						return
+					}
+				}
+			}
+		},
 		clear:  func(c *Effective) { *d.list(c) = []E{} },
 		inputs: d.inputs,
 		apart: func(in any) (any, api.FluxCluster) {

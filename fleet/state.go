@@ -187,6 +187,14 @@ func (s *State) Find(kind Kind, id string) (*Document, error) {
 	return doc, nil
 }
 
+// Known is the cluster of that id, decommissioned or not. CodeNotFound when there is none.
+func (s *State) Known(cluster string) (*Document, error) {
+	if doc, ok := s.docs[KindCluster][cluster]; ok {
+		return doc, nil
+	}
+	return nil, s.notFound(KindCluster, cluster)
+}
+
 // All returns the documents of a kind sorted by id, without decommissioned clusters.
 func (s *State) All(kind Kind) []*Document {
 	return s.sorted(kind, func(d *Document) bool { return !d.Deleted() })

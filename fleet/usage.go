@@ -31,6 +31,20 @@ func (s *State) Runs(cluster *Document, component, version string) bool {
 	})
 }
 
+// Running is what a cluster runs of a component; not ok when it is not assigned it.
+func (s *State) Running(cluster *Document, component string) (runs api.ComponentVariant, ok bool) {
+	doc, there := s.Get(KindComponent, component)
+	if !there {
+		return runs, false
+	}
+	entries := s.Effective(cluster).Cluster().PlatformComponents
+	at := slices.IndexFunc(entries, func(e api.ComponentAssignment) bool { return e.ID == component })
+	if at < 0 {
+		return runs, false
+	}
+	return running(doc.Component(), &entries[at]), true
+}
+
 // Usage is which clusters run a component, and which of its versions: the most used first. CodeNotFound when there is no
 // such component.
 func (s *State) Usage(component string) (api.ComponentUsage, error) {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,7 +32,6 @@ type metrics struct {
 	typedPolls   *series
 	receipts     *series
 	series       sync.Map // seriesKey -> *series: what the vectors give for it, looked up once
-	lastPoll     sync.Map // cluster id -> *atomic.Int64, Unix milliseconds
 }
 
 type seriesKey struct {
@@ -137,16 +135,13 @@ const fluxAgent = "flux-operator/"
 // ownPoll tells whether it is a cluster's own Flux that polls: it has a token or certificate of that cluster, or it says
 // that it is Flux Operator. People who look at what a cluster is sent do not count: Flux may be long gone there.
 func ownPoll(r *http.Request, who role) bool {
-	return who == rolePoll || strings.HasPrefix(r.UserAgent(), fluxAgent)
+	return (who == rolePoll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !isPerson(r)
 }
 
-// polled notes that a cluster's Flux asked.
-func (m *metrics) polled(cluster string, at time.Time) {
-	last, ok := m.lastPoll.Load(cluster)
-	if !ok {
-		last, _ = m.lastPoll.LoadOrStore(cluster, new(atomic.Int64))
-	}
-	last.(*atomic.Int64).Store(at.UnixMilli())
+// isPerson tells whether a program of ours, or a browser, says that it asks.
+func isPerson(r *http.Request) bool {
+	agent := r.UserAgent()
+	return strings.HasPrefix(agent, "flux-resourceset-") || strings.HasPrefix(agent, "Mozilla/")
 }
 
 // fleetCollector reports what is known about the fleet when it is asked.
@@ -170,8 +165,8 @@ var (
 	descReloads  = desc("store_reloads_total", "Times another history was accepted in place of the one that was served.")
 	descStale    = desc("store_stale_commits_total", "Commits that lost to another process's commit.")
 	descSize     = desc("store_size_bytes", "Bytes that the database takes on disk, with its log and its indexes.")
-	descPolled   = desc("clusters_polled", "Clusters whose Flux polled this process within the time before.", "within")
-	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster's Flux last polled this process.", "cluster")
+	descPolled   = desc("clusters_polled", "Clusters whose Flux polled within the time before.", "within")
+	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster's Flux last polled.", "cluster")
 )
 
 // Describe implements prometheus.Collector.
@@ -221,7 +216,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descDocs, float64(st.Count(fleet.KindToken)), string(fleet.KindToken))
 	var polled [len(pollAges)]int
 	now := s.cfg.Now()
-	s.metrics.eachPolled(st, func(_ string, at time.Time) {
+	s.eachSeen(st, func(_ string, at time.Time) {
 		for i, age := range pollAges {
 			if now.Sub(at) <= age.within {
 				polled[i]++
@@ -251,20 +246,17 @@ func (p *pollCollector) Collect(ch chan<- prometheus.Metric) {
 	if st == nil {
 		return
 	}
-	p.server.metrics.eachPolled(st, func(cluster string, at time.Time) {
+	p.server.eachSeen(st, func(cluster string, at time.Time) {
 		ch <- prometheus.MustNewConstMetric(descLastPoll, prometheus.GaugeValue, float64(at.UnixMilli())/1000, cluster)
 	})
 }
 
-// eachPolled visits the clusters that have polled, and forgets those that are gone.
-func (m *metrics) eachPolled(st *fleet.State, visit func(cluster string, at time.Time)) {
-	m.lastPoll.Range(func(id, at any) bool {
-		if !st.Has(fleet.KindCluster, id.(string)) {
-			m.lastPoll.Delete(id)
-			return true
+// eachSeen visits the clusters that have polled, whichever process.
+func (s *Server) eachSeen(st *fleet.State, visit func(cluster string, at time.Time)) {
+	s.book.EachSeen(func(id string, at time.Time) {
+		if st.Has(fleet.KindCluster, id) {
+			visit(id, at)
 		}
-		visit(id.(string), time.UnixMilli(at.(*atomic.Int64).Load()))
-		return true
 	})
 }
 

@@ -47,7 +47,7 @@ func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster 
 		return outgoing{}, err
 	}
 	if ownPoll(r, who) {
-		s.metrics.polled(cluster.ID, s.cfg.Now())
+		s.book.Polled(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), s.cfg.Now())
 	}
 	return s.outgoing(r, answer, st)
 }

@@ -64,13 +64,13 @@ func readReceipt(st *fleet.State, list, id, input string) (r receipt, err error)
 }
 
 // answerReceipt is the answer to a receipt that is allowed, whichever way it came.
-func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, _ receipt) (outgoing, error) {
+func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, said receipt) (outgoing, error) {
 	answer, err := fleet.EmptyAnswer()
 	if err != nil {
 		return outgoing{}, err
 	}
 	if ownPoll(r, who) {
-		s.metrics.polled(cluster.ID, s.cfg.Now())
+		s.book.Received(cluster.ID, said.list, said.id, said.input, s.cfg.Now())
 	}
 	return s.outgoing(r, answer, st)
 }

@@ -2,6 +2,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
+	"github.com/flux-resourceset/flux-resourceset/observations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -46,9 +48,13 @@ type Config struct {
 	// MetricsApart takes /metrics off the Server itself: it is served by what [Server.Watch] returns alone.
 	MetricsApart bool
 	// Spec replaces the embedded document served at /openapi.yaml.
-	Spec   []byte
-	Logger *slog.Logger
-	Now    func() time.Time
+	Spec []byte
+	// Observations is where what clusters say of themselves is noted; nil: one of the Server's own, in memory.
+	Observations *observations.Book
+	// OfflineAfter is for how long a cluster that is not seen is believed; 0 is [observations.OfflineAfter].
+	OfflineAfter time.Duration
+	Logger       *slog.Logger
+	Now          func() time.Time
 }
 
 // History is the part of a store that reads the log.
@@ -65,6 +71,7 @@ type Server struct {
 	credentials []credential
 	contract    contract
 	metrics     *metrics
+	book        *observations.Book
 	failures    failures // to authenticate
 	plain       plainBodies
 	echo        *echo.Echo
@@ -90,6 +97,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), contract: ops, echo: echo.New()}
 	s.room.each = map[string]int{}
+	if s.book = cfg.Observations; s.book == nil {
+		s.book = observations.NewBook(observations.Config{})
+	}
+	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, observations.OfflineAfter)
 	s.queues = newQueues()
 	s.metrics = newMetrics(s)
 	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })

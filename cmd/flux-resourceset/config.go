@@ -41,6 +41,7 @@ type config struct {
 	maxRemovals             int
 	stateMaxAge             time.Duration // of what STATE_DIR has, at a start; 0: any
 	maxStaleness            time.Duration // of what is answered; 0: any
+	offlineAfter            time.Duration
 	startTimeout            time.Duration
 	stateDir                string
 	tls                     server.TLSFiles
@@ -81,6 +82,7 @@ func flags() []cli.Flag {
 		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, for this process alone, so that it answers polls after a restart while the store is away"),
 		text("state-max-age", "STATE_MAX_AGE", "24h", "polls and reads are 503 when the fleet found in STATE_DIR was last confirmed `LONG` ago, until the store has answered; 0 answers them from one of any age"),
 		text("max-staleness", "MAX_STALENESS", "2m", "polls and reads are 503 when the store has not confirmed this process's copy for so `LONG`; 0 answers them from a copy of any age"),
+		text("offline-after", "OFFLINE_AFTER", "1h", "what a cluster said of itself is no longer believed when it has not been seen for so `LONG`"),
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
 		text("metrics-addr", "METRICS_ADDR", "", "`HOST:PORT` to listen on for /metrics, /health, /ready and /version alone; LISTEN_ADDR then has no /metrics, which tells of the whole fleet"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
@@ -140,6 +142,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if cfg.stateMaxAge, err = time.ParseDuration(c.String("state-max-age")); err != nil || cfg.stateMaxAge < 0 || cfg.stateMaxAge > 0 && cfg.stateMaxAge < leastStaleness {
 		problem("STATE_MAX_AGE is %q: it must be a time of at least %s, such as 24h, or 0", c.String("state-max-age"), leastStaleness)
+	}
+	if cfg.offlineAfter, err = time.ParseDuration(c.String("offline-after")); err != nil || cfg.offlineAfter < leastOffline {
+		problem("OFFLINE_AFTER is %q: it must be a time of at least %s, such as 1h", c.String("offline-after"), leastOffline)
 	}
 	if cfg.maxRemovals, err = strconv.Atoi(c.String("max-removals")); err != nil || cfg.maxRemovals < 0 {
 		problem("MAX_REMOVALS is %q: it must be a number, 0 or more", c.String("max-removals"))
@@ -244,6 +249,9 @@ func (cfg *config) readProtected(c *cli.Context) (problems []string) {
 
 // leastStaleness leaves the store time to answer: it is asked ten times a second.
 const leastStaleness = time.Second
+
+// leastOffline is more than the time that passes until processes know of each other's clusters.
+const leastOffline = 5 * time.Minute
 
 // parseRetention reads a time, in days too; nothing is 0, which keeps everything.
 func parseRetention(s string) (time.Duration, error) {

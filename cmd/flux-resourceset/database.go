@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/observations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/postgres"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
@@ -24,6 +25,8 @@ type database interface {
 	migrate(ctx context.Context) error
 	migrateDown(ctx context.Context, steps int) error
 	status(ctx context.Context) (schemaStatus, error)
+	// observations is where processes exchange what clusters say; nil when there are no others. It need not be there yet.
+	observations() (observations.Table, error)
 }
 
 type schemaStatus struct {
@@ -68,6 +71,13 @@ func redact(raw string) string {
 }
 
 type sqliteDatabase struct{ cfg sqlite.Config }
+
+func (d sqliteDatabase) observations() (observations.Table, error) {
+	if d.cfg.Memory {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return sqlite.NewObservations(d.cfg.Path), nil
+}
 
 func (d sqliteDatabase) name() string {
 	if d.cfg.Memory {
@@ -130,6 +140,14 @@ type postgresDatabase struct{ cfg postgres.Config }
 
 func (d postgresDatabase) name() string  { return backendPostgres }
 func (d postgresDatabase) where() string { return redact(d.cfg.URL) }
+
+func (d postgresDatabase) observations() (observations.Table, error) {
+	o, err := postgres.NewObservations(d.cfg)
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
 
 func (d postgresDatabase) open(ctx context.Context, readOnly bool) (store.Store, error) {
 	cfg := d.cfg

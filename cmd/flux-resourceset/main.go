@@ -78,8 +78,6 @@ func app(stdout, stderr io.Writer) *cli.App {
 			},
 			importCommand(),
 			copyCommand(),
-			backupCommand(),
-			restoreCommand(),
 			acceptCommand(),
 		},
 	}

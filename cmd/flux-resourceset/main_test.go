@@ -88,8 +88,8 @@ func TestMigrate(t *testing.T) {
 	require.Contains(t, stderr, "--yes")
 	code, stdout, stderr = invoke(t, url, "migrate", "down", "--yes")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "schema version 4 of ", "one step")
-	for range 4 {
+	require.Contains(t, stdout, "schema version 5 of ", "one step")
+	for range 5 {
 		code, stdout, stderr = invoke(t, url, "migrate", "down", "--yes")
 		require.Zero(t, code, stderr)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/observations"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -62,7 +63,12 @@ func serve(c *cli.Context) error {
 	if err := openStore(ctx, cfg, st, replica, logger); err != nil {
 		return errors.Join(err, st.Close())
 	}
+	book, err := newBook(cfg, replica, logger)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
 	srv, err := server.New(server.Config{
+		Observations: book, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
 		MetricsApart: cfg.metrics != "",
@@ -71,6 +77,7 @@ func serve(c *cli.Context) error {
 		return errors.Join(err, st.Close())
 	}
 	var background sync.WaitGroup
+	background.Go(func() { book.Run(ctx) })
 	if cfg.mode == server.ModeCRUD {
 		retention := store.Retention{Store: st, Keep: cfg.retention, Logger: logger, May: func() bool { return replica.Status().Following }}
 		background.Go(func() { retention.Run(ctx) })
@@ -79,6 +86,27 @@ func serve(c *cli.Context) error {
 	stop()
 	background.Wait()
 	return errors.Join(err, st.Close())
+}
+
+// newBook is what clusters say, exchanged with other processes. Nothing waits for that, whatever becomes of it.
+func newBook(cfg config, replica *store.Replica, logger *slog.Logger) (*observations.Book, error) {
+	table, err := cfg.db.observations()
+	if err != nil {
+		return nil, err
+	}
+	clusters := func() (ids []string, ok bool) {
+		st := replica.State()
+		if st == nil || replica.Status().Refused != "" {
+			return nil, false
+		}
+		for _, docs := range [][]*fleet.Document{st.All(fleet.KindCluster), st.Decommissioned()} {
+			for _, doc := range docs {
+				ids = append(ids, doc.ID)
+			}
+		}
+		return ids, true
+	}
+	return observations.NewBook(observations.Config{Table: table, Logger: logger, Clusters: clusters, Tidy: cfg.mode == server.ModeCRUD}), nil
 }
 
 // openStore opens the store and loads the fleet. A store that may be waited for is opened later, when it can be.

@@ -167,9 +167,7 @@ func offer(object *unstructured.Unstructured) (revision string, content []byte, 
 		}
 	case "OCIRepository":
 		if text("layerSelector", "mediaType") == "" {
-			if revision = text("ref", "tag"); strings.HasPrefix(revision, noVersion) {
-				return "", nil, fmt.Errorf("no tag %s", revision)
-			}
+			revision = text("ref", "tag")
 			content, err = tree(revision, path.Base(text("url")))
 			break
 		}
@@ -184,7 +182,7 @@ func offer(object *unstructured.Unstructured) (revision string, content []byte, 
 }
 
 func existing(name, version string) ([]byte, error) {
-	if strings.HasPrefix(name, noChart) || strings.HasPrefix(version, noVersion) {
+	if strings.HasPrefix(name, noChart) {
 		return nil, fmt.Errorf("no chart %s of version %s", name, version)
 	}
 	return chart(name, version)

@@ -343,6 +343,75 @@ type ClusterPatch struct {
 	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
 }
 
+// ClusterStatus defines model for ClusterStatus.
+type ClusterStatus struct {
+	// ID Example: demo-cluster-01
+	ID string `json:"id"`
+
+	// ClusterDNS Example: demo-cluster-01.k8s.example.com
+	ClusterDNS string `json:"cluster_dns"`
+
+	// Environment Example: dev
+	Environment string `json:"environment"`
+
+	// State The worst of its inputs (confirmed, delivered, behind, unknown, failed), silent when it has missed three of its own intervals, or never when it has never polled.
+	//
+	// Example: failed
+	State string `json:"state"`
+
+	// Complete false: this process has not yet read what others know.
+	//
+	// Example: true
+	Complete bool `json:"complete"`
+
+	// SeenAt When it last polled; absent: never.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	SeenAt *time.Time `json:"seen_at,omitempty"`
+
+	// Agent The User-Agent it polls with.
+	//
+	// Example: flux-operator/v0.58.1
+	Agent string `json:"agent"`
+
+	// IntervalSeconds Between two polls of a list, as far as is known; 0: not yet.
+	//
+	// Example: 60
+	IntervalSeconds float32 `json:"interval_seconds"`
+
+	// Counts How many there are in each state. States that nothing is in are left out.
+	//
+	// Example: {"confirmed":11,"failed":1}
+	Counts StatusCounts  `json:"counts"`
+	Lists  []ListStatus  `json:"lists"`
+	Inputs []InputStatus `json:"inputs"`
+
+	// Events The last words about objects that are no input's, the newest first.
+	Events []Failure `json:"events"`
+}
+
+// ClusterSummary defines model for ClusterSummary.
+type ClusterSummary struct {
+	// ID Example: demo-cluster-01
+	ID string `json:"id"`
+
+	// Environment Example: dev
+	Environment string `json:"environment"`
+
+	// State Example: failed
+	State string `json:"state"`
+
+	// SeenAt When it last polled; absent: never.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	SeenAt *time.Time `json:"seen_at,omitempty"`
+
+	// Counts How many there are in each state. States that nothing is in are left out.
+	//
+	// Example: {"confirmed":11,"failed":1}
+	Counts StatusCounts `json:"counts"`
+}
+
 // ClusterUpdate A cluster: what is assigned to it, its overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
 type ClusterUpdate struct {
 	// ID DNS-1123 subdomain of at most 63 characters; must be the one in the path.
@@ -477,6 +546,28 @@ type ComponentAssignmentInput struct {
 	// ComponentVersion Example: 6.9.0
 	ComponentVersion nullable.Nullable[string]            `json:"component_version,omitempty"`
 	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+}
+
+// ComponentStatus defines model for ComponentStatus.
+type ComponentStatus struct {
+	// ID Example: podinfo
+	ID string `json:"id"`
+
+	// Complete false: this process has not yet read what others know.
+	//
+	// Example: true
+	Complete bool `json:"complete"`
+
+	// Clusters How many have it.
+	//
+	// Example: 12
+	Clusters int `json:"clusters"`
+
+	// Counts How many there are in each state. States that nothing is in are left out.
+	//
+	// Example: {"confirmed":11,"failed":1}
+	Counts   StatusCounts    `json:"counts"`
+	Versions []VersionStatus `json:"versions"`
 }
 
 // ComponentType How the cluster deploys the component: a HelmRelease or a Kustomization.
@@ -644,6 +735,31 @@ type Explanation struct {
 	Inputs []ExplainedInput `json:"inputs"`
 }
 
+// Failure What a cluster said, in its own words. They come from outside; show them as text.
+type Failure struct {
+	// Severity Example: error
+	Severity string `json:"severity"`
+
+	// Reason Example: UpgradeFailed
+	Reason string `json:"reason"`
+
+	// Message Example: Helm upgrade failed for release podinfo/podinfo
+	Message string `json:"message"`
+
+	// Object Kind, namespace and name.
+	//
+	// Example: HelmRelease/flux-system/platform-podinfo
+	Object string `json:"object"`
+
+	// Revision That was being applied; empty when the cluster did not say.
+	//
+	// Example: 6.9.0
+	Revision string `json:"revision"`
+
+	// At Example: 2026-01-02T03:04:05.678901Z
+	At time.Time `json:"at"`
+}
+
 // FieldChange defines model for FieldChange.
 type FieldChange struct {
 	// Pointer JSON pointer into the input.
@@ -681,6 +797,25 @@ type FieldProblem struct {
 	//
 	// Example: demo-cluster-01
 	ID string `json:"id,omitempty"`
+}
+
+// FleetStatus defines model for FleetStatus.
+type FleetStatus struct {
+	// Complete false: this process has not yet read what others know.
+	//
+	// Example: true
+	Complete bool `json:"complete"`
+
+	// Total How many clusters are counted.
+	//
+	// Example: 12
+	Total int `json:"total"`
+
+	// Counts How many there are in each state. States that nothing is in are left out.
+	//
+	// Example: {"confirmed":11,"failed":1}
+	Counts   StatusCounts     `json:"counts"`
+	Clusters []ClusterSummary `json:"clusters"`
 }
 
 // FluxCluster defines model for FluxCluster.
@@ -729,6 +864,39 @@ type FluxDependency struct {
 	//
 	// Example: helm
 	Type ComponentType `json:"type"`
+}
+
+// FluxEvent An event as Flux sends it. Fields that are not here are ignored.
+type FluxEvent struct {
+	InvolvedObject struct {
+		// Kind Example: HelmRelease
+		Kind string `json:"kind"`
+
+		// Namespace Example: flux-system
+		Namespace *string `json:"namespace,omitempty"`
+
+		// Name Example: platform-podinfo
+		Name string `json:"name"`
+	} `json:"involvedObject"`
+
+	// Severity info, error or trace.
+	//
+	// Example: error
+	Severity string `json:"severity"`
+
+	// Timestamp By the clock of the cluster, which is believed for as long as an event takes to arrive.
+	//
+	// Example: 2026-01-02T03:04:05Z
+	Timestamp *time.Time `json:"timestamp,omitempty"`
+
+	// Reason Example: UpgradeFailed
+	Reason string `json:"reason"`
+
+	// Message Example: Helm upgrade failed for release podinfo/podinfo
+	Message *string `json:"message,omitempty"`
+
+	// Metadata Example: {"component":"podinfo","input":"0fbb0b7c3b0f6f52"}
+	Metadata *map[string]string `json:"metadata,omitempty"`
 }
 
 // FluxNamespace defines model for FluxNamespace.
@@ -915,6 +1083,36 @@ type InputChange struct {
 	// Example: false
 	Removal bool          `json:"removal"`
 	Fields  []FieldChange `json:"fields"`
+}
+
+// InputStatus defines model for InputStatus.
+type InputStatus struct {
+	// List Example: platform-components
+	List string `json:"list"`
+
+	// ID Example: podinfo
+	ID string `json:"id"`
+
+	// Enabled Example: true
+	Enabled bool `json:"enabled"`
+
+	// Receipt Of the input that it is asked for now; empty when it is served without.
+	//
+	// Example: 0fbb0b7c3b0f6f52
+	Receipt string `json:"receipt"`
+
+	// State confirmed: the cluster said that it has applied exactly this and found it ready, once; delivered: it was given it; behind: it has not asked since; failed: it said that it failed at exactly this; unknown: it sends no receipts, or was not seen for too long.
+	//
+	// Example: failed
+	State string `json:"state"`
+
+	// Since When it said so or was given it; absent when it was not.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	Since *time.Time `json:"since,omitempty"`
+
+	// Failure What a cluster said, in its own words. They come from outside; show them as text.
+	Failure *Failure `json:"failure,omitempty"`
 }
 
 // IssuedToken A token with its secret, which is shown this once.
@@ -1309,6 +1507,22 @@ type LayerUpdate struct {
 
 	// Clusters Example: ["demo-cluster-01"]
 	Clusters nullable.Nullable[[]string] `json:"clusters,omitempty"`
+}
+
+// ListStatus defines model for ListStatus.
+type ListStatus struct {
+	// List Example: platform-components
+	List string `json:"list"`
+
+	// State delivered: it was given the list as it is now; behind: as it was before; never: it has not asked for it.
+	//
+	// Example: delivered
+	State string `json:"state"`
+
+	// Since When it was first given what it has.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	Since *time.Time `json:"since,omitempty"`
 }
 
 // MergePatchValues Values by Helm value path; null removes one.
@@ -2744,6 +2958,11 @@ type Status struct {
 	Status string `json:"status"`
 }
 
+// StatusCounts How many there are in each state. States that nothing is in are left out.
+//
+// Example: {"confirmed":11,"failed":1}
+type StatusCounts map[string]int
+
 // Subject defines model for Subject.
 type Subject struct {
 	// Kind Example: Group
@@ -2928,6 +3147,23 @@ type Version struct {
 	//
 	// Example: sqlite
 	Store string `json:"store"`
+}
+
+// VersionStatus defines model for VersionStatus.
+type VersionStatus struct {
+	// ComponentVersion Example: 6.9.0
+	ComponentVersion string `json:"component_version"`
+
+	// OCITag Example: latest
+	OCITag string `json:"oci_tag"`
+
+	// Clusters Example: 12
+	Clusters int `json:"clusters"`
+
+	// Counts How many there are in each state. States that nothing is in are left out.
+	//
+	// Example: {"confirmed":11,"failed":1}
+	Counts StatusCounts `json:"counts"`
 }
 
 // Actor defines model for Actor.
@@ -3653,6 +3889,12 @@ type AssignRoleBindingParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// GetClusterStatusParams defines parameters for GetClusterStatus.
+type GetClusterStatusParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // ListLayersParams defines parameters for ListLayers.
 type ListLayersParams struct {
 	// Limit At most this many entries; without it, all.
@@ -4241,6 +4483,12 @@ type GetPlatformComponentHistoryParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// GetPlatformComponentStatusParams defines parameters for GetPlatformComponentStatus.
+type GetPlatformComponentStatusParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // GetPlatformComponentUsageParams defines parameters for GetPlatformComponentUsage.
 type GetPlatformComponentUsageParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
@@ -4715,6 +4963,30 @@ type GetRoleBindingHistoryParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// GetStatusParams defines parameters for GetStatus.
+type GetStatusParams struct {
+	// Environment Only clusters of this environment.
+	Environment *Environment `form:"environment,omitempty" json:"environment,omitempty"`
+
+	// Selector Only clusters that match: Kubernetes label selector syntax over the cluster's labels, plus `environment` and `id`.
+	Selector *Selector `form:"selector,omitempty" json:"selector,omitempty"`
+
+	// Component Only clusters that are assigned this platform component.
+	Component *Component `form:"component,omitempty" json:"component,omitempty"`
+
+	// State Only clusters in one of these states, separated by commas.
+	State *string `form:"state,omitempty" json:"state,omitempty"`
+
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // ListTokensParams defines parameters for ListTokens.
 type ListTokensParams struct {
 	// Limit At most this many entries; without it, all.
@@ -4792,6 +5064,9 @@ type RotateTokenParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
+
+// SendEventJSONRequestBody defines body for SendEvent for application/json ContentType.
+type SendEventJSONRequestBody = FluxEvent
 
 // ApplyBatchJSONRequestBody defines body for ApplyBatch for application/json ContentType.
 type ApplyBatchJSONRequestBody = BatchRequest

@@ -100,6 +100,30 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters (the `PollClusters` operationId).
 	PollClusters(ctx context.Context, params *PollClustersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SendEventWithBody Say what happened on one cluster
+	//
+	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
+	// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
+	// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
+	// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v2/flux/clusters/{cluster_dns}/events (the `SendEvent` operationId).
+	SendEventWithBody(ctx context.Context, clusterDNS ClusterDNSPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SendEvent Say what happened on one cluster
+	//
+	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
+	// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
+	// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
+	// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v2/flux/clusters/{cluster_dns}/events (the `SendEvent` operationId).
+	SendEvent(ctx context.Context, clusterDNS ClusterDNSPath, body SendEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// PollNamespaces Namespaces of one cluster
 	//
 	// The namespace definitions assigned to the cluster.
@@ -403,6 +427,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /clusters/{id}/rolebindings/{rolebinding_id} (the `AssignRoleBinding` operationId).
 	AssignRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetClusterStatus What is known of a cluster
+	//
+	// What it was given, what it said it has applied, and what it failed at, input by input. Works for a decommissioned cluster, too.
+	//
+	// Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
+	GetClusterStatus(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetHealth Liveness
 	//
@@ -784,6 +815,13 @@ type ClientInterface interface {
 	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
 	GetPlatformComponentHistory(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetPlatformComponentStatus What is known of a platform component
+	//
+	// Which versions of it clusters are asked for, the most first, and how many clusters have said so of each.
+	//
+	// Corresponds with GET /platform_components/{id}/status (the `GetPlatformComponentStatus` operationId).
+	GetPlatformComponentStatus(ctx context.Context, id ID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetPlatformComponentUsage Which clusters run a platform component, at which version
 	//
 	// Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
@@ -1116,6 +1154,14 @@ type ClientInterface interface {
 	// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
 	GetRoleBindingHistory(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetStatus What is known of the fleet
+	//
+	// How many clusters are in each state, then the clusters, sorted by id. `state` leaves clusters out and counts all the same. With `component`
+	// it is about the clusters that have that component, and about nothing else on them.
+	//
+	// Corresponds with GET /status (the `GetStatus` operationId).
+	GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListTokens List tokens
 	//
 	// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page.
@@ -1193,6 +1239,50 @@ type ClientInterface interface {
 // Corresponds with GET /api/v2/flux/clusters (the `PollClusters` operationId).
 func (c *Client) PollClusters(ctx context.Context, params *PollClustersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPollClustersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendEventWithBody Say what happened on one cluster
+//
+// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
+// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
+// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
+// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v2/flux/clusters/{cluster_dns}/events (the `SendEvent` operationId).
+func (c *Client) SendEventWithBody(ctx context.Context, clusterDNS ClusterDNSPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendEventRequestWithBody(c.Server, clusterDNS, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendEvent Say what happened on one cluster
+//
+// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
+// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
+// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
+// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v2/flux/clusters/{cluster_dns}/events (the `SendEvent` operationId).
+func (c *Client) SendEvent(ctx context.Context, clusterDNS ClusterDNSPath, body SendEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendEventRequest(c.Server, clusterDNS, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1867,6 +1957,23 @@ func (c *Client) UnassignRoleBinding(ctx context.Context, id ID, rolebindingID R
 // Corresponds with PUT /clusters/{id}/rolebindings/{rolebinding_id} (the `AssignRoleBinding` operationId).
 func (c *Client) AssignRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignRoleBindingRequest(c.Server, id, rolebindingID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetClusterStatus What is known of a cluster
+//
+// What it was given, what it said it has applied, and what it failed at, input by input. Works for a decommissioned cluster, too.
+//
+// Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
+func (c *Client) GetClusterStatus(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetClusterStatusRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2747,6 +2854,23 @@ func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ID, params 
 	return c.Client.Do(req)
 }
 
+// GetPlatformComponentStatus What is known of a platform component
+//
+// Which versions of it clusters are asked for, the most first, and how many clusters have said so of each.
+//
+// Corresponds with GET /platform_components/{id}/status (the `GetPlatformComponentStatus` operationId).
+func (c *Client) GetPlatformComponentStatus(ctx context.Context, id ID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPlatformComponentStatusRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetPlatformComponentUsage Which clusters run a platform component, at which version
 //
 // Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
@@ -3489,6 +3613,24 @@ func (c *Client) GetRoleBindingHistory(ctx context.Context, id ID, params *GetRo
 	return c.Client.Do(req)
 }
 
+// GetStatus What is known of the fleet
+//
+// How many clusters are in each state, then the clusters, sorted by id. `state` leaves clusters out and counts all the same. With `component`
+// it is about the clusters that have that component, and about nothing else on them.
+//
+// Corresponds with GET /status (the `GetStatus` operationId).
+func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStatusRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListTokens List tokens
 //
 // Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page.
@@ -3726,6 +3868,53 @@ func NewPollClustersRequest(server string, params *PollClustersParams) (*http.Re
 		}
 
 	}
+
+	return req, nil
+}
+
+// NewSendEventRequest calls the generic SendEvent builder with application/json body
+func NewSendEventRequest(server string, clusterDNS ClusterDNSPath, body SendEventJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSendEventRequestWithBody(server, clusterDNS, "application/json", bodyReader)
+}
+
+// NewSendEventRequestWithBody constructs an http.Request for the SendEvent method, with any body, and a specified content type
+func NewSendEventRequestWithBody(server string, clusterDNS ClusterDNSPath, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "cluster_dns", clusterDNS, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v2/flux/clusters/%s/events", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -7026,6 +7215,55 @@ func NewAssignRoleBindingRequest(server string, id ID, rolebindingID RoleBinding
 			}
 
 			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetClusterStatusRequest constructs an http.Request for the GetClusterStatus method
+func NewGetClusterStatusRequest(server string, id ID, params *GetClusterStatusParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters/%s/status", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
 		}
 
 	}
@@ -10799,6 +11037,55 @@ func NewGetPlatformComponentHistoryRequest(server string, id ID, params *GetPlat
 	return req, nil
 }
 
+// NewGetPlatformComponentStatusRequest constructs an http.Request for the GetPlatformComponentStatus method
+func NewGetPlatformComponentStatusRequest(server string, id ID, params *GetPlatformComponentStatusParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/platform_components/%s/status", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetPlatformComponentUsageRequest constructs an http.Request for the GetPlatformComponentUsage method
 func NewGetPlatformComponentUsageRequest(server string, id ID, params *GetPlatformComponentUsageParams) (*http.Request, error) {
 	var err error
@@ -13857,6 +14144,135 @@ func NewGetRoleBindingHistoryRequest(server string, id ID, params *GetRoleBindin
 	return req, nil
 }
 
+// NewGetStatusRequest constructs an http.Request for the GetStatus method
+func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/status")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Environment != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "environment", *params.Environment, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Selector != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "selector", *params.Selector, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Component != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "component", *params.Component, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListTokensRequest constructs an http.Request for the ListTokens method
 func NewListTokensRequest(server string, params *ListTokensParams) (*http.Request, error) {
 	var err error
@@ -14437,6 +14853,30 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters (the `PollClusters` operationId).
 	PollClustersWithResponse(ctx context.Context, params *PollClustersParams, reqEditors ...RequestEditorFn) (*PollClustersResponse, error)
 
+	// SendEventWithBodyWithResponse Say what happened on one cluster
+	//
+	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
+	// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
+	// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
+	// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v2/flux/clusters/{cluster_dns}/events (the `SendEvent` operationId).
+	SendEventWithBodyWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendEventResponse, error)
+
+	// SendEventWithResponse Say what happened on one cluster
+	//
+	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
+	// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
+	// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
+	// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v2/flux/clusters/{cluster_dns}/events (the `SendEvent` operationId).
+	SendEventWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, body SendEventJSONRequestBody, reqEditors ...RequestEditorFn) (*SendEventResponse, error)
+
 	// PollNamespacesWithResponse Namespaces of one cluster
 	//
 	// The namespace definitions assigned to the cluster.
@@ -14778,6 +15218,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /clusters/{id}/rolebindings/{rolebinding_id} (the `AssignRoleBinding` operationId).
 	AssignRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignRoleBindingResponse, error)
+
+	// GetClusterStatusWithResponse What is known of a cluster
+	//
+	// What it was given, what it said it has applied, and what it failed at, input by input. Works for a decommissioned cluster, too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
+	GetClusterStatusWithResponse(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*GetClusterStatusResponse, error)
 
 	// GetHealthWithResponse Liveness
 	//
@@ -15203,6 +15652,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
 	GetPlatformComponentHistoryWithResponse(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentHistoryResponse, error)
 
+	// GetPlatformComponentStatusWithResponse What is known of a platform component
+	//
+	// Which versions of it clusters are asked for, the most first, and how many clusters have said so of each.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /platform_components/{id}/status (the `GetPlatformComponentStatus` operationId).
+	GetPlatformComponentStatusWithResponse(ctx context.Context, id ID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentStatusResponse, error)
+
 	// GetPlatformComponentUsageWithResponse Which clusters run a platform component, at which version
 	//
 	// Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
@@ -15567,6 +16025,16 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
 	GetRoleBindingHistoryWithResponse(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*GetRoleBindingHistoryResponse, error)
 
+	// GetStatusWithResponse What is known of the fleet
+	//
+	// How many clusters are in each state, then the clusters, sorted by id. `state` leaves clusters out and counts all the same. With `component`
+	// it is about the clusters that have that component, and about nothing else on them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /status (the `GetStatus` operationId).
+	GetStatusWithResponse(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*GetStatusResponse, error)
+
 	// ListTokensWithResponse List tokens
 	//
 	// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page.
@@ -15671,6 +16139,27 @@ func (r PollClustersResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r PollClustersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type SendEventResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+}
+
+// Status returns HTTPResponse.Status
+func (r SendEventResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SendEventResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -16545,6 +17034,37 @@ func (r AssignRoleBindingResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r AssignRoleBindingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetClusterStatusResponse200Headers the declared response headers of an HTTP 200 response for GetClusterStatus
+type GetClusterStatusResponse200Headers struct {
+	Age            *int
+	XFleetRevision *int64
+}
+
+type GetClusterStatusResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ClusterStatus
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetClusterStatusResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetClusterStatusResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetClusterStatusResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -17633,6 +18153,37 @@ func (r GetPlatformComponentHistoryResponse) StatusCode() int {
 	return 0
 }
 
+// GetPlatformComponentStatusResponse200Headers the declared response headers of an HTTP 200 response for GetPlatformComponentStatus
+type GetPlatformComponentStatusResponse200Headers struct {
+	Age            *int
+	XFleetRevision *int64
+}
+
+type GetPlatformComponentStatusResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ComponentStatus
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetPlatformComponentStatusResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPlatformComponentStatusResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPlatformComponentStatusResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // GetPlatformComponentUsageResponse200Headers the declared response headers of an HTTP 200 response for GetPlatformComponentUsage
 type GetPlatformComponentUsageResponse200Headers struct {
 	Age            *int
@@ -18519,6 +19070,39 @@ func (r GetRoleBindingHistoryResponse) StatusCode() int {
 	return 0
 }
 
+// GetStatusResponse200Headers the declared response headers of an HTTP 200 response for GetStatus
+type GetStatusResponse200Headers struct {
+	Age            *int
+	Link           *string
+	XFleetRevision *int64
+	XTotalCount    *int
+}
+
+type GetStatusResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetStatus
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetStatusResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetStatusResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetStatusResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // ListTokensResponse200Headers the declared response headers of an HTTP 200 response for ListTokens
 type ListTokensResponse200Headers struct {
 	Age            *int
@@ -18726,6 +19310,42 @@ func (c *ClientWithResponses) PollClustersWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParsePollClustersResponse(rsp)
+}
+
+// SendEventWithBodyWithResponse Say what happened on one cluster
+//
+// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
+// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
+// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
+// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v2/flux/clusters/{cluster_dns}/events (the `SendEvent` operationId).
+func (c *ClientWithResponses) SendEventWithBodyWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendEventResponse, error) {
+	rsp, err := c.SendEventWithBody(ctx, clusterDNS, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendEventResponse(rsp)
+}
+
+// SendEventWithResponse Say what happened on one cluster
+//
+// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
+// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
+// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
+// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v2/flux/clusters/{cluster_dns}/events (the `SendEvent` operationId).
+func (c *ClientWithResponses) SendEventWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, body SendEventJSONRequestBody, reqEditors ...RequestEditorFn) (*SendEventResponse, error) {
+	rsp, err := c.SendEvent(ctx, clusterDNS, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendEventResponse(rsp)
 }
 
 // PollNamespacesWithResponse Namespaces of one cluster
@@ -19290,6 +19910,21 @@ func (c *ClientWithResponses) AssignRoleBindingWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseAssignRoleBindingResponse(rsp)
+}
+
+// GetClusterStatusWithResponse What is known of a cluster
+//
+// What it was given, what it said it has applied, and what it failed at, input by input. Works for a decommissioned cluster, too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
+func (c *ClientWithResponses) GetClusterStatusWithResponse(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*GetClusterStatusResponse, error) {
+	rsp, err := c.GetClusterStatus(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetClusterStatusResponse(rsp)
 }
 
 // GetHealthWithResponse Liveness
@@ -20010,6 +20645,21 @@ func (c *ClientWithResponses) GetPlatformComponentHistoryWithResponse(ctx contex
 	return ParseGetPlatformComponentHistoryResponse(rsp)
 }
 
+// GetPlatformComponentStatusWithResponse What is known of a platform component
+//
+// Which versions of it clusters are asked for, the most first, and how many clusters have said so of each.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /platform_components/{id}/status (the `GetPlatformComponentStatus` operationId).
+func (c *ClientWithResponses) GetPlatformComponentStatusWithResponse(ctx context.Context, id ID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentStatusResponse, error) {
+	rsp, err := c.GetPlatformComponentStatus(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPlatformComponentStatusResponse(rsp)
+}
+
 // GetPlatformComponentUsageWithResponse Which clusters run a platform component, at which version
 //
 // Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
@@ -20620,6 +21270,22 @@ func (c *ClientWithResponses) GetRoleBindingHistoryWithResponse(ctx context.Cont
 	return ParseGetRoleBindingHistoryResponse(rsp)
 }
 
+// GetStatusWithResponse What is known of the fleet
+//
+// How many clusters are in each state, then the clusters, sorted by id. `state` leaves clusters out and counts all the same. With `component`
+// it is about the clusters that have that component, and about nothing else on them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /status (the `GetStatus` operationId).
+func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*GetStatusResponse, error) {
+	rsp, err := c.GetStatus(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetStatusResponse(rsp)
+}
+
 // ListTokensWithResponse List tokens
 //
 // Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page.
@@ -20796,6 +21462,22 @@ func ParsePollClustersResponse(rsp *http.Response) (*PollClustersResponse, error
 			headers.XFleetRevision = &value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSendEventResponse parses an HTTP response from a SendEventWithResponse call
+func ParseSendEventResponse(rsp *http.Response) (*SendEventResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SendEventResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
 	}
 
 	return response, nil
@@ -22263,6 +22945,52 @@ func ParseAssignRoleBindingResponse(rsp *http.Response) (*AssignRoleBindingRespo
 				return nil, err
 			}
 			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetClusterStatusResponse parses an HTTP response from a GetClusterStatusWithResponse call
+func ParseGetClusterStatusResponse(rsp *http.Response) (*GetClusterStatusResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetClusterStatusResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ClusterStatus
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetClusterStatusResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
@@ -24056,6 +24784,52 @@ func ParseGetPlatformComponentHistoryResponse(rsp *http.Response) (*GetPlatformC
 	return response, nil
 }
 
+// ParseGetPlatformComponentStatusResponse parses an HTTP response from a GetPlatformComponentStatusWithResponse call
+func ParseGetPlatformComponentStatusResponse(rsp *http.Response) (*GetPlatformComponentStatusResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPlatformComponentStatusResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ComponentStatus
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetPlatformComponentStatusResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetPlatformComponentUsageResponse parses an HTTP response from a GetPlatformComponentUsageWithResponse call
 func ParseGetPlatformComponentUsageResponse(rsp *http.Response) (*GetPlatformComponentUsageResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -25541,6 +26315,66 @@ func ParseGetRoleBindingHistoryResponse(rsp *http.Response) (*GetRoleBindingHist
 				return nil, err
 			}
 			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetStatusResponse parses an HTTP response from a GetStatusWithResponse call
+func ParseGetStatusResponse(rsp *http.Response) (*GetStatusResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetStatusResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetStatus
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetStatusResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		if values := rsp.Header.Values("X-Total-Count"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Total-Count", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XTotalCount = &value
 		}
 		response.Headers200 = &headers
 	}

@@ -43,24 +43,19 @@ spec:
   {{- end }}
   {{- with .values.ingress.tlsSecret }}
   tls:
-    - hosts:
-        {{- range prepend $.values.ingress.extraHosts $.values.ingress.host }}
-        - {{ . | quote }}
-        {{- end }}
+    - hosts: [{{ $.values.ingress.host | quote }}]
       secretName: {{ . }}
   {{- end }}
   rules:
-    {{- range prepend .values.ingress.extraHosts .values.ingress.host }}
-    - host: {{ . | quote }}
+    - host: {{ .values.ingress.host | quote }}
       http:
         paths:
-          - path: {{ $.path }}
+          - path: {{ .path }}
             pathType: Prefix
             backend:
               service:
-                name: {{ $.service }}
+                name: {{ .service }}
                 port: {name: http}
-    {{- end }}
 {{- end }}
 {{- if .values.httpRoute.enabled }}
 ---

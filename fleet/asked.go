@@ -1,0 +1,27 @@
+package fleet
+
+import "iter"
+
+// Asked is what a cluster is asked for in one of its lists.
+type Asked struct {
+	List string // as it is polled
+	ETag string // of the answer that is served now
+	// Receipts are those of the inputs, in their order. None when they are not served, or there are no inputs.
+	Receipts []Receipt
+	// Inputs are the ids of the inputs, in the same order, and whether each is to be there.
+	Inputs iter.Seq2[string, bool]
+}
+
+// Asked is what a cluster is asked for now, list by list. What cannot be served is an error, as it is for polls.
+func (s *State) Asked(d *Document) ([]Asked, error) {
+	e := s.Effective(d)
+	out := make([]Asked, 0, len(s.kinds.lists))
+	for _, list := range s.kinds.lists {
+		a, err := s.Answer(d, list.kind)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Asked{List: list.endpoint, ETag: a.ETag, Receipts: a.receipts, Inputs: list.entries(e)})
+	}
+	return out, nil
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/observations"
+)
+
+// maxEvent is the largest event. Helm's failures carry some KiB of a log.
+const maxEvent = 64 << 10
+
+// fluxEvent is what is read of an event of Flux's. Fields that are not here are Flux's own business.
+type fluxEvent struct {
+	InvolvedObject struct{ Kind, Namespace, Name string } `json:"involvedObject"`
+	Severity       string                                 `json:"severity"`
+	Timestamp      *time.Time                             `json:"timestamp"`
+	Reason         string                                 `json:"reason"`
+	Message        string                                 `json:"message"`
+	Metadata       map[string]string                      `json:"metadata"`
+}
+
+// SendEvent implements the operation of that name. Whose event it is the path says, which was held against the credential:
+// what the event says about that is not even read.
+func (s *Server) SendEvent(c echo.Context, dns string) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	cluster, err := findPolled(st, dns)
+	if err != nil {
+		return err
+	}
+	e, err := readEvent(c)
+	if err != nil {
+		return err
+	}
+	now := s.cfg.Now()
+	list, id, event := e.about(st, now)
+	if isPerson(c.Request()) {
+		return c.NoContent(http.StatusAccepted) // whoever tries it out speaks for no cluster
+	}
+	if !s.book.Happened(cluster.ID, list, id, event, now) {
+		return &publicError{
+			status: http.StatusTooManyRequests, code: "too_many_requests",
+			detail: "this cluster sends more events than are taken of one; its state does not depend on them", headers: map[string]string{"Retry-After": "1"},
+		}
+	}
+	return c.NoContent(http.StatusAccepted)
+}
+
+func readEvent(c echo.Context) (e fluxEvent, err error) {
+	r := c.Request()
+	if name, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType)); err != nil || name != "application/json" {
+		return e, unsupportedType("send application/json")
+	}
+	if enc := r.Header.Get(echo.HeaderContentEncoding); enc != "" && enc != "identity" {
+		return e, unsupportedType("send the body uncompressed")
+	}
+	tooLarge := &publicError{status: http.StatusRequestEntityTooLarge, code: "too_large", detail: "an event is at most 64 KiB"}
+	if r.ContentLength > maxEvent {
+		return e, tooLarge
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, maxEvent))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return e, tooLarge
+		}
+		return e, &publicError{status: http.StatusBadRequest, code: "validation_error", detail: "the body could not be read to its end"}
+	}
+	if err := json.Unmarshal(body, &e); err != nil {
+		problem := fleet.Problem{Detail: "is not an event as Flux sends it"}
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			problem = fleet.Problem{Pointer: "/" + strings.ReplaceAll(wrong.Field, ".", "/"), Detail: "must not be of type " + wrong.Value}
+		}
+		return e, fleet.Invalid([]fleet.Problem{problem})
+	}
+	var problems []fleet.Problem
+	for _, field := range []struct{ at, value string }{
+		{"/involvedObject/kind", e.InvolvedObject.Kind}, {"/involvedObject/name", e.InvolvedObject.Name}, {"/reason", e.Reason}, {"/severity", e.Severity},
+	} {
+		if field.value == "" {
+			problems = append(problems, fleet.Problem{Pointer: field.at, Detail: "is required"})
+		}
+		if len(field.value) > maxInputID {
+			problems = append(problems, fleet.Problem{Pointer: field.at, Detail: "must be at most 253 bytes"})
+		}
+	}
+	if len(e.InvolvedObject.Namespace) > maxInputID {
+		problems = append(problems, fleet.Problem{Pointer: "/involvedObject/namespace", Detail: "must be at most 253 bytes"})
+	}
+	return e, fleet.Invalid(problems)
+}
+
+// about is what an event comes to: about which input of which list, or else about which object.
+func (e *fluxEvent) about(st *fleet.State, now time.Time) (list, id string, _ observations.Event) {
+	said := func(name string) string {
+		if value, ok := e.Metadata[name]; ok {
+			return value
+		}
+		return e.Metadata["event.toolkit.fluxcd.io/"+name]
+	}
+	object := e.InvolvedObject.Kind + "/" + e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name
+	out := observations.Event{
+		Severity: e.Severity, Reason: e.Reason, Message: e.Message, Object: object, Revision: said("revision"), At: now,
+	}
+	if e.Timestamp != nil {
+		out.At = *e.Timestamp
+	}
+	if input, ok := fleet.ParseReceipt(said("input")); ok {
+		out.Input = input.String()
+	}
+	list, id = said("list"), said("component")
+	if list == "" {
+		list = fleet.KindComponent.Endpoint()
+	}
+	if _, ok := st.PolledAt(list); !ok || id == "" || len(id) > maxInputID || strings.Contains(id, "/") || !isText(id) {
+		return "", strings.ToValidUTF8(strings.ReplaceAll(object, "\x00", ""), "\uFFFD"), out
+	}
+	return list, id, out
+}

@@ -1,0 +1,196 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/observations"
+)
+
+// statusOf says what is known of a cluster. What cannot be served to it is an error here as it is there.
+func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component string, detail bool) (observations.Status, error) {
+	asked, err := st.Asked(cluster)
+	if err != nil {
+		return observations.Status{}, err
+	}
+	q := observations.Question{Cluster: cluster.ID, Asked: asked, Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Detail: detail}
+	if component != "" {
+		q.Input = func(list, id string) bool { return list == fleet.KindComponent.Endpoint() && id == component }
+	}
+	return s.book.Judge(q), nil
+}
+
+// GetClusterStatus implements the operation of that name.
+func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterStatusParams) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	doc, err := st.Known(id)
+	if err != nil {
+		return err
+	}
+	known, err := s.statusOf(st, doc, "", true)
+	if err != nil {
+		return err
+	}
+	cl := doc.Cluster()
+	out := api.ClusterStatus{
+		ID: cl.ID, ClusterDNS: cl.ClusterDNS, Environment: cl.Environment, State: string(known.State), Complete: s.book.Stats().Complete,
+		SeenAt: whenever(known.Seen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts),
+		Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{},
+	}
+	for _, l := range known.Lists {
+		out.Lists = append(out.Lists, api.ListStatus{List: l.List, State: string(l.State), Since: whenever(l.Since)})
+	}
+	for _, in := range known.Inputs {
+		one := api.InputStatus{List: in.List, ID: in.ID, Enabled: in.Enabled, State: string(in.State), Since: whenever(in.Since)}
+		if in.Receipt != (fleet.Receipt{}) {
+			one.Receipt = in.Receipt.String()
+		}
+		if in.Failure != nil {
+			failure := failureOf(in.Failure)
+			one.Failure = &failure
+		}
+		out.Inputs = append(out.Inputs, one)
+	}
+	for _, e := range known.Events {
+		out.Events = append(out.Events, failureOf(&e.Event))
+	}
+	return writeJSON(c, http.StatusOK, out)
+}
+
+func failureOf(e *observations.Event) api.Failure {
+	return api.Failure{Severity: e.Severity, Reason: e.Reason, Message: e.Message, Object: e.Object, Revision: e.Revision, At: e.At.UTC()}
+}
+
+// whenever is a time that may not have come.
+func whenever(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func countsOf(counts map[observations.State]int) api.StatusCounts {
+	out := api.StatusCounts{}
+	for state, n := range counts {
+		out[string(state)] = n
+	}
+	return out
+}
+
+// GetStatus implements the operation of that name.
+func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	wanted, err := parseStates(value(p.State))
+	if err != nil {
+		return err
+	}
+	component := value(p.Component)
+	if component != "" {
+		if _, err := st.Find(fleet.KindComponent, component); err != nil {
+			return err
+		}
+	}
+	docs, err := selectClusters(st.All(fleet.KindCluster), p.Environment, p.Selector)
+	if err != nil {
+		return err
+	}
+	out := api.FleetStatus{Complete: s.book.Stats().Complete, Counts: api.StatusCounts{}}
+	summaries := make([]api.ClusterSummary, 0, len(docs))
+	job := requestOf(c).job
+	for _, doc := range docs {
+		if err := job.stopped(); err != nil {
+			return err
+		}
+		if component != "" && !st.Runs(doc, component, "") {
+			continue
+		}
+		known, err := s.statusOf(st, doc, component, false)
+		if err != nil {
+			return err
+		}
+		out.Total++
+		out.Counts[string(known.State)]++
+		if len(wanted) == 0 || slices.Contains(wanted, known.State) {
+			summaries = append(summaries, api.ClusterSummary{
+				ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), SeenAt: whenever(known.Seen), Counts: countsOf(known.Counts),
+			})
+		}
+	}
+	out.Clusters = page(c, summaries, p.Limit, p.Offset)
+	return writeJSON(c, http.StatusOK, out)
+}
+
+func parseStates(text string) (out []observations.State, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	var problems []fleet.Problem
+	for name := range strings.SplitSeq(text, ",") {
+		state := observations.State(name)
+		if !slices.Contains(observations.States(), state) {
+			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter state: %q is none of %v", name, observations.States())})
+		}
+		out = append(out, state)
+	}
+	return out, fleet.Invalid(problems)
+}
+
+// GetPlatformComponentStatus implements the operation of that name.
+func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.GetPlatformComponentStatusParams) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	if _, err := st.Find(fleet.KindComponent, id); err != nil {
+		return err
+	}
+	type version struct{ version, tag string }
+	found := map[version]*api.VersionStatus{}
+	out := api.ComponentStatus{ID: id, Complete: s.book.Stats().Complete, Counts: api.StatusCounts{}, Versions: []api.VersionStatus{}}
+	job := requestOf(c).job
+	for _, doc := range st.All(fleet.KindCluster) {
+		if err := job.stopped(); err != nil {
+			return err
+		}
+		runs, ok := st.Running(doc, id)
+		if !ok {
+			continue
+		}
+		known, err := s.statusOf(st, doc, id, false)
+		if err != nil {
+			return err
+		}
+		key := version{runs.ComponentVersion, runs.OCITag}
+		v := found[key]
+		if v == nil {
+			v = &api.VersionStatus{ComponentVersion: runs.ComponentVersion, OCITag: runs.OCITag, Counts: api.StatusCounts{}}
+			found[key] = v
+		}
+		out.Clusters++
+		v.Clusters++
+		out.Counts[string(known.State)]++
+		v.Counts[string(known.State)]++
+	}
+	for _, v := range slices.SortedFunc(maps.Values(found), func(a, b *api.VersionStatus) int {
+		return cmp.Or(cmp.Compare(b.Clusters, a.Clusters), cmp.Compare(a.ComponentVersion, b.ComponentVersion), cmp.Compare(a.OCITag, b.OCITag))
+	}) {
+		out.Versions = append(out.Versions, *v)
+	}
+	return writeJSON(c, http.StatusOK, out)
+}

@@ -1,0 +1,111 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/server"
+)
+
+// confirm has a cluster poll its components and send the receipts of all of them.
+func (w *world) confirm(dns string) {
+	w.t.Helper()
+	for _, in := range at(w.poll("/api/v2/flux/clusters/"+dns+"/platform-components").want(200).json(), "inputs").([]any) {
+		w.poll(fmt.Sprintf("/api/v2/flux/clusters/%s/receipts/platform-components/%s?input=%s", dns, at(in, "id"), at(in, "receipt"))).want(200)
+	}
+}
+
+func TestStatusOfACluster(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.Equal(t, "never", at(w.status("demo-cluster-01"), "state"))
+	require.NotContains(t, w.status("demo-cluster-01"), "seen_at")
+	w.get(demoPolls+"/platform-components", "User-Agent", "flux-resourceset-cli/1", "Authorization", "Bearer "+readToken).want(200)
+	w.get(demoPolls+"/platform-components", "User-Agent", "Mozilla/5.0", "Authorization", "Bearer "+w.issue(pollBody).secret).want(200)
+	require.Equal(t, "never", at(w.status("demo-cluster-01"), "state"), "people who look at it are not the cluster")
+
+	w.poll(demoPolls + "/platform-components").want(200)
+	require.Equal(t, "unknown", at(w.status("demo-cluster-01"), "state"), "it sends no receipts")
+	w.confirm(demoDNS)
+	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	require.Equal(t, "flux-operator/v0.58.0", at(w.status("demo-cluster-01"), "agent"))
+
+	w.put("/platform_components/podinfo", `{"component_version":"6.9.0"}`).want(200)
+	require.Equal(t, "behind", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "traefik")["state"])
+	w.poll(demoPolls + "/platform-components").want(200)
+	require.Equal(t, "delivered", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	w.confirm(demoDNS)
+	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+
+	w.clock.advance(2 * time.Hour)
+	require.Equal(t, "unknown", at(w.status("demo-cluster-01"), "state"))
+	w.get("/clusters/nobody/status").problem(404, "not_found")
+
+	// Decommissioning is over when the empty lists have arrived.
+	w.delete(demoCluster).want(200)
+	require.Equal(t, "behind", at(w.status("demo-cluster-01"), "lists", 0, "state"))
+	w.poll(demoPolls + "/platform-components").want(200)
+	require.Equal(t, "delivered", at(w.status("demo-cluster-01"), "lists", 0, "state"))
+	require.Equal(t, "delivered", at(w.status("demo-cluster-01"), "state"))
+}
+
+func TestStatusOfTheFleet(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(3, "qa")
+	w.batch(`{"op":"set_component","component_id":"podinfo","component_version":"6.9.0","cluster_ids":["qa-01","qa-02"]}`).want(200)
+	dns := func(id string) string { return at(w.get("/clusters/"+id).json(), "cluster_dns").(string) }
+	w.confirm(dns("qa-00"))
+	w.confirm(dns("qa-01"))
+	w.poll("/api/v2/flux/clusters/" + dns("qa-02") + "/platform-components").want(200)
+
+	all := w.get("/status?component=podinfo").want(200)
+	require.Equal(t, map[string]any{"confirmed": 2.0, "never": 1.0, "unknown": 1.0}, all.json()["counts"])
+	require.EqualValues(t, 4, all.json()["total"])
+	require.Equal(t, true, all.json()["complete"])
+	some := w.get("/status?component=podinfo&state=unknown,never&limit=1").want(200)
+	require.Equal(t, all.json()["counts"], some.json()["counts"], "whatever is left out is counted")
+	require.Equal(t, "2", some.header.Get("X-Total-Count"))
+	require.Contains(t, some.header.Get("Link"), "offset=1")
+	require.Equal(t, "demo-cluster-01", at(some.json(), "clusters", 0, "id"))
+	require.EqualValues(t, 3, w.get("/status?selector=environment%3Dqa").want(200).json()["total"])
+	w.get("/status?state=fine").problem(400, "validation_error")
+	w.get("/status?component=nothing").problem(404, "not_found")
+
+	component := w.get("/platform_components/podinfo/status").want(200).json()
+	require.EqualValues(t, 4, component["clusters"])
+	require.Equal(t, []any{
+		map[string]any{"component_version": "6.9.0", "oci_tag": "latest", "clusters": 2.0, "counts": map[string]any{"confirmed": 1.0, "unknown": 1.0}},
+		map[string]any{"component_version": "latest", "oci_tag": "latest", "clusters": 2.0, "counts": map[string]any{"confirmed": 1.0, "never": 1.0}},
+	}, component["versions"])
+	w.get("/platform_components/nothing/status").problem(404, "not_found")
+
+	readOnly := setupWith(t, options{mode: server.ModeReadOnly})
+	readOnly.get("/status").problem(404, "not_found")
+}
+
+// BenchmarkStatus asks for the status of 10,000 clusters with 30 components each: the first time, when their answers are made, and
+// again.
+func BenchmarkStatus(b *testing.B) {
+	h, _ := fleetOf(b, 10_000, 30)
+	ask := func() {
+		req := httptest.NewRequest(http.MethodGet, "/status?limit=100", nil)
+		req.Header.Set("Authorization", "Bearer "+benchToken)
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, req)
+		require.Equal(b, 200, rec.Code)
+	}
+	first := time.Now()
+	ask()
+	took := time.Since(first)
+	for b.Loop() {
+		ask()
+	}
+	b.ReportMetric(float64(took.Milliseconds()), "ms-first")
+}
