@@ -13,6 +13,11 @@ var (
 	RoleBindings string
 )
 
+// Receipt is the template that those begin with, for the ResourceSets of resource types: it makes a receipt.
+//
+//go:embed flux-resourceset-cluster/files/receipt.tpl
+var Receipt string
+
 // Manifests are what chart flux-resourceset-cluster installs, without Helm, for a cluster whose names are still the
 // placeholders ${CLUSTER_DNS} and ${INTERNAL_API_URL}.
 //

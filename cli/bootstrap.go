@@ -53,6 +53,7 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			&cli.BoolFlag{Name: "create-token", Usage: "create the token poll-CLUSTER, and print that Secret too, with it"},
 			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + fluxNamespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
 			&cli.DurationFlag{Name: "interval", Usage: "how often the API is asked (default: 5m)"},
+			&cli.BoolFlag{Name: "no-receipts", Usage: "the cluster is not to tell the API what it has applied"},
 			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
 		},
 		Action: func(c *cli.Context) error {
@@ -71,6 +72,7 @@ type identityOf struct {
 	url                 string
 	secret, token       string
 	tlsSecret, interval string
+	silent              bool               // no receipts
 	types               []api.ResourceType // that have a template
 }
 
@@ -79,7 +81,7 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	id := identityOf{url: c.String("poll-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret")}
+	id := identityOf{url: c.String("poll-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret"), silent: c.Bool("no-receipts")}
 	if id.url == "" {
 		id.url = s.settings.URL
 	}
@@ -109,10 +111,9 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 	if id.cluster, err = s.clusterOf(c, conn, cluster); err != nil {
 		return err
 	}
-	if id.types, err = s.typesOf(c.Context, conn); err != nil {
+	if id.types, err = s.typesWithTemplate(c, conn); err != nil {
 		return err
 	}
-	id.types = slices.DeleteFunc(id.types, func(of api.ResourceType) bool { return of.Template == "" })
 	if c.Bool("create-token") {
 		if id.token, err = s.pollToken(c, conn, id.cluster.ID); err != nil {
 			return err
@@ -129,6 +130,29 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 		return err
 	}
 	return s.printObjects(c, objects)
+}
+
+// typesWithTemplate are the resource types that the cluster is to render, and says which it is not.
+func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.ResourceType, error) {
+	types, err := s.knownTypes(c.Context, conn)
+	if errors.Is(err, errNoTypes) {
+		s.note("What is printed has nothing for resource types: %v.", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var without []string
+	types = slices.DeleteFunc(types, func(of api.ResourceType) bool {
+		if of.Template == "" {
+			without = append(without, of.ID)
+		}
+		return of.Template == ""
+	})
+	if len(without) > 0 {
+		s.note("The resource types without a template are not among it: %s. Give the cluster a provider and a ResourceSet for each.", argv.ListOf(without))
+	}
+	return types, nil
 }
 
 // checkCreateToken refuses what would lose the token, or could not print it, before there is one.
@@ -240,6 +264,9 @@ func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 	if id.interval != "" {
 		values["interval"] = id.interval
 	}
+	if id.silent {
+		values["receipts"] = kubeObject{"enabled": false}
+	}
 	if len(id.types) > 0 {
 		custom := make([]kubeObject, len(id.types))
 		for i, of := range id.types {
@@ -298,7 +325,9 @@ func (id identityOf) manifests() ([]kubeObject, error) {
 // address points a provider at the API.
 func (id identityOf) address(obj kubeObject) {
 	spec, _ := obj["spec"].(kubeObject)
-	spec["url"] = strings.NewReplacer("${INTERNAL_API_URL}", id.url, "${CLUSTER_DNS}", id.cluster.ClusterDNS).Replace(textAt(spec, "url"))
+	named := strings.NewReplacer("${INTERNAL_API_URL}", id.url, "${CLUSTER_DNS}", id.cluster.ClusterDNS)
+	spec["url"] = named.Replace(textAt(spec, "url"))
+	id.addressReceipts(spec, named)
 	spec["secretRef"] = kubeObject{"name": id.secret}
 	if id.secret == "" {
 		delete(spec, "secretRef")
@@ -312,6 +341,31 @@ func (id identityOf) address(obj kubeObject) {
 	metadata, _ := obj["metadata"].(kubeObject)
 	if annotations, ok := metadata["annotations"].(kubeObject); ok && id.interval != "" {
 		annotations[reconcileEvery] = id.interval
+	}
+}
+
+// addressReceipts tells the templates how receipts reach the API: as the provider does.
+func (id identityOf) addressReceipts(spec kubeObject, named *strings.Replacer) {
+	defaults, _ := spec["defaultValues"].(kubeObject)
+	settings, _ := defaults["settings"].(kubeObject)
+	receipts, _ := settings["receipts"].(kubeObject)
+	switch {
+	case receipts == nil:
+		return
+	case id.silent:
+		delete(settings, "receipts")
+		if len(settings) == 0 {
+			delete(spec, "defaultValues")
+		}
+		return
+	}
+	receipts["url"] = named.Replace(textAt(receipts, "url"))
+	receipts["secret"] = id.secret
+	if id.secret == "" {
+		delete(receipts, "secret")
+	}
+	if id.tlsSecret != "" {
+		receipts["tlsSecret"] = id.tlsSecret
 	}
 }
 

@@ -10,25 +10,26 @@ import (
 )
 
 // What a cluster applies for a resource type is what it applies for namespaces, with another name, path and template: so
-// whatever guards those guards these. The chart makes it in the same way from the same file.
+// whatever guards those guards these, and its template may ask for receipts as theirs does. The chart makes it in the same way from
+// the same files.
 
 // resourceSetOf is the ResourceSet that renders the inputs of a resource type with its template, as text of one YAML
 // document; empty: it has no template.
-func resourceSetOf(of api.ResourceType) string {
+func resourceSetOf(of api.ResourceType) (string, error) {
 	if of.Template == "" {
-		return ""
+		return "", nil
 	}
 	objects, err := parseObjects(charts.Namespaces)
-	if err != nil || len(objects) != 1 {
-		return "" // the test of what is shipped fails
+	if err == nil && len(objects) != 1 {
+		err = fmt.Errorf("%d objects in place of one", len(objects))
+	}
+	if err != nil {
+		return "", fmt.Errorf("what is shipped for %s: %w", namespaces.plural, err)
 	}
 	set := objects[0]
 	custom(set, of)
 	text, err := render.Encode(set)
-	if err != nil {
-		return ""
-	}
-	return string(text)
+	return string(text), err
 }
 
 // custom makes an object that is shipped for namespaces that of a resource type.
@@ -36,7 +37,7 @@ func custom(obj kubeObject, of api.ResourceType) {
 	renamed(obj, of.ID)
 	if textAt(obj, "kind") == kindResourceSet {
 		spec, _ := obj["spec"].(kubeObject)
-		spec["resourcesTemplate"] = of.Template
+		spec["resourcesTemplate"] = charts.Receipt + of.Template
 	}
 }
 

@@ -20,6 +20,25 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
+// lacksRoute tells whether an error to a request for a list says that there is no such list: the server is an older one, the
+// reference's, or one that only serves polls. A 404 of something in between is not taken for that: whoever exports the fleet would
+// lack what it has.
+func lacksRoute(ctx context.Context, conn client, err error) bool {
+	problem, ok := errors.AsType[*apiclient.Error](err)
+	if !ok || problem.StatusCode != http.StatusNotFound && problem.StatusCode != http.StatusMethodNotAllowed {
+		return false
+	}
+	if code := problem.Problem.Error; code != "" {
+		return code == "not_found" || code == "method_not_allowed"
+	}
+	if _, err := receive(conn.GetVersion(ctx)); err == nil {
+		return false // it would have said so itself
+	}
+	a, err := receive(conn.GetHealth(ctx))
+	var health api.Status
+	return err == nil && json.Unmarshal(a.body, &health) == nil && health.Status == "ok"
+}
+
 // older names the error for what it is when the server has everything but the route: one of an earlier version, or the
 // reference's.
 func (s *session) older(err error) error {

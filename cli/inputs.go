@@ -20,6 +20,7 @@ type inputType struct {
 	gone string // what Flux does about one that is no longer there
 	// template is the ResourceSet that the clusters have for them.
 	template string
+	wrong    error // there is none, because it cannot be made
 	poll     func(ctx context.Context, c client, dns string) (*http.Response, error)
 	view     view
 }

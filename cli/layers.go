@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -167,7 +165,7 @@ func (s *session) adoptCommand() *cli.Command {
 // hasLayers tells whether the fleet has any. An older server knows of none, and neither does one that only serves polls.
 func (s *session) hasLayers(ctx context.Context, conn client) (bool, error) {
 	docs, err := s.all(0, 0, func(e ...edit) (*http.Response, error) { return layers.api.list(ctx, conn, e...) })
-	if e, ok := errors.AsType[*apiclient.Error](err); ok && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.StatusCode) {
+	if lacksRoute(ctx, conn, err) {
 		return false, nil
 	}
 	return len(docs) > 0, err

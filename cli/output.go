@@ -37,21 +37,27 @@ func (s *session) print(c *cli.Context, out render.Output) error {
 }
 
 func (s *session) printAs(c *cli.Context, format string, out render.Output) error {
-	style := render.Style{Format: format, NoHeaders: c.Bool("no-headers")}
+	style, rows := s.style(format)
+	style.NoHeaders = c.Bool("no-headers")
 	if !s.env.StdoutTerminal {
 		return out.Write(s.env.Stdout, style)
 	}
 	var text bytes.Buffer
-	var rows int
-	if s.env.Size != nil {
-		style.Width, rows = s.env.Size()
-	}
 	if err := out.Write(&text, style); err != nil {
 		return err
 	}
 	err := screen.Screen{Out: s.stdout.terminal(), Err: s.env.Stderr, Rows: rows, Getenv: s.env.Getenv}.Show(c.Context, text.Bytes())
 	s.stdout.failed = s.stdout.failed || err != nil
 	return err
+}
+
+// style is how a format is written where standard output leads, and how many rows there are; 0: any number.
+func (s *session) style(format string) (style render.Style, rows int) {
+	style.Format = format
+	if s.env.StdoutTerminal && s.env.Size != nil {
+		style.Width, rows = s.env.Size()
+	}
+	return style, rows
 }
 
 // printChange writes the result of a change, unless --quiet: to a person in the line about it, where there is one.

@@ -166,6 +166,9 @@ func (s renderer) shippedSets(c *cli.Context, conn client) ([]byte, error) {
 	}
 	var texts []string
 	for _, t := range sets {
+		if t.wrong != nil {
+			return nil, t.wrong
+		}
 		if t.template != "" {
 			texts = append(texts, t.template)
 		} else if t.name == c.String("type") {

@@ -105,6 +105,7 @@ func TestRenderExactly(t *testing.T) {
 				Kind     string
 				Metadata struct{ Annotations map[string]string }
 				Data     map[string]string
+				Spec     struct{ Values map[string]any }
 				Subjects []struct{ Name string }
 			}
 		}
@@ -125,6 +126,9 @@ func TestRenderExactly(t *testing.T) {
 		}
 		if !reflect.DeepEqual(read, values) || data["ui.message"] != message {
 			r.Errorf("values %q, key %q; want %q", data["values.yaml"], data["ui.message"], message)
+		}
+		if got := list.Items[2].Spec.Values; !reflect.DeepEqual(got, values) {
+			r.Errorf("the release has the values %q, not %q", got, values)
 		}
 		if ns["a"] != annotation || ns["b"] != message || binding[0].Name != subject {
 			r.Errorf("annotations %q, subject %q; want %q, %q and %q", ns, binding[0].Name, annotation, message, subject)

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -75,12 +73,24 @@ func (s *session) resourceTypeCommand() *cli.Command {
 	return v.documentCommand(remove)
 }
 
-// typesOf are the resource types of the fleet, by their ids. An older server has none, and neither has one that only
+// typesOf are the resource types of the fleet, by their ids. An older server knows of none, and neither does one that only
 // serves polls.
 func (s *session) typesOf(ctx context.Context, conn client) ([]api.ResourceType, error) {
-	docs, err := s.all(0, 0, func(e ...edit) (*http.Response, error) { return resourceTypes.api.list(ctx, conn, e...) })
-	if e, ok := errors.AsType[*apiclient.Error](err); ok && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.StatusCode) {
+	types, err := s.knownTypes(ctx, conn)
+	if errors.Is(err, errNoTypes) {
 		return nil, nil
+	}
+	return types, err
+}
+
+// errNoTypes: the server does not tell of resource types.
+var errNoTypes = errors.New("the server knows of no resource types: it is an older one, or only serves polls")
+
+// knownTypes is typesOf that fails with errNoTypes.
+func (s *session) knownTypes(ctx context.Context, conn client) ([]api.ResourceType, error) {
+	docs, err := s.all(0, 0, func(e ...edit) (*http.Response, error) { return resourceTypes.api.list(ctx, conn, e...) })
+	if lacksRoute(ctx, conn, err) {
+		return nil, errNoTypes
 	}
 	if err != nil {
 		return nil, err

@@ -15,9 +15,19 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// all reads a complete list: every page, up to limit documents (0: all). size is that of a page; 0: the server's.
+// all reads a complete list: every page, up to limit documents (0: all), and says when there are more. size is that of a
+// page; 0: the server's.
 func (s *session) all(limit, size int, page func(e ...edit) (*http.Response, error)) ([]json.RawMessage, error) {
-	docs := []json.RawMessage{}
+	docs, more, err := pages(limit, size, page)
+	if more != "" {
+		s.note("%s", more)
+	}
+	return docs, err
+}
+
+// pages reads a list; more says what a limit has left out.
+func pages(limit, size int, page func(e ...edit) (*http.Response, error)) (docs []json.RawMessage, more string, err error) {
+	docs = []json.RawMessage{}
 	var edits []edit
 	if limit > 0 && (size == 0 || limit < size) {
 		size = limit
@@ -28,23 +38,23 @@ func (s *session) all(limit, size int, page func(e ...edit) (*http.Response, err
 	for {
 		a, err := receive(page(edits...))
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		var more []json.RawMessage
-		if err := a.decode(&more); err != nil {
-			return nil, err
+		var next []json.RawMessage
+		if err := a.decode(&next); err != nil {
+			return nil, "", err
 		}
-		docs = append(docs, more...)
+		docs = append(docs, next...)
 		switch {
 		case limit > 0 && len(docs) >= limit:
 			if a.total > limit {
-				s.note("Showing %d of %d.", limit, a.total)
+				more = fmt.Sprintf("Showing %d of %d.", limit, a.total)
 			} else if a.next != nil || len(docs) > limit {
-				s.note("Showing the first %d; there are more.", limit)
+				more = fmt.Sprintf("Showing the first %d; there are more.", limit)
 			}
-			return docs[:limit], nil
-		case a.next == nil || len(more) == 0:
-			return docs, nil
+			return docs[:limit], more, nil
+		case a.next == nil || len(next) == 0:
+			return docs, "", nil
 		}
 		edits = []edit{query(a.next)}
 	}
@@ -76,7 +86,7 @@ func (v verbs) listCommand() *cli.Command {
 	cmd := &cli.Command{
 		Name:  "list",
 		Usage: "List " + v.plural + ", all of them",
-		Flags: []cli.Flag{limitFlag(), sortFlag()},
+		Flags: append([]cli.Flag{limitFlag(), sortFlag()}, watchFlags()...),
 	}
 	if v.labelled {
 		cmd.Flags = append(cmd.Flags, labelFlags()...)
@@ -100,9 +110,13 @@ func (v verbs) listCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		docs, err := v.all(limit, v.page, func(e ...edit) (*http.Response, error) {
+		page := func(e ...edit) (*http.Response, error) {
 			return v.api.list(c.Context, api, append([]edit{filterEdit(c, filters)}, e...)...)
-		})
+		}
+		if c.Bool("watch") {
+			return v.watchList(c, limit, page)
+		}
+		docs, err := v.all(limit, v.page, page)
 		if err != nil {
 			return err
 		}
@@ -113,17 +127,22 @@ func (v verbs) listCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		out := v.shown(document, docs...)
-		out.Tables = func() ([]render.Table, error) {
-			t, err := v.view.table(docs...)
-			if err == nil {
-				t, err = withLabels(c, t, docs)
-			}
-			return []render.Table{t}, err
-		}
-		return v.print(c, out)
+		return v.print(c, v.listed(c, document, docs...))
 	}
 	return cmd
+}
+
+// listed is documents of a list as output.
+func (v verbs) listed(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
+	out := v.shown(document, docs...)
+	out.Tables = func() ([]render.Table, error) {
+		t, err := v.view.table(docs...)
+		if err == nil {
+			t, err = withLabels(c, t, docs)
+		}
+		return []render.Table{t}, err
+	}
+	return out
 }
 
 // filter is a flag of a list that becomes a parameter of the query.
@@ -168,7 +187,7 @@ func (v verbs) getCommand() *cli.Command {
 		Name:      "get",
 		Usage:     "Show one " + v.title + ", or several as a list",
 		ArgsUsage: "NAME...",
-		Flags:     []cli.Flag{&cli.IntFlag{Name: "revision", Usage: "as it was at revision `N`"}},
+		Flags:     append([]cli.Flag{&cli.IntFlag{Name: "revision", Usage: "as it was at revision `N`"}}, watchFlags()...),
 		Action: func(c *cli.Context) error {
 			ids, err := severalArguments(c, "NAME")
 			if err != nil {
@@ -185,9 +204,11 @@ func (v verbs) getCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return v.getSeveral(c, ids, func(id string) (answer, error) {
-				return receive(v.api.get(c.Context, api, id, query(at)))
-			})
+			get := func(id string) (answer, error) { return receive(v.api.get(c.Context, api, id, query(at))) }
+			if c.Bool("watch") {
+				return v.watchSeveral(c, ids, get)
+			}
+			return v.getSeveral(c, ids, get)
 		},
 	}
 }

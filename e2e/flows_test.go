@@ -158,6 +158,6 @@ func TestOCI(t *testing.T) {
 	c.cli("component", "set", "oci-tree", "--cluster", c.id, "--oci-tag", "v2")
 	c.field(config, "v2", "data", "tag")
 	c.gone("v1", "ConfigMap", "default", "oci-tree-old")
-	c.cli("component", "disable", "oci-env", "--cluster", c.id, "--yes")
+	c.cli("component", "disable", "oci-env", "--cluster", c.id, "--yes", "--confirm", "prod")
 	c.gone("v1", "ConfigMap", "default", "oci-env")
 }

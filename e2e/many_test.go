@@ -25,7 +25,9 @@ func TestManyNamespaces(t *testing.T) {
 	if err := world(t).API.Do(t.Context(), "POST", "/batch", object{"operations": operations, "reason": "e2e"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	c := setup(t, "many", object{"namespaces": assigned})
+	c := prepare(t, "many", object{"namespaces": assigned})
+	c.join(rig.Cluster{NoReceipts: true})
+	c.settled()
 	var objects []*unstructured.Unstructured
 	for i := range count {
 		namespace := c.exists("v1", "Namespace", "", fmt.Sprintf("many-%03d", i))

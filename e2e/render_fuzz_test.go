@@ -2,11 +2,15 @@ package e2e
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,10 +80,14 @@ var expected = map[string]func([]object) []wanted{
 	"namespaces": func(inputs []object) (out []wanted) {
 		for _, in := range inputs {
 			annotations := maps.Clone(in["annotations"].(object))
+			if receipt, ok := in["receipt"]; ok {
+				annotations["event.toolkit.fluxcd.io/input"] = receipt
+			}
 			if in["deletion_policy"] == "orphan" {
 				annotations["fluxcd.controlplane.io/prune"] = "disabled"
 			}
 			out = append(out, wanted{"Namespace", "", in["id"].(string), []string{"metadata", "annotations"}, annotations})
+			out = append(out, wantedReceipt("namespaces", in)...)
 		}
 		return out
 	},
@@ -92,6 +100,7 @@ var expected = map[string]func([]object) []wanted{
 				subjects = append(subjects, subject)
 			}
 			out = append(out, wanted{"ClusterRoleBinding", "", in["id"].(string), []string{"subjects"}, subjects})
+			out = append(out, wantedReceipt("rolebindings", in)...)
 		}
 		return out
 	},
@@ -111,6 +120,7 @@ var expected = map[string]func([]object) []wanted{
 				out = append(out, wanted{kind: "ResourceSet", namespace: "flux-system", name: "gate-" + id})
 			}
 			out = append(out, wanted{kind: source, namespace: "flux-system", name: name})
+			out = append(out, wantedReceipt("platform-components", in)...)
 			patches := in["patches"].(object)
 			if in["type"] == "kustomize" {
 				one := wanted{kind: "Kustomization", namespace: "flux-system", name: "platform-" + id}
@@ -120,13 +130,35 @@ var expected = map[string]func([]object) []wanted{
 				out = append(out, one)
 				continue
 			}
-			out = append(out, wanted{kind: "HelmRelease", namespace: "flux-system", name: "platform-" + id})
+			release := wanted{kind: "HelmRelease", namespace: "flux-system", name: "platform-" + id}
+			if len(patches) > 0 {
+				release.path, release.content = []string{"spec", "values"}, in["values"]
+			}
+			out = append(out, release)
 			if len(patches) > 0 {
 				out = append(out, wanted{"ConfigMap", "flux-system", "values-" + id, []string{"data", "values.yaml"}, in["values"]})
 			}
 		}
 		return out
 	},
+}
+
+// wantedReceipt is the ResourceSet that an input gets beside its objects, and the provider in it; none for an input without.
+func wantedReceipt(list string, in object) []wanted {
+	receipt, ok := in["receipt"]
+	if _, on := in["settings"]; !ok || !on {
+		return nil
+	}
+	id := in["id"].(string)
+	subject := list + "/" + id
+	words := strings.Trim(regexp.MustCompile("[^a-z0-9]+").ReplaceAllString(strings.ToLower(subject), "-"), "-")
+	words = strings.TrimSuffix(words[:min(len(words), 40)], "-")
+	name := fmt.Sprintf("receipt-%s-%.5x", words, sha256.Sum256([]byte(subject)))
+	address := fmt.Sprintf("https://api.example.com/receipts/%s/%s?input=%s", list, strings.ReplaceAll(url.QueryEscape(id), "+", "%20"), receipt)
+	return []wanted{
+		{kind: "ResourceSet", namespace: "flux-system", name: name},
+		{"ResourceSetInputProvider", "flux-system", name, []string{"spec", "url"}, address},
+	}
 }
 
 // expectObjects requires exactly these objects, and in each of them the text as it was given.
@@ -164,7 +196,7 @@ func expectObjects(t *testing.T, want []wanted, got []any) {
 	}
 }
 
-// heldBack are the sources that sets of their own make later. Their template is the object itself, in which nothing is one.
+// heldBack are the sources, and the providers of receipts, that sets of their own make later. Their template is the object itself, in which nothing is one.
 func heldBack(t *testing.T, objects []any) (sources []any) {
 	t.Helper()
 	for _, o := range objects {

@@ -70,6 +70,18 @@ func clusterBlock(random *rand.Rand) object {
 	return object{"name": pick(random, clusterNames...), "dns": "c.example.com", "environment": pick(random, "dev", "prod")}
 }
 
+// confirmed gives an input what a receipt takes: nothing, the digest alone, or how to reach the API too.
+func confirmed(random *rand.Rand, input object) object {
+	switch random.IntN(3) {
+	case 0:
+		input["settings"] = object{"receipts": object{"url": "https://api.example.com/receipts", "secret": "poll", "interval": "1h"}}
+		fallthrough
+	case 1:
+		input["receipt"] = fmt.Sprintf("%016x", random.Uint64())
+	}
+	return input
+}
+
 func generatedComponent(random *rand.Rand, i int) object {
 	kustomize := random.IntN(3) == 0
 	kind, url := "helm", pick(random, "https://charts.example.com", "https://charts.example.com/x/", "http://charts.example.com", "oci://registry.example.com/charts", "oci://registry.example.com/charts/")
@@ -89,7 +101,7 @@ func generatedComponent(random *rand.Rand, i int) object {
 	for n := range random.IntN(3) {
 		dependencies = append(dependencies, object{"id": fmt.Sprintf("dep--%d", n), "type": pick(random, "helm", "kustomize")})
 	}
-	return object{
+	return confirmed(random, object{
 		"id": identifier(random, i), "enabled": random.IntN(8) > 0, "type": kind,
 		"component_path":      pick(random, "podinfo", "core/cert-manager/1.14.0", "a/b/", "/leading"),
 		"component_version":   pick(random, "latest", "1.2.3", "v1.2.3", "1.2", "1", "1.2.x", "~1.2", ">=1.0.0 <2.0.0", "*", "1.2.3+build.5", "1.2.3-rc.1", "stable"),
@@ -97,7 +109,7 @@ func generatedComponent(random *rand.Rand, i int) object {
 		"cluster_env_enabled": random.IntN(2) == 0, "depends_on": []string{}, "dependencies": append([]object{}, dependencies...),
 		"patches": patches, "values": values, "release_name": identifier(random, i), "target_namespace": pick(random, "apps", "podinfo"),
 		"secret_ref": pick(random, "", "pull"), "cluster": clusterBlock(random),
-	}
+	})
 }
 
 func generatedNamespace(random *rand.Rand, i int) object {
@@ -109,10 +121,10 @@ func generatedNamespace(random *rand.Rand, i int) object {
 	if random.IntN(5) == 0 {
 		annotations["fluxcd.controlplane.io/prune"] = pick(random, "enabled", "disabled")
 	}
-	return object{
+	return confirmed(random, object{
 		"id": identifier(random, i), "labels": labels, "annotations": annotations,
 		"deletion_policy": pick(random, "delete", "orphan"), "cluster": clusterBlock(random),
-	}
+	})
 }
 
 func generatedRoleBinding(random *rand.Rand, i int) object {
@@ -124,5 +136,6 @@ func generatedRoleBinding(random *rand.Rand, i int) object {
 		}
 		subjects = append(subjects, subject)
 	}
-	return object{"id": identifier(random, i), "role": pick(random, "view", "edit", "team:admin"), "subjects": subjects, "cluster": clusterBlock(random)}
+	id := pick(random, "", "team: a+b ü ", "Up_per.") + identifier(random, i)
+	return confirmed(random, object{"id": id, "role": pick(random, "view", "edit", "team:admin"), "subjects": subjects, "cluster": clusterBlock(random)})
 }

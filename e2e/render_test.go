@@ -75,7 +75,8 @@ func documentsOf(t *testing.T, cmd *exec.Cmd) ([]any, error) {
 		return nil, fmt.Errorf("%w: %s", err, stderr.String())
 	}
 	var docs []any
-	for text := range strings.SplitSeq("\n"+stdout.String(), "\n---\n") {
+	// The newline before a separator belongs to the text of the document, which may end in a block.
+	for text := range strings.SplitSeq(strings.ReplaceAll("\n"+stdout.String(), "\n---\n", "\n\x00"), "\x00") {
 		var doc any
 		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
 			t.Fatalf("%s: %v\n%s", cmd.Path, err, text)

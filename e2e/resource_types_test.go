@@ -117,6 +117,7 @@ func TestResourceTypes(t *testing.T) {
 	// A quota with a limit range, and each of them gone again.
 	c.cli("resource", "resource-quotas", "create", "typed-quota", "--set", "namespace=typed-space", "--set", `hard={"pods":"20"}`, "--set", `default_limits={"memory":"64Mi"}`, "--cluster", c.id)
 	quota := c.exists("v1", "ResourceQuota", "typed-space", "typed-quota")
+	c.confirmed("resource-quotas", "typed-quota")
 	c.field(quota, "20", "spec", "hard", "pods")
 	c.exists("v1", "LimitRange", "typed-space", "typed-quota")
 	c.cli("resource", "resource-quotas", "patch", "typed-quota", "-p", "spec: {default_limits: {memory: null}}", "--yes")

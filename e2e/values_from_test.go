@@ -76,7 +76,7 @@ func TestValuesFrom(t *testing.T) {
 	c.cli("component", "set", "from-web", "--cluster", c.id, "--values-from", "")
 	c.valuesOf("from-web", "from-web", object{"level": "patch", "replicaCount": 3.0})
 	release := c.exists(helmAPI, "HelmRelease", c.ns, "platform-from-web")
-	if sources, _, _ := unstructured.NestedSlice(release.Object, "spec", "valuesFrom"); len(sources) != 3 {
+	if sources, _, _ := unstructured.NestedSlice(release.Object, "spec", "valuesFrom"); len(sources) != 2 {
 		t.Errorf("the release has values from %v", sources)
 	}
 }

@@ -17,35 +17,40 @@ func (ad *adoption) choose(list *adoptedList) error {
 		return err
 	}
 	// Moved entries come behind those of the layer and of those below it, and so must be what is there anyway.
+	given := map[*stack]map[string]bool{}
 	tails := make([][]string, len(ad.clusters))
 	for i, m := range ad.clusters {
-		below := map[string]bool{}
-		for _, d := range m.has.stack.layers {
-			for _, id := range d.layer().entriesOf(list.assigned) {
-				below[id] = true
-			}
-			if d.ID == ad.layer.ID {
-				break
-			}
+		below := given[m.has.stack]
+		if below == nil {
+			below = ad.upTo(m.has.stack, list)
+			given[m.has.stack] = below
 		}
 		tails[i] = slices.DeleteFunc(list.ids(m.has), func(id string) bool { return below[id] })
 	}
+	said := map[*Document]map[string]map[string]bool{}
 	for id := range list.each(ad.clusters[0].has) {
 		entry, known := common[id]
 		if !known {
 			continue
 		}
-		inOrder := !slices.ContainsFunc(tails, func(tail []string) bool { return slices.Contains(tail, id) && tail[0] != id })
+		if err := ad.tx.stop.now(); err != nil {
+			return err
+		}
+		next := func(i int) bool { return len(tails[i]) > 0 && tails[i][0] == id }
+		inOrder := true
+		for i, m := range ad.clusters {
+			inOrder = inOrder && (given[m.has.stack][id] || next(i))
+		}
 		if !inOrder {
 			list.left++
 			continue
 		}
-		for i, tail := range tails {
-			if len(tail) > 0 && tail[0] == id {
-				tails[i] = tail[1:]
+		for i := range tails {
+			if next(i) {
+				tails[i] = tails[i][1:]
 			}
 		}
-		if entry != nil && !ad.overruled(list, id, entry) {
+		if entry != nil && !ad.overruled(list, id, entry, said) {
 			list.moved[id] = true
 		} else {
 			entry = nil
@@ -53,6 +58,20 @@ func (ad *adoption) choose(list *adoptedList) error {
 		list.entries = append(list.entries, adoptedEntry{id, entry})
 	}
 	return nil
+}
+
+// upTo is what the layer and those below it give of a list.
+func (ad *adoption) upTo(st *stack, list *adoptedList) map[string]bool {
+	given := map[string]bool{}
+	for _, d := range st.layers {
+		for _, id := range d.layer().entriesOf(list.assigned) {
+			given[id] = true
+		}
+		if d.ID == ad.layer.ID {
+			break
+		}
+	}
+	return given
 }
 
 // common are the entries that all clusters have in their documents, switched on or off alike, by id: what they say, or nil where
@@ -72,9 +91,9 @@ func (ad *adoption) common(list *adoptedList) (map[string]map[string]any, error)
 		}
 		for i, id := range list.ids(m.doc.alone) {
 			text, ok := items[i].(jsontext.Text)
+			on := list.kind != KindComponent || m.doc.Cluster().PlatformComponents[i].Enabled
 			e := entries[id]
 			if n == 0 && e == nil && ok {
-				on, _ := list.switched(m.doc.alone, id)
 				e = &entry{text: text, on: on, alike: true}
 				entries[id] = e
 			}
@@ -82,7 +101,7 @@ func (ad *adoption) common(list *adoptedList) (map[string]map[string]any, error)
 				continue // not all of them have it
 			}
 			if !bytes.Equal(e.text, text) {
-				if on, _ := list.switched(m.doc.alone, id); on != e.on {
+				if on != e.on {
 					continue
 				}
 				e.alike = false
@@ -123,21 +142,25 @@ func (a *assigned) openList(obj map[string]any) ([]any, error) {
 }
 
 // overruled tells whether a higher layer, over which the clusters have the last word, would have it over this one. What is
-// switched on need not be said, unless another layer switches it.
-func (ad *adoption) overruled(list *adoptedList, id string, entry map[string]any) bool {
+// switched on need not be said, unless another layer switches it. What layers say is kept in said.
+func (ad *adoption) overruled(list *adoptedList, id string, entry map[string]any, said map[*Document]map[string]map[string]bool) bool {
 	says := list.leaves(entry)
 	on, _ := says["enabled"].(bool)
 	switches := !on
-	seen := map[*Document]bool{}
+	seen := map[*stack]bool{}
 	for _, m := range ad.clusters {
+		if seen[m.has.stack] {
+			continue
+		}
+		seen[m.has.stack] = true
 		above := false
 		for _, d := range m.has.stack.layers {
 			here := d.ID == ad.layer.ID
-			if above = above || here; seen[d] {
-				continue
+			above = above || here
+			if said[d] == nil {
+				said[d] = d.layer().leavesOf(list.assigned)
 			}
-			seen[d] = true
-			for leaf := range d.layer().leavesOf(list.assigned, id) {
+			for leaf := range said[d][id] {
 				if hasKey(says, leaf) && above && !here {
 					return true
 				}
@@ -162,40 +185,40 @@ func (a *assigned) leaves(entry map[string]any) map[string]any {
 	return leaves
 }
 
-// leavesOf are the names of what a layer says about a definition beside that it gives it.
-func (l *layer) leavesOf(a *assigned, id string) map[string]bool {
-	leaves := map[string]bool{}
-	if a.typed {
+// leavesOf are the names of what a layer says about definitions beside that it gives them, by id.
+func (l *layer) leavesOf(a *assigned) map[string]map[string]bool {
+	leaves := map[string]map[string]bool{}
+	say := func(id, leaf string, said bool) {
+		if !said {
+			return
+		}
+		if leaves[id] == nil {
+			leaves[id] = map[string]bool{}
+		}
+		leaves[id][leaf] = true
+	}
+	settings := func(id string, o api.LayerOverride) {
+		say(id, "oci_tag", o.OCITag != "")
+		say(id, "component_path", o.ComponentPath != "")
+		say(id, "component_version", o.ComponentVersion != "")
+		say(id, "values_from", len(o.ValuesFrom) > 0)
+	}
+	switch {
+	case a.typed:
 		for _, s := range l.resources[a.field] {
-			if s.entry.ID == id {
-				for property := range s.entry.Overrides {
-					leaves[property] = true
-				}
+			for property := range s.entry.Overrides {
+				say(s.entry.ID, property, true)
 			}
 		}
-		return leaves
-	}
-	if a.kind != KindComponent {
-		return leaves
-	}
-	say := func(o api.LayerOverride) {
-		for leaf, said := range map[string]bool{
-			"oci_tag": o.OCITag != "", "component_path": o.ComponentPath != "", "component_version": o.ComponentVersion != "", "values_from": len(o.ValuesFrom) > 0,
-		} {
-			if said {
-				leaves[leaf] = true
-			}
+	case a.kind == KindComponent:
+		for _, e := range l.PlatformComponents {
+			settings(e.ID, api.LayerOverride{OCITag: e.OCITag, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion, ValuesFrom: e.ValuesFrom})
+			say(e.ID, "enabled", e.Enabled != nil)
+		}
+		for id, o := range l.Overrides {
+			settings(id, o)
 		}
 	}
-	for _, e := range l.PlatformComponents {
-		if e.ID == id {
-			say(api.LayerOverride{OCITag: e.OCITag, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion, ValuesFrom: e.ValuesFrom})
-			if e.Enabled != nil {
-				leaves["enabled"] = true
-			}
-		}
-	}
-	say(l.Overrides[id])
 	return leaves
 }
 

@@ -44,13 +44,38 @@ func (v *verdict) dependents(edits []edit) {
 		}
 	}
 	slices.SortFunc(candidates, func(a, b *Effective) int { return strings.Compare(a.id, b.id) })
-	rechecked := map[*stack]bool{}
-	for _, doc := range candidates {
-		if v.stop.now() != nil {
-			return
+	all := dependentsOf(candidates, redefined)
+	for i, f := range v.find(len(all), func(i int) finding { return v.dependent(all[i], changed) }) {
+		if f.now != nil {
+			v.add(andLike(inCluster(f.now, all[i].has.id), all[i].like), andLike(inCluster(f.was, all[i].has.id), all[i].like))
 		}
-		v.dependent(doc, changed, redefined, rechecked)
 	}
+}
+
+// dependent is a cluster that does not change itself.
+type dependent struct {
+	has       *Effective
+	redefined map[Kind]map[string]bool // nil: what it has is looked at on another one
+	like      int                      // so many others have the same
+}
+
+// dependentsOf groups clusters that say nothing themselves: what is wrong on one of them is so on all that have the same layers.
+func dependentsOf(clusters []*Effective, redefined map[Kind]map[string]bool) []*dependent {
+	out := make([]*dependent, len(clusters))
+	known := map[*stack]*dependent{}
+	for i, has := range clusters {
+		out[i] = &dependent{has: has, redefined: redefined}
+		if !has.shared {
+			continue
+		}
+		if first := known[has.stack]; first != nil {
+			first.like++
+			out[i].redefined = nil
+		} else {
+			known[has.stack] = out[i]
+		}
+	}
+	return out
 }
 
 // saidInLayers checks what layers that do not change themselves say about redefined definitions, on a cluster or not: a label
@@ -117,33 +142,27 @@ func inDocument(c *checker, doc *Document) *checker {
 }
 
 // dependent checks a cluster that does not change itself.
-func (v *verdict) dependent(doc *Effective, changed, redefined map[Kind]map[string]bool, rechecked map[*stack]bool) {
+func (v *verdict) dependent(d *dependent, changed map[Kind]map[string]bool) finding {
 	now, was := &checker{next: v.next}, &checker{next: v.base}
 	for _, a := range v.next.kinds.lists {
-		if a.hasAny(doc, changed[a.kind]) {
-			checkSizes(now, doc, a)
-			if old, ok := v.base.Get(KindCluster, doc.id); ok && len(now.limits) > 0 {
+		if a.hasAny(d.has, changed[a.kind]) {
+			checkSizes(now, d.has, a)
+			if old, ok := v.base.Get(KindCluster, d.has.id); ok && len(now.limits) > 0 {
 				checkSizes(was, v.base.Effective(old), a)
 			}
 		}
 	}
-	if doc.shared && rechecked[doc.stack] {
-		redefined = nil // it has what another one has
-	}
-	if doc.shared {
-		rechecked[doc.stack] = true
-	}
 	for _, a := range v.next.kinds.lists {
-		for _, id := range sortedKeys(redefined[a.kind]) {
-			if a.on(doc.cluster, id) {
-				a.recheck(now, doc, id)
+		for _, id := range sortedKeys(d.redefined[a.kind]) {
+			if a.on(d.has.cluster, id) {
+				a.recheck(now, d.has, id)
 				if len(now.problems)+len(now.warnings) > 0 {
-					a.recheck(was, doc, id)
+					a.recheck(was, d.has, id)
 				}
 			}
 		}
 	}
-	v.add(inCluster(now, doc.id), inCluster(was, doc.id))
+	return finding{now, was}
 }
 
 // redefined are the changed definitions whose change can make what clusters say about them wrong.
@@ -174,7 +193,7 @@ func (v *verdict) candidate(d *Effective, changed, redefined map[Kind]map[string
 				return true
 			}
 		}
-		if len(changed[a.kind]) > 0 && envelopeBytes+a.ownBound(d)+a.count(d)*(largest[a.kind]+d.block) >= adviseAnswerBytes {
+		if len(changed[a.kind]) > 0 && envelopeBytes+a.ownBound(d)+a.count(d)*(largest[a.kind]+d.block+receiptBytes) >= adviseAnswerBytes {
 			return true
 		}
 	}
@@ -203,6 +222,17 @@ func inCluster(c *checker, id string) *checker {
 	for i, p := range c.limits {
 		c.limits[i].Pointer = ""
 		c.limits[i].Detail = p.Detail
+	}
+	return c
+}
+
+// andLike adds to what was found on a cluster how many others have the same.
+func andLike(c *checker, n int) *checker {
+	if n == 0 {
+		return c
+	}
+	for i := range c.problems {
+		c.problems[i].Detail += fmt.Sprintf(" (and on %s like it)", plural(n, "cluster"))
 	}
 	return c
 }

@@ -171,6 +171,7 @@ type verdict struct {
 	warnings   []string
 	stored     int             // problems that were there before
 	tooLarge   atomic.Int32    // clusters whose answers are, and were not before
+	wrong      atomic.Int32    // problems that are, and were not before
 	warned     map[string]bool // what is in warnings: there may be one for each of 10,000 clusters
 	stop       Stop
 }
@@ -234,13 +235,12 @@ var indices = regexp.MustCompile(`/[0-9]+`)
 
 // documents checks those that change.
 func (v *verdict) documents(edits []edit) {
-	type finding struct{ now, was *checker }
-	found := make([]finding, len(edits))
-	inParallel(len(edits), func(i int) {
-		if edits[i].doc != nil && !v.enough() {
-			found[i].now, found[i].was = v.document(edits[i])
-			v.count(found[i].now, found[i].was)
+	found := v.find(len(edits), func(i int) finding {
+		if edits[i].doc == nil {
+			return finding{}
 		}
+		now, was := v.document(edits[i])
+		return finding{now, was}
 	})
 	for _, f := range found {
 		if f.now != nil {
@@ -249,13 +249,34 @@ func (v *verdict) documents(edits []edit) {
 	}
 }
 
-// enough tells whether clusters are looked at no further: a change may make thousands of answers too large, and each has to be
-// made to know.
-func (v *verdict) enough() bool { return v.stop.now() != nil || v.tooLarge.Load() >= maxProblems }
+// finding is what is wrong with something as it would be, and as it is; nothing: it was not looked at.
+type finding struct{ now, was *checker }
 
-func (v *verdict) count(now, was *checker) {
-	if len(now.limits) > 0 && len(was.limits) == 0 {
+// find looks at many things at once, until enough is wrong.
+func (v *verdict) find(n int, look func(i int) finding) []finding {
+	found := make([]finding, n)
+	inParallel(n, func(i int) {
+		if v.enough() {
+			return
+		}
+		if found[i] = look(i); found[i].now != nil {
+			v.count(found[i])
+		}
+	})
+	return found
+}
+
+// enough tells whether no more is looked at: a change may make thousands of answers too large, and each has to be made to know.
+func (v *verdict) enough() bool {
+	return v.stop.now() != nil || v.tooLarge.Load() >= maxProblems || v.wrong.Load() >= maxAllProblems
+}
+
+func (v *verdict) count(f finding) {
+	if len(f.now.limits) > 0 && len(f.was.limits) == 0 {
 		v.tooLarge.Add(1)
+	}
+	if n := len(f.now.problems) - len(f.was.problems); n > 0 {
+		v.wrong.Add(int32(n)) //nolint:gosec // of one document, or cluster
 	}
 }
 

@@ -541,8 +541,23 @@ func TestWhatALayerSaysInVain(t *testing.T) {
 	require.NotContains(t, res.Warnings, vain, "c1 is in no higher one")
 	res = w.must(patch(KindLayer, "eu", `{"selector":"region=eu,tier=prod","overrides":{"grafana":{"component_version":"1"}}}`))
 	require.Contains(t, res.Warnings, vain)
-	require.Contains(t, res.Warnings, `component_version of component "grafana" does nothing in layer "eu": on all its clusters a higher layer says another one`)
+	require.Contains(t, res.Warnings, `component_version of platform component "grafana" does nothing in layer "eu": on all its clusters a higher layer says it`)
 	require.Equal(t, "17.1.0", component(t, w.state, "c2.example.com", "grafana")["component_version"])
+
+	// The clusters themselves have the last word.
+	own := `oci_tag of platform component "grafana" does nothing in layer "prod": all its clusters say it themselves, or a higher layer does`
+	tagged := put(KindLayer, "prod", `{"overrides":{"grafana":{"oci_tag":"l","component_version":"17.1.0"}}}`)
+	w.must(assign("c2", KindComponent, "grafana", `{"oci_tag":"c"}`))
+	require.NotContains(t, w.plan(tagged).Warnings, own, "c3 says nothing")
+	for _, cluster := range []string{"c2", "c3"} {
+		w.must(assign(cluster, KindComponent, "grafana", `{"oci_tag":"c"}`))
+		w.must(assign(cluster, ResourceKind("quotas"), "small", `{"overrides":{"cpu":1}}`))
+	}
+	warnings := w.plan(tagged).Warnings
+	require.Contains(t, warnings, own)
+	require.NotContains(t, strings.Join(warnings, "\n"), "component_version of")
+	quota := create(KindLayer, `{"id":"top","priority":99,"selector":"tier=prod","resources":{"quotas":[{"id":"small","overrides":{"cpu":5}}]}}`)
+	require.Contains(t, strings.Join(w.plan(quota).Warnings, "\n"), `"small" does nothing in layer "top": all its clusters say it themselves`)
 }
 
 // TestWhatLayersSayIsHeldAgainstDefinitions, also where no cluster has it by now: the layer matches none, or a higher one

@@ -25,25 +25,17 @@ func (v *verdict) layers(edited map[string]bool) {
 		}
 		groups = append(groups, []relayering{one})
 	}
-	type finding struct{ now, was *checker }
-	found := make([]finding, len(groups))
-	inParallel(len(groups), func(i int) {
-		if v.stop.now() == nil {
-			found[i].now, found[i].was = v.hasNow(groups[i][0])
+	for i, f := range v.find(len(groups), func(i int) finding { return v.hasNow(groups[i][0]) }) {
+		if f.now != nil {
+			v.add(inClusters(f.now, groups[i]), inClusters(f.was, groups[i]))
 		}
-	})
-	for i, f := range found {
-		if f.now == nil {
-			return
-		}
-		v.add(inClusters(f.now, groups[i]), inClusters(f.was, groups[i]))
 	}
 	v.layersSizes()
 }
 
 // hasNow checks what a cluster would have, and what it has if that matters.
-func (v *verdict) hasNow(c relayering) (now, was *checker) {
-	now, was = &checker{next: v.next, base: v.base, most: maxProblems}, &checker{next: v.base}
+func (v *verdict) hasNow(c relayering) finding {
+	now, was := &checker{next: v.next, base: v.base, most: maxProblems}, &checker{next: v.base}
 	checkHas(now, c.is)
 	for _, id := range sortedKeys(c.is.written().cluster.Patches) {
 		if isAssigned(c.was.cluster, id) && !isAssigned(c.is.cluster, id) {
@@ -53,27 +45,21 @@ func (v *verdict) hasNow(c relayering) (now, was *checker) {
 	if len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
 		checkHas(was, c.was)
 	}
-	return now, was
+	return finding{now, was}
 }
 
 // layersSizes holds the answers of clusters against Flux's limit. Each has a name of its own, so each is looked at.
 func (v *verdict) layersSizes() {
 	all := v.relayered
-	type finding struct{ now, was *checker }
-	found := make([]finding, len(all))
-	inParallel(len(all), func(i int) {
-		if v.enough() {
-			return
-		}
+	found := v.find(len(all), func(i int) finding {
 		now := &checker{next: v.next}
 		checkSizes(now, all[i].is, v.next.kinds.lists...)
 		if len(now.limits)+len(now.warnings)+len(now.problems) == 0 {
-			return
+			return finding{}
 		}
 		was := &checker{next: v.base}
 		checkSizes(was, all[i].was, v.base.kinds.lists...)
-		found[i] = finding{now, was}
-		v.count(now, was)
+		return finding{now, was}
 	})
 	for i, f := range found {
 		if f.now != nil {
@@ -84,11 +70,9 @@ func (v *verdict) layersSizes() {
 
 // inClusters is inCluster for clusters of which the first was looked at.
 func inClusters(c *checker, group []relayering) *checker {
-	c = inCluster(c, group[0].doc.ID)
-	if n := len(group) - 1; n > 0 {
-		for i := range c.problems {
-			c.problems[i].Detail += fmt.Sprintf(" (and on %s like it)", plural(n, "cluster"))
-		}
+	n := len(group) - 1
+	c = andLike(inCluster(c, group[0].doc.ID), n)
+	if n > 0 {
 		for i := range c.limits {
 			c.limits[i].Detail += fmt.Sprintf(" (and %s like it)", plural(n, "cluster"))
 		}

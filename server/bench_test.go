@@ -221,13 +221,16 @@ func BenchmarkSeed(b *testing.B) {
 // cpu reports the processor time of an operation: what it takes on a machine that has nothing else to do, less waiting.
 func cpu(b *testing.B) func() {
 	b.Helper()
-	used := func() time.Duration {
-		var u syscall.Rusage
-		require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	start := used()
-	return func() { b.ReportMetric(float64((used()-start).Milliseconds())/float64(b.N), "cpu-ms") }
+	start := used(b)
+	return func() { b.ReportMetric(float64((used(b)-start).Milliseconds())/float64(b.N), "cpu-ms") }
+}
+
+// used is the processor time that this process has used.
+func used(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func heapMiB() float64 {

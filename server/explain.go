@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -10,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// maxExplained is how many revisions are looked up for one explanation.
-const maxExplained = 100
+// maxExplained is how many revisions are looked up for one explanation, which takes one question to the store: the newest.
+const maxExplained = 1000
 
 // ExplainCluster implements the operation of that name.
 func (s *Server) ExplainCluster(c echo.Context, id string, p api.ExplainClusterParams) error {
@@ -50,34 +52,41 @@ func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) erro
 
 // nameActors fills in who made the revisions of an explanation, as far as the history still has them.
 func (s *Server) nameActors(ctx context.Context, out api.Explanation) error {
-	actors := map[int64]string{}
-	name := func(say *api.Saying) error {
-		actor, known := actors[say.Revision]
-		if !known && len(actors) < maxExplained {
-			found, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Before: fleet.Revision(say.Revision) + 1, Limit: 1}, 1)
-			if err != nil {
-				return err
-			}
-			if len(found) > 0 && int64(found[0].Revision) == say.Revision {
-				actor = found[0].Actor
-			}
-			actors[say.Revision] = actor
-		}
-		say.Actor = actor
+	says := sayingsOf(out)
+	revisions := map[fleet.Revision]bool{}
+	for _, say := range says {
+		revisions[fleet.Revision(say.Revision)] = true
+	}
+	among := slices.Sorted(maps.Keys(revisions))
+	among = among[max(0, len(among)-maxExplained):]
+	if len(among) == 0 {
 		return nil
 	}
+	found, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Among: among, Limit: len(among)}, 0)
+	if err != nil {
+		return err
+	}
+	actors := make(map[int64]string, len(found))
+	for _, commit := range found {
+		actors[int64(commit.Revision)] = commit.Actor
+	}
+	for _, say := range says {
+		say.Actor = actors[say.Revision]
+	}
+	return nil
+}
+
+// sayingsOf are all that say something in an explanation.
+func sayingsOf(out api.Explanation) []*api.Saying {
+	var says []*api.Saying
 	for i := range out.Inputs {
 		for j := range out.Inputs[i].Values {
 			v := &out.Inputs[i].Values[j]
-			if err := name(&v.SaidBy); err != nil {
-				return err
-			}
+			says = append(says, &v.SaidBy)
 			for k := range v.InsteadOf {
-				if err := name(&v.InsteadOf[k]); err != nil {
-					return err
-				}
+				says = append(says, &v.InsteadOf[k])
 			}
 		}
 	}
-	return nil
+	return says
 }

@@ -5,11 +5,14 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
@@ -78,7 +81,14 @@ func serving(b *testing.B, handler http.Handler, secure bool, requests ...[]byte
 // took.
 func (e *endpoint) load(b *testing.B, total int, keepAlive bool) time.Duration {
 	b.Helper()
+	all, err := e.send(total, keepAlive)
+	require.NoError(b, err)
+	return all
+}
+
+func (e *endpoint) send(total int, keepAlive bool) (time.Duration, error) {
 	const connections = 8
+	failed := make([]error, connections)
 	var wg sync.WaitGroup
 	took := make([]time.Duration, total)
 	start := time.Now()
@@ -87,12 +97,17 @@ func (e *endpoint) load(b *testing.B, total int, keepAlive bool) time.Duration {
 			var c *client
 			for i := worker; i < total; i += connections {
 				began := time.Now()
+				var err error
 				if c == nil {
-					if c = e.dial(b); c == nil {
-						return
-					}
+					c, err = e.dial()
 				}
-				c.poll(b, e.requests[i%len(e.requests)])
+				if err == nil {
+					err = c.poll(e.requests[i%len(e.requests)])
+				}
+				if err != nil {
+					failed[worker] = err
+					return
+				}
 				if !keepAlive {
 					c.conn.Close()
 					c = nil
@@ -107,7 +122,7 @@ func (e *endpoint) load(b *testing.B, total int, keepAlive bool) time.Duration {
 	wg.Wait()
 	all := time.Since(start)
 	e.latency = append(e.latency, took...)
-	return all
+	return all, errors.Join(failed...)
 }
 
 // report gives the latency of all polls so far.
@@ -124,33 +139,30 @@ type client struct {
 	r    *bufio.Reader
 }
 
-func (e *endpoint) dial(b *testing.B) *client {
+func (e *endpoint) dial() (*client, error) {
 	conn, err := net.Dial("tcp", e.addr)
-	if err == nil && e.tls != nil {
+	if err != nil {
+		return nil, err
+	}
+	if e.tls != nil {
 		conn = tls.Client(conn, e.tls)
 	}
-	if err != nil {
-		b.Error(err)
-		return nil
-	}
-	return &client{conn, bufio.NewReader(conn)}
+	return &client{conn, bufio.NewReader(conn)}, nil
 }
 
 // poll sends a request and reads the answer, of which it only understands the status and the length.
-func (c *client) poll(b *testing.B, request []byte) {
+func (c *client) poll(request []byte) error {
 	if _, err := c.conn.Write(request); err != nil {
-		b.Error(err)
-		return
+		return err
 	}
 	length := -1
 	for first := true; ; first = false {
 		line, err := c.r.ReadSlice('\n')
 		if err != nil {
-			b.Error(err)
-			return
+			return err
 		}
 		if first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200")) {
-			b.Errorf("answer: %s", line)
+			return fmt.Errorf("answer: %s", line)
 		}
 		if v, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
 			length, _ = strconv.Atoi(string(bytes.TrimSpace(v)))
@@ -159,9 +171,8 @@ func (c *client) poll(b *testing.B, request []byte) {
 			break
 		}
 	}
-	if _, err := c.r.Discard(length); err != nil {
-		b.Error(err)
-	}
+	_, err := c.r.Discard(length)
+	return err
 }
 
 // compare runs two loads in turns, so that a drift of the machine hits both, and reports how the second compares.
@@ -247,3 +258,63 @@ type discard struct{ header http.Header }
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
+
+// pollsOf is what makes the test binary a client of a benchmark: the address, how many polls, whether connections are kept,
+// and the request.
+const pollsOf = "FLUX_RESOURCESET_BENCH_POLLS"
+
+func TestMain(m *testing.M) {
+	order := os.Getenv(pollsOf)
+	if order == "" {
+		os.Exit(m.Run())
+	}
+	var e endpoint
+	var total int
+	var keepAlive bool
+	var request string
+	_, err := fmt.Sscanf(order, "%s %d %t %q", &e.addr, &total, &keepAlive, &request)
+	if err == nil {
+		e.requests = [][]byte{[]byte(request)}
+		_, err = e.send(total, keepAlive)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// BenchmarkPollCPU: the processor time of the server for a poll, against that of a bare handler that writes the same bytes. The
+// client is a process of its own, so what this one uses is the server's. It is steadier than a rate.
+func BenchmarkPollCPU(b *testing.B) {
+	handler, _ := fleetOf(b, 1, 3)
+	for name, keepAlive := range map[string]bool{"keep-alive": true, "connection-per-poll": false} {
+		b.Run(name, func(b *testing.B) {
+			request := pollRequest(pollPath(0), !keepAlive)
+			baseline, ours := serving(b, bare(b, handler, pollPath(0), "gzip"), false), serving(b, handler, false)
+			const polls = 20_000
+			var base, own time.Duration
+			for b.Loop() {
+				base += baseline.cost(b, polls, keepAlive, request)
+				own += ours.cost(b, polls, keepAlive, request)
+			}
+			n := float64(polls * b.N)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(base.Nanoseconds())/n/1000, "baseline-cpu-us")
+			b.ReportMetric(float64(own.Nanoseconds())/n/1000, "ours-cpu-us")
+			b.ReportMetric(base.Seconds()/own.Seconds(), "ratio")
+		})
+	}
+}
+
+// cost is the processor time that this process uses while another one polls it.
+func (e *endpoint) cost(b *testing.B, polls int, keepAlive bool, request []byte) time.Duration {
+	b.Helper()
+	self, err := os.Executable()
+	require.NoError(b, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %t %q", pollsOf, e.addr, polls, keepAlive, request))
+	before := used(b)
+	out, err := cmd.CombinedOutput()
+	require.NoError(b, err, "%s", out)
+	return used(b) - before
+}

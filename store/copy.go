@@ -28,8 +28,8 @@ type Progress struct {
 // It is all or nothing: one that fails, or whose process is killed, leaves to empty and can be started again. When all
 // is written, both stores are read and compared: ErrCorrupt when they differ, and then to must not be used.
 //
-// ErrNotEmpty when to has ever held a commit, ErrCompacted when from's log no longer starts at the beginning, and the
-// errors of both stores.
+// A log that was shortened is copied as it is, with what is kept of older revisions. ErrNotEmpty when to has ever held a
+// commit, ErrCompacted when from's log is shortened meanwhile, and the errors of both stores.
 func Copy(ctx context.Context, from Store, to Importer, progress func(Progress)) error {
 	if progress == nil {
 		progress = func(Progress) {}
@@ -43,7 +43,7 @@ func Copy(ctx context.Context, from Store, to Importer, progress func(Progress))
 			progress(Progress{Verifying: verifying, Revision: at, Of: snap.Head.Revision})
 		}
 	}
-	if err := to.Import(ctx, snap, readLog(ctx, from, snap.Head, note(false))); err != nil {
+	if err := to.Import(ctx, snap, readLog(ctx, from, snap, note(false))); err != nil {
 		return fmt.Errorf("copying: %w", err)
 	}
 	if err := sameContent(ctx, snap, from, to, note(true)); err != nil {
@@ -52,13 +52,13 @@ func Copy(ctx context.Context, from Store, to Importer, progress func(Progress))
 	return nil
 }
 
-// readLog yields a store's log up to a head, batch by batch.
-func readLog(ctx context.Context, s Store, upTo fleet.Head, note func(fleet.Revision)) iter.Seq2[fleet.Commit, error] {
+// readLog yields a store's log up to the head of a snapshot, batch by batch.
+func readLog(ctx context.Context, s Store, of Snapshot, note func(fleet.Revision)) iter.Seq2[fleet.Commit, error] {
 	return func(yield func(fleet.Commit, error) bool) {
-		for at := (fleet.Head{}); at != upTo; note(at.Revision) {
-			commits, err := s.Since(ctx, at, int(min(copyBatch, upTo.Revision-at.Revision)))
+		for at := (fleet.Head{}); at != of.Head; note(at.Revision) {
+			commits, err := nextCommits(ctx, s, of, at)
 			if err == nil && len(commits) == 0 {
-				err = fmt.Errorf("%w: the log ends with revision %d and not with %d", ErrDiverged, at.Revision, upTo.Revision)
+				err = fmt.Errorf("%w: the log ends with revision %d and not with %d", ErrDiverged, at.Revision, of.Head.Revision)
 			}
 			if err != nil {
 				yield(fleet.Commit{}, fmt.Errorf("reading the log: %w", err))
@@ -74,21 +74,37 @@ func readLog(ctx context.Context, s Store, upTo fleet.Head, note func(fleet.Revi
 	}
 }
 
+// nextCommits are some that follow at: what is kept of those before the oldest, that one, and the ones after it.
+func nextCommits(ctx context.Context, s Store, of Snapshot, at fleet.Head) ([]fleet.Commit, error) {
+	if at.Revision >= of.Oldest {
+		return s.Since(ctx, at, int(min(copyBatch, of.Head.Revision-at.Revision)))
+	}
+	shortened, ok := s.(Shortened)
+	if !ok {
+		return nil, ErrCompacted
+	}
+	kept, err := shortened.Kept(ctx, at.Revision, of.Oldest, copyBatch)
+	if err != nil || len(kept) > 0 {
+		return kept, err
+	}
+	return s.History(ctx, HistoryQuery{Before: of.Oldest + 1, Limit: 1})
+}
+
 // sameContent returns ErrCorrupt unless to holds exactly snap and from's log up to there.
 func sameContent(ctx context.Context, snap Snapshot, from, to Store, note func(fleet.Revision)) error {
 	copied, err := to.Load(ctx)
 	if err != nil {
 		return err
 	}
-	if copied.Head != snap.Head || !copied.At.Equal(snap.At) {
+	if copied.Head != snap.Head || !copied.At.Equal(snap.At) || copied.Oldest != snap.Oldest {
 		return fmt.Errorf("%w: the copy's head is revision %d, the original's %d", ErrCorrupt, copied.Head.Revision, snap.Head.Revision)
 	}
 	if !slices.EqualFunc(copied.Records, snap.Records, sameRecord) {
 		return fmt.Errorf("%w: the copy's documents are not the original's", ErrCorrupt)
 	}
-	next, stop := iter.Pull2(readLog(ctx, to, snap.Head, note))
+	next, stop := iter.Pull2(readLog(ctx, to, snap, note))
 	defer stop()
-	for want, err := range readLog(ctx, from, snap.Head, func(fleet.Revision) {}) {
+	for want, err := range readLog(ctx, from, snap, func(fleet.Revision) {}) {
 		if err != nil {
 			return err
 		}

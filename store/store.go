@@ -50,17 +50,20 @@ type Snapshot struct {
 	At      time.Time // of the commit at Head; zero for the empty history
 	Records []fleet.Record
 	Hold    *Hold // why it is not to be served; nil: it is
+	// Oldest is the oldest revision that the log holds whole; 0: it begins with the first one.
+	Oldest fleet.Revision
 }
 
 // HistoryQuery selects commits, newest first. The zero value of a field does not filter.
 type HistoryQuery struct {
-	Kind   fleet.Kind     // commits that changed a document of this kind
-	ID     string         // ... with this id (together with Kind)
-	Actor  string         // commits by this actor
-	Since  time.Time      // commits at or after this time
-	Until  time.Time      // commits before this time
-	Before fleet.Revision // commits with a smaller revision: where the previous page ended
-	Limit  int            // at most this many; required, 1 to 1000
+	Kind   fleet.Kind       // commits that changed a document of this kind
+	ID     string           // ... with this id (together with Kind)
+	Actor  string           // commits by this actor
+	Since  time.Time        // commits at or after this time
+	Until  time.Time        // commits before this time
+	Before fleet.Revision   // commits with a smaller revision: where the previous page ended
+	Among  []fleet.Revision // commits of these revisions; none: of all
+	Limit  int              // at most this many; required, 1 to 1000
 }
 
 // Summary is a commit as a list shows it.
@@ -85,6 +88,14 @@ type Compactor interface {
 	// say what documents were like then. It works in small transactions, and what one that was interrupted left is
 	// removed by the next. It returns the oldest revision there is now and how many commits were removed.
 	Compact(ctx context.Context, before time.Time) (oldest fleet.Revision, removed int64, err error)
+}
+
+// Shortened is a Store that tells what is left of a log that was shortened: see [Copy].
+type Shortened interface {
+	// Kept returns what is left of the commits between a revision and the oldest one, which are not whole: those of their
+	// changes that are kept, at most limit commits, in order. What a document was is not known of every change; then it
+	// is an empty object. ErrCompacted when oldest is not the oldest revision any more.
+	Kept(ctx context.Context, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error)
 }
 
 // Store keeps one fleet. All methods are safe for concurrent use and stop when their context ends.
@@ -150,8 +161,9 @@ type Store interface {
 type Importer interface {
 	Store
 	// Import fills a store that has never held a commit with the documents of snap and the log that leads there, all or
-	// nothing: whoever asks meanwhile sees an empty store. log yields every commit from the first to snap.Head, in
-	// order; an error that it yields is returned. That the documents are what the log adds up to is not checked.
+	// nothing: whoever asks meanwhile sees an empty store. log yields every commit from the first, or from snap.Oldest, to
+	// snap.Head, in order, and before those what is kept of older ones; an error that it yields is returned. That the
+	// documents are what the log adds up to is not checked.
 	// ErrNotEmpty when the store holds anything, ErrReadOnly as for Commit, ErrUnknown likewise.
 	Import(ctx context.Context, snap Snapshot, log iter.Seq2[fleet.Commit, error]) error
 }

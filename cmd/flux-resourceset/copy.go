@@ -14,7 +14,7 @@ import (
 func copyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "copy", Usage: "copy a whole store with its history into an empty one, and compare the two", OnUsageError: usageError,
-		Description: "For moving between SQLite and Postgres, and for backups. Stop the processes that write to the source first: " +
+		Description: "For moving between SQLite and Postgres (a backup: see backup). Stop the processes that write to the source first: " +
 			"what they commit meanwhile is not copied. The target must never have held a commit; its schema is created.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "from", Usage: "`URL` of the store to copy"},

@@ -78,6 +78,8 @@ func app(stdout, stderr io.Writer) *cli.App {
 			},
 			importCommand(),
 			copyCommand(),
+			backupCommand(),
+			restoreCommand(),
 			acceptCommand(),
 		},
 	}

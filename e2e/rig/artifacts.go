@@ -15,8 +15,11 @@ var chartVersions = []string{"1.0.0", "1.1.0", "2.0.0"}
 
 const noChart = "absent"
 
+// noVersion begins the versions and tags that nothing is offered at.
+const noVersion = "9."
+
 // chart packages a Helm chart: a Deployment of replicaCount replicas, and a ConfigMap with the values as Helm knows
-// them, one JSON text.
+// them, one JSON text. With hookFails, a hook that the cluster refuses.
 func chart(name, version string) ([]byte, error) {
 	return archive(map[string]string{
 		name + "/Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\nkubeVersion: \">=1.30.0-0\"\n", name, version),
@@ -36,7 +39,15 @@ spec:
 		name + "/templates/values.yaml": `apiVersion: v1
 kind: ConfigMap
 metadata: {name: "{{ .Release.Name }}-values"}
-data: {values: {{ .Values | toJson | quote }}}
+data: {values: {{ .Values | toJson | quote }}, version: {{ .Chart.Version | quote }}}
+`,
+		name + "/templates/hook.yaml": `{{ if .Values.hookFails }}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: "not a name"
+  annotations: {helm.sh/hook: "pre-install,pre-upgrade"}
+{{ end }}
 `,
 	})
 }

@@ -30,6 +30,8 @@ type Cluster struct {
 	// TLSSecret is the name of a Secret with the authority to trust, and perhaps a client certificate; empty for the
 	// system's authorities.
 	TLSSecret string
+	// NoReceipts leaves out what tells the API what the cluster has applied: two objects for each input.
+	NoReceipts bool
 }
 
 // Join applies what `flux-resourceset-cli bootstrap` prints for a cluster.
@@ -46,11 +48,14 @@ func (w *World) Join(ctx context.Context, c Cluster) error {
 	if c.TLSSecret != "" {
 		args = append(args, "--tls-secret", c.TLSSecret)
 	}
+	if c.NoReceipts {
+		args = append(args, "--no-receipts")
+	}
 	manifests, err := w.cli(ctx, strings.NewReader(cmp.Or(c.Token, ReadToken)), args...)
 	if err != nil {
 		return err
 	}
-	return w.install(ctx, c.Namespace, manifests)
+	return w.Install(ctx, c.Namespace, manifests)
 }
 
 // JoinChart installs chart flux-resourceset-cluster with these values, in a namespace that takes the place of
@@ -60,11 +65,11 @@ func (w *World) JoinChart(ctx context.Context, namespace string, values map[stri
 	if err != nil {
 		return err
 	}
-	return w.install(ctx, namespace, manifests)
+	return w.Install(ctx, namespace, manifests)
 }
 
-// install applies manifests with another namespace in place of flux-system, unless it is empty.
-func (w *World) install(ctx context.Context, namespace, manifests string) error {
+// Install applies manifests with another namespace in place of flux-system, unless it is empty.
+func (w *World) Install(ctx context.Context, namespace, manifests string) error {
 	if namespace != "" {
 		manifests = strings.ReplaceAll(manifests, systemNamespace, namespace)
 		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}

@@ -25,6 +25,9 @@ type Gate struct {
 	hang   chan struct{} // not nil: nothing is answered until it is closed
 	polls  map[string]int
 	asked  int
+
+	receipts  []Receipt
+	onReceipt func(Receipt)
 }
 
 // NewGate opens a gate to the read-only servers.
@@ -63,7 +66,10 @@ func (g *Gate) listen(ctx context.Context) error {
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	status, hang := g.status, g.hang
-	g.polls[path.Base(r.URL.Path)]++
+	receipt, isReceipt := receiptOf(r.URL)
+	if !isReceipt {
+		g.polls[path.Base(r.URL.Path)]++
+	}
 	g.asked++
 	target := g.targets[g.asked%len(g.targets)]
 	g.mu.Unlock()
@@ -77,6 +83,9 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status != 0 {
 		http.Error(w, `{"error":"a fault of the test's"}`, status)
 		return
+	}
+	if isReceipt {
+		g.noteReceipt(receipt)
 	}
 	target.ServeHTTP(w, r)
 }

@@ -167,7 +167,9 @@ func offer(object *unstructured.Unstructured) (revision string, content []byte, 
 		}
 	case "OCIRepository":
 		if text("layerSelector", "mediaType") == "" {
-			revision = text("ref", "tag")
+			if revision = text("ref", "tag"); strings.HasPrefix(revision, noVersion) {
+				return "", nil, fmt.Errorf("no tag %s", revision)
+			}
 			content, err = tree(revision, path.Base(text("url")))
 			break
 		}
@@ -182,7 +184,7 @@ func offer(object *unstructured.Unstructured) (revision string, content []byte, 
 }
 
 func existing(name, version string) ([]byte, error) {
-	if strings.HasPrefix(name, noChart) {
+	if strings.HasPrefix(name, noChart) || strings.HasPrefix(version, noVersion) {
 		return nil, fmt.Errorf("no chart %s of version %s", name, version)
 	}
 	return chart(name, version)

@@ -9,9 +9,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
-var _ store.Compactor = (*Store)(nil)
+var (
+	_ store.Compactor = (*Store)(nil)
+	_ store.Shortened = (*Store)(nil)
+)
 
 // Compact implements [store.Compactor]. It first notes where the log starts, which nothing that reads goes back
 // beyond, and then removes what lies before.
@@ -51,6 +55,15 @@ func (s *Store) shorten(ctx context.Context, do func(context.Context, pgx.Tx) er
 		err = ses.end(err)
 	}
 	return s.translate(ctx, "shortening the log", err)
+}
+
+// Kept implements [store.Shortened].
+func (s *Store) Kept(ctx context.Context, after, oldest fleet.Revision, limit int) (commits []fleet.Commit, err error) {
+	err = s.read(ctx, "reading the log", func(ctx context.Context, tx pgx.Tx, h head) (err error) {
+		commits, err = sqllog.Kept(ctx, reading{tx}, h.HeadRow, after, oldest, limit)
+		return err
+	})
+	return commits, err
 }
 
 // compactSome goes on at a revision, and returns where the next one starts and how many commits were removed.

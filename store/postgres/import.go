@@ -51,7 +51,7 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 	if err := out.send(ctx); err != nil {
 		return err
 	}
-	if err := importLog(ctx, out, backend.WholeLog(log, snap.Head)); err != nil {
+	if err := importLog(ctx, out, backend.WholeLog(log, snap)); err != nil {
 		return err
 	}
 	if err := addDocuments(ctx, out, snap.Records); err != nil {
@@ -67,6 +67,9 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 		int64(0), fleet.Head{}.ID.String(), newestVersion(), "", "")
 	if err == nil && tag.RowsAffected() != 1 {
 		err = fmt.Errorf("%w: somebody else has written to it", store.ErrNotEmpty)
+	}
+	if err == nil && snap.Oldest > 0 {
+		_, err = ses.tx.Exec(ctx, `UPDATE head SET oldest = $1`, int64(snap.Oldest))
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 		if now.Head != (fleet.Head{}) || now.Documents != 0 {
 			return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, now.Revision, now.Documents)
 		}
-		for c, err := range backend.WholeLog(log, snap.Head) {
+		for c, err := range backend.WholeLog(log, snap) {
 			if err != nil {
 				return err
 			}
@@ -41,8 +41,8 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 		if snap.Head == (fleet.Head{}) {
 			return nil
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?`,
-			int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records))
+		_, err = tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?, oldest = max(oldest, ?)`,
+			int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records), int64(snap.Oldest))
 		return err
 	})
 }

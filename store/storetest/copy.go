@@ -125,3 +125,31 @@ func failing(log []fleet.Commit, err error) iter.Seq2[fleet.Commit, error] {
 		}
 	}
 }
+
+// testCopyShortened: a copy of a log that was shortened says of every revision what the original says, refuses the same
+// ones, and can be copied and shortened again.
+func testCopyShortened(t *testing.T, b *bench) {
+	s, ok := b.Store.(store.Compactor)
+	if !ok {
+		t.Skip("this backend keeps its log for ever")
+	}
+	l := live(b, 3, 60)
+	from := b
+	for _, first := range []int{2, 20, 45, 60} {
+		oldest, _, err := s.Compact(b.ctx(), l.commits[first-1].At)
+		require.NoError(t, err)
+		require.EqualValues(t, first, oldest)
+		target := b.importer()
+		require.NoError(t, target.imports(from))
+		target.head = from.head
+		l.check(target, first)
+		require.Equal(t, from.load(), target.load())
+		_, err = target.Store.Since(b.ctx(), fleet.Head{}, 10)
+		require.ErrorIs(t, err, store.ErrCompacted)
+		from, s = target, target.Store.(store.Compactor)
+	}
+	from.commit(create(fleet.KindNamespace, "more", body(`{}`)))
+	third := b.importer()
+	require.NoError(t, third.imports(from))
+	require.Equal(t, from.load(), third.load())
+}

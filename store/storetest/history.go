@@ -30,6 +30,8 @@ func testHistory(t *testing.T, b *bench) {
 		want []fleet.Commit
 	}{
 		"everything":           {store.HistoryQuery{}, []fleet.Commit{c4, c3, c2, c1}},
+		"among":                {store.HistoryQuery{Among: []fleet.Revision{c3.Revision, c1.Revision, 1000}}, []fleet.Commit{c3, c1}},
+		"among, of a kind":     {store.HistoryQuery{Among: []fleet.Revision{c3.Revision, c4.Revision}, Kind: fleet.KindCluster}, []fleet.Commit{c3}},
 		"kind":                 {store.HistoryQuery{Kind: fleet.KindCluster}, []fleet.Commit{c3, c2}},
 		"kind and id":          {store.HistoryQuery{Kind: fleet.KindNamespace, ID: "a"}, []fleet.Commit{c4, c3, c1}},
 		"id of another kind":   {store.HistoryQuery{Kind: fleet.KindCluster, ID: "a"}, []fleet.Commit{c2}},

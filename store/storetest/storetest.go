@@ -91,6 +91,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"Closed", testClosed},
 		{"Copy", testCopy},
 		{"CopyNothing", testCopyNothing},
+		{"CopyShortened", testCopyShortened},
 		{"ImportRefused", testImportRefused},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -28,9 +28,34 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if $problems }}{{ fail (printf "\n  - %s" (join "\n  - " $problems)) }}{{ end }}
 {{- end }}
 
+{{/* What the templates are told with every input, beside the settings of its type: how receipts reach the API, and as whom the
+ResourceSets apply that they make. The values of cluster.resource. */}}
+{{- define "cluster.settings" -}}
+{{- $api := .root.Values.api }}
+{{- $settings := .settings | default dict | deepCopy }}
+{{- with .root.Values.serviceAccountName }}{{ $_ := set $settings "serviceAccountName" . }}{{ end }}
+{{- $receipts := .root.Values.receipts }}
+{{- if and $receipts.enabled (or (hasKey . "custom") (has .name $receipts.lists)) }}
+{{- $way := dict "url" (printf "%s/api/v2/flux/clusters/%s/receipts" (trimSuffix "/" $api.url) .root.Values.cluster.dns) "interval" $receipts.interval }}
+{{- with include "cluster.tokenSecret" .root }}{{ $_ := set $way "secret" . }}{{ end }}
+{{- with include "cluster.tlsSecret" .root }}{{ $_ := set $way "tlsSecret" . }}{{ end }}
+{{- $_ := set $settings "receipts" $way }}
+{{- end }}
+{{- toYaml $settings }}
+{{- end }}
+
+{{/* Names of the Secrets that providers use; empty: none. */}}
+{{- define "cluster.tokenSecret" -}}
+{{- if .Values.api.token }}internal-api-token{{ else }}{{ .Values.api.existingSecret }}{{ end }}
+{{- end }}
+{{- define "cluster.tlsSecret" -}}
+{{- $tls := .Values.api.tls }}
+{{- if or $tls.existingSecret $tls.ca $tls.cert }}{{ $tls.existingSecret | default "internal-api-tls" }}{{ end }}
+{{- end }}
+
 {{/* One type of resource: (dict "root" $ "name" the provider's name "values" its values "settings" for the template). With
 "custom", an entry of customResources, the ResourceSet is that of the namespaces, every guard included, with another name
-and template. */}}
+and template, which may ask for receipts as the shipped ones do. */}}
 {{- define "cluster.resource" -}}
 {{- $api := .root.Values.api }}
 {{- if .values.enabled }}
@@ -50,21 +75,18 @@ spec:
   {{- if hasPrefix "http://" $api.url }}
   insecure: true
   {{- end }}
-  {{- if $api.token }}
+  {{- with include "cluster.tokenSecret" .root }}
   secretRef:
-    name: internal-api-token
-  {{- else if $api.existingSecret }}
-  secretRef:
-    name: {{ $api.existingSecret }}
+    name: {{ . }}
   {{- end }}
-  {{- if or $api.tls.existingSecret $api.tls.ca $api.tls.cert }}
+  {{- with include "cluster.tlsSecret" .root }}
   certSecretRef:
-    name: {{ $api.tls.existingSecret | default "internal-api-tls" }}
+    name: {{ . }}
   {{- end }}
   # Flux Operator reads 100 inputs unless told otherwise, and removes from the cluster what it did not read.
   filter:
     limit: {{ .root.Values.inputsLimit }}
-  {{- with .settings }}
+  {{- with include "cluster.settings" . | fromYaml }}
   defaultValues:
     settings:
       {{- toYaml . | nindent 6 }}
@@ -75,7 +97,7 @@ spec:
 {{- with .custom }}
 {{- $_ := set $set.metadata "name" $name }}
 {{- range concat $set.spec.dependsOn $set.spec.inputsFrom }}{{ $_ := set . "name" $name }}{{ end }}
-{{- $_ := set $set.spec "resourcesTemplate" .template }}
+{{- $_ := set $set.spec "resourcesTemplate" (printf "%s%s" ($.root.Files.Get "files/receipt.tpl") .template) }}
 {{- if or .force (eq .prune false) }}
 {{- $annotations := dict }}
 {{- if .force }}{{ $_ := set $annotations "fluxcd.controlplane.io/force" "enabled" }}{{ end }}

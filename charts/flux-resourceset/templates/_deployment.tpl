@@ -30,6 +30,9 @@ spec:
       labels:
         {{- include "api.labels" $root | nindent 8 }}
         app.kubernetes.io/component: {{ .part }}
+        {{- with .values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       annotations:
         # Variables and the seed are read once: pods are replaced when the chart's own Secrets or ConfigMap change.
         checksum/config: {{ list $v.auth $v.store.postgres $v.seed | toJson | sha256sum }}
@@ -49,6 +52,11 @@ spec:
       {{- end }}
       securityContext:
         {{- toYaml $v.podSecurityContext | nindent 8 }}
+      terminationGracePeriodSeconds: {{ .values.terminationGracePeriodSeconds }}
+      {{- with .values.initContainers }}
+      initContainers:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       containers:
         - name: api
           image: {{ include "api.image" $root | quote }}
@@ -77,8 +85,17 @@ spec:
             {{- toYaml .values.resources | nindent 12 }}
           volumeMounts:
             {{- include "api.mounts" . | nindent 12 }}
+            {{- with .values.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+        {{- with .values.extraContainers }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       volumes:
         {{- include "api.volumes" . | nindent 8 }}
+        {{- with .values.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       {{- with .values.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}

@@ -3,6 +3,9 @@
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "api.selector" -}}
@@ -59,6 +62,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and $values.ingress.enabled (not $values.ingress.host) }}{{ $problems = append $problems (printf "%s.ingress.host is required" $part) }}{{ end }}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) }}{{ $problems = append $problems (printf "%s.httpRoute.parentRefs is required: the Gateway to attach to" $part) }}{{ end }}
 {{- end }}
+{{- if and .Values.backup.enabled (eq .Values.store.backend "sqlite") (not .Values.store.sqlite.persistence.enabled) }}{{ $problems = append $problems "backup.enabled needs store.sqlite.persistence: without a volume the job cannot read the database" }}{{ end }}
 {{- if $problems }}{{ fail (printf "\n  - %s" (join "\n  - " $problems)) }}{{ end }}
 {{- end }}
 

@@ -43,19 +43,24 @@ spec:
   {{- end }}
   {{- with .values.ingress.tlsSecret }}
   tls:
-    - hosts: [{{ $.values.ingress.host | quote }}]
+    - hosts:
+        {{- range prepend $.values.ingress.extraHosts $.values.ingress.host }}
+        - {{ . | quote }}
+        {{- end }}
       secretName: {{ . }}
   {{- end }}
   rules:
-    - host: {{ .values.ingress.host | quote }}
+    {{- range prepend .values.ingress.extraHosts .values.ingress.host }}
+    - host: {{ . | quote }}
       http:
         paths:
-          - path: {{ .path }}
+          - path: {{ $.path }}
             pathType: Prefix
             backend:
               service:
-                name: {{ .service }}
+                name: {{ $.service }}
                 port: {name: http}
+    {{- end }}
 {{- end }}
 {{- if .values.httpRoute.enabled }}
 ---

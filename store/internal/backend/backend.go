@@ -212,22 +212,28 @@ func NewestVersion(files fs.ReadDirFS, dir string) int {
 	return newest
 }
 
-// WholeLog yields the commits of a log, and an error when they are not every commit from the first to head, each well-
-// formed.
-func WholeLog(log iter.Seq2[fleet.Commit, error], head fleet.Head) iter.Seq2[fleet.Commit, error] {
+// WholeLog yields the commits of a log, and an error when they are not every commit from the first, or from the oldest, to
+// the head of what is imported, each well-formed. Before the oldest there may be any.
+func WholeLog(log iter.Seq2[fleet.Commit, error], of store.Snapshot) iter.Seq2[fleet.Commit, error] {
 	return func(yield func(fleet.Commit, error) bool) {
 		var last fleet.Head
 		for c, err := range log {
 			if err == nil {
-				err = CheckCommit(last, c)
+				base := last
+				if c.Revision > last.Revision && c.Revision < of.Oldest {
+					base.Revision = c.Revision - 1
+				} else if c.Revision == of.Oldest {
+					base.Revision = of.Oldest - 1
+				}
+				err = CheckCommit(base, c)
 			}
 			if !yield(c, err) || err != nil {
 				return
 			}
 			last = c.Head()
 		}
-		if last != head {
-			yield(fleet.Commit{}, fmt.Errorf("the log ends with revision %d, and the documents are of revision %d", last.Revision, head.Revision))
+		if last != of.Head {
+			yield(fleet.Commit{}, fmt.Errorf("the log ends with revision %d, and the documents are of revision %d", last.Revision, of.Head.Revision))
 		}
 	}
 }

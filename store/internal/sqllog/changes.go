@@ -2,6 +2,7 @@ package sqllog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -34,6 +35,58 @@ func addChanges(ctx context.Context, tx Tx, commits []fleet.Commit) error {
 		c.Changes = append(c.Changes, ch)
 	}
 	return nil
+}
+
+// Kept is what is left of the commits before the oldest one that the log holds whole.
+func Kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error) {
+	if max(h.Oldest, 1) != max(oldest, 1) {
+		return nil, backend.Compacted(h.Oldest)
+	}
+	commits, err := commitRows(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 AND revision < $2 ORDER BY revision LIMIT $3`,
+		int64(after), int64(oldest), limit)
+	if err != nil || len(commits) == 0 {
+		return nil, err
+	}
+	to := make(map[fleet.Revision]*fleet.Commit, len(commits))
+	for i := range commits {
+		to[commits[i].Revision] = &commits[i]
+	}
+	among, arg := tx.OneOf("c.revision", "$1", revisions(commits))
+	// Of most it is only kept that and when they were made: what came after those is not there to unpack them by.
+	result, err := tx.QueryRows(ctx, `SELECT c.action, EXISTS (SELECT 1 FROM changes l WHERE l.kind = c.kind AND l.id = c.id
+		AND l.revision > c.revision AND l.revision <= $2), `+backend.RowColumns+` FROM `+backend.RowTables+` WHERE `+among+`
+		ORDER BY c.revision, c.seq`, arg, int64(oldest))
+	if err != nil {
+		return nil, err
+	}
+	type row struct {
+		backend.Row
+		action  string
+		outdone bool
+	}
+	rows, err := Collect(result, func(rows Rows, r *row) error {
+		store.Advance(ctx)
+		return rows.Scan(append([]any{&r.action, &r.outdone}, r.Fields()...)...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		ch := fleet.Change{Kind: r.Kind, ID: r.ID, Before: json.RawMessage(`{}`), After: json.RawMessage(`{}`)}
+		if !r.outdone {
+			found, err := Bodies(ctx, tx, []backend.Row{r.Row})
+			if err != nil {
+				return nil, err
+			}
+			ch = found[0]
+		}
+		if r.action == "create" { // also of a cluster that was decommissioned before
+			ch.Before = nil
+		}
+		c := to[r.Revision]
+		c.Changes = append(c.Changes, ch)
+	}
+	return commits, nil
 }
 
 // Changes are those of one revision, as many as fit into a page.

@@ -50,6 +50,9 @@ func Load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 	if h.Revision > 0 {
 		found.At = Microtime(h.At)
 	}
+	if h.Oldest > 1 {
+		found.Oldest = h.Oldest
+	}
 	return found, nil
 }
 
@@ -186,7 +189,7 @@ func commitRows(ctx context.Context, tx Tx, query string, args ...any) ([]fleet.
 }
 
 // selectCommits is a query for the commits that q asks for. columns may refer to the table commits.
-func selectCommits(columns string, q store.HistoryQuery, oldest fleet.Revision) (query string, args []any) {
+func selectCommits(tx Tx, columns string, q store.HistoryQuery, oldest fleet.Revision) (query string, args []any) {
 	var where []string
 	arg := func(value any) string {
 		args = append(args, value)
@@ -213,6 +216,15 @@ func selectCommits(columns string, q store.HistoryQuery, oldest fleet.Revision) 
 	if q.Before != 0 {
 		add(revision + ` < ` + arg(int64(q.Before)))
 	}
+	if len(q.Among) > 0 {
+		all := make([]int64, len(q.Among))
+		for i, rev := range q.Among {
+			all[i] = int64(rev)
+		}
+		among, list := tx.OneOf(revision, fmt.Sprintf("$%d", len(args)+1), all)
+		args = append(args, list)
+		add(among)
+	}
 	add(revision + ` >= ` + arg(int64(oldest)))
 	return `SELECT ` + columns + ` FROM ` + from + ` WHERE ` + strings.Join(where, ` AND `) +
 		` ORDER BY ` + revision + ` DESC LIMIT ` + arg(q.Limit), args
@@ -220,7 +232,7 @@ func selectCommits(columns string, q store.HistoryQuery, oldest fleet.Revision) 
 
 // History is the commits that q asks for, with all their changes.
 func History(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery) ([]fleet.Commit, error) {
-	query, args := selectCommits(commitColumns, q, h.Oldest)
+	query, args := selectCommits(tx, commitColumns, q, h.Oldest)
 	commits, err := commitRows(ctx, tx, query, args...)
 	if err == nil && len(commits) > 0 {
 		err = addChanges(ctx, tx, commits)
@@ -233,7 +245,7 @@ func History(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery) ([]fle
 
 // Summaries is History without documents.
 func Summaries(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery, names int) ([]store.Summary, error) {
-	query, args := selectCommits(commitColumns+`, coalesce((SELECT max(seq) + 1 FROM changes c WHERE c.revision = commits.revision), 0)`, q, h.Oldest)
+	query, args := selectCommits(tx, commitColumns+`, coalesce((SELECT max(seq) + 1 FROM changes c WHERE c.revision = commits.revision), 0)`, q, h.Oldest)
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/watch"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/urfave/cli/v2"
+)
+
+// watchFlags are those of get and list.
+func watchFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "then show what becomes different, until you interrupt; what is deleted is said on standard error"},
+		&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "with --watch: how long to wait between two looks"},
+	}
+}
+
+// watchList follows a list. Only when the fleet has another revision is the list read again.
+func (v verbs) watchList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) error {
+	if c.String("sort-by") != "" {
+		return argv.Errorf("--watch shows changes as they come, so it cannot take --sort-by")
+	}
+	newestFirst := v.page > 0 // of what only grows, the last ones are enough
+	if newestFirst && limit == 0 {
+		limit = watchedRevisions
+	}
+	w, err := v.watch(c)
+	if err != nil {
+		return err
+	}
+	w.Version = func(context.Context) (string, error) {
+		a, err := receive(page(query(url.Values{"limit": {"1"}})))
+		return first(a.revision, string(a.body)), err
+	}
+	w.List = func(context.Context) ([]watch.Document, error) {
+		docs, _, err := pages(limit, v.page, page)
+		if newestFirst {
+			slices.Reverse(docs)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return watched(docs)
+	}
+	if limit > 0 {
+		w.Deleted = func(string) {} // or it is only not among the first ones any more
+	}
+	return w.Run(c.Context)
+}
+
+// watchedRevisions is how many of the last revisions are shown before those that come.
+const watchedRevisions = 20
+
+// watchSeveral follows some documents, until the last of them is deleted.
+func (v verbs) watchSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
+	if c.IsSet("revision") {
+		return argv.Errorf("what was at a revision does not change: --watch cannot take --revision")
+	}
+	w, err := v.watch(c)
+	if err != nil {
+		return err
+	}
+	started := false
+	w.Empty = true
+	w.List = func(context.Context) ([]watch.Document, error) {
+		var docs []json.RawMessage
+		for _, id := range ids {
+			a, err := get(id)
+			switch {
+			case started && apiclient.ErrorCode(err) == "not_found":
+				continue
+			case err != nil:
+				return nil, err
+			}
+			docs = append(docs, a.body)
+		}
+		started = true
+		return watched(docs)
+	}
+	return w.Run(c.Context)
+}
+
+// watch is what all watches have in common.
+func (v verbs) watch(c *cli.Context) (watch.Watch, error) {
+	if c.Duration("interval") <= 0 {
+		return watch.Watch{}, argv.Errorf("--interval must be positive, such as 2s")
+	}
+	format, err := v.format(c)
+	if err != nil {
+		return watch.Watch{}, err
+	}
+	headers, away := !c.Bool("no-headers"), false
+	return watch.Watch{
+		Interval: c.Duration("interval"),
+		Changed: func(changed []watch.Document) error {
+			docs := make([]json.RawMessage, len(changed))
+			for i, d := range changed {
+				docs[i] = d.Body
+			}
+			if away {
+				away = false
+				v.note("The server answers again.")
+			}
+			err := v.writeWatched(c, format, headers, docs)
+			headers = false
+			return err
+		},
+		Deleted: func(id string) { v.note("%s/%s was deleted.", v.name, id) },
+		Failed: func(err error) bool {
+			problem, answered := errors.AsType[*apiclient.Error](err)
+			if answered && problem.StatusCode < http.StatusInternalServerError && problem.StatusCode != http.StatusTooManyRequests {
+				return false
+			}
+			if !away {
+				v.note("The server cannot be asked, and will be again: %s", errorText(err))
+			}
+			away = true
+			return true
+		},
+	}, nil
+}
+
+// writeWatched writes documents as they come: rows of one table, or one value after the other.
+func (v verbs) writeWatched(c *cli.Context, format string, headers bool, docs []json.RawMessage) error {
+	style, _ := v.style(format)
+	style.NoHeaders = !headers
+	if format == "table" || format == "wide" {
+		return v.listed(c, nil, docs...).Write(v.env.Stdout, style)
+	}
+	for _, doc := range docs {
+		if format == "yaml" {
+			if _, err := v.env.Stdout.Write([]byte("---\n")); err != nil {
+				return err
+			}
+		}
+		if err := v.one(doc).Write(v.env.Stdout, style); err != nil {
+			return err
+		}
+		style.NoHeaders = true
+	}
+	return nil
+}
+
+func watched(docs []json.RawMessage) ([]watch.Document, error) {
+	out := make([]watch.Document, len(docs))
+	for i, doc := range docs {
+		id, err := idOf(doc)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = watch.Document{ID: id, Body: doc}
+	}
+	return out, nil
+}

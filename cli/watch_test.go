@@ -1,0 +1,129 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli"
+)
+
+// TestWatch follows a real server: first what is there, then what becomes different, until it is interrupted.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token"}
+	do := func(args string) {
+		t.Helper()
+		if got := run(t, cli.Env{}, variables, strings.Fields(args)...); got.code != 0 {
+			t.Fatalf("%s: %s", args, got.stderr)
+		}
+	}
+	list := watching(t, variables, "namespace list --watch --interval 5ms -o name")
+	one := watching(t, variables, "component get podinfo -w --interval 5ms -o jsonpath={.component_version}{\"\\n\"}")
+	revisions := watching(t, variables, "revision list --watch --interval 5ms -o custom-columns=R:.revision,WHAT:.summary --no-headers")
+	for range 3 {
+		list.next(t)
+	}
+	one.want(t, "latest")
+	revisions.want(t, "1   seeded the fleet")
+
+	do("namespace create team")
+	list.want(t, "namespace/team")
+	revisions.want(t, "2   created namespace/team")
+	do("component update podinfo --component-version 6.9.0")
+	one.want(t, "6.9.0")
+	do("namespace update team --label a=b")
+	list.want(t, "namespace/team")
+	do("namespace delete team")
+	do("namespace create other")
+	list.want(t, "namespace/other")
+	if code, stderr := list.stop(); code != 0 || !strings.Contains(stderr, "namespace/team was deleted.") {
+		t.Errorf("exit %d\n%s", code, stderr)
+	}
+	do("component delete podinfo --cascade --yes")
+	if code, stderr := one.end(); code != 0 || !strings.Contains(stderr, "component/podinfo was deleted.") {
+		t.Errorf("the last document is gone: exit %d\n%s", code, stderr)
+	}
+	revisions.stop()
+
+	for _, args := range []string{"namespace list --watch --sort-by ID", "namespace list --watch --interval 0s", "component get x --watch --revision 3"} {
+		if got := run(t, cli.Env{}, variables, strings.Fields(args)...); got.code != 2 {
+			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
+		}
+	}
+	if got := run(t, cli.Env{}, variables, "component", "get", "nothing", "--watch"); got.code != 1 {
+		t.Errorf("what is not there: exit %d", got.code)
+	}
+}
+
+// watcher is a command that runs until it is stopped.
+type watcher struct {
+	lines  *bufio.Scanner
+	cancel context.CancelFunc
+	ended  chan struct{}
+	code   int
+	stderr locked
+}
+
+func watching(t *testing.T, variables map[string]string, args string) *watcher {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	out, in := io.Pipe()
+	w := &watcher{lines: bufio.NewScanner(out), cancel: cancel, ended: make(chan struct{})}
+	state := t.TempDir()
+	env := cli.Env{Stdin: strings.NewReader(""), Stdout: in, Stderr: &w.stderr, Version: "test", Getenv: func(name string) string {
+		if strings.HasPrefix(name, "XDG_") {
+			return state
+		}
+		return variables[name]
+	}}
+	go func() {
+		defer close(w.ended)
+		w.code = cli.Run(ctx, append([]string{"flux-resourceset-cli"}, strings.Fields(args)...), env)
+		_ = in.Close()
+	}()
+	return w
+}
+
+func (w *watcher) next(t *testing.T) string {
+	t.Helper()
+	if !w.lines.Scan() {
+		<-w.ended
+		t.Fatalf("the watch has ended: %s", w.stderr.String())
+	}
+	return w.lines.Text()
+}
+
+func (w *watcher) want(t *testing.T, line string) {
+	t.Helper()
+	if got := w.next(t); got != line {
+		t.Fatalf("got %q, want %q", got, line)
+	}
+}
+
+func (w *watcher) stop() (code int, stderr string) {
+	w.cancel()
+	return w.end()
+}
+
+func (w *watcher) end() (code int, stderr string) {
+	for w.lines.Scan() { // so that it is not stopped by nobody reading
+	}
+	<-w.ended
+	return w.code, w.stderr.String()
+}
+
+// locked is a buffer that one goroutine writes and another reads.
+type locked struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock(); return l.b.Write(p) }
+
+func (l *locked) String() string { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }

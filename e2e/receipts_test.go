@@ -1,0 +1,233 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
+)
+
+// receipt is that of an input as the API answers it now.
+func (c *cluster) receipt(list, id string) rig.Receipt {
+	c.Helper()
+	inputs, _ := c.api("GET", "/api/v2/flux/clusters/"+c.dns+"/"+list, nil)["inputs"].([]any)
+	for _, input := range inputs {
+		if input, ok := input.(object); ok && input["id"] == id {
+			digest, _ := input["receipt"].(string)
+			if digest == "" {
+				c.Fatalf("input %s of %s has no receipt", id, list)
+			}
+			return rig.Receipt{List: list, ID: id, Input: digest}
+		}
+	}
+	c.Fatalf("there is no input %s of %s", id, list)
+	return rig.Receipt{}
+}
+
+// confirmed waits until the cluster has confirmed the input as it is now.
+func (c *cluster) confirmed(list, id string) {
+	c.Helper()
+	want := c.receipt(list, id)
+	c.eventually(fmt.Sprintf("receipt of %s/%s", list, id), func(context.Context) error {
+		if !c.gate.HasReceipt(want) {
+			return errors.New("it has not come")
+		}
+		return nil
+	})
+}
+
+// refused waits until an object says that it failed and why, and answers the receipt that must never come.
+func (c *cluster) refused(apiVersion, kind, id, why string) rig.Receipt {
+	c.Helper()
+	unwanted := c.receipt("platform-components", id)
+	c.eventually(kind+" of "+id+" fails", func(ctx context.Context) error {
+		found, err := c.get(ctx, apiVersion, kind, c.ns, "platform-"+id)
+		if err != nil {
+			return err
+		}
+		if input := found.GetAnnotations()["event.toolkit.fluxcd.io/input"]; input != unwanted.Input {
+			return fmt.Errorf("it is of input %s", input)
+		}
+		// Of a failure its generation is not always told.
+		if status, message := rig.Condition(found, "Ready"); status != "False" || !strings.Contains(message, why) {
+			return fmt.Errorf("Ready is %q: %s", status, message)
+		}
+		return nil
+	})
+	return unwanted
+}
+
+// What the cluster has applied it tells the API, each kind of thing; what fails it does not, until that is mended.
+func TestReceipts(t *testing.T) {
+	t.Parallel()
+	define(t, "namespaces", object{"id": "rc-space"})
+	define(t, "rolebindings", object{"id": "rc:binding", "role": "view", "subjects": []object{{"kind": "Group", "name": "rc"}}})
+	define(t, "platform_components",
+		object{"id": "rc-http", "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0"},
+		object{"id": "rc-oci", "component_path": "web", "oci_url": "oci://registry.example.com/charts", "type": "helm", "oci_tag": "1.0.0"},
+		object{"id": "rc-range", "component_path": "web", "oci_url": "oci://registry.example.com/charts", "type": "helm", "oci_tag": "~1"},
+		object{"id": "rc-tree", "component_path": "apps/rc-tree", "oci_url": "oci://registry.example.com/trees/rc-tree", "oci_tag": "v1"},
+	)
+	c := setup(t, "rc", object{
+		"namespaces": []object{{"id": "rc-space"}}, "rolebindings": []object{{"id": "rc:binding"}},
+		"platform_components": []object{
+			{"id": "rc-http", "enabled": true}, {"id": "rc-oci", "enabled": true}, {"id": "rc-range", "enabled": true}, {"id": "rc-tree", "enabled": true},
+		},
+	})
+	c.confirmed("namespaces", "rc-space")
+	c.confirmed("rolebindings", "rc:binding")
+	components := []string{"rc-http", "rc-oci", "rc-range", "rc-tree"}
+	for _, id := range components {
+		c.confirmed("platform-components", id)
+	}
+
+	// Each is told again when it changes: a label, a role, values, versions, tags.
+	c.cli("namespace", "update", "rc-space", "--label", "team=rc")
+	c.cli("rolebinding", "update", "rc:binding", "--role", "edit", "--yes")
+	c.cli("component", "patch", "rc-http", "--cluster", c.id, "--set", "replicaCount=2")
+	c.cli("component", "set", "rc-oci", "--cluster", c.id, "--oci-tag", "1.1.0")
+	c.cli("component", "set", "rc-range", "--cluster", c.id, "--oci-tag", "~2")
+	c.cli("component", "set", "rc-tree", "--cluster", c.id, "--oci-tag", "v2")
+	c.confirmed("namespaces", "rc-space")
+	c.confirmed("rolebindings", "rc:binding")
+	for _, id := range components {
+		c.confirmed("platform-components", id)
+	}
+	c.field(c.exists("apps/v1", "Deployment", "rc-http", "rc-http"), int64(2), "spec", "replicas")
+
+	// Values that the cluster refuses, a version and a tag that are not there, a hook that fails.
+	c.cli("component", "patch", "rc-http", "--cluster", c.id, "--set", "replicaCount=many")
+	c.cli("component", "patch", "rc-oci", "--cluster", c.id, "--set", "hookFails=true")
+	c.cli("component", "set", "rc-tree", "--cluster", c.id, "--component-path", "apps/nowhere")
+	var unwanted []rig.Receipt
+	unwanted = append(unwanted,
+		c.refused(helmAPI, "HelmRelease", "rc-http", ""), c.refused(helmAPI, "HelmRelease", "rc-oci", ""), c.refused(kustomizeAPI, "Kustomization", "rc-tree", "nowhere"))
+	c.cli("component", "set", "rc-http", "--cluster", c.id, "--component-version", "9.0.0")
+	c.cli("component", "set", "rc-range", "--cluster", c.id, "--oci-tag", "9.0.0")
+	c.cli("component", "set", "rc-tree", "--cluster", c.id, "--component-path", "", "--oci-tag", "9.0")
+	unwanted = append(unwanted, c.refused(helmAPI, "HelmRelease", "rc-http", "does not have an artifact"))
+	for id, kind := range map[string]string{"rc-range": "HelmRelease", "rc-tree": "Kustomization"} {
+		unwanted = append(unwanted, c.receipt("platform-components", id))
+		// The source says what is wrong; the release or Kustomization still runs what it had.
+		c.eventually("the source of "+id+" fails", func(ctx context.Context) error {
+			source, err := c.get(ctx, "source.toolkit.fluxcd.io/v1", "OCIRepository", c.ns, "charts-"+id)
+			if err != nil {
+				return err
+			}
+			if input := source.GetAnnotations()["event.toolkit.fluxcd.io/input"]; input != unwanted[len(unwanted)-1].Input {
+				return fmt.Errorf("%s: the source is of input %s", kind, input)
+			}
+			return rig.HasCondition(source, "Ready", "False")
+		})
+	}
+
+	// Mended.
+	c.cli("component", "patch", "rc-http", "--cluster", c.id, "--set", "replicaCount=1")
+	c.cli("component", "set", "rc-http", "--cluster", c.id, "--component-version", "1.1.0")
+	c.cli("component", "patch", "rc-oci", "--cluster", c.id, "--set", "hookFails=false")
+	c.cli("component", "set", "rc-range", "--cluster", c.id, "--oci-tag", "2.0.0")
+	c.cli("component", "set", "rc-tree", "--cluster", c.id, "--oci-tag", "v3")
+	for _, id := range components {
+		c.confirmed("platform-components", id)
+	}
+	for _, r := range unwanted {
+		if c.gate.HasReceipt(r) {
+			t.Errorf("the cluster confirmed what failed: %v", r)
+		}
+	}
+
+	// What goes takes its receipt along.
+	names := c.inventory("platform-components")
+	c.cli("component", "unassign", "rc-range", "--cluster", c.id, "--yes")
+	c.gone(helmAPI, "HelmRelease", c.ns, "platform-rc-range")
+	c.settled()
+	if left := c.inventory("platform-components"); len(left) != len(names)-3 { // the source, the release, the receipt
+		t.Errorf("of %v there is still %v", names, left)
+	}
+}
+
+// The step from the templates without receipts to the present ones, and back: what runs is what ran.
+func TestUpgradeOfTheTemplates(t *testing.T) {
+	t.Parallel()
+	define(t, "namespaces", object{"id": "up-space"}, object{"id": "up-kept", "deletion_policy": "orphan", "labels": object{"a": "b"}})
+	define(t, "rolebindings", object{"id": "up-binding", "role": "view", "subjects": []object{{"kind": "Group", "name": "up"}}})
+	define(t, "platform_components",
+		object{"id": "up-http", "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0", "values_from": []object{{"kind": "ConfigMap", "name": "up-defaults"}}},
+		object{"id": "up-oci", "component_path": "web", "oci_url": "oci://registry.example.com/charts", "type": "helm", "oci_tag": "1.1.0"},
+		object{"id": "up-plain", "component_path": "web", "oci_url": "https://charts.example.com"},
+		object{"id": "up-tree", "component_path": "apps/up-tree", "oci_url": "oci://registry.example.com/trees/up-tree", "oci_tag": "v1"},
+	)
+	c := prepare(t, "up", object{
+		"namespaces": []object{{"id": "up-space"}, {"id": "up-kept"}}, "rolebindings": []object{{"id": "up-binding"}},
+		"platform_components": []object{
+			{"id": "up-http", "enabled": true}, {"id": "up-oci", "enabled": true}, {"id": "up-plain", "enabled": true}, {"id": "up-tree", "enabled": true},
+		},
+		"patches": object{
+			// What the two ways from a value to Helm could tell apart: types, sizes, nothing, text that is escaped.
+			"up-http": object{
+				"replicaCount": "2", "level": "patch", "large": 1048576.0, "half": 0.5, "no": false, "list[2]": "gap",
+				"list[0].name": "x", "deep": object{"a.b": []any{1.0, nil, object{"c": "d"}}}, "escaped": "a <&>\u2028b", "empty": object{}, "text": "line\nline\n",
+			},
+			"up-oci": object{"replicaCount": 3.0}, "up-tree": object{"color": "blue"},
+		},
+	})
+	old := c.manifestsBefore()
+	if err := c.w.Install(t.Context(), c.ns, old); err != nil {
+		t.Fatal(err)
+	}
+	c.put("ConfigMap", "up-defaults", object{"data": object{"values.yaml": "level: defaults\nother: defaults\n"}})
+	c.settled()
+	releases := []string{"up-http", "up-oci", "up-plain"}
+	for _, name := range releases {
+		c.ready(helmAPI, "HelmRelease", c.ns, "platform-"+name)
+	}
+	c.ready(kustomizeAPI, "Kustomization", c.ns, "platform-up-tree")
+	values := c.exists("v1", "ConfigMap", "up-http", "up-http-values")
+	before := c.running(releases)
+
+	// What is compared includes the text that the chart saw.
+	c.join(rig.Cluster{})
+	c.settled()
+	for _, name := range append([]string{"up-tree"}, releases...) {
+		c.confirmed("platform-components", name)
+	}
+	c.confirmed("namespaces", "up-kept")
+	c.same("after the upgrade", before, c.running(releases))
+	release := c.ready(helmAPI, "HelmRelease", c.ns, "platform-up-http")
+	if inline, _, _ := unstructured.NestedMap(release.Object, "spec", "values"); len(inline) == 0 {
+		t.Error("the release has no values in itself")
+	}
+
+	// Back, as when the chart is rolled back.
+	if err := c.w.Install(t.Context(), c.ns, old); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the release has its values from outside again", func(ctx context.Context) error {
+		release, err := c.get(ctx, helmAPI, "HelmRelease", c.ns, "platform-up-http")
+		if err != nil {
+			return err
+		}
+		if _, found, _ := unstructured.NestedMap(release.Object, "spec", "values"); found {
+			return errors.New("it still has its own")
+		}
+		return rig.HasCondition(release, "Ready", "True")
+	})
+	c.settled()
+	c.same("after the way back", before, c.running(releases))
+
+	// And a changed value is still one upgrade.
+	c.join(rig.Cluster{})
+	c.cli("component", "patch", "up-http", "--cluster", c.id, "--set", "level=next")
+	c.eventually("the next value arrives", func(ctx context.Context) error {
+		now, err := c.get(ctx, "v1", "ConfigMap", "up-http", "up-http-values")
+		if err == nil && now.GetResourceVersion() == values.GetResourceVersion() {
+			return errors.New("the values are as they were")
+		}
+		return err
+	})
+}
