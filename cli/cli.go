@@ -23,6 +23,8 @@ const (
 	// Of commands that compare (plan, diff, --plan), as of diff(1): 0 means that nothing differs.
 	exitDiffers = 1
 	exitTrouble = 3 // what is exitError elsewhere
+
+	exitTimedOut = 2 // of wait: what was waited for did not come in time
 )
 
 // Env is the world a command runs in.
@@ -75,6 +77,9 @@ func Run(ctx context.Context, args []string, env Env) int {
 		return exitDiffers
 	}
 	s.reportError(err)
+	if errors.Is(err, errTimedOut) {
+		return exitTimedOut
+	}
 	if _, ok := errors.AsType[argv.Error](err); ok {
 		return exitUsage
 	}
@@ -98,7 +103,7 @@ func (s *session) app() *cli.App {
 			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(),
 			tokenCommands{s}.tokenCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(),
-			inputCommands{s}.inputsCommand(), s.explainCommand(), statusCommands{s}.statusCommand(), s.demoCommand(),
+			inputCommands{s}.inputsCommand(), s.explainCommand(), statusCommands{s}.statusCommand(), s.waitCommand(), s.demoCommand(),
 			bootstrapper{s}.bootstrapCommand(), renderer{s}.renderCommand(),
 			contexts{s}.configCommand(), s.completionCommand(), statusCommands{s}.versionCommand(), s.completeCommand(), s.docsCommand(),
 		},

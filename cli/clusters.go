@@ -124,6 +124,7 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			verbs{s.session, clusters}.listCommand(),
 			verbs{s.session, clusters}.getCommand(),
 			s.describeCommand(),
+			s.statusCommand(),
 			verbs{s.session, clusters}.historyCommand(),
 			verbs{s.session, clusters}.rollbackCommand(),
 			verbs{s.session, clusters}.createDocumentCommand(),

@@ -119,7 +119,7 @@ type componentCommands struct{ *session }
 // commands are all of them, in the order of the help.
 func (s componentCommands) commands() []*cli.Command {
 	return []*cli.Command{
-		s.usageCommand(), s.setCommand(), s.switchCommand("enable", true), s.switchCommand("disable", false), s.patchValuesCommand(), ownershipCommands(s).relinquishCommand(),
+		s.usageCommand(), s.statusCommand(), s.setCommand(), s.switchCommand("enable", true), s.switchCommand("disable", false), s.patchValuesCommand(), ownershipCommands(s).relinquishCommand(),
 	}
 }
 

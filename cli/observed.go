@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// States that commands act on; the server may know others.
+const (
+	stateConfirmed = "confirmed"
+	stateFailed    = "failed"
+)
+
+// seenAt is a time that may not have come.
+func seenAt(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// statesOf are the counts of states, as "11 confirmed, 1 failed".
+func statesOf(counts api.StatusCounts) string {
+	var out []string
+	for _, state := range render.SortedKeys(counts) {
+		out = append(out, fmt.Sprintf("%d %s", counts[state], state))
+	}
+	return strings.Join(out, ", ")
+}
+
+// lastWords are the first line of what a cluster said of a failure. It comes from outside, and is shown on a terminal.
+func lastWords(f *api.Failure) string {
+	if f == nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(f.Reason+": "+f.Message, "\n")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, line)
+}
+
+var (
+	fleetStatusView = view{
+		header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "INPUTS"}, narrow: 5,
+		row: rowOf(func(c api.ClusterSummary) []string {
+			return []string{c.ID, c.State, c.Environment, seenAt(c.SeenAt), statesOf(c.Counts)}
+		}),
+	}
+	inputStatusView = view{
+		header: []string{"ID", "LIST", "STATE", "SINCE", "LAST WORDS", "RECEIPT"}, narrow: 5,
+		row: rowOf(func(in api.InputStatus) []string {
+			return []string{in.ID, in.List, in.State, seenAt(in.Since), lastWords(in.Failure), in.Receipt}
+		}),
+	}
+	versionStatusView = view{
+		header: []string{"VERSION", "TAG", "CLUSTERS", "STATES"}, narrow: 4,
+		row: rowOf(func(v api.VersionStatus) []string {
+			return []string{v.ComponentVersion, v.OCITag, strconv.Itoa(v.Clusters), statesOf(v.Counts)}
+		}),
+	}
+)
+
+func (s clusterCommands) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name: "status", Usage: "Show what clusters have received, applied, and failed at", ArgsUsage: "[NAME]",
+		Description: "Of one cluster input by input, with the first line of what it said of a failure; -o json has all of it. Without NAME " +
+			"of all clusters. What the states mean is in docs/status.md; none says that something is healthy.\n\n" +
+			argv.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --component podinfo --selector environment=dev"),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only clusters that match this `SELECTOR`"},
+			&cli.StringFlag{Name: "component", Usage: "only what is known of this `COMPONENT`, on clusters that have it"},
+			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
+		},
+		Action: func(c *cli.Context) error {
+			var names []string
+			if c.NArg() > 0 {
+				names = []string{"NAME"}
+			}
+			args, err := arguments(c, names...)
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				for _, name := range []string{"selector", "component", "state"} {
+					if c.IsSet(name) {
+						return argv.Errorf("--%s is about all clusters: leave NAME out", name)
+					}
+				}
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				return s.printStatus(c, conn, args[0])
+			}
+			return s.printFleetStatus(c, conn)
+		},
+	}
+}
+
+func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) error {
+	a, err := receive(conn.GetClusterStatus(c.Context, id, nil))
+	if err != nil {
+		return err
+	}
+	var known struct {
+		api.ClusterStatus
+		Inputs []json.RawMessage `json:"inputs"`
+	}
+	if err := a.decode(&known); err != nil {
+		return err
+	}
+	s.note("%s is %s, last seen %s. %s", id, known.State, seenAt(known.SeenAt), statesOf(known.Counts))
+	for _, e := range known.Events {
+		if e.Severity == "error" {
+			s.note("%s at %s: %s", e.Object, seenAt(&e.At), lastWords(&e))
+		}
+	}
+	return s.print(c, noun{name: "input", view: inputStatusView}.shown(a.body, known.Inputs...))
+}
+
+func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
+	filter := url.Values{}
+	for _, name := range []string{"selector", "component", "state"} {
+		if c.IsSet(name) {
+			filter.Set(name, c.String(name))
+		}
+	}
+	a, err := receive(conn.GetStatus(c.Context, nil, query(filter)))
+	if err != nil {
+		return err
+	}
+	var known struct {
+		api.FleetStatus
+		Clusters []json.RawMessage `json:"clusters"`
+	}
+	if err := a.decode(&known); err != nil {
+		return err
+	}
+	s.note("%d clusters: %s", known.Total, statesOf(known.Counts))
+	return s.print(c, noun{name: clusters.name, view: fleetStatusView}.shown(a.body, known.Clusters...))
+}
+
+func (s componentCommands) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name: "status", Usage: "Show which versions of a component clusters are asked for, and how many have said that they have it", ArgsUsage: "NAME",
+		Description: argv.ExampleText("component status podinfo"),
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			a, err := receive(conn.GetPlatformComponentStatus(c.Context, args[0], nil))
+			if err != nil {
+				return err
+			}
+			var known struct {
+				Versions []json.RawMessage `json:"versions"`
+			}
+			if err := a.decode(&known); err != nil {
+				return err
+			}
+			out := noun{view: versionStatusView}.shown(a.body, known.Versions...)
+			out.Names = func() ([]string, error) { return []string{components.name + "/" + args[0]}, nil }
+			return s.print(c, out)
+		},
+	}
+}
+
+// errTimedOut: what was waited for did not come in time.
+var errTimedOut = errors.New("not in time")
+
+// waitEvery is the pause between two questions.
+const waitEvery = 2 * time.Second
+
+func (s *session) waitCommand() *cli.Command {
+	return &cli.Command{
+		Name: "wait", Usage: "Wait until a cluster says that it has applied what it is asked for",
+		Description: "Exits with 0 when it is confirmed, 1 when it failed, 2 when neither happened in time. Without --component all of the cluster " +
+			"is waited for.\n\n" + argv.ExampleText("wait --cluster demo-cluster-01 --component podinfo --timeout 10m"),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER`"},
+			&cli.StringFlag{Name: "component", Usage: "only this `COMPONENT` of it"},
+			&cli.DurationFlag{Name: "timeout", Usage: "how `LONG` to wait", Value: 10 * time.Minute},
+		},
+		Action: func(c *cli.Context) error {
+			if _, err := arguments(c); err != nil {
+				return err
+			}
+			if c.String("cluster") == "" {
+				return argv.Errorf("wait needs --cluster")
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			return s.wait(c, conn)
+		},
+	}
+}
+
+func (s *session) wait(c *cli.Context, conn client) error {
+	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+	defer cancel()
+	last := "not known"
+	late := func() error { return fmt.Errorf("%w: it is %s after %s", errTimedOut, last, c.Duration("timeout")) }
+	for {
+		a, err := receive(conn.GetClusterStatus(c.Context, c.String("cluster"), nil))
+		if err != nil && ctx.Err() != nil && c.Context.Err() == nil {
+			return late()
+		}
+		if err != nil {
+			return err
+		}
+		var known api.ClusterStatus
+		if err := a.decode(&known); err != nil {
+			return err
+		}
+		state, failure, err := awaited(&known, c.String("component"))
+		switch {
+		case err != nil:
+			return err
+		case state == stateConfirmed:
+			s.note("confirmed")
+			return nil
+		case state == stateFailed:
+			return fmt.Errorf("it failed: %s", lastWords(failure))
+		case state != last:
+			s.note("%s ...", state)
+		}
+		last = state
+		select {
+		case <-ctx.Done():
+			if err := c.Context.Err(); err != nil {
+				return err
+			}
+			return late()
+		case <-time.After(waitEvery):
+		}
+	}
+}
+
+// awaited is the state that is waited for, of a cluster or of a component on it.
+func awaited(known *api.ClusterStatus, component string) (state string, failure *api.Failure, err error) {
+	state = known.State
+	found := component == ""
+	for _, in := range known.Inputs {
+		switch {
+		case component == "" && in.Failure != nil:
+			failure = in.Failure
+		case component != "" && in.List == "platform-components" && in.ID == component:
+			found, state, failure = true, in.State, in.Failure
+		}
+	}
+	if !found {
+		return "", nil, fmt.Errorf("cluster %q has no component %q", known.ID, component)
+	}
+	return state, failure, nil
+}
