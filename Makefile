@@ -35,6 +35,9 @@ help: ## list the targets
 # The cases that run again on Postgres, with two read-only servers; all of them with E2E_POSTGRES=. (another minute).
 E2E_POSTGRES = ^(TestDemoFleet|TestOverrides|TestCommandLine|TestDecommission|TestPollTokens|TestMutualTLS)
 
+# How long the soak changes things.
+E2E_SOAK = 5m
+
 .PHONY: run
 run: build ## start the server with the demo fleet on 127.0.0.1:8080
 	@DEMO_DATABASE_URL='$(if $(filter command line,$(origin DATABASE_URL)),$(DATABASE_URL))' exec scripts/run-demo
@@ -117,6 +120,11 @@ e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API 
 	@scripts/e2e-tools >/dev/null
 	cd e2e && go test -count=1 -timeout 20m -parallel 6 -v ./... | grep -v '^=== '
 	cd e2e && E2E_STORE=postgres go test -count=1 -timeout 20m -parallel 6 -v -run '$(E2E_POSTGRES)' . | grep -v '^=== '
+
+.PHONY: e2e-soak
+e2e-soak: ## random changes for E2E_SOAK (5m), each receipt held against what really runs; and the control
+	@scripts/e2e-tools >/dev/null
+	cd e2e && E2E_SOAK='$(E2E_SOAK)' go test -count=1 -timeout 90m -v -run '^TestSoak' . | grep -v '^=== '
 
 .PHONY: demo-local
 demo-local: ## the demo on this machine, without containers: a real API server and Flux (Linux)

@@ -1,0 +1,290 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
+)
+
+// said is what an input says of the thing that is looked at: a value, and a version or tag.
+type said struct {
+	marker  int
+	version string
+}
+
+// soaked is a component that is changed all the time.
+type soaked struct {
+	id       string
+	versions []string
+	flag     string // of component set, for the version
+	setting  string // the value that is the marker
+	live     func(*unstructured.Unstructured) (marker, version string)
+	where    [2]string // namespace and name of the ConfigMap that is looked at
+
+	mu      sync.Mutex
+	history []said               // oldest first
+	inputs  map[string]int       // receipts, and where in history
+	changed map[string]time.Time // when it was
+}
+
+// soak changes a cluster at random and holds every receipt against the live object at the moment in which it arrives.
+type soak struct {
+	*cluster
+	components map[string]*soaked
+
+	mu      sync.Mutex
+	counted map[rig.Receipt]bool
+	late    []time.Duration // from a change to its receipt
+	wrong   []string
+}
+
+// soakTime is how long a soak is to take; without E2E_SOAK there is none.
+func soakTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("E2E_SOAK")
+	if text == "" {
+		t.Skip("E2E_SOAK=5m runs it")
+	}
+	long, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return long
+}
+
+// startSoak makes components of each kind, named after the cluster, whose receipts are looked at from then on.
+func startSoak(t *testing.T, id string, kinds ...string) *soak {
+	t.Helper()
+	s := &soak{components: map[string]*soaked{}, counted: map[rig.Receipt]bool{}}
+	var definitions, assigned []object
+	for i := range 3 {
+		for _, kind := range kinds {
+			name := fmt.Sprintf("%s-%s-%d", id, kind, i)
+			definition := object{"id": name, "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0"}
+			one := &soaked{
+				id: name, flag: "--component-version", versions: []string{"1.0.0", "1.1.0", "2.0.0"}, setting: "marker",
+				where: [2]string{name, name + "-values"}, inputs: map[string]int{}, changed: map[string]time.Time{},
+				live: func(o *unstructured.Unstructured) (string, string) {
+					text, _, _ := unstructured.NestedString(o.Object, "data", "values")
+					version, _, _ := unstructured.NestedString(o.Object, "data", "version")
+					var values struct{ Marker json.Number }
+					if err := json.Unmarshal([]byte(text), &values); err != nil {
+						return err.Error(), version
+					}
+					version, _, _ = strings.Cut(version, "+")
+					return values.Marker.String(), version
+				},
+			}
+			switch kind {
+			case "oci":
+				definition = object{"id": name, "component_path": "web", "oci_url": "oci://registry.example.com/charts", "type": "helm", "oci_tag": "1.0.0"}
+				one.flag = "--oci-tag"
+			case "tree":
+				definition = object{"id": name, "component_path": "apps/" + name, "oci_url": "oci://registry.example.com/trees/" + name, "oci_tag": "v1"}
+				one.flag, one.versions, one.setting, one.where = "--oci-tag", []string{"v1", "v2", "v3"}, "color", [2]string{"default", name}
+				one.live = func(o *unstructured.Unstructured) (string, string) {
+					marker, _, _ := unstructured.NestedString(o.Object, "data", "color")
+					version, _, _ := unstructured.NestedString(o.Object, "data", "tag")
+					return strings.TrimPrefix(marker, "c"), version
+				}
+			}
+			definitions = append(definitions, definition)
+			assigned = append(assigned, object{"id": name, "enabled": true})
+			s.components[name] = one
+		}
+	}
+	define(t, "platform_components", definitions...)
+	s.cluster = prepare(t, id, object{"platform_components": assigned})
+	for _, name := range slices.Sorted(maps.Keys(s.components)) {
+		one := s.components[name]
+		one.history = []said{{0, one.versions[0]}}
+		s.change(one, 1, one.versions[0])
+	}
+	s.gate.OnReceipt(s.judge)
+	return s
+}
+
+// change makes one commit, and remembers what the input then says and what its receipt is.
+func (s *soak) change(one *soaked, marker int, version string) {
+	s.Helper()
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	before := one.history[len(one.history)-1]
+	if version != before.version {
+		s.cli("component", "set", one.id, "--cluster", s.id, one.flag, version)
+	} else {
+		value := fmt.Sprint(marker)
+		if one.setting == "color" {
+			value = "c" + value
+		}
+		s.cli("component", "patch", one.id, "--cluster", s.id, "--set", one.setting+"="+value)
+	}
+	digest := s.receipt("platform-components", one.id).Input
+	one.history = append(one.history, said{marker, version})
+	one.inputs[digest], one.changed[digest] = len(one.history)-1, time.Now()
+}
+
+// judge holds a receipt against what is live: that has to be what the receipt is of, or something that came later.
+func (s *soak) judge(r rig.Receipt) {
+	one := s.components[r.ID]
+	s.mu.Lock()
+	known := s.counted[r]
+	s.counted[r] = true
+	s.mu.Unlock()
+	if known || one == nil {
+		return
+	}
+	// Not while it is being changed: its receipt is not known yet.
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	at, ok := one.inputs[r.Input]
+	if !ok {
+		return // of before the first change
+	}
+	found, err := s.get(context.Background(), "v1", "ConfigMap", one.where[0], one.where[1])
+	var marker, version string
+	if err == nil {
+		marker, version = one.live(found)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = append(s.late, time.Since(one.changed[r.Input]))
+	for _, later := range one.history[at:] {
+		if fmt.Sprint(later.marker) == marker && later.version == version {
+			return
+		}
+	}
+	s.wrong = append(s.wrong, fmt.Sprintf("%s: confirmed %v, live are marker %q and version %q: %v", r.ID, one.history[at], marker, version, err))
+}
+
+// run changes components at random until the time is up.
+func (s *soak) run(long time.Duration, random *rand.Rand, versions bool) (changes int) {
+	s.Helper()
+	names := slices.Sorted(maps.Keys(s.components))
+	for end := time.Now().Add(long); time.Now().Before(end); changes++ {
+		one := s.components[names[random.IntN(len(names))]]
+		now := one.history[len(one.history)-1]
+		if versions && random.IntN(2) == 0 {
+			now.version = one.versions[(slices.Index(one.versions, now.version)+1+random.IntN(2))%len(one.versions)]
+		} else {
+			now.marker++
+		}
+		s.change(one, now.marker, now.version)
+		select {
+		case <-s.Context().Done():
+			return changes
+		case <-time.After(time.Duration(random.IntN(1500)) * time.Millisecond):
+		}
+	}
+	return changes
+}
+
+// allConfirmed waits until the cluster has confirmed every input as it is now, and answers how long that took.
+func (s *soak) allConfirmed() time.Duration {
+	s.Helper()
+	start := time.Now()
+	for name := range s.components {
+		s.confirmed("platform-components", name)
+	}
+	return time.Since(start)
+}
+
+// report logs the figures of a soak and answers how many receipts were false.
+func (s *soak) report(changes int) int {
+	s.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortFunc(s.late, func(a, b time.Duration) int { return cmp.Compare(a, b) })
+	at := func(share float64) time.Duration {
+		if len(s.late) == 0 {
+			return 0
+		}
+		return s.late[int(share*float64(len(s.late)-1))].Round(time.Millisecond)
+	}
+	s.Logf("%d changes, %d receipts compared, %d false; from a change to its receipt: median %v, 90th percentile %v, longest %v",
+		changes, len(s.late), len(s.wrong), at(0.5), at(0.9), at(1))
+	for _, line := range s.wrong[:min(len(s.wrong), 5)] {
+		s.Log(line)
+	}
+	return len(s.wrong)
+}
+
+// TestSoak changes values, versions and tags of every kind of component for as long as E2E_SOAK says, takes the API away
+// for a minute in between, and holds each receipt against the live object: none may be false.
+//
+//nolint:paralleltest // the load of the one would be the delays of the other
+func TestSoak(t *testing.T) {
+	long := soakTime(t)
+	s := startSoak(t, "soak", "http", "oci", "tree")
+	s.join(rig.Cluster{})
+	s.settled()
+	s.allConfirmed()
+	random := rand.New(rand.NewPCG(1, 2))
+	changes := s.run(long/2, random, true)
+	s.gate.Close()
+	changes += s.run(min(time.Minute, long/4), random, true)
+	if err := s.gate.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("after the outage everything was confirmed within %v", s.allConfirmed().Round(time.Second))
+	changes += s.run(long/2, random, true)
+	s.allConfirmed()
+	if s.report(changes) > 0 {
+		t.Error("receipts were false")
+	}
+}
+
+// TestSoakFindsFalseReceipts is the control: with the values in a ConfigMap that helm-controller watches, as the templates
+// once had them, an upgrade may come before the annotation or after it, and the same soak has to notice.
+//
+//nolint:paralleltest // as above
+func TestSoakFindsFalseReceipts(t *testing.T) {
+	long := soakTime(t)
+	s := startSoak(t, "control", "http", "oci")
+	if err := s.w.JoinChart(t.Context(), s.ns, object{
+		"cluster":  object{"name": s.id, "dns": s.dns, "environment": "dev"},
+		"api":      object{"url": s.gate.URL, "token": rig.ReadToken},
+		"interval": "1s", "platformComponents": object{"resourceSet": false},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "charts", "flux-resourceset-cluster", "files", "platform-components.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const inline, names = "      values: << $inline >>\n", "      name: << $values | quote >>\n      namespace: flux-system\n"
+	set := string(text)
+	for was, is := range map[string]string{
+		inline: "      valuesFrom: [{kind: ConfigMap, name: << $values | quote >>, valuesKey: values.yaml}]\n",
+		names:  names + "      labels: {reconcile.fluxcd.io/watch: Enabled}\n",
+	} {
+		if strings.Count(set, was) != 1 {
+			t.Fatalf("the template no longer has\n%s", was)
+		}
+		set = strings.Replace(set, was, is, 1)
+	}
+	if err := s.w.Install(t.Context(), s.ns, set); err != nil {
+		t.Fatal(err)
+	}
+	s.settled()
+	s.allConfirmed()
+	changes := s.run(long, rand.New(rand.NewPCG(3, 4)), false)
+	s.allConfirmed()
+	if s.report(changes) == 0 {
+		t.Error("no false receipt was noticed: the soak cannot tell")
+	}
+}
