@@ -154,7 +154,8 @@ func TestReceipts(t *testing.T) {
 // The step from the templates without receipts to the present ones, and back: what runs is what ran.
 func TestUpgradeOfTheTemplates(t *testing.T) {
 	t.Parallel()
-	define(t, "namespaces", object{"id": "up-space"}, object{"id": "up-kept", "deletion_policy": "orphan", "labels": object{"a": "b"}})
+	define(t, "namespaces", object{"id": "up-space"}, object{"id": "up-kept", "deletion_policy": "orphan", "labels": object{"a": "b"}},
+		object{"id": "default", "deletion_policy": "orphan", "labels": object{"up": "kept"}})
 	define(t, "rolebindings", object{"id": "up-binding", "role": "view", "subjects": []object{{"kind": "Group", "name": "up"}}})
 	define(t, "platform_components",
 		object{"id": "up-http", "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0", "values_from": []object{{"kind": "ConfigMap", "name": "up-defaults"}}},
@@ -163,7 +164,7 @@ func TestUpgradeOfTheTemplates(t *testing.T) {
 		object{"id": "up-tree", "component_path": "apps/up-tree", "oci_url": "oci://registry.example.com/trees/up-tree", "oci_tag": "v1"},
 	)
 	c := prepare(t, "up", object{
-		"namespaces": []object{{"id": "up-space"}, {"id": "up-kept"}}, "rolebindings": []object{{"id": "up-binding"}},
+		"namespaces": []object{{"id": "up-space"}, {"id": "up-kept"}, {"id": "default"}}, "rolebindings": []object{{"id": "up-binding"}},
 		"platform_components": []object{
 			{"id": "up-http", "enabled": true}, {"id": "up-oci", "enabled": true}, {"id": "up-plain", "enabled": true}, {"id": "up-tree", "enabled": true},
 		},
@@ -197,6 +198,9 @@ func TestUpgradeOfTheTemplates(t *testing.T) {
 		c.confirmed("platform-components", name)
 	}
 	c.confirmed("namespaces", "up-kept")
+	// Another set has this one now, and nothing was removed for that.
+	c.confirmed("namespaces", "default")
+	c.ready(fluxAPI, "ResourceSet", c.ns, "adopt-default")
 	c.same("after the upgrade", before, c.running(releases))
 	release := c.ready(helmAPI, "HelmRelease", c.ns, "platform-up-http")
 	if inline, _, _ := unstructured.NestedMap(release.Object, "spec", "values"); len(inline) == 0 {

@@ -63,6 +63,8 @@ func (c *cluster) running(releases []string) map[string]string {
 	note(tree, tree.GetResourceVersion())
 	note(c.exists("v1", "Namespace", "", "up-space"))
 	note(c.exists("v1", "Namespace", "", "up-kept"))
+	common := c.exists("v1", "Namespace", "", "default")
+	note(common, common.GetLabels()["up"], common.GetDeletionTimestamp())
 	note(c.exists(rbacAPI, "ClusterRoleBinding", "", "up-binding"))
 	return found
 }
