@@ -1,7 +1,7 @@
 -- What clusters say of themselves: the newest of each sort, lost without harm. It is no part of the fleet: no commit, no answer to
 -- a poll and no export depends on it, and it refers to nothing. docs/operations.md has the GRANT for read-only roles.
 -- said is when the cluster said it, at when it was written here, both in microseconds since 1970.
-CREATE TABLE observations (
+CREATE TABLE IF NOT EXISTS observations (
 	cluster_id text COLLATE "C" NOT NULL,
 	subject    text COLLATE "C" NOT NULL,
 	body       text COLLATE "C" NOT NULL,
@@ -11,4 +11,4 @@ CREATE TABLE observations (
 );
 
 -- By which every process asks for what is new.
-CREATE INDEX observations_at ON observations (at);
+CREATE INDEX IF NOT EXISTS observations_at ON observations (at);

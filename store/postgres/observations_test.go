@@ -31,6 +31,26 @@ func TestObservations(t *testing.T) {
 	})
 }
 
+// What has lost everything must look like it: nothing of ours appears there before somebody has migrated it, and nothing is in
+// the way of who does.
+func TestObservationsOfAnEmptiedDatabase(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	o := observationsOf(t, url)
+	rows := []observations.Row{{Cluster: "a", Subject: "s", Body: "{}", Said: time.Now()}}
+	require.NoError(t, o.Put(t.Context(), rows))
+	pgtest.Exec(t, url, `DROP SCHEMA public CASCADE; CREATE SCHEMA public`)
+	require.Error(t, o.Put(t.Context(), rows))
+	_, err := o.Since(t.Context(), time.Time{}, func(observations.Row) { t.Error("nothing is left") })
+	require.NoError(t, err)
+	status, err := Status(t.Context(), url)
+	require.NoError(t, err)
+	require.Zero(t, status.Current)
+	pgtest.Exec(t, url, `DO $$ BEGIN ASSERT to_regclass('observations') IS NULL; END $$`)
+	require.NoError(t, Migrate(t.Context(), url))
+	require.NoError(t, o.Put(t.Context(), rows))
+}
+
 // Exactly the rights that docs/operations.md gives a read-only role are enough; without them it is told so, and reads.
 func TestReadOnlyRoleObserves(t *testing.T) {
 	t.Parallel()
