@@ -14,6 +14,9 @@ IMAGE        = $(IMAGE_NAME):$(IMAGE_TAG)
 KIND_CLUSTER = flux-demo
 export IMAGE_NAME IMAGE_TAG KIND_CLUSTER
 
+# Where `make install` puts the CLI.
+PREFIX = /usr/local
+
 # How long `make faults` injects faults on each store, and any further flags of the harness.
 FAULTS_DURATION = 2m
 FAULTS          =
@@ -51,6 +54,12 @@ build: ## build the server and the CLI into bin/
 cli-build: ## build the CLI alone
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/flux-resourceset-cli
+
+.PHONY: install
+install: cli-build ## install the CLI into PREFIX (/usr/local), also as frs and as kubectl-frs, which is `kubectl frs`
+	install -d '$(DESTDIR)$(PREFIX)/bin'
+	install -m 755 bin/flux-resourceset-cli '$(DESTDIR)$(PREFIX)/bin/'
+	for name in frs kubectl-frs; do ln -sf flux-resourceset-cli '$(DESTDIR)$(PREFIX)'/bin/$$name; done
 
 .PHONY: dist
 dist: ## build release archives for every platform into dist/

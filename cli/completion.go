@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -109,6 +111,17 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		return nil
 	case "depends-on":
 		return s.idsOf(components)
+	case "environment", "confirm":
+		return s.environments()
+	case "label-columns":
+		return s.labelKeys("")
+	case "label":
+		if len(path) > 0 && path[0].Name == clusters.name {
+			return s.labelKeys("=")
+		}
+		return nil
+	case "revision":
+		return s.revisions()
 	}
 	return s.idsOfNamed(flag.Names()[0])
 }
@@ -122,6 +135,12 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	switch placeholders := strings.Fields(leaf.ArgsUsage); {
 	case len(placeholders) == 0:
 		return nil
+	case strings.HasPrefix(placeholders[0], "REVISION") && (index == 0 || placeholders[0] == "REVISION..."):
+		return s.revisions()
+	case leaf.Name == "label" && index > 0:
+		return s.labelKeys("=")
+	case leaf.Name == "label":
+		return s.idsOf(clusters)
 	case placeholders[0] == "CLUSTER" && index == 0:
 		return s.idsOf(clusters)
 	case leaf.Name == "patch-component" && index == 1:
@@ -166,8 +185,17 @@ func (s *completer) idsOfNamed(name string) []string {
 	return nil
 }
 
-// idsOf asks the server, for no longer than somebody waits for a completion. No answer: no candidates.
-func (s *completer) idsOf(n noun) []string {
+// listed is what of documents is offered.
+type listed struct {
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	Environment string            `json:"environment"`
+	Labels      map[string]string `json:"labels"`
+	Revision    int64             `json:"revision"`
+}
+
+// ask asks the server for a list, for no longer than somebody waits for a completion. No answer: no candidates.
+func (s *completer) ask(list func(ctx context.Context, c client, e ...edit) (*http.Response, error), e ...edit) []listed {
 	s.quiet = true
 	conn, err := s.client(s.c)
 	if err != nil {
@@ -175,16 +203,19 @@ func (s *completer) idsOf(n noun) []string {
 	}
 	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
 	defer cancel()
-	a, err := receive(n.api.list(ctx, conn))
+	a, err := receive(list(ctx, conn, e...))
 	if err != nil {
 		return nil
 	}
-	var docs []struct {
-		ID string `json:"id"`
-	}
+	var docs []listed
 	if a.decode(&docs) != nil {
 		return nil
 	}
+	return docs
+}
+
+func (s *completer) idsOf(n noun) []string {
+	docs := s.ask(n.api.list)
 	ids := make([]string, len(docs))
 	for i, doc := range docs {
 		ids[i] = doc.ID
@@ -192,26 +223,41 @@ func (s *completer) idsOf(n noun) []string {
 	return ids
 }
 
-// tokenNames are candidates for a completion.
 func (s *completer) tokenNames() []string {
-	s.quiet = true
-	conn, err := s.client(s.c)
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
-	defer cancel()
-	a, err := receive(tokens.api.list(ctx, conn))
-	if err != nil {
-		return nil
-	}
-	var docs []api.Token
-	if a.decode(&docs) != nil {
-		return nil
-	}
+	docs := s.ask(tokens.api.list)
 	names := make([]string, len(docs))
 	for i, doc := range docs {
 		names[i] = doc.Name
 	}
 	return names
+}
+
+// environments are those that clusters are in.
+func (s *completer) environments() []string {
+	there := map[string]bool{}
+	for _, doc := range s.ask(clusters.api.list) {
+		there[doc.Environment] = true
+	}
+	return render.SortedKeys(there)
+}
+
+// labelKeys are those that clusters have.
+func (s *completer) labelKeys(end string) []string {
+	there := map[string]bool{}
+	for _, doc := range s.ask(clusters.api.list) {
+		for key := range doc.Labels {
+			there[key+end] = true
+		}
+	}
+	return render.SortedKeys(there)
+}
+
+// revisions are the last ones, the newest first.
+func (s *completer) revisions() []string {
+	docs := s.ask(listRevisions, query(url.Values{"limit": {"20"}}))
+	numbers := make([]string, len(docs))
+	for i, doc := range docs {
+		numbers[i] = strconv.FormatInt(doc.Revision, 10)
+	}
+	return numbers
 }
