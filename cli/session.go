@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -214,20 +213,8 @@ func receive(rsp *http.Response, err error) (answer, error) {
 	if n, err := strconv.Atoi(rsp.Header.Get("X-Total-Count")); err == nil {
 		a.total = n
 	}
-	a.next = nextPage(rsp.Header)
+	a.next = apiclient.NextPage(rsp.Header)
 	return a, nil
-}
-
-var linkTarget = regexp.MustCompile(`<([^>]*)>([^<]*)`)
-
-// nextPage is the query of a `Link: <…>; rel="next"` header.
-func nextPage(h http.Header) url.Values {
-	for _, link := range linkTarget.FindAllStringSubmatch(strings.Join(h.Values("Link"), ","), -1) {
-		if u, err := url.Parse(link[1]); err == nil && strings.Contains(link[2], `rel="next"`) {
-			return u.Query()
-		}
-	}
-	return nil
 }
 
 // query adds to a request's query, replacing what has the same name.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -105,4 +107,82 @@ func Example_ifMatch() {
 	// Output:
 	// web: ""
 	// shop: "stale"
+}
+
+// Change a document by what it is, as often as it takes when others change it too.
+func ExampleRetryOnStale() {
+	url, stop := demoServer()
+	defer stop()
+
+	fleet, err := client.New(client.Config{URL: url, Token: "write"})
+	if err != nil {
+		panic(err)
+	}
+	tries := 0
+	err = client.RetryOnStale(context.Background(), func(ctx context.Context) error {
+		tries++
+		found, err := fleet.GetPlatformComponentWithResponse(ctx, "podinfo", nil)
+		if err != nil {
+			return err
+		}
+		if tries == 1 { // somebody else is faster
+			if _, err := fleet.UpdatePlatformComponentWithResponse(ctx, "podinfo", nil, api.PlatformComponentUpdate{OCITag: nullable.NewNullableWithValue("v9")}); err != nil {
+				return err
+			}
+		}
+		next := nullable.NewNullableWithValue(found.JSON200.ComponentVersion + "-1")
+		_, err = fleet.UpdatePlatformComponentWithResponse(ctx, "podinfo", &api.UpdatePlatformComponentParams{IfMatch: found.Headers200.ETag},
+			api.PlatformComponentUpdate{ComponentVersion: next})
+		return err
+	})
+	fmt.Println(tries, err)
+	// Output: 2 <nil>
+}
+
+// Read a long list page by page.
+func ExampleAll() {
+	url, stop := demoServer()
+	defer stop()
+
+	fleet, err := client.New(client.Config{URL: url, Token: "read"})
+	if err != nil {
+		panic(err)
+	}
+	two := 2
+	components := client.All[api.PlatformComponent](context.Background(), func(ctx context.Context, more ...client.RequestEditorFn) (*http.Response, error) {
+		return fleet.ListPlatformComponents(ctx, &api.ListPlatformComponentsParams{Limit: &two}, more...)
+	})
+	for component, err := range components {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(component.ID)
+	}
+	// Output:
+	// cert-manager
+	// podinfo
+	// traefik
+}
+
+// Wait until what was changed through one replica is answered by another.
+func ExampleWaitForRevision() {
+	url, stop := demoServer()
+	defer stop()
+
+	fleet, err := client.New(client.Config{URL: url, Token: "write"})
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	made, err := fleet.CreateNamespaceWithResponse(ctx, nil, api.NamespaceCreate{ID: "team-sandbox"})
+	if err != nil {
+		panic(err)
+	}
+	polled, err := client.New(client.Config{URL: url, Token: "read"}) // another address, in earnest
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(client.WaitForRevision(ctx, polled, made.JSON201.Revision))
+	// Output: <nil>
 }

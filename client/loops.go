@@ -1,0 +1,129 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What programs do in loops around single calls: try again, read all pages, wait.
+
+// staleTries is how often [RetryOnStale] calls its function, and staleWait how long it waits after the first time; then twice as
+// long each time.
+const (
+	staleTries = 6
+	staleWait  = 20 * time.Millisecond
+)
+
+// RetryOnStale calls fn, and again as long as it returns an error with [CodeStale]: somebody was faster. fn has to begin with
+// reading, so that it decides anew by what there is now, and send the ETag that it has read in IfMatch, or the hash of a plan that
+// it has made. After six times the last error is returned; it has CodeStale.
+func RetryOnStale(ctx context.Context, fn func(ctx context.Context) error) error {
+	wait := staleWait
+	for try := 1; ; try++ {
+		err := fn(ctx)
+		if ErrorCode(err) != CodeStale || try == staleTries {
+			return err
+		}
+		if cause := sleep(ctx, wait); cause != nil {
+			return errors.Join(cause, err)
+		}
+		wait *= 2
+	}
+}
+
+// All is every entry of a list, page by page: it asks for the next one when the entries before were taken. list is one of the
+// client's calls that answer with a list; more has to be handed on to it:
+//
+//	clusters := client.All[api.Cluster](ctx, func(ctx context.Context, more ...client.RequestEditorFn) (*http.Response, error) {
+//		return fleet.ListClusters(ctx, &api.ListClustersParams{Limit: &hundred}, more...)
+//	})
+//	for cluster, err := range clusters { … }
+//
+// An error is the last that it yields, with an entry of no meaning. What is changed between two pages may be missing, or there twice.
+func All[T any](ctx context.Context, list func(ctx context.Context, more ...RequestEditorFn) (*http.Response, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		var next url.Values
+		for {
+			entries, following, err := onePage[T](ctx, list, next)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			for _, entry := range entries {
+				if !yield(entry, nil) {
+					return
+				}
+			}
+			if following == nil || len(entries) == 0 {
+				return
+			}
+			next = following
+		}
+	}
+}
+
+func onePage[T any](ctx context.Context, list func(ctx context.Context, more ...RequestEditorFn) (*http.Response, error), page url.Values) (entries []T, next url.Values, err error) {
+	rsp, err := list(ctx, func(_ context.Context, req *http.Request) error {
+		q := req.URL.Query()
+		maps.Copy(q, page)
+		req.URL.RawQuery = q.Encode()
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	err = json.NewDecoder(rsp.Body).Decode(&entries)
+	if err = errors.Join(err, rsp.Body.Close()); err != nil {
+		return nil, nil, fmt.Errorf("the list: %w", err)
+	}
+	return entries, NextPage(rsp.Header), nil
+}
+
+var linkTarget = regexp.MustCompile(`<([^>]*)>([^<]*)`)
+
+// NextPage is the query of the next page of a list, from an answer's `Link: <…>; rel="next"`; nil when it was the last.
+func NextPage(h http.Header) url.Values {
+	for _, link := range linkTarget.FindAllStringSubmatch(strings.Join(h.Values("Link"), ","), -1) {
+		if u, err := url.Parse(link[1]); err == nil && strings.Contains(link[2], `rel="next"`) {
+			return u.Query()
+		}
+	}
+	return nil
+}
+
+// WaitForRevision waits until the server answers from a revision, or the context ends: that a change has reached another replica
+// than the one that made it, such as the one that clusters poll. A server that was given another history never has it, so give
+// the context a deadline.
+func WaitForRevision(ctx context.Context, c *Client, revision int64) error {
+	nothing := "id=NONE" // ids are lower case, so that the answer is small
+	for {
+		rsp, err := c.PollClusters(ctx, nil, func(_ context.Context, req *http.Request) error {
+			q := req.URL.Query()
+			q.Set("selector", nothing)
+			req.URL.RawQuery = q.Encode()
+			req.Header.Set(minRevision, strconv.FormatInt(revision, 10))
+			return nil
+		})
+		if err == nil {
+			return rsp.Body.Close()
+		}
+		problem, ok := errors.AsType[*Error](err)
+		if !ok || problem.StatusCode != http.StatusServiceUnavailable {
+			return err
+		}
+		if cause := sleep(ctx, max(problem.RetryAfter, staleWait)); cause != nil {
+			return errors.Join(cause, err)
+		}
+	}
+}
