@@ -35,6 +35,7 @@ const (
 	OpAssignResource      = "assign_resource"
 	OpUnassignResource    = "unassign_resource"
 	OpSetLabels           = "set_labels"
+	OpAdopt               = "adopt"
 )
 
 // Roles of tokens.
