@@ -155,7 +155,7 @@ func TestPatchesOverLayersAreCounted(t *testing.T) {
 // TestFleetsAsTheyAreFit: the extents of a large fleet are far below the bounds.
 func TestFleetsAsTheyAreFit(t *testing.T) {
 	t.Parallel()
-	s := loadShared(t, sharedFleet(t, 1_000, true))
+	s := loadShared(t, sharedFleet(t, 1_000, 5))
 	require.Less(t, s.layers.extent.stacked, 100)
 	require.Zero(t, s.layers.extent.laid)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sharedFleet is a fleet whose clusters have the same, said by each of them or by five layers.
-func sharedFleet(t testing.TB, clusters int, layered bool) []Record {
+// sharedFleet is a fleet whose clusters have the same, said by so many layers, or by each of them.
+func sharedFleet(t testing.TB, clusters, layers int) []Record {
 	t.Helper()
 	empty, err := NewState(Rules{MaxRemovals: 1000}, Head{}, time.Time{}, nil)
 	require.NoError(t, err)
@@ -45,12 +45,13 @@ func sharedFleet(t testing.TB, clusters int, layered bool) []Record {
 	}
 	for i := range 5 {
 		add(KindRoleBinding, fmt.Sprintf(`{"id":"b%d","role":"view","subjects":[{"kind":"Group","name":"g%d"}]}`, i, i))
-		if layered {
-			add(KindLayer, fmt.Sprintf(`{"id":"l%d","priority":%d,"selector":"fleet=all,tier notin (none)",%s,"patches":{%s}}`, i, i, lists(i, 5), patches[i]))
-		}
+	}
+	for i := range layers {
+		add(KindLayer, fmt.Sprintf(`{"id":"l%d","priority":%d,"selector":"fleet=all,tier notin (none)",%s,"patches":{%s}}`,
+			i, i, lists(i, layers), strings.Join(patches[5*i/layers:5*(i+1)/layers], ",")))
 	}
 	own := ""
-	if !layered {
+	if layers == 0 {
 		own = "," + lists(0, 1) + `,"patches":{` + strings.Join(patches, ",") + "}"
 	}
 	for i := range clusters {
@@ -71,7 +72,7 @@ func loadShared(t testing.TB, records []Record) *State {
 // TestTheSameFleetOnLayers answers each poll with the same bytes.
 func TestTheSameFleetOnLayers(t *testing.T) {
 	t.Parallel()
-	plain, layered := sharedFleet(t, 100, false), sharedFleet(t, 100, true)
+	plain, layered := sharedFleet(t, 100, 0), sharedFleet(t, 100, 5)
 	require.Equal(t, polls(t, loadShared(t, plain)), polls(t, loadShared(t, layered)))
 	size := func(records []Record) (n int) {
 		for _, r := range records {
@@ -86,8 +87,8 @@ func TestTheSameFleetOnLayers(t *testing.T) {
 func TestAdoptingChangesNoPoll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state = loadShared(t, sharedFleet(t, 40, false))
-	target := loadShared(t, sharedFleet(t, 40, true))
+	w.state = loadShared(t, sharedFleet(t, 40, 0))
+	target := loadShared(t, sharedFleet(t, 40, 5))
 	adopt := func(tx *Tx) error {
 		for _, d := range target.All(KindLayer) {
 			if _, err := tx.Create(KindLayer, d.Body); err != nil {
@@ -120,9 +121,9 @@ func BenchmarkLayers(b *testing.B) {
 		heap        uint64
 		bytes       int
 	}
-	var sides [2]measured // without, with
+	var sides [3]measured // without, with five, with fifty
 	for i := range sides {
-		records := sharedFleet(b, clusters, i == 1)
+		records := sharedFleet(b, clusters, []int{0, 5, 50}[i])
 		for _, r := range records {
 			sides[i].bytes += len(r.Body)
 		}
@@ -144,6 +145,9 @@ func BenchmarkLayers(b *testing.B) {
 	}
 	without, with := sides[0], sides[1]
 	b.ReportMetric(float64(without.polls)/float64(with.polls), "polls-ratio")
+	b.ReportMetric(float64(with.polls)/float64(sides[2].polls), "fifty-polls-ratio")
+	b.ReportMetric(float64(sides[2].heap)/(1<<20), "fifty-heap-MiB")
+	b.ReportMetric(sides[2].load.Seconds()*1000, "fifty-load-ms")
 	b.ReportMetric(float64(with.load)/float64(without.load), "load-ratio")
 	b.ReportMetric(with.load.Seconds()*1000, "load-ms")
 	b.ReportMetric(float64(with.heap)/float64(without.heap), "heap-ratio")

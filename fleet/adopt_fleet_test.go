@@ -1,0 +1,185 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	tiersOfPlatform = []string{"dev", "qa", "uat", "prod"}
+	regions         = []string{"eu", "us", "ap"}
+	profiles        = []string{"shop", "plant", "office", "lab"}
+)
+
+// platform is a fleet as platforms have it that were built without layers: each cluster says all it has, most of it by its tier,
+// region and profile.
+func platform(t testing.TB, clusters int) *State {
+	t.Helper()
+	empty, err := NewState(testRules, Head{}, time.Time{}, nil)
+	require.NoError(t, err)
+	tx := empty.Begin()
+	add := func(kind Kind, doc map[string]any) {
+		body, err := json.Marshal(doc)
+		require.NoError(t, err)
+		_, err = tx.Create(kind, body)
+		require.NoError(t, err)
+	}
+	type list []map[string]any
+	entry := func(id string, fields ...string) map[string]any {
+		out := map[string]any{"id": id}
+		for i := 0; i < len(fields); i += 2 {
+			out[fields[i]] = fields[i+1]
+		}
+		return out
+	}
+	component := func(id string) {
+		add(KindComponent, map[string]any{"id": id, "component_path": "charts/" + id, "oci_url": "https://charts.example.com", "component_version": "1.0.0", "patches": map[string]any{"replicaCount": 1}})
+	}
+	for i := range 20 {
+		component(fmt.Sprintf("common-%02d", i))
+	}
+	for i := range 10 {
+		add(KindNamespace, map[string]any{"id": fmt.Sprintf("team-%02d", i), "labels": map[string]any{"team": fmt.Sprint(i)}})
+	}
+	for i := range 5 {
+		add(KindRoleBinding, map[string]any{"id": fmt.Sprintf("binding-%d", i), "role": "view", "subjects": list{{"kind": "Group", "name": fmt.Sprint("g", i)}}})
+	}
+	for _, names := range [][]string{tiersOfPlatform, regions, profiles} {
+		for _, name := range names {
+			component("logs-" + name)
+			component("edge-" + name)
+			add(KindNamespace, map[string]any{"id": "ns-" + name})
+		}
+	}
+	component("own")
+	for i := range clusters {
+		tier, region, profile := tiersOfPlatform[i%4], regions[i%3], profiles[i/7%4]
+		var components, namespaces, bindings list
+		patches := map[string]any{}
+		for c := range 20 {
+			components = append(components, entry(fmt.Sprintf("common-%02d", c)))
+		}
+		for n := range 10 {
+			namespaces = append(namespaces, entry(fmt.Sprintf("team-%02d", n)))
+		}
+		for b := range 5 {
+			bindings = append(bindings, entry(fmt.Sprintf("binding-%d", b)))
+		}
+		for c := range 5 {
+			patches[fmt.Sprintf("common-%02d", c)] = map[string]any{
+				"resources.limits.memory": "256Mi", "metrics.enabled": true, "tier": tier, "region": region,
+				"ingress.hosts[0].host": fmt.Sprintf("app-%d.k%04d.example.com", c, i),
+			}
+		}
+		for _, name := range []string{tier, region, profile} {
+			components = append(components, entry("logs-"+name, "component_version", "2.0."+fmt.Sprint(len(name))), entry("edge-"+name))
+			namespaces = append(namespaces, entry("ns-"+name))
+			patches["edge-"+name] = map[string]any{"replicaCount": 2, "values.from": name}
+		}
+		if i%10 == 3 { // the exceptional ones
+			components = append(components, entry("own", "component_version", fmt.Sprintf("3.%d.0", i%4)))
+			components[7]["component_version"] = "1.0.1"
+		}
+		add(KindCluster, map[string]any{
+			"id": fmt.Sprintf("k%04d", i), "cluster_dns": fmt.Sprintf("k%04d.example.com", i), "environment": tier, "labels": map[string]any{"region": region, "profile": profile},
+			"platform_components": components, "namespaces": namespaces, "rolebindings": bindings, "patches": patches,
+		})
+	}
+	res, err := tx.Finish(Commit{ID: uuid.New(), At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Actor: "test"})
+	require.NoError(t, err)
+	return res.State
+}
+
+// onLayers moves what the clusters of such a fleet have in common into layers, from the general to the special.
+func onLayers(t testing.TB, s *State) *State {
+	t.Helper()
+	ops := []string{`{"op":"create","kind":"layer","document":{"id":"base","priority":100,"all":true}}`, `{"op":"adopt","layers":["base"]}`}
+	for n, by := range []struct {
+		label string
+		names []string
+	}{{"environment", tiersOfPlatform}, {"region", regions}, {"profile", profiles}} {
+		for i, name := range by.names {
+			ops = append(ops, fmt.Sprintf(`{"op":"create","kind":"layer","document":{"id":%q,"priority":%d,"selector":"%s=%s"}}`, name, 200+100*n+i, by.label, name),
+				fmt.Sprintf(`{"op":"adopt","layers":[%q]}`, name))
+		}
+	}
+	tx := s.Begin()
+	require.NoError(t, batch(ops...)(tx))
+	res, err := tx.Finish(Commit{ID: uuid.New(), At: time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC), Actor: "test"})
+	require.NoError(t, err)
+	plan, err := res.Plan()
+	require.NoError(t, err)
+	require.Empty(t, plan.Groups)
+	require.Zero(t, plan.Totals.Removals)
+	return res.State
+}
+
+func bytesOf(s *State) (n int) {
+	for rec := range s.Records() {
+		if rec.Kind == KindCluster || rec.Kind == KindLayer {
+			n += len(rec.Body)
+		}
+	}
+	return n
+}
+
+// TestAThousandClustersMoveToLayers: all that they poll stays the same, to the byte, and a cluster is as much as is special about
+// it. It is so for whoever follows, and for whoever starts.
+func TestAThousandClustersMoveToLayers(t *testing.T) {
+	t.Parallel()
+	clusters := 1000
+	if testing.Short() {
+		clusters = 168
+	}
+	plain := platform(t, clusters)
+	layered := onLayers(t, plain)
+	before := polls(t, plain)
+	require.Len(t, before, 3*clusters)
+	require.Equal(t, before, polls(t, layered))
+	loaded, err := NewState(testRules, layered.head, layered.at, slicesOf(layered))
+	require.NoError(t, err)
+	require.Equal(t, before, polls(t, loaded))
+	t.Logf("documents of %d clusters, and their layers: %d bytes before, %d after", clusters, bytesOf(plain), bytesOf(layered))
+	require.Less(t, bytesOf(layered)*3, bytesOf(plain))
+
+	k, _ := layered.Get(KindCluster, "k0000")
+	require.Empty(t, k.Cluster().PlatformComponents)
+	require.Empty(t, k.Cluster().Namespaces)
+	require.Len(t, k.Cluster().Patches["common-00"], 1, "only the host is its own")
+	special, _ := layered.Get(KindCluster, "k0003")
+	require.Len(t, special.Cluster().PlatformComponents, 2)
+}
+
+func slicesOf(s *State) (records []Record) {
+	for rec := range s.Records() {
+		records = append(records, rec)
+	}
+	return records
+}
+
+// TestExplainAValueOfFivePlaces: the highest is who says it, and the others are what it won over.
+func TestExplainAValueOfFivePlaces(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, state: onLayers(t, platform(t, 28)), now: time.Date(2026, 1, 2, 5, 0, 0, 0, time.UTC)}
+	for i, layer := range []string{"base", "dev", "eu", "shop"} {
+		w.must(batch(fmt.Sprintf(`{"op":"patch_values","layers":[%q],"component_id":"common-00","values":{"replicaCount":%d}}`, layer, 10+i)))
+	}
+	w.must(batch(`{"op":"patch_values","cluster_ids":["k0000"],"component_id":"common-00","values":{"replicaCount":20}}`))
+	doc, _ := w.state.Get(KindCluster, "k0000")
+	ex, err := w.state.Explain(doc, "platform-components", "common-00", "/values/replicaCount", nil)
+	require.NoError(t, err)
+	require.Len(t, ex.Inputs[0].Values, 1)
+	value := ex.Inputs[0].Values[0]
+	require.Equal(t, "k0000", value.SaidBy.ID)
+	var instead []string
+	for _, say := range value.InsteadOf {
+		raw, _ := say.Value.Get()
+		instead = append(instead, say.Kind+"/"+say.ID+"="+string(raw))
+	}
+	require.Equal(t, []string{"layer/shop=13", "layer/eu=12", "layer/dev=11", "layer/base=10", "platform_component/common-00=1"}, instead)
+}
