@@ -23,8 +23,8 @@ type layering struct {
 // layersID identifies layers for as long as none of them changes, without keeping alive what they once made of clusters.
 type layersID struct{ _ byte }
 
-// rising sorts layers. No two have one priority, but for what somebody has put into the store.
-func rising(layers map[string]*Document) []*Document {
+// byPriority sorts layers, the lowest first. No two have one priority, but for what somebody has put into the store.
+func byPriority(layers map[string]*Document) []*Document {
 	return slices.SortedFunc(maps.Values(layers), func(a, b *Document) int {
 		return cmp.Or(cmp.Compare(a.layer().Priority, b.layer().Priority), cmp.Compare(a.ID, b.ID))
 	})
@@ -76,7 +76,7 @@ func (ks *kindSet) layered(s, before *State, was *layering, there bool) (*layeri
 			return nil, err
 		}
 	}
-	next := &layering{rising: rising(s.docs[KindLayer]), stacks: map[string]*stack{}, of: make(map[string]*Effective, len(was.of))}
+	next := &layering{rising: byPriority(s.docs[KindLayer]), stacks: map[string]*stack{}, of: make(map[string]*Effective, len(was.of))}
 	next.since = &layersID{}
 	known := map[*Document]bool{} // layers that were there before
 	for _, d := range was.rising {
@@ -91,34 +91,7 @@ func (ks *kindSet) layered(s, before *State, was *layering, there bool) (*layeri
 		}
 		found[i] = next.match(ks, clusters[i], prev, was, known)
 	})
-	all := surveyor{stacks: map[string][]*Document{}}
-	for _, m := range found {
-		all.add(m.layers, m.key, m.laid)
-	}
-	if next.extent = all.extent; !there {
-		if err := all.within(was.extent); err != nil {
-			return nil, err
-		}
-	}
-	stacks := make([]*stack, len(clusters))
-	for i := range clusters {
-		stacks[i] = next.stack(ks, found[i], was)
-	}
-	made := make([]*Effective, len(clusters))
-	inParallel(len(clusters), func(i int) {
-		d, st := clusters[i], stacks[i]
-		if e := was.of[d.ID]; e != nil && e.stack == st && e.own == d.alone {
-			made[i] = e
-		} else if st != nil {
-			made[i] = ks.effective(d, st)
-		}
-	})
-	for i, e := range made {
-		if e != nil {
-			next.of[clusters[i].ID] = e
-		}
-	}
-	return next, nil
+	return next.folded(ks, was, clusters, found, &surveyor{stacks: map[string][]*Document{}}, there)
 }
 
 // after is the layering when only some clusters have changed.
@@ -137,29 +110,40 @@ func (l *layering) after(ks *kindSet, clusters []*Document, edits []edit, there 
 	found := make([]matched, len(clusters))
 	for i, d := range clusters {
 		found[i] = next.match(ks, d, nil, l, nil)
-		all.add(found[i].layers, found[i].key, found[i].laid)
 	}
-	if next.extent = all.extent; !there {
-		if err := all.within(l.extent); err != nil {
+	return next.folded(ks, l, clusters, found, &all, there)
+}
+
+// folded is a layering with what clusters have by the layers that match them, of which all has those of the others. What is the same as it was
+// is taken over.
+func (l *layering) folded(ks *kindSet, was *layering, clusters []*Document, found []matched, all *surveyor, there bool) (*layering, error) {
+	for _, m := range found {
+		all.add(m.layers, m.key, m.laid)
+	}
+	if l.extent = all.extent; !there {
+		if err := all.within(was.extent); err != nil {
 			return nil, err
 		}
 	}
-	made := make([]*Effective, len(clusters))
 	stacks := make([]*stack, len(clusters))
 	for i := range clusters {
-		stacks[i] = next.stack(ks, found[i], l)
+		stacks[i] = l.stack(ks, found[i], was)
 	}
+	made := make([]*Effective, len(clusters))
 	inParallel(len(clusters), func(i int) {
-		if stacks[i] != nil {
-			made[i] = ks.effective(clusters[i], stacks[i])
+		d, st := clusters[i], stacks[i]
+		if e := was.of[d.ID]; e != nil && e.stack == st && e.own == d.alone {
+			made[i] = e
+		} else if st != nil {
+			made[i] = ks.effective(d, st)
 		}
 	})
 	for i, e := range made {
 		if e != nil {
-			next.of[clusters[i].ID] = e
+			l.of[clusters[i].ID] = e
 		}
 	}
-	return next, nil
+	return l, nil
 }
 
 // layerIDs are the layers that match, by rising priority.
@@ -276,7 +260,7 @@ type layersInTx struct {
 func (tx *Tx) relayer() {
 	layers := map[string]*Document{}
 	tx.each(KindLayer, func(d *Document) { layers[d.ID] = d })
-	tx.layers = &layersInTx{rising: rising(layers), edited: true}
+	tx.layers = &layersInTx{rising: byPriority(layers), edited: true}
 }
 
 // matching are the layers of a cluster as the Tx sees them.

@@ -1,0 +1,185 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// assigned is a definition whatever its models are.
+type assigned struct {
+	kind           Kind
+	field          string
+	endpoint       string
+	operand        string
+	seedAlias      string
+	late           bool
+	typed          bool
+	of             *Document
+	slot           int // of its answers in a cluster's document; -1: they are found by this very value
+	rules          kindRules
+	operandOf      func(op *api.Operation) string
+	normalizeEntry func(entry map[string]any)
+	checkOn        func(c *checker, on *subject)
+
+	each   func(of *Effective) iter.Seq[string] // the ids of a cluster's list, in order
+	count  func(of *Effective) int
+	absent func(of *Effective) bool // the list is not there
+	// entries are the ids of a cluster's list, in order, and whether each is enabled.
+	entries func(of *Effective) iter.Seq2[string, bool]
+	clear   func(of *Effective) // makes it empty
+	// switched is whether an entry is enabled, and whether it is there.
+	switched func(of *Effective, id string) (enabled, there bool)
+	layering listLayering
+
+	// inputs are those of a cluster's list that only names, all when it is nil, made of the list's definitions.
+	inputs func(on *site, definitions []*Document, only map[string]bool) ([]input, error)
+	// apart is what an input is on any cluster, and the cluster.
+	apart func(in any) (any, api.FluxCluster)
+	// reassigned are the ids of entries that differ, and those that came, went, or were switched on or off.
+	reassigned func(was, is *Effective) (ids, toggled map[string]bool)
+	// installs is how many entries a cluster is told to have.
+	installs func(of *Effective) int
+	// wanted adds what a cluster is told to have.
+	wanted func(out []installation, s *State, of *Effective) []installation
+	// alike: two clusters of one environment are told to have the same, deployed in the same way as far as they say.
+	alike func(a, b *Effective) bool
+
+	dependsOn  func(d *Document) []string
+	redeployed func(was, is *Document) bool
+	uninstalls func(before, after any) bool
+	lasting    bool // Flux may keep one that is taken off
+	keeps      func(d *Document, now time.Time) bool
+
+	own         bool // clusters add to the size of an input
+	ofType      bool
+	size        func(cluster *api.Cluster) int
+	on          func(cluster *api.Cluster, id string) bool
+	invalidates func(was, is *Document) bool
+	recheck     func(c *checker, on *Effective, id string)
+}
+
+// stem is what its verbs end with.
+func (a *assigned) stem() string { return strings.TrimSuffix(a.operand, "_id") }
+
+// pointer leads to the list in a cluster's document, or to something in it.
+func (a *assigned) pointer(parts ...any) string {
+	if a.typed {
+		return jsontext.Pointer("resources", a.field) + jsontext.Pointer(parts...)
+	}
+	return jsontext.Pointer(a.field) + jsontext.Pointer(parts...)
+}
+
+// holder is what has the list in a cluster's object; nil when there is no such thing, or it is of a wrong shape.
+func (a *assigned) holder(obj map[string]any) map[string]any {
+	if a.typed {
+		obj, _ = obj["resources"].(map[string]any)
+	}
+	return obj
+}
+
+// entriesIn is the list in a cluster's object.
+func (a *assigned) entriesIn(obj map[string]any) []any {
+	entries, _ := a.holder(obj)[a.field].([]any)
+	return entries
+}
+
+// openEntries is the list in a cluster's opened object. Of its entries that are objects only those are taken apart which may
+// have the id: all others stay Text.
+func (a *assigned) openEntries(obj map[string]any, id string) ([]any, error) {
+	if a.typed {
+		if _, err := opened(obj, "resources"); err != nil {
+			return nil, err
+		}
+	}
+	if holder := a.holder(obj); holder != nil {
+		if _, err := opened(holder, a.field); err != nil {
+			return nil, err
+		}
+	}
+	entries := a.entriesIn(obj)
+	quoted, err := jsontext.Canonical(id)
+	if err != nil {
+		return nil, err
+	}
+	for i, item := range entries {
+		text, ok := item.(jsontext.Text)
+		if !ok || !bytes.Contains(text, quoted) && bytes.IndexByte(text, '\\') < 0 {
+			continue
+		}
+		entry, err := jsontext.Open(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.field, err)
+		}
+		entries[i] = entry
+	}
+	return entries, nil
+}
+
+// setEntries puts a list into a cluster's object.
+func (a *assigned) setEntries(obj map[string]any, entries []any) {
+	if a.typed && a.holder(obj) == nil {
+		obj["resources"] = map[string]any{}
+	}
+	a.holder(obj)[a.field] = entries
+}
+
+// ownBound is what a cluster's own words add at most to its answer.
+func (a *assigned) ownBound(d *Effective) int {
+	switch {
+	case !a.own:
+		return 0
+	case a.ofType:
+		return a.size(d.cluster)
+	}
+	return d.bound
+}
+
+// ids is each as a list.
+func (a *assigned) ids(c *Effective) []string {
+	return slices.AppendSeq(make([]string, 0, a.count(c)), a.each(c))
+}
+
+// hasAny tells whether a cluster is assigned one of some definitions.
+func (a *assigned) hasAny(c *Effective, ids map[string]bool) bool {
+	if len(ids) == 0 {
+		return false
+	}
+	for have := range a.each(c) {
+		if ids[have] {
+			return true
+		}
+	}
+	return false
+}
+
+// excludedOn is what a cluster does not take from its layers.
+func (a *assigned) excludedOn(c *api.Cluster) []string {
+	switch {
+	case c.Excludes == nil:
+		return nil
+	case a.typed:
+		return c.Excludes.Resources[a.field]
+	case a.layering.excluded != nil:
+		return a.layering.excluded(c.Excludes)
+	}
+	return nil
+}
+
+// forgottenBy takes all that a layer's object says about a definition out of it.
+func (a *assigned) forgottenBy(obj map[string]any, id string) map[string]any {
+	a.setEntries(obj, slices.DeleteFunc(slices.Clone(a.entriesIn(obj)), isEntry(id)))
+	if a.kind == KindComponent {
+		for _, field := range []string{"overrides", "patches"} {
+			said, _ := obj[field].(map[string]any)
+			delete(said, id)
+		}
+	}
+	return obj
+}

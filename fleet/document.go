@@ -1,0 +1,73 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// Document is one document of a State with what is derived from it. It never changes.
+type Document struct {
+	Record
+	value any // of its kind's model
+	rules *kindRules
+	bound int        // of a definition; see sizes.go
+	alone *Effective // what a cluster's document says by itself; nil: it is none. What it has is [State.Effective]
+}
+
+// decodeModel reads the value of a document.
+func decodeModel(kind *kindRules, rec Record) (any, error) {
+	value := kind.empty()
+	if err := json.Unmarshal(rec.Body, value); err != nil {
+		return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, typeError(err))
+	}
+	return value, nil
+}
+
+// NewDocument reads a document by itself, as a store keeps it.
+func NewDocument(rec Record) (*Document, error) {
+	if id, ok := rec.Kind.ResourceType(); ok {
+		rules := &resourceKind(id, nil).rules
+		return (&kindSet{byName: map[Kind]*kindRules{rec.Kind: rules}, cluster: compiledIn.cluster}).document(rec)
+	}
+	return compiledIn.document(rec)
+}
+
+// ETag names this version of the document: `"<revision>-<8 hex digits of the commit id>"`.
+func (d *Document) ETag() string {
+	return fmt.Sprintf("\"%d-%x\"", d.Revision, d.CommitID[:4])
+}
+
+// Deleted tells whether this is a decommissioned cluster.
+func (d *Document) Deleted() bool {
+	return d.alone != nil && (d.alone.Deleted() || pendingTombstone(d))
+}
+
+// Cluster is the document as a cluster, as somebody wrote it; it must be one. The result must not be changed.
+func (d *Document) Cluster() *api.Cluster { return d.alone.cluster }
+
+// View is the document as the API shows it: a copy of the generated model with revision and times filled in.
+func (d *Document) View() any { return d.rules.view(d) }
+
+// decodeError is a value of the wrong type in a document.
+type decodeError struct{ pointer, detail string }
+
+func (e *decodeError) Error() string { return e.pointer + ": " + e.detail }
+
+// embedded are the generated models that are part of others here.
+var embedded = []string{"Layer", "ResourceType", "Resource"}
+
+func typeError(err error) error {
+	var t *json.UnmarshalTypeError
+	if !errors.As(err, &t) {
+		return err
+	}
+	field := t.Field
+	for _, model := range embedded { // its name is no part of the document
+		field = strings.TrimPrefix(field, model+".")
+	}
+	return &decodeError{"/" + strings.ReplaceAll(field, ".", "/"), fmt.Sprintf("must be a %s, not a %s", t.Type, t.Value)}
+}
