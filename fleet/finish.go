@@ -276,7 +276,7 @@ func (v *verdict) count(f finding) {
 		v.tooLarge.Add(1)
 	}
 	if n := len(f.now.problems) - len(f.was.problems); n > 0 {
-		v.wrong.Add(int32(n)) //nolint:gosec // of one document, or cluster
+		v.wrong.Add(int32(n))
 	}
 }
 
