@@ -141,6 +141,21 @@ func TestReceipts(t *testing.T) {
 		}
 	}
 
+	// Another process than the one that was told says so too.
+	c.eventually("the API says that all is confirmed", func(ctx context.Context) error {
+		var status struct {
+			State  string
+			Counts map[string]int
+		}
+		if err := c.w.API.Do(ctx, "GET", "/clusters/"+c.id+"/status", nil, &status); err != nil {
+			return err
+		}
+		if want := len(components) + 2; status.State != "confirmed" || status.Counts["confirmed"] != want {
+			return fmt.Errorf("the cluster is %s, its inputs are %v, not %d confirmed", status.State, status.Counts, want)
+		}
+		return nil
+	})
+
 	// What goes takes its receipt along.
 	names := c.inventory("platform-components")
 	c.cli("component", "unassign", "rc-range", "--cluster", c.id, "--yes")
