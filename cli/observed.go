@@ -225,7 +225,7 @@ func (s *session) wait(c *cli.Context, conn client) error {
 	late := func() error { return fmt.Errorf("%w: it is %s after %s", errTimedOut, last, c.Duration("timeout")) }
 	for {
 		a, err := receive(conn.GetClusterStatus(c.Context, c.String("cluster"), nil))
-		if err != nil && ctx.Err() != nil && c.Context.Err() == nil {
+		if err != nil && ctx.Err() != nil && c.Err() == nil {
 			return late()
 		}
 		if err != nil {
@@ -250,7 +250,7 @@ func (s *session) wait(c *cli.Context, conn client) error {
 		last = state
 		select {
 		case <-ctx.Done():
-			if err := c.Context.Err(); err != nil {
+			if err := c.Err(); err != nil {
 				return err
 			}
 			return late()

@@ -14,7 +14,7 @@ type Row struct {
 	Said    time.Time
 }
 
-// ErrDenied: this process may read the table and not write to it.
+// ErrDenied is the error of a process that may read the table and not write to it.
 var ErrDenied = errors.New("the role may not write to the table of observations")
 
 // Table is where the processes of one service leave observations for each other. Times are exact to the microsecond.
