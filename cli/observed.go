@@ -196,11 +196,11 @@ func (s *session) waitCommand() *cli.Command {
 	return &cli.Command{
 		Name: "wait", Usage: "Wait until a cluster says that it has applied what it is asked for",
 		Description: "Exits with 0 when it is confirmed, 1 when it failed, 2 when neither happened in time. Without --component all of the cluster " +
-			"is waited for.\n\n" + argv.ExampleText("wait --cluster demo-cluster-01 --component podinfo --timeout 10m"),
+			"is waited for.\n\n" + argv.ExampleText("wait --cluster demo-cluster-01 --component podinfo --within 10m"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER`"},
 			&cli.StringFlag{Name: "component", Usage: "only this `COMPONENT` of it"},
-			&cli.DurationFlag{Name: "timeout", Usage: "how `LONG` to wait", Value: 10 * time.Minute},
+			&cli.DurationFlag{Name: "within", Usage: "how `LONG` to wait", Value: 10 * time.Minute},
 		},
 		Action: func(c *cli.Context) error {
 			if _, err := arguments(c); err != nil {
@@ -219,10 +219,10 @@ func (s *session) waitCommand() *cli.Command {
 }
 
 func (s *session) wait(c *cli.Context, conn client) error {
-	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+	ctx, cancel := context.WithTimeout(c.Context, c.Duration("within"))
 	defer cancel()
 	last := "not known"
-	late := func() error { return fmt.Errorf("%w: it is %s after %s", errTimedOut, last, c.Duration("timeout")) }
+	late := func() error { return fmt.Errorf("%w: it is %s after %s", errTimedOut, last, c.Duration("within")) }
 	for {
 		a, err := receive(conn.GetClusterStatus(c.Context, c.String("cluster"), nil))
 		if err != nil && ctx.Err() != nil && c.Err() == nil {
