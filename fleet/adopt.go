@@ -229,13 +229,20 @@ func (ad *adoption) verify() error {
 		for _, list := range ad.lists {
 			differ, _ := list.reassigned(m.has, is)
 			if len(differ) > 0 || !slices.Equal(list.ids(m.has), list.ids(is)) {
-				errs[i] = fmt.Errorf("adopting what is alike into layer %q would change the %s of cluster %q", ad.layer.ID, list.field, m.doc.ID)
+				errs[i] = ad.wouldChange(list.field, m.doc.ID)
 			}
 		}
 		same := func(a, b api.PatchValues) bool { return maps.EqualFunc(a, b, sameBytes) }
 		if !maps.EqualFunc(m.has.cluster.Patches, is.cluster.Patches, same) {
-			errs[i] = fmt.Errorf("adopting what is alike into layer %q would change the patches of cluster %q", ad.layer.ID, m.doc.ID)
+			errs[i] = ad.wouldChange("patches", m.doc.ID)
 		}
 	})
 	return firstOf(errs)
+}
+
+// wouldChange refuses to go on from documents that an operation before this one has left wrong: what a cluster has of an entry
+// that it lists twice, or lists and excludes, is not what it has once that is put right.
+func (ad *adoption) wouldChange(field, cluster string) error {
+	return Invalid([]Problem{{Detail: fmt.Sprintf("adopting what is alike into layer %q would change the %s of cluster %q, as an operation before this one leaves them",
+		ad.layer.ID, field, cluster)}})
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 const adoptBase = `{"op":"adopt","layers":["base"]}`
@@ -161,4 +163,19 @@ func TestAdoptChangesNoPoll(t *testing.T) {
 		}
 	})
 	require.Positive(t, adopted, "some had something in common")
+}
+
+// TestAdoptAfterAWrongDocument is refused as what is wrong with the request, and not as what is wrong with the service.
+func TestAdoptAfterAWrongDocument(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []string{
+		`{"namespaces":[{"id":"team"},{"id":"team"}]}`, `{"platform_components":[{"id":"grafana"},{"id":"grafana"}]}`,
+		`{"namespaces":[{"id":"team"}],"excludes":{"namespaces":["team"]}}`,
+	} {
+		w := tiers(t, prodLayer, baseLayer)
+		w.refused(CodeInvalid, both(put(KindCluster, "c3", wrong), func(tx *Tx) error {
+			_, err := NewBatch(tx, &w.log).Run([]api.Operation{{Op: "adopt", Layers: []string{"base"}}})
+			return err
+		}))
+	}
 }
