@@ -293,6 +293,14 @@ func checkLayerPatches(c *checker, l *layer, id string) {
 	c.patches(jsontext.Pointer("patches", id), set, patchProblems(doc.Component().Type, set))
 }
 
+// farTooManyLayers ends a change that creates one layer after the other: it only becomes slower until Finish refuses it.
+func (tx *Tx) farTooManyLayers() error {
+	if n := len(tx.layers.rising); n > 2*maxLayers {
+		return errorf(CodeLimitExceeded, "there would be %d layers or more; at most %d are possible", n, maxLayers)
+	}
+	return nil
+}
+
 // tooManyLayers is asked first: everything else takes longer the more there are.
 func (tx *Tx) tooManyLayers() error {
 	n := 0

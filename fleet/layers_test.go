@@ -630,3 +630,18 @@ func TestOverridesOfALayerAreNamedAsSuch(t *testing.T) {
 	require.Contains(t, refused.Detail, `(said by layer "bad")`)
 	require.Contains(t, w.refused(CodeInvalid, func(tx *Tx) error { _, err := tx.SetLabels("c1", []byte(`{"stray":"1"}`)); return err }).Detail, `(said by layer "bad")`)
 }
+
+// TestTenThousandLayers are refused before they have been laid over each other ten thousand times.
+func TestTenThousandLayers(t *testing.T) {
+	t.Parallel()
+	w, made := tiers(t), 0
+	w.refused(CodeLimitExceeded, func(tx *Tx) error {
+		for ; made < 10_000; made++ {
+			if _, err := tx.Create(KindLayer, fmt.Appendf(nil, `{"id":"l%d","priority":%d,"all":true}`, made, made)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.LessOrEqual(t, made, 2*maxLayers)
+}

@@ -176,6 +176,9 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 		}
 	}
 	doc, err := tx.put(kind, id, nil, obj)
+	if err == nil && kind == KindLayer {
+		err = tx.farTooManyLayers()
+	}
 	if err != nil {
 		return nil, err
 	}
