@@ -37,6 +37,9 @@ func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (r
 	if len(m.Conflicts) > 0 && prefer == "" {
 		return reversal{conflicts: m.Conflicts}, nil
 	}
+	if rules := tx.kinds.byName[ch.Kind]; rules != nil {
+		rules.normalize(merged)
+	}
 	body, err := jsontext.Canonical(merged)
 	return reversal{changes: !bytes.Equal(body, now), body: body}, err
 }
