@@ -21,8 +21,9 @@ const (
 
 // checker collects what is wrong with one document of a State that is about to be committed.
 type checker struct {
-	next     *State // the State as it would be
-	base     *State // the one before; nil where it is the one that is checked
+	next     *State    // the State as it would be
+	base     *State    // the one before; nil where it is the one that is checked
+	recalled *Document // what the document was once, where it is put back to that
 	problems []Problem
 	limits   []Problem
 	warnings []string

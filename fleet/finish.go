@@ -37,7 +37,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := next.samePriority(edits); err != nil {
 		return Result{}, err
 	}
-	v := &verdict{base: tx.base, next: next, relayered: next.relayered(tx.base, edits), problems: duplicates, stop: tx.stop}
+	v := &verdict{base: tx.base, next: next, relayered: next.relayered(tx.base, edits), problems: duplicates, stop: tx.stop, recalled: tx.recalled}
 	if !tx.seed.settles(tx) {
 		if err := v.inUse(tx, edits); err != nil {
 			return Result{}, err
@@ -174,6 +174,7 @@ type verdict struct {
 	wrong      atomic.Int32    // problems that are, and were not before
 	warned     map[string]bool // what is in warnings: there may be one for each of 10,000 clusters
 	stop       Stop
+	recalled   map[docKey]*Document
 }
 
 func (v *verdict) warn(w string) {
@@ -282,7 +283,7 @@ func (v *verdict) count(f finding) {
 
 // check is what is wrong with a document as it would be.
 func (v *verdict) check(doc *Document, most int) *checker {
-	c := &checker{next: v.next, base: v.base, most: most}
+	c := &checker{next: v.next, base: v.base, most: most, recalled: v.recalled[docKey{doc.Kind, doc.ID}]}
 	if !doc.Deleted() {
 		doc.rules.check(c, doc)
 	}

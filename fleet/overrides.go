@@ -56,16 +56,32 @@ func checkComponentsOn(c *checker, on *subject) {
 	adviseComponentsOn(c, on.has)
 }
 
-// orphaned is about patches of a component that is not on the cluster. Those that were for something before are left where a
-// layer or a label takes the component away: they come to life again with it.
+// orphaned is about patches of a component that is not on the cluster. They are left where they were for something once: where a
+// layer or a label takes the component away, where the document is put back to what it was, and in a document that is created,
+// which may be one that was exported. They come to life with the component. Anything else is a mistake.
 func (c *checker) orphaned(on *subject, id string) {
-	if c.base != nil {
-		if was, ok := c.base.Get(KindCluster, on.has.id); ok && maps.EqualFunc(was.Cluster().Patches[id], on.own.Patches[id], sameBytes) && isAssigned(c.base.Effective(was).cluster, id) {
-			c.warn("the patches of component %q on cluster %q do nothing by now: the component is not on it any more", id, on.has.id)
-			return
-		}
+	same := func(was *Document) bool {
+		return maps.EqualFunc(was.Cluster().Patches[id], on.own.Patches[id], sameBytes)
 	}
-	c.problem(jsontext.Pointer("patches", id), "component %q is not assigned to this cluster", id)
+	switch was := c.before(on.has.id); {
+	case was != nil && same(was) && isAssigned(c.base.Effective(was).cluster, id):
+		c.warn("the patches of component %q on cluster %q do nothing by now: the component is not on it any more", id, on.has.id)
+	case c.recalled != nil && same(c.recalled), c.base != nil && was == nil && c.next.Has(KindComponent, id):
+		c.warn("the patches of component %q on cluster %q do nothing: the component is not on it", id, on.has.id)
+	default:
+		c.problem(jsontext.Pointer("patches", id), "component %q is not assigned to this cluster", id)
+	}
+}
+
+// before is a cluster as it was before the change; nil: there was none.
+func (c *checker) before(id string) *Document {
+	if c.base == nil {
+		return nil
+	}
+	if was, ok := c.base.Get(KindCluster, id); ok && !was.Deleted() {
+		return was
+	}
+	return nil
 }
 
 func checkOwnSettings(c *checker, cl *api.Cluster) {

@@ -291,7 +291,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, gives func(obj map
 	owners := map[string]any{}
 	obj["patch_owners"] = owners
 	for _, component := range sortedKeys(before.PatchOwners) {
-		if !on[component] {
+		if !on[component] && isAssigned(before, component) { // it is taken off, and its patches with it
 			continue
 		}
 		o := patchesOn(before, component)

@@ -110,5 +110,9 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 		return doc, err
 	}
 	tx.record(kind, id, was)
+	if tx.recalled == nil {
+		tx.recalled = map[docKey]*Document{}
+	}
+	tx.recalled[docKey{kind, id}] = was
 	return was, nil
 }

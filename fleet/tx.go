@@ -28,6 +28,8 @@ type Tx struct {
 	notesMu sync.Mutex
 	notes   []string // what is to be said with the warnings
 	layers  *layersInTx
+	// recalled are documents that are put back to what they were, which was valid then.
+	recalled map[docKey]*Document
 
 	done   []api.RevisionOperation // what it was asked for
 	within int                     // more than 0: in the middle of one of them
@@ -303,12 +305,14 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 	if kind != KindCluster {
 		tx.record(kind, id, nil)
 		switch {
-		case !opt.Cascade:
-			return doc, 0, nil
+		case !opt.Cascade: // Finish sees whether somebody still refers to it
 		case kind == KindResourceType:
 			clusters, err = tx.deleteResources(id)
 		default:
 			clusters, err = tx.unassignEverywhere(kind, id)
+		}
+		if err == nil && kind == KindComponent {
+			err = tx.forgetPatches(id)
 		}
 		return doc, clusters, err
 	}

@@ -27,6 +27,31 @@ func (tx *Tx) unassignEverywhere(kind Kind, id string) (clusters int, err error)
 	return clusters, nil
 }
 
+// forgetPatches removes the patches of a component that is not there any more from the clusters that do not list it. They would
+// be another component's that is once called so.
+func (tx *Tx) forgetPatches(component string) error {
+	var clusters []*Document
+	tx.each(KindCluster, func(d *Document) {
+		if !d.Deleted() && len(d.Cluster().Patches[component]) > 0 && !isAssigned(d.Cluster(), component) {
+			clusters = append(clusters, d)
+		}
+	})
+	for _, d := range clusters {
+		doc, err := tx.edited(d, func(before *Document, obj map[string]any) (bool, error) {
+			o := patchesOn(before.Cluster(), component)
+			for path := range before.Cluster().Patches[component] {
+				o.remove(path)
+			}
+			return true, setPatches(before, obj, component, o)
+		})
+		if err != nil {
+			return err
+		}
+		tx.record(KindCluster, d.ID, doc)
+	}
+	return nil
+}
+
 // deleteResources deletes the definitions of a resource type, and takes them off every cluster that has any.
 func (tx *Tx) deleteResources(typeID string) (int, error) {
 	a := tx.assigned(ResourceKind(typeID))
