@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -57,8 +58,9 @@ func checkComponentsOn(c *checker, on *subject) {
 }
 
 // orphaned is about patches of a component that is not on the cluster. They are left where they were for something once: where a
-// layer or a label takes the component away, where the document is put back to what it was, and in a document that is created,
-// which may be one that was exported. They come to life with the component. Anything else is a mistake.
+// layer or a label takes the component away, and where the document is put back to what it was. So they are in a document that is
+// created, which may be one that was exported, where some layer has the component. They come to life with it. Anything else is a
+// mistake.
 func (c *checker) orphaned(on *subject, id string) {
 	same := func(was *Document) bool {
 		return maps.EqualFunc(was.Cluster().Patches[id], on.own.Patches[id], sameBytes)
@@ -66,11 +68,22 @@ func (c *checker) orphaned(on *subject, id string) {
 	switch was := c.before(on.has.id); {
 	case was != nil && same(was) && isAssigned(c.base.Effective(was).cluster, id):
 		c.warn("the patches of component %q on cluster %q do nothing by now: the component is not on it any more", id, on.has.id)
-	case c.recalled != nil && same(c.recalled), c.base != nil && was == nil && c.next.Has(KindComponent, id):
+	case c.recalled != nil && same(c.recalled), c.base != nil && was == nil && c.next.givenByLayers(id):
 		c.warn("the patches of component %q on cluster %q do nothing: the component is not on it", id, on.has.id)
 	default:
 		c.problem(jsontext.Pointer("patches", id), "component %q is not assigned to this cluster", id)
 	}
+}
+
+// givenByLayers tells whether some layer has a component in its list.
+func (s *State) givenByLayers(component string) bool {
+	a := s.kinds.assigned(KindComponent)
+	for _, d := range s.docs[KindLayer] {
+		if slices.Contains(d.layer().entriesOf(a), component) {
+			return true
+		}
+	}
+	return false
 }
 
 // before is a cluster as it was before the change; nil: there was none.
