@@ -62,8 +62,12 @@ install: cli-build ## install the CLI into PREFIX (/usr/local), also as frs and 
 	for name in frs kubectl-frs; do ln -sf flux-resourceset-cli '$(DESTDIR)$(PREFIX)'/bin/$$name; done
 
 .PHONY: dist
-dist: ## build release archives for every platform into dist/
+dist: ## build a release into dist/: archives, packages and charts, of the tag in VERSION
 	VERSION='$(VERSION)' scripts/dist
+
+.PHONY: release-snapshot
+release-snapshot: ## make a release into dist/ without publishing it, and try what is in it (needs dpkg-deb and zip)
+	scripts/release-snapshot
 
 .PHONY: generate
 generate: ## write gen/ from openapi/openapi.yaml
