@@ -133,9 +133,9 @@ func testCopyShortened(t *testing.T, b *bench) {
 	if !ok {
 		t.Skip("this backend keeps its log for ever")
 	}
-	l := live(b, 3, 60)
+	l := live(b, 3, 30)
 	from := b
-	for _, first := range []int{2, 20, 45, 60} {
+	for _, first := range []int{2, 17, 30} {
 		oldest, _, err := s.Compact(b.ctx(), l.commits[first-1].At)
 		require.NoError(t, err)
 		require.EqualValues(t, first, oldest)
