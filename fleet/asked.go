@@ -21,7 +21,16 @@ func (s *State) Asked(d *Document) ([]Asked, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Asked{List: list.endpoint, ETag: a.ETag, Receipts: a.receipts, Inputs: list.entries(e)})
+		out = append(out, list.asked(e, a))
 	}
 	return out, nil
+}
+
+// AskedIn is what an answer asks of a cluster in one list.
+func (s *State) AskedIn(d *Document, kind Kind, a *Answer) Asked {
+	return s.kinds.byKind[kind].asked(s.Effective(d), a)
+}
+
+func (a *assigned) asked(of *Effective, answer *Answer) Asked {
+	return Asked{List: a.endpoint, ETag: answer.ETag, Receipts: answer.receipts, Inputs: a.entries(of)}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
@@ -102,14 +103,42 @@ func (b *Book) tell(c *cluster, sort string, on about) {
 	b.pending[w] = struct{}{}
 }
 
-// Polled notes that a cluster itself asked for a list, and was given the answer of that ETag.
-func (b *Book) Polled(id, list, etag, agent string, now time.Time) {
+// Polled notes that a cluster itself asked for a list, and was given the answer of that ETag. It tells whether that is another
+// one than before: then Given says what is in it.
+func (b *Book) Polled(id, list, etag, agent string, now time.Time) (changed bool) {
 	c := b.of(id)
 	c.mu.Lock()
-	changed := c.polled(list, etag, agent, now)
+	changed, keep := c.polled(list, etag, agent, now)
 	c.mu.Unlock()
-	if changed {
+	if changed || keep {
 		b.tell(c, sortPoll, aboutOf(list, ""))
+	}
+	return changed
+}
+
+// Given voids the receipts of what a cluster was asked for before and is not any more: it goes on to something else, and that it
+// once had what it may be asked for again says nothing by then.
+func (b *Book) Given(id string, asked fleet.Asked, now time.Time) {
+	c, list := b.of(id), unique.Make(asked.List)
+	c.mu.Lock()
+	valid := map[about]fleet.Receipt{}
+	i := 0
+	for input, enabled := range asked.Inputs {
+		if enabled && i < len(asked.Receipts) {
+			valid[about{list, unique.Make(input)}] = asked.Receipts[i]
+		}
+		i++
+	}
+	var void []about
+	for on, r := range c.receipts {
+		if on.list == list && r.input != valid[on] {
+			c.receipts[on] = receipt{at: now.UnixMilli()}
+			void = append(void, on)
+		}
+	}
+	c.mu.Unlock()
+	for _, on := range void {
+		b.tell(c, sortReceipt, on)
 	}
 }
 
@@ -138,7 +167,7 @@ func (b *Book) Received(id, list, input string, r fleet.Receipt, now time.Time) 
 // The event says when it happened by the clock of a cluster. Since it arrives within seconds or never, its word counts for
 // as long as that, and ours for everything before and after.
 func (b *Book) Happened(id, list, input string, e Event, now time.Time) (ok bool) {
-	if e.At.After(now) {
+	if e.At.After(now.Add(-eventStep)) { // its clock has whole seconds: what arrives now happened after what arrived before
 		e.At = now
 	}
 	if earliest := now.Add(-eventDelay); e.At.Before(earliest) {
@@ -158,6 +187,9 @@ func (b *Book) Happened(id, list, input string, e Event, now time.Time) (ok bool
 	}
 	return ok
 }
+
+// eventStep is how exact an event's time is, and the way here.
+const eventStep = 2 * time.Second
 
 // eventDelay is within what an event arrives: Flux tries four times in 15 seconds.
 const eventDelay = 30 * time.Second
@@ -316,8 +348,11 @@ func (b *Book) read(ctx context.Context) error {
 	latest, err := b.cfg.Table.Since(ctx, from, func(r Row) {
 		c := b.of(r.Cluster)
 		c.mu.Lock()
-		c.merge(r)
+		on, outdated := c.merge(r)
 		c.mu.Unlock()
+		if outdated {
+			b.tell(c, sortReceipt, on)
+		}
 	})
 	if err != nil {
 		return err

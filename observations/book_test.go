@@ -27,6 +27,8 @@ type shared struct {
 
 func newShared() *shared { return &shared{rows: map[string]Row{}, at: map[string]time.Time{}} }
 
+func (s *shared) clear() { s.mu.Lock(); defer s.mu.Unlock(); clear(s.rows); clear(s.at) }
+
 func (s *shared) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err }
 
 func (s *shared) Put(_ context.Context, rows []Row) error {
@@ -145,6 +147,60 @@ func TestProcessesAgree(t *testing.T) {
 		restarted.Exchange(t.Context(), time.Now())
 		require.Equal(t, Confirmed, restarted.state("x", time.Now(), want))
 	})
+}
+
+// TestProcessesDoNotGoOnDisagreeing: a failure that one heard a moment before the other had a receipt, and that a cluster is new to
+// the table, are known to both.
+func TestProcessesDoNotGoOnDisagreeing(t *testing.T) {
+	t.Parallel()
+	table, want := newShared(), asked(`"1"`, 1)
+	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+	exchange := func() {
+		for range 3 {
+			a.Exchange(t.Context(), noon)
+			b.Exchange(t.Context(), noon)
+		}
+	}
+	exchange()
+	a.Polled("x", "components", `"1"`, "flux-operator/v1", noon)
+	a.Received("x", "components", "c0", rcpt(1), noon)
+	exchange()
+	require.Equal(t, Confirmed, b.state("x", noon, want), "also before the minute in which it is written that it was seen")
+	b.Happened("x", "components", "c0", Event{Input: rcpt(1).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(time.Second)}, noon.Add(time.Second))
+	a.Received("x", "components", "c0", rcpt(1), noon.Add(2*time.Second))
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Confirmed, book.state("x", noon.Add(3*time.Second), want))
+	}
+	// A late word about something older does not hide a failure.
+	b.Happened("x", "components", "c0", Event{Input: rcpt(1).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(20 * time.Second)}, noon.Add(20*time.Second))
+	b.Happened("x", "components", "c0", Event{Input: rcpt(7).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(15 * time.Second)}, noon.Add(21*time.Second))
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Failed, book.state("x", noon.Add(22*time.Second), want))
+	}
+}
+
+// TestAnEmptiedTableFills: what clusters go on saying is written again within the hour.
+func TestAnEmptiedTableFills(t *testing.T) {
+	t.Parallel()
+	want := asked(`"1"`, 1)
+	table := newShared()
+	a := NewBook(Config{Table: table})
+	say := func(at time.Time) {
+		a.Polled("x", "components", `"1"`, "flux-operator/v1", at)
+		a.Received("x", "components", "c0", rcpt(1), at)
+		a.Exchange(t.Context(), at)
+	}
+	say(noon)
+	table.clear()
+	for i := range 5 {
+		say(noon.Add(time.Duration(i+1) * 13 * time.Minute))
+	}
+	now := noon.Add(66 * time.Minute)
+	b := NewBook(Config{Table: table})
+	b.Exchange(t.Context(), now)
+	require.Equal(t, Confirmed, b.state("x", now, want))
 }
 
 // TestTableTrouble costs nothing but what others would know.

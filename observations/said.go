@@ -102,8 +102,12 @@ func (b *bucket) take(now time.Time, burst int, every time.Duration) bool {
 	return true
 }
 
-// polled notes that the cluster was given an answer, and tells whether that is another one than before.
-func (c *cluster) polled(list, etag, agent string, now time.Time) (changed bool) {
+// rewriteEvery is how often what has not changed is written again: the table may have been emptied.
+const rewriteEvery = int64(time.Hour / time.Millisecond)
+
+// polled notes that the cluster was given an answer, and tells whether that is another one than before, and whether it is time to
+// write it again.
+func (c *cluster) polled(list, etag, agent string, now time.Time) (changed, again bool) {
 	at := now.UnixMilli()
 	c.seen = max(c.seen, at)
 	if c.agent != agent {
@@ -112,17 +116,27 @@ func (c *cluster) polled(list, etag, agent string, now time.Time) (changed bool)
 	i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == list })
 	if i < 0 {
 		c.polls = append(c.polls, polled{list: list, etag: etag, since: at, last: at})
-		return true
+		return true, false
 	}
 	p := &c.polls[i]
 	if p.last > 0 {
 		c.learn(time.Duration(at-p.last) * time.Millisecond)
+		again = (at+c.offset())/rewriteEvery != (p.last+c.offset())/rewriteEvery
 	}
 	p.last = at
 	if changed = p.etag != etag; changed {
 		p.etag, p.since = etag, at
 	}
-	return changed
+	return changed, again
+}
+
+// offset spreads what all clusters do once in rewriteEvery.
+func (c *cluster) offset() int64 {
+	var sum int64
+	for i := range len(c.id) {
+		sum = (sum*31 + int64(c.id[i])) % rewriteEvery
+	}
+	return sum
 }
 
 // learn is about the time between two polls of a list. The shortest counts, and is forgotten slowly: where there are several
@@ -153,7 +167,7 @@ func (c *cluster) received(on about, input fleet.Receipt, at int64) (changed boo
 		delete(c.receipts, oldest)
 	}
 	c.receipts[on] = receipt{input, at}
-	if !known || old.input != input {
+	if !known || old.input != input || (at+c.offset())/rewriteEvery != (old.at+c.offset())/rewriteEvery {
 		return true
 	}
 	failure := c.events[on]
@@ -163,7 +177,7 @@ func (c *cluster) received(on about, input fleet.Receipt, at int64) (changed boo
 // said notes an event, and tells whether it is kept.
 func (c *cluster) said(on about, e *Event) bool {
 	if old := c.events[on]; old != nil {
-		if old.failed() && !e.failed() && old.Input == e.Input && !slices.Contains(succeeded, e.Reason) {
+		if old.failed() && (e.At.Before(old.At) || !e.failed() && (old.Input != e.Input || !slices.Contains(succeeded, e.Reason))) {
 			return false // it goes on, and is not mended
 		}
 		c.forget(on)
@@ -276,17 +290,18 @@ func (c *cluster) row(s subject) (Row, bool) {
 }
 
 // merge takes over what another process wrote. What was said later wins, whoever heard it. What cannot be read is left out.
-func (c *cluster) merge(r Row) {
+// outdated: it is of a failure, and this process has a receipt since, which others may not know.
+func (c *cluster) merge(r Row) (on about, outdated bool) {
 	s, ok := parseSubject(r.Subject)
 	if !ok {
-		return
+		return on, false
 	}
 	at := r.Said.UnixMilli()
 	switch s.sort {
 	case sortSeen:
 		var body seenBody
 		if json.Unmarshal([]byte(r.Body), &body) != nil {
-			return
+			return on, false
 		}
 		if c.kept = max(c.kept, at); at > c.seen {
 			c.seen, c.agent = at, unique.Make(body.Agent).Value()
@@ -299,27 +314,30 @@ func (c *cluster) merge(r Row) {
 	case sortReceipt:
 		var body receiptBody
 		if json.Unmarshal([]byte(r.Body), &body) != nil {
-			return
+			return on, false
 		}
 		if input, ok := fleet.ParseReceipt(body.Input); ok && c.receipts[s.on].at < at {
+			c.seen = max(c.seen, at)
 			c.received(s.on, input, at)
 		}
 	case sortEvent:
 		e := &Event{At: r.Said}
 		if json.Unmarshal([]byte(r.Body), e) != nil {
-			return
+			return on, false
 		}
 		if old := c.events[s.on]; old == nil || old.At.Before(r.Said) {
-			c.said(s.on, e)
+			return s.on, c.said(s.on, e) && e.failed() && c.receipts[s.on].at > at
 		}
 	}
+	return on, false
 }
 
 func (c *cluster) mergePoll(list, text string, at int64) {
 	var body pollBody
-	if json.Unmarshal([]byte(text), &body) != nil {
+	if json.Unmarshal([]byte(text), &body) != nil || body.ETag == "" {
 		return
 	}
+	c.seen = max(c.seen, at)
 	i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == list })
 	if i < 0 {
 		c.polls = append(c.polls, polled{list: list, etag: body.ETag, since: at})

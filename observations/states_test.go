@@ -16,6 +16,17 @@ func TestStates(t *testing.T) {
 	poll := func(etag string) step {
 		return func(b *Book, now time.Time) { b.Polled("x", "components", etag, "flux-operator/v1", now) }
 	}
+	give := func(etag string, receipts ...byte) step {
+		return func(b *Book, now time.Time) {
+			if b.Polled("x", "components", etag, "flux-operator/v1", now) {
+				b.Given("x", asked(etag, receipts...)[0], now)
+			}
+		}
+	}
+	// late is what happened, by the cluster's clock of whole seconds, before what arrived just before.
+	late := func(s step) step {
+		return func(b *Book, now time.Time) { s(b, now.Add(-900*time.Millisecond)) }
+	}
 	receipt := func(n byte) step {
 		return func(b *Book, now time.Time) { b.Received("x", "components", "c0", rcpt(n), now) }
 	}
@@ -48,7 +59,14 @@ func TestStates(t *testing.T) {
 		"going on is no success":                      {[]step{other, poll("1"), failure(1), event(1, "info", "Progressing")}, 0, asked("1", 1), Failed},
 		"nor is rolling back":                         {[]step{other, poll("1"), failure(1), event(1, "info", "RollbackSucceeded")}, 0, asked("1", 1), Failed},
 		"success takes it back, and confirms nothing": {[]step{other, poll("1"), failure(1), event(1, "info", "UpgradeSucceeded")}, 0, asked("1", 1), Delivered},
-		"what it says of another input comes instead": {[]step{other, poll("1"), failure(1), event(2, "info", "UpgradeSucceeded")}, 0, asked("1", 1), Delivered},
+		"success of another input takes nothing back": {[]step{other, poll("1"), failure(1), event(2, "info", "UpgradeSucceeded")}, 0, asked("1", 1), Failed},
+		"failed as soon as it was confirmed":          {[]step{poll("1"), receipt(1), late(failure(1))}, 0, asked("1", 1), Failed},
+		"going on to another input voids the receipt": {[]step{give("1", 1), receipt(1), give("2", 2)}, 0, asked("1", 1), Behind},
+		"and coming back to it is not confirmed":      {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1)}, 0, asked("1", 1), Delivered},
+		"until it says so again":                      {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), receipt(1)}, 0, asked("1", 1), Confirmed},
+		"what was taken off has to be confirmed anew": {[]step{give("1", 1, 2), receipt(1), give("2"), give("1", 1)}, 0, asked("1", 1), Delivered},
+		"what was switched off, too":                  {[]step{give("1", 1), receipt(1), give("2", 0), give("1", 1)}, 0, asked("1", 1), Delivered},
+		"other inputs of the list stay confirmed":     {[]step{give("1", 1, 2), receipt(1), give("2", 1, 3)}, 0, asked("2", 1), Confirmed},
 		"a success confirms nothing":                  {[]step{other, poll("1"), event(1, "info", "UpgradeSucceeded")}, 0, asked("1", 1), Delivered},
 		"the worst of its inputs":                     {[]step{poll("1"), receipt(1)}, 0, asked("1", 1, 2), Delivered},
 		"what is off sends nothing":                   {[]step{poll("1"), receipt(1)}, 0, asked("1", 1, 0), Confirmed},

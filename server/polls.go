@@ -47,7 +47,10 @@ func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster 
 		return outgoing{}, err
 	}
 	if ownPoll(r, who) {
-		s.book.Polled(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), s.cfg.Now())
+		now := s.cfg.Now()
+		if s.book.Polled(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), now) {
+			s.book.Given(cluster.ID, st.AskedIn(cluster, kind, answer), now)
+		}
 	}
 	return s.outgoing(r, answer, st)
 }
