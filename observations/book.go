@@ -117,7 +117,8 @@ func (b *Book) Polled(id, list, etag, agent string, now time.Time) (changed bool
 }
 
 // Given voids the receipts of what a cluster was asked for before and is not any more: it goes on to something else, and that it
-// once had what it may be asked for again says nothing by then.
+// once had what it may be asked for again says nothing by then. A void is of one receipt: another process may have had that of
+// what is given here already, and not have told yet.
 func (b *Book) Given(id string, asked fleet.Asked, now time.Time) {
 	c, list := b.of(id), unique.Make(asked.List)
 	c.mu.Lock()
@@ -132,13 +133,13 @@ func (b *Book) Given(id string, asked fleet.Asked, now time.Time) {
 	var void []about
 	for on, r := range c.receipts {
 		if on.list == list && r.input != valid[on] {
-			c.receipts[on] = receipt{at: now.UnixMilli()}
+			c.void(on, receipt{r.input, now.UnixMilli()})
 			void = append(void, on)
 		}
 	}
 	c.mu.Unlock()
 	for _, on := range void {
-		b.tell(c, sortReceipt, on)
+		b.tell(c, sortVoid, on)
 	}
 }
 

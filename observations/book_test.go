@@ -181,6 +181,54 @@ func TestProcessesDoNotGoOnDisagreeing(t *testing.T) {
 	}
 }
 
+// TestGivenByOneAndConfirmedToAnother: the process that gives an answer last, before it has heard that the cluster has applied it,
+// takes that back for nobody; and what one voids is void for all.
+func TestGivenByOneAndConfirmedToAnother(t *testing.T) {
+	t.Parallel()
+	table := newShared()
+	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+	at := noon
+	exchange := func() {
+		for range 3 {
+			a.Exchange(t.Context(), at)
+			b.Exchange(t.Context(), at)
+		}
+	}
+	give := func(book *Book, etag string, receipt byte) {
+		at = at.Add(time.Second)
+		if book.Polled("x", "components", etag, "flux-operator/v1", at) {
+			book.Given("x", asked(etag, receipt)[0], at)
+		}
+	}
+	receive := func(book *Book, receipt byte) {
+		at = at.Add(time.Second)
+		book.Received("x", "components", "c0", rcpt(receipt), at)
+	}
+	give(a, "1", 1)
+	receive(a, 1)
+	exchange()
+	give(a, "2", 2)
+	receive(a, 2)
+	give(b, "2", 2) // which has heard of neither
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Confirmed, book.state("x", at, asked("2", 2)))
+	}
+	give(b, "3", 3)
+	exchange()
+	restarted := NewBook(Config{Table: table})
+	restarted.Exchange(t.Context(), at)
+	for _, book := range []*Book{a, b, restarted} {
+		require.Equal(t, Behind, book.state("x", at, asked("2", 2)), "it has gone on to another one since")
+	}
+	give(a, "2", 2)
+	receive(a, 2)
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Confirmed, book.state("x", at, asked("2", 2)), "it has come back")
+	}
+}
+
 // TestAnEmptiedTableFills: what clusters go on saying is written again within the hour.
 func TestAnEmptiedTableFills(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ const (
 	eventBurst   = 60
 	eventEvery   = time.Second
 	// maxRows is how many rows of one cluster stay in the table.
-	maxRows = maxReceipts + maxEvents + 64
+	maxRows = 2*maxReceipts + maxEvents + 64
 )
 
 // Event is what a cluster's Flux had to say about an object.
@@ -76,6 +76,7 @@ type cluster struct {
 	interval time.Duration // between two polls of a list; 0: not known yet
 	polls    []polled
 	receipts map[about]receipt
+	voids    map[about]receipt // receipts that do not count any more, up to which time
 	events   map[about]*Event
 	bytes    int // of events
 	fresh    bucket
@@ -170,8 +171,31 @@ func (c *cluster) received(on about, input fleet.Receipt, at int64) (changed boo
 	if !known || old.input != input || (at+c.offset())/rewriteEvery != (old.at+c.offset())/rewriteEvery {
 		return true
 	}
+	if void := c.voids[on]; void.input == input && old.at <= void.at {
+		return true // it counts again
+	}
 	failure := c.events[on]
 	return failure != nil && failure.failed() && failure.At.UnixMilli() > old.at // it works again
+}
+
+// void notes that a receipt does not count any more, up to a time.
+func (c *cluster) void(on about, r receipt) {
+	if c.voids == nil {
+		c.voids = map[about]receipt{}
+	}
+	if _, known := c.voids[on]; known || len(c.voids) < maxReceipts {
+		c.voids[on] = r
+	}
+}
+
+// confirmed tells when the cluster said that it has applied an input; not ok when it did not, or went on to another one since.
+func (c *cluster) confirmed(on about, input fleet.Receipt) (at int64, ok bool) {
+	r, said := c.receipts[on]
+	if !said || r.input != input || input == (fleet.Receipt{}) {
+		return 0, false
+	}
+	void := c.voids[on]
+	return r.at, void.input != input || r.at > void.at
 }
 
 // said notes an event, and tells whether it is kept.
@@ -211,6 +235,7 @@ const (
 	sortSeen    = "seen"
 	sortPoll    = "poll"
 	sortReceipt = "receipt"
+	sortVoid    = "void"
 	sortEvent   = "event"
 )
 
@@ -239,7 +264,7 @@ func parseSubject(text string) (s subject, ok bool) {
 		return s, rest == ""
 	case sortPoll:
 		return s, !two && list != ""
-	case sortReceipt, sortEvent:
+	case sortReceipt, sortVoid, sortEvent:
 		return s, two && id != ""
 	}
 	return s, false
@@ -272,8 +297,12 @@ func (c *cluster) row(s subject) (Row, bool) {
 			return Row{}, false
 		}
 		body, said = pollBody{c.polls[i].etag}, c.polls[i].since
-	case sortReceipt:
-		r, ok := c.receipts[s.on]
+	case sortReceipt, sortVoid:
+		of := c.receipts
+		if s.sort == sortVoid {
+			of = c.voids
+		}
+		r, ok := of[s.on]
 		if !ok {
 			return Row{}, false
 		}
@@ -319,6 +348,14 @@ func (c *cluster) merge(r Row) (on about, outdated bool) {
 		if input, ok := fleet.ParseReceipt(body.Input); ok && c.receipts[s.on].at < at {
 			c.seen = max(c.seen, at)
 			c.received(s.on, input, at)
+		}
+	case sortVoid:
+		var body receiptBody
+		if json.Unmarshal([]byte(r.Body), &body) != nil {
+			return on, false
+		}
+		if input, ok := fleet.ParseReceipt(body.Input); ok && c.voids[s.on].at < at {
+			c.void(s.on, receipt{input, at})
 		}
 	case sortEvent:
 		e := &Event{At: r.Said}

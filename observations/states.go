@@ -183,10 +183,9 @@ func (c *cluster) list(asked fleet.Asked) ListStatus {
 
 // input is the rule for one input.
 func (c *cluster) input(in *InputStatus, on about, list ListStatus, offline bool) {
-	r, said := c.receipts[on]
-	confirmed := said && r.input == in.Receipt && in.Receipt != fleet.Receipt{}
+	at, confirmed := c.confirmed(on, in.Receipt)
 	failure := c.events[on]
-	if failure != nil && (!failure.failed() || failure.Input != in.Receipt.String() || confirmed && failure.At.UnixMilli() <= r.at) {
+	if failure != nil && (!failure.failed() || failure.Input != in.Receipt.String() || confirmed && failure.At.UnixMilli() <= at) {
 		failure = nil
 	}
 	switch {
@@ -195,7 +194,7 @@ func (c *cluster) input(in *InputStatus, on about, list ListStatus, offline bool
 	case failure != nil:
 		in.State, in.Since = Failed, failure.At
 	case confirmed:
-		in.State, in.Since = Confirmed, time.UnixMilli(r.at)
+		in.State, in.Since = Confirmed, time.UnixMilli(at)
 	case list.State == Behind, list.State == Never:
 		in.State, in.Since = Behind, list.Since
 	default:
