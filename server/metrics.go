@@ -135,7 +135,7 @@ const fluxAgent = "flux-operator/"
 // ownPoll tells whether it is a cluster's own Flux that polls: it has a token or certificate of that cluster, or it says
 // that it is Flux Operator. People who look at what a cluster is sent do not count: Flux may be long gone there.
 func ownPoll(r *http.Request, who role) bool {
-	return (who == rolePoll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !isPerson(r)
+	return r.Method == http.MethodGet && (who == rolePoll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !isPerson(r)
 }
 
 // isPerson tells whether a program of ours, or a browser, says that it asks.

@@ -43,6 +43,21 @@ func TestStatusOfACluster(t *testing.T) {
 	w.confirm(demoDNS)
 	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
 
+	// There and back again: that it once had this says nothing, and to look at a receipt is not to send it.
+	w.put("/platform_components/podinfo", `{"component_version":"6.9.1"}`).want(200)
+	w.poll(demoPolls + "/platform-components").want(200)
+	w.put("/platform_components/podinfo", `{"component_version":"6.9.0"}`).want(200)
+	require.Equal(t, "behind", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	w.poll(demoPolls + "/platform-components").want(200)
+	again := w.input("demo-cluster-01", "platform-components", "podinfo")
+	require.Equal(t, "delivered", again["state"])
+	w.clock.advance(time.Second)
+	w.do("HEAD", fmt.Sprintf("%s/receipts/platform-components/podinfo?input=%s", demoPolls, again["receipt"]), "", "User-Agent", "flux-operator/v0.58.0", "Authorization", "Bearer "+readToken)
+	require.Equal(t, "delivered", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "traefik")["state"])
+	w.confirm(demoDNS)
+	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+
 	w.clock.advance(2 * time.Hour)
 	require.Equal(t, "unknown", at(w.status("demo-cluster-01"), "state"))
 	w.get("/clusters/nobody/status").problem(404, "not_found")
