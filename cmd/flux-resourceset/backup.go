@@ -128,7 +128,7 @@ func writeBackup(c *cli.Context, source store.Store, path string) (*backupFile, 
 	if err := file.migrate(c.Context); err != nil {
 		return nil, err
 	}
-	if err := copyInto(c, source, file); err != nil {
+	if _, err := copyInto(c, source, file); err != nil {
 		return nil, err
 	}
 	if err := os.Chmod(path, fileMode); err != nil {
@@ -138,20 +138,6 @@ func writeBackup(c *cli.Context, source store.Store, path string) (*backupFile, 
 	var err error
 	made.state, made.documents, made.digest, err = examine(c.Context, file)
 	return made, err
-}
-
-// copyInto copies a store into an empty one, which is closed then: everything is in its file.
-func copyInto(c *cli.Context, source store.Store, to database) (err error) {
-	target, err := to.open(c.Context, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, target.Close()) }()
-	importer, ok := target.(store.Importer)
-	if !ok {
-		return fmt.Errorf("a %s store cannot be copied into", to.name())
-	}
-	return store.Copy(c.Context, source, importer, newProgress(c))
 }
 
 // examine reads a store as a server does, and works out every answer to every cluster.
@@ -309,7 +295,8 @@ func copyFrom(c *cli.Context, from, to database) (err error) {
 	if err := to.migrate(c.Context); err != nil {
 		return err
 	}
-	return copyInto(c, source, to)
+	_, err = copyInto(c, source, to)
+	return err
 }
 
 // takeFile copies a file, or standard input.

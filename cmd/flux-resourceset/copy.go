@@ -53,22 +53,28 @@ func copyStore(c *cli.Context) (err error) {
 	if err := to.migrate(c.Context); err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
-	target, err := to.open(c.Context, false)
+	last, err := copyInto(c, source, to)
 	if err != nil {
-		return fmt.Errorf("--to: %w", err)
-	}
-	defer func() { err = errors.Join(err, target.Close()) }()
-	importer, ok := target.(store.Importer)
-	if !ok {
-		return fmt.Errorf("--to: a %s store cannot be copied into", to.name())
-	}
-	var last store.Progress
-	progress := newProgress(c)
-	if err := store.Copy(c.Context, source, importer, func(p store.Progress) { last = p; progress(p) }); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "copied %d revisions from %s to %s; both are the same\n", last.Of, from.where(), to.where())
 	return err
+}
+
+// copyInto copies a store into an empty one, which is closed then: of a file, everything is in it.
+func copyInto(c *cli.Context, source store.Store, to database) (last store.Progress, err error) {
+	target, err := to.open(c.Context, false)
+	if err != nil {
+		return last, fmt.Errorf("the store to copy into: %w", err)
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	importer, ok := target.(store.Importer)
+	if !ok {
+		return last, fmt.Errorf("a %s store cannot be copied into", to.name())
+	}
+	progress := newProgress(c)
+	err = store.Copy(c.Context, source, importer, func(p store.Progress) { last = p; progress(p) })
+	return last, err
 }
 
 // newProgress shows a line on a terminal that is written over, twice a second at the most; nothing elsewhere.
