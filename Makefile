@@ -131,7 +131,7 @@ fuzz-api: ## hold the real server against its contract with Schemathesis, in bot
 .PHONY: e2e
 e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API server; on SQLite, then Postgres
 	@scripts/e2e-tools >/dev/null
-	cd e2e && go test -count=1 -timeout 20m -parallel 6 -v ./... | grep -v '^=== '
+	cd e2e && go test -count=1 -timeout 20m -parallel 6 -v -skip '^TestSoak' ./... | grep -v '^=== '
 	cd e2e && E2E_STORE=postgres go test -count=1 -timeout 20m -parallel 6 -v -run '$(E2E_POSTGRES)' . | grep -v '^=== '
 
 .PHONY: e2e-soak
