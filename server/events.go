@@ -28,7 +28,7 @@ type fluxEvent struct {
 	Metadata       map[string]string                      `json:"metadata"`
 }
 
-// SendEvent implements the operation of that name. Whose event it is the path says, which was held against the credential:
+// SendEvent notes an event. Whose event it is the path says, which was held against the credential:
 // what the event says about that is not even read.
 func (s *Server) SendEvent(c echo.Context, dns string) error {
 	st, err := s.state(c)

@@ -15,12 +15,10 @@ import (
 // maxExplained is how many revisions are looked up for one explanation, which takes one question to the store: the newest.
 const maxExplained = 1000
 
-// ExplainCluster implements the operation of that name.
 func (s *Server) ExplainCluster(c echo.Context, id string, p api.ExplainClusterParams) error {
 	return s.explain(c, id, "", "", value(p.Pointer))
 }
 
-// ExplainInput implements the operation of that name.
 func (s *Server) ExplainInput(c echo.Context, id, list, inputID string, p api.ExplainInputParams) error {
 	return s.explain(c, id, list, inputID, value(p.Pointer))
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// ListLayers implements the operation of that name.
 func (s *Server) ListLayers(c echo.Context, p api.ListLayersParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -19,12 +18,10 @@ func (s *Server) ListLayers(c echo.Context, p api.ListLayersParams) error {
 	return listDocuments(c, st.All(fleet.KindLayer), p.Limit, p.Offset)
 }
 
-// CreateLayer implements the operation of that name.
 func (s *Server) CreateLayer(c echo.Context, p api.CreateLayerParams) error {
 	return s.createDocument(c, fleet.KindLayer, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetLayer implements the operation of that name.
 func (s *Server) GetLayer(c echo.Context, id string, p api.GetLayerParams) error {
 	if p.View != nil {
 		return s.view(c, fleet.KindLayer, id, p.Revision, p.IfNoneMatch, (*fleet.State).LayerView)
@@ -32,62 +29,50 @@ func (s *Server) GetLayer(c echo.Context, id string, p api.GetLayerParams) error
 	return s.getDocument(c, fleet.KindLayer, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
-// UpdateLayer implements the operation of that name.
 func (s *Server) UpdateLayer(c echo.Context, id string, p api.UpdateLayerParams) error {
 	return s.putDocument(c, fleet.KindLayer, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// PatchLayer implements the operation of that name.
 func (s *Server) PatchLayer(c echo.Context, id string, p api.PatchLayerParams) error {
 	return s.patchDocument(c, fleet.KindLayer, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// DeleteLayer implements the operation of that name.
 func (s *Server) DeleteLayer(c echo.Context, id string, p api.DeleteLayerParams) error {
 	return s.deleteDocument(c, fleet.KindLayer, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{})
 }
 
-// GetLayerHistory implements the operation of that name.
 func (s *Server) GetLayerHistory(c echo.Context, id string, p api.GetLayerHistoryParams) error {
 	return s.history(c, fleet.KindLayer, id, p.Limit, p.Cursor)
 }
 
-// AssignLayerPlatformComponent implements the operation of that name.
 func (s *Server) AssignLayerPlatformComponent(c echo.Context, id, componentID string, p api.AssignLayerPlatformComponentParams) error {
 	return s.assignToLayer(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// UnassignLayerPlatformComponent implements the operation of that name.
 func (s *Server) UnassignLayerPlatformComponent(c echo.Context, id, componentID string, p api.UnassignLayerPlatformComponentParams) error {
 	return s.unassignFromLayer(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// AssignLayerNamespace implements the operation of that name.
 func (s *Server) AssignLayerNamespace(c echo.Context, id, namespaceID string, p api.AssignLayerNamespaceParams) error {
 	return s.assignToLayer(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// UnassignLayerNamespace implements the operation of that name.
 func (s *Server) UnassignLayerNamespace(c echo.Context, id, namespaceID string, p api.UnassignLayerNamespaceParams) error {
 	return s.unassignFromLayer(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// AssignLayerRoleBinding implements the operation of that name.
 func (s *Server) AssignLayerRoleBinding(c echo.Context, id, rolebindingID string, p api.AssignLayerRoleBindingParams) error {
 	return s.assignToLayer(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// UnassignLayerRoleBinding implements the operation of that name.
 func (s *Server) UnassignLayerRoleBinding(c echo.Context, id, rolebindingID string, p api.UnassignLayerRoleBindingParams) error {
 	return s.unassignFromLayer(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// AssignLayerResource implements the operation of that name.
 func (s *Server) AssignLayerResource(c echo.Context, id, typeID, resourceID string, p api.AssignLayerResourceParams) error {
 	return s.assignToLayer(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// UnassignLayerResource implements the operation of that name.
 func (s *Server) UnassignLayerResource(c echo.Context, id, typeID, resourceID string, p api.UnassignLayerResourceParams) error {
 	return s.unassignFromLayer(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }

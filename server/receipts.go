@@ -16,7 +16,6 @@ type receipt struct {
 	input    fleet.Receipt
 }
 
-// PollReceipt implements the operation of that name.
 func (s *Server) PollReceipt(c echo.Context, dns, list, id string, p api.PollReceiptParams) error {
 	st, err := s.state(c)
 	if err != nil {

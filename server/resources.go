@@ -7,7 +7,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// ListResources implements the operation of that name.
 func (s *Server) ListResources(c echo.Context, typeID string, p api.ListResourcesParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -19,47 +18,38 @@ func (s *Server) ListResources(c echo.Context, typeID string, p api.ListResource
 	return listDocuments(c, st.All(fleet.ResourceKind(typeID)), p.Limit, p.Offset)
 }
 
-// CreateResource implements the operation of that name.
 func (s *Server) CreateResource(c echo.Context, typeID string, p api.CreateResourceParams) error {
 	return s.createDocument(c, fleet.ResourceKind(typeID), writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetResource implements the operation of that name.
 func (s *Server) GetResource(c echo.Context, typeID, id string, p api.GetResourceParams) error {
 	return s.getDocument(c, fleet.ResourceKind(typeID), id, readParams{p.IfNoneMatch, p.Revision})
 }
 
-// UpdateResource implements the operation of that name.
 func (s *Server) UpdateResource(c echo.Context, typeID, id string, p api.UpdateResourceParams) error {
 	return s.putDocument(c, fleet.ResourceKind(typeID), id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// PatchResource implements the operation of that name.
 func (s *Server) PatchResource(c echo.Context, typeID, id string, p api.PatchResourceParams) error {
 	return s.patchDocument(c, fleet.ResourceKind(typeID), id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// DeleteResource implements the operation of that name.
 func (s *Server) DeleteResource(c echo.Context, typeID, id string, p api.DeleteResourceParams) error {
 	return s.deleteDocument(c, fleet.ResourceKind(typeID), id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{Cascade: value(p.Cascade)})
 }
 
-// AssignResource implements the operation of that name.
 func (s *Server) AssignResource(c echo.Context, id, typeID, resourceID string, p api.AssignResourceParams) error {
 	return s.assign(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// UnassignResource implements the operation of that name.
 func (s *Server) UnassignResource(c echo.Context, id, typeID, resourceID string, p api.UnassignResourceParams) error {
 	return s.unassign(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetResourceHistory implements the operation of that name.
 func (s *Server) GetResourceHistory(c echo.Context, typeID, id string, p api.GetResourceHistoryParams) error {
 	return s.history(c, fleet.ResourceKind(typeID), id, p.Limit, p.Cursor)
 }
 
-// PollResources implements the operation of that name.
 func (s *Server) PollResources(c echo.Context, dns, typeID string, p api.PollResourcesParams) error {
 	st, err := s.state(c)
 	if err != nil {

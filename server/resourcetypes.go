@@ -7,7 +7,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// ListResourceTypes implements the operation of that name.
 func (s *Server) ListResourceTypes(c echo.Context, p api.ListResourceTypesParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -16,32 +15,26 @@ func (s *Server) ListResourceTypes(c echo.Context, p api.ListResourceTypesParams
 	return listDocuments(c, st.All(fleet.KindResourceType), p.Limit, p.Offset)
 }
 
-// CreateResourceType implements the operation of that name.
 func (s *Server) CreateResourceType(c echo.Context, p api.CreateResourceTypeParams) error {
 	return s.createDocument(c, fleet.KindResourceType, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
-// GetResourceType implements the operation of that name.
 func (s *Server) GetResourceType(c echo.Context, id string, p api.GetResourceTypeParams) error {
 	return s.getDocument(c, fleet.KindResourceType, id, readParams{p.IfNoneMatch, p.Revision})
 }
 
-// UpdateResourceType implements the operation of that name.
 func (s *Server) UpdateResourceType(c echo.Context, id string, p api.UpdateResourceTypeParams) error {
 	return s.putDocument(c, fleet.KindResourceType, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// PatchResourceType implements the operation of that name.
 func (s *Server) PatchResourceType(c echo.Context, id string, p api.PatchResourceTypeParams) error {
 	return s.patchDocument(c, fleet.KindResourceType, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, false)
 }
 
-// DeleteResourceType implements the operation of that name.
 func (s *Server) DeleteResourceType(c echo.Context, id string, p api.DeleteResourceTypeParams) error {
 	return s.deleteDocument(c, fleet.KindResourceType, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{Cascade: value(p.Cascade)})
 }
 
-// GetResourceTypeHistory implements the operation of that name.
 func (s *Server) GetResourceTypeHistory(c echo.Context, id string, p api.GetResourceTypeHistoryParams) error {
 	return s.history(c, fleet.KindResourceType, id, p.Limit, p.Cursor)
 }

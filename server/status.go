@@ -29,7 +29,6 @@ func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component st
 	return s.book.Judge(q), nil
 }
 
-// GetClusterStatus implements the operation of that name.
 func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterStatusParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -90,7 +89,6 @@ func countsOf(counts map[observations.State]int) api.StatusCounts {
 	return out
 }
 
-// GetStatus implements the operation of that name.
 func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -151,7 +149,6 @@ func parseStates(text string) (out []observations.State, err error) {
 	return out, fleet.Invalid(problems)
 }
 
-// GetPlatformComponentStatus implements the operation of that name.
 func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.GetPlatformComponentStatusParams) error {
 	st, err := s.state(c)
 	if err != nil {
