@@ -1,0 +1,156 @@
+// Package helm_test holds our charts against what they promise, with the engine of the Helm that scripts/tool runs. It stands
+// here because the product's own module links nothing of Helm.
+package helm_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/cli/values"
+	"helm.sh/helm/v4/pkg/engine"
+)
+
+const (
+	charts  = "../../charts"
+	service = "flux-resourceset"
+	cluster = "flux-resourceset-cluster"
+)
+
+// render is what `helm template` prints of a chart with the values of one of its variants, changed by settings as of --set.
+func render(t *testing.T, chart, variant string, settings ...string) (string, error) {
+	t.Helper()
+	dir := filepath.Join(charts, chart)
+	loaded, err := loader.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := values.Options{Values: settings}
+	if variant != "" {
+		options.ValueFiles = []string{filepath.Join(dir, "ci", variant+"-values.yaml")}
+	}
+	given, err := options.MergeValues(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := util.ToRenderValues(loaded, given, common.ReleaseOptions{Name: "release", Namespace: "flux-system", IsInstall: true, Revision: 1}, nil)
+	if err != nil {
+		return "", err
+	}
+	files, err := engine.Render(loaded, all)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		out.WriteString("---\n" + files[name])
+	}
+	return out.String(), nil
+}
+
+func rendered(t *testing.T, chart, variant string, settings ...string) string {
+	t.Helper()
+	out, err := render(t, chart, variant, settings...)
+	if err != nil {
+		t.Fatalf("%s with %q: %v", chart, settings, err)
+	}
+	return out
+}
+
+// Values that cannot work are refused when they are given, for a reason that says what to change.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ chart, variant, set, reason string }{
+		{service, "demo", "crud.replicas=2", "a SQLite file has one writer"},
+		{service, "demo", "readonly.autoscaling.enabled=true", "autoscaling needs store.backend postgres"},
+		{service, "demo", "store.postgres.existingSecret=x", "store.backend is sqlite"},
+		{service, "", "", "auth.existingSecret (or auth.readToken) is required"},
+		{service, "", "auth.readToken=short", "auth.readToken has less than 16 characters"},
+		{service, "demo", "store.backend=postgres", "store.postgres.existingSecret (or store.postgres.url) is required"},
+		{service, "demo", "tls.clientCASecret=x", "client certificates need HTTPS"},
+		{service, "demo", "tls.existingSecret=x,tls.requireClientCert=true", "tls.requireClientCert needs tls.clientCASecret"},
+		{service, "demo", "crud.ingress.enabled=true", "crud.ingress.host is required"},
+		{service, "demo", "readonly.httpRoute.enabled=true", "readonly.httpRoute.parentRefs is required"},
+		{service, "demo", "backup.enabled=true,store.sqlite.persistence.enabled=false", "backup.enabled needs store.sqlite.persistence"},
+		{service, "demo", "backup.enabled=true,backup.keep=0", "at '/backup/keep'"},
+		{service, "demo", "replicas=2", "additional properties 'replicas' not allowed"},
+		{cluster, "demo", "cluster.name=", "cluster.name is required"},
+		{cluster, "demo", "cluster.dns=", "cluster.dns is required"},
+		{cluster, "demo", "cluster.environment=", "cluster.environment is required"},
+		{cluster, "demo", "api.url=", "api.url is required"},
+		{cluster, "demo", "api.existingSecret=", "api.existingSecret (or api.token"},
+		{cluster, "demo", "api.token=x", "exclude each other"},
+		{cluster, "demo", "api.tls.existingSecret=x", "needs an https:// api.url"},
+		{cluster, "demo", "inputsLimit=20000", "maximum: got 20,000, want 10,000"},
+		{cluster, "demo", "cluster.dns=a b", "at '/cluster/dns'"},
+		{cluster, "demo", "interval=often", "at '/interval'"},
+		{cluster, "demo", "receipts.lists={secrets}", "at '/receipts/lists/0'"},
+		{cluster, "demo", "customResources[0].type=quotas", "missing property 'template'"},
+		{cluster, "demo", "customResources[0].type=a/b,customResources[0].template=x", "at '/customResources/0/type'"},
+		{cluster, "demo", taken("namespaces"), `customResources: "namespaces" is there already`},
+		{cluster, "demo", taken("rolebindings"), `customResources: "rolebindings" is there already`},
+		{cluster, "demo", taken("quotas"), `customResources: "quotas" is there already`},
+	} {
+		t.Run(c.chart+" "+c.set, func(t *testing.T) {
+			t.Parallel()
+			_, err := render(t, c.chart, c.variant, c.set)
+			if err == nil || !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("should be refused with %q, but: %v", c.reason, err)
+			}
+		})
+	}
+}
+
+// taken has a type besides quotas, under a name.
+func taken(name string) string {
+	return "customResources[0].type=quotas,customResources[0].template=x,customResources[1].type=" + name + ",customResources[1].template=x"
+}
+
+// Receipts are sent where the polls go, list by list, and can be left out.
+func TestReceipts(t *testing.T) {
+	t.Parallel()
+	for set, lists := range map[string]int{"": 3, "receipts.lists={namespaces,rolebindings}": 2, "receipts.enabled=false": 0} {
+		if got := strings.Count(rendered(t, cluster, "demo", set), "/demo-cluster-01.k8s.example.com/receipts\n"); got != lists {
+			t.Errorf("%q: receipts of %d lists, not of %d", set, got, lists)
+		}
+	}
+}
+
+// Events of the operator's own kinds are asked for by name, whatever else is on the cluster.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	out := rendered(t, cluster, "custom", "events.enabled=true")
+	for _, name := range []string{"platform-components", "namespaces", "rolebindings", "network-policies", "quotas"} {
+		for _, kind := range []string{"ResourceSet", "ResourceSetInputProvider"} {
+			if !strings.Contains(out, "    - kind: "+kind+"\n      name: "+name+"\n") {
+				t.Errorf("no events of the %s %s", kind, name)
+			}
+		}
+	}
+}
+
+// The templates reach the operator as they are in the files, whatever Helm does to the rest.
+func TestTemplatesAreShippedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	out := rendered(t, cluster, "demo")
+	files, err := filepath.Glob(filepath.Join(charts, cluster, "files", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no templates: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, template, found := strings.Cut(string(text), "  resourcesTemplate: |\n")
+		if !found || !strings.Contains(out, "  resourcesTemplate: |\n"+strings.TrimRight(template, "\n")+"\n") {
+			t.Errorf("%s: the template in the chart's output is another one", file)
+		}
+	}
+}
