@@ -120,6 +120,9 @@ type Holder struct {
 // Expired tells whether the secret has stopped working.
 func (h *Holder) Expired(now time.Time) bool { return !h.until.IsZero() && !now.Before(h.until) }
 
+// Until is when the secret stops working; false: it does not.
+func (h *Holder) Until() (time.Time, bool) { return h.until, !h.until.IsZero() }
+
 // Holder finds whom a secret with this digest stands for, whether it has expired or not; nil when it is nobody's.
 func (s *State) Holder(secret Digest) *Holder { return s.holders[secret] }
 

@@ -60,10 +60,11 @@ var authMethodNames = [authMethods]string{"static-read", "static-read-previous",
 type principal struct {
 	role    role
 	method  authMethod
-	actor   string   // as the log names it
-	static  bool     // a token of the configuration
-	cluster string   // of a poll token: the id of the cluster it may poll for
-	names   []string // of a client certificate: the DNS names of the clusters it may poll for
+	actor   string        // as the log names it
+	static  bool          // a token of the configuration
+	cluster string        // of a poll token: the id of the cluster it may poll for
+	managed *fleet.Holder // of a managed token: what its secret stands for
+	names   []string      // of a client certificate: the DNS names of the clusters it may poll for
 }
 
 // mayPoll tells whether the principal may poll for the cluster that dns, as the request spells it, names. cluster is nil
@@ -276,5 +277,5 @@ func (s *Server) holder(token string, st *fleet.State) (who principal, err error
 	case h.Expired(s.cfg.Now()):
 		return principal{actor: h.Actor}, errExpired
 	}
-	return principal{role: tokenRoles[h.Role], method: byToken, actor: h.Actor, cluster: h.ClusterID}, nil
+	return principal{role: tokenRoles[h.Role], method: byToken, actor: h.Actor, cluster: h.ClusterID, managed: h}, nil
 }

@@ -78,7 +78,7 @@ func loadContract(mode string) (contract, error) {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
 			op.write = op.needs >= roleWrite && method != http.MethodGet
-			op.crudOnly = !op.public() && !slices.Contains(spec.Tags, "flux")
+			op.crudOnly = !slices.Contains(spec.Tags, "service") && !slices.Contains(spec.Tags, "flux")
 			op.queue = queueOf(spec, op)
 			if mode == ModeCRUD || !op.crudOnly && !op.public() && !op.poll {
 				op.spec, op.route = spec, item

@@ -65,7 +65,7 @@ func (s *Server) await(r *request) error {
 	ctx, cancel := context.WithTimeout(r.Request().Context(), minRevisionWait)
 	defer cancel()
 	wait := s.cfg.Replica.CatchUp
-	if r.op.poll { // whose number must not become the number of questions to the store
+	if r.op.poll || r.who.role == rolePoll { // whose number must not become the number of questions to the store
 		wait = s.cfg.Replica.WaitFor
 	}
 	err = wait(ctx, fleet.Revision(revision))

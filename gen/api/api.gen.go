@@ -1073,6 +1073,59 @@ type FluxValuesReference struct {
 	Optional bool `json:"optional"`
 }
 
+// Identity Who sent a request, and what they may do here.
+type Identity struct {
+	// Actor As revisions and the log name it.
+	//
+	// Example: token:ci (5b1f0c9ae2d37846)
+	Actor string `json:"actor"`
+
+	// Credential How the server knows it: `token` (managed), `certificate`, or a token of the configuration: `static-read`, `static-read-previous`, `static-write`, `static-write-previous`.
+	//
+	// Example: token
+	Credential string `json:"credential"`
+
+	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well.
+	//
+	// Example: poll
+	Role TokenRole `json:"role"`
+
+	// ID `token`: its id.
+	//
+	// Example: 5b1f0c9ae2d37846
+	ID string `json:"id,omitempty"`
+
+	// Name `token`: its name.
+	//
+	// Example: ci
+	Name string `json:"name,omitempty"`
+
+	// ClusterID A poll token: the only cluster that it polls for.
+	//
+	// Example: demo-cluster-01
+	ClusterID string `json:"cluster_id,omitempty"`
+
+	// ClusterDNS A certificate: the names of the only clusters that it polls for; else empty.
+	//
+	// Example: []
+	ClusterDNS []string `json:"cluster_dns"`
+
+	// ExpiresAt When this secret or certificate stops to work; absent: it does not expire.
+	//
+	// Example: 2027-01-01T00:00:00Z
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// May What this server takes from it: `poll` the Flux endpoints, `read` the fleet and plan, `write` the fleet, `admin` tokens. One in mode read-only serves polls alone.
+	//
+	// Example: ["poll","read","write"]
+	May []string `json:"may"`
+
+	// Mode Of this server: `read-only` or `crud`.
+	//
+	// Example: crud
+	Mode string `json:"mode"`
+}
+
 // InputChange defines model for InputChange.
 type InputChange struct {
 	// ID Example: podinfo
@@ -5061,6 +5114,12 @@ type RotateTokenParams struct {
 	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// WhoAmIParams defines parameters for WhoAmI.
+type WhoAmIParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }

@@ -1230,6 +1230,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /version (the `GetVersion` operationId).
 	GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// WhoAmI Who the caller is to this server
+	//
+	// What the token or client certificate of the request stands for, until when, and what this server lets it do, without the
+	// secret. Good in both modes, for every credential that is good at all; 401 says why one is not.
+	//
+	// Corresponds with GET /whoami (the `WhoAmI` operationId).
+	WhoAmI(ctx context.Context, params *WhoAmIParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // PollClusters All clusters, as inputs
@@ -3770,6 +3778,24 @@ func (c *Client) RotateToken(ctx context.Context, id ID, params *RotateTokenPara
 // Corresponds with GET /version (the `GetVersion` operationId).
 func (c *Client) GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetVersionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// WhoAmI Who the caller is to this server
+//
+// What the token or client certificate of the request stands for, until when, and what this server lets it do, without the
+// secret. Good in both modes, for every credential that is good at all; 401 says why one is not.
+//
+// Corresponds with GET /whoami (the `WhoAmI` operationId).
+func (c *Client) WhoAmI(ctx context.Context, params *WhoAmIParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewWhoAmIRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14800,6 +14826,48 @@ func NewGetVersionRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewWhoAmIRequest constructs an http.Request for the WhoAmI method
+func NewWhoAmIRequest(server string, params *WhoAmIParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/whoami")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -16111,6 +16179,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /version (the `GetVersion` operationId).
 	GetVersionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetVersionResponse, error)
+
+	// WhoAmIWithResponse Who the caller is to this server
+	//
+	// What the token or client certificate of the request stands for, until when, and what this server lets it do, without the
+	// secret. Good in both modes, for every credential that is good at all; 401 says why one is not.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /whoami (the `WhoAmI` operationId).
+	WhoAmIWithResponse(ctx context.Context, params *WhoAmIParams, reqEditors ...RequestEditorFn) (*WhoAmIResponse, error)
 }
 
 // PollClustersResponse200Headers the declared response headers of an HTTP 200 response for PollClusters
@@ -19297,6 +19375,37 @@ func (r GetVersionResponse) StatusCode() int {
 	return 0
 }
 
+// WhoAmIResponse200Headers the declared response headers of an HTTP 200 response for WhoAmI
+type WhoAmIResponse200Headers struct {
+	Age            *int
+	XFleetRevision *int64
+}
+
+type WhoAmIResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Identity
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *WhoAmIResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r WhoAmIResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r WhoAmIResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // PollClustersWithResponse All clusters, as inputs
 //
 // For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422: narrow it with a filter.
@@ -21409,6 +21518,22 @@ func (c *ClientWithResponses) GetVersionWithResponse(ctx context.Context, reqEdi
 		return nil, err
 	}
 	return ParseGetVersionResponse(rsp)
+}
+
+// WhoAmIWithResponse Who the caller is to this server
+//
+// What the token or client certificate of the request stands for, until when, and what this server lets it do, without the
+// secret. Good in both modes, for every credential that is good at all; 401 says why one is not.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /whoami (the `WhoAmI` operationId).
+func (c *ClientWithResponses) WhoAmIWithResponse(ctx context.Context, params *WhoAmIParams, reqEditors ...RequestEditorFn) (*WhoAmIResponse, error) {
+	rsp, err := c.WhoAmI(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseWhoAmIResponse(rsp)
 }
 
 // ParsePollClustersResponse parses an HTTP response from a PollClustersWithResponse call
@@ -26702,6 +26827,52 @@ func ParseGetVersionResponse(rsp *http.Response) (*GetVersionResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseWhoAmIResponse parses an HTTP response from a WhoAmIWithResponse call
+func ParseWhoAmIResponse(rsp *http.Response) (*WhoAmIResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &WhoAmIResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Identity
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers WhoAmIResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil

@@ -1,0 +1,50 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// roleNames are the roles, the least first, as the API calls them.
+var roleNames = []struct {
+	role role
+	name string
+}{{rolePoll, fleet.RolePoll}, {roleRead, fleet.RoleRead}, {roleWrite, fleet.RoleWrite}, {roleAdmin, fleet.RoleAdmin}}
+
+// WhoAmI tells who sent the request what they were taken for. It says nothing that they could not find out by trying.
+func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
+	if _, err := s.state(c); err != nil { // as old an answer as any other that their token is judged for
+		return err
+	}
+	r := requestOf(c)
+	out := api.Identity{
+		Actor: r.who.actor, Credential: authMethodNames[r.who.method], ClusterID: r.who.cluster, ClusterDNS: r.who.names,
+		May: []string{}, Mode: s.cfg.Mode,
+	}
+	for _, known := range roleNames {
+		if r.who.role < known.role {
+			break
+		}
+		out.Role = known.name
+		if s.cfg.Mode == ModeCRUD || known.role == rolePoll {
+			out.May = append(out.May, known.name)
+		}
+	}
+	switch {
+	case r.who.managed != nil:
+		out.ID, out.Name = r.who.managed.ID, r.who.managed.Name
+		if at, ends := r.who.managed.Until(); ends {
+			out.ExpiresAt = &at
+		}
+	case r.who.method == byCertificate:
+		out.ExpiresAt = &r.Request().TLS.PeerCertificates[0].NotAfter
+	}
+	if out.ClusterDNS == nil {
+		out.ClusterDNS = []string{}
+	}
+	return writeJSON(c, http.StatusOK, out)
+}
