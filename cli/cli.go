@@ -101,7 +101,7 @@ func (s *session) app() *cli.App {
 			clusterCommands{s}.clusterCommand(), verbs{s, namespaces}.definitionCommand(), verbs{s, components}.definitionCommand(componentCommands{s}.commands()...),
 			verbs{s, roleBindings}.definitionCommand(),
 			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(),
-			tokenCommands{s}.tokenCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
+			tokenCommands{s}.tokenCommand(), authCommands{s}.authCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(),
 			inputCommands{s}.inputsCommand(), s.explainCommand(), statusCommands{s}.statusCommand(), s.waitCommand(), s.demoCommand(),
 			bootstrapper{s}.bootstrapCommand(), renderer{s}.renderCommand(),

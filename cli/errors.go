@@ -189,7 +189,7 @@ func (s *session) hint(err error) string {
 // hints by the server's error code, or by the status where there is none.
 var hints = map[string]string{
 	"unauthorized":          "reads take FLUX_API_TOKEN (--api-token), changes FLUX_API_WRITE_TOKEN (--write-token), or the context's tokens; config view shows which are set.",
-	"forbidden":             "this token may not do that; use one with a higher role, see: token create --help",
+	"forbidden":             "this token may not do that, auth whoami shows what it may; use one with a higher role, see: token create --help",
 	"method_not_allowed":    "a server in read-only mode takes no changes: point FLUX_API_URL at the one in crud mode.",
 	"in_use":                "take it off what uses it first; --cascade takes it off every cluster in the same change.",
 	"protected":             "lift the protection with: cluster protect ID --off",

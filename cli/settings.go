@@ -39,10 +39,14 @@ func globalFlags() []cli.Flag {
 
 // authorize sets the token, read when it is first needed: a command that prints one may ask for a password.
 func (s *session) authorize(ctx context.Context, req *http.Request) error {
-	source, cached := s.settings.WriteToken, &s.writeToken
 	// A plan changes nothing, and the server takes the token for reads; who may see tokens may change them.
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || strings.HasSuffix(req.URL.Path, "/plan")
-	reads = reads && !adminPath(s.settings.URL, req.URL)
+	return s.sendToken(ctx, req, reads && !adminPath(s.settings.URL, req.URL))
+}
+
+// sendToken sets the token that is used for reads, or that for changes.
+func (s *session) sendToken(ctx context.Context, req *http.Request, reads bool) error {
+	source, cached := s.settings.WriteToken, &s.writeToken
 	if reads || s.settings.WriteToken == s.settings.Token {
 		source, cached = s.settings.Token, &s.token
 	}

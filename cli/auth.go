@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// authCommands tell what the tokens of this command line are good for. What that is the server says.
+type authCommands struct{ *session }
+
+func (s authCommands) authCommand() *cli.Command {
+	return &cli.Command{
+		Name: "auth", Usage: "Who you are to the server, and what you may do there",
+		Subcommands: []*cli.Command{s.whoAmICommand(), s.canICommand()},
+	}
+}
+
+// What a token is used for.
+const (
+	forReads   = "reads"
+	forChanges = "changes"
+)
+
+// caller is whom the server takes one token for.
+type caller struct {
+	For []string `json:"for"`
+	api.Identity
+}
+
+func (s authCommands) whoAmICommand() *cli.Command {
+	return &cli.Command{
+		Name: "whoami", Usage: "Show whom the server takes your tokens for, until when, and what it lets them do",
+		Description: "A row for each token: the one for reads, and the one for changes where that is another. Secrets are not shown.\n" +
+			"-o json is a list of what the server said of each, with what it is used for.\n\n" + argv.ExampleText("auth whoami"),
+		Action: func(c *cli.Context) error {
+			if _, err := arguments(c); err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			known, problem := s.callers(c, conn)
+			if len(known) == 0 {
+				return problem
+			}
+			if err := s.printCallers(c, known); err != nil {
+				return err
+			}
+			return problem
+		},
+	}
+}
+
+// callers asks for each token. An error beside some answers is about the others.
+func (s authCommands) callers(c *cli.Context, conn client) ([]caller, error) {
+	uses := [][]string{{forReads}, {forChanges}}
+	if s.settings.WriteToken == s.settings.Token {
+		uses = [][]string{{forReads, forChanges}}
+	}
+	var known []caller
+	var problem error
+	for _, use := range uses {
+		who, err := s.identity(c.Context, conn, use[0])
+		switch {
+		case err != nil && len(uses) > 1:
+			problem = fmt.Errorf("the token for %s: %w", use[0], err)
+		case err != nil:
+			problem = err
+		default:
+			known = append(known, caller{use, who})
+		}
+	}
+	return known, problem
+}
+
+// identity is whom the server takes the token for that is used so.
+func (s authCommands) identity(ctx context.Context, conn client, use string) (api.Identity, error) {
+	var who api.Identity
+	a, err := receive(conn.WhoAmI(ctx, nil, func(ctx context.Context, req *http.Request) error {
+		return s.sendToken(ctx, req, use == forReads)
+	}))
+	if err != nil {
+		return who, err
+	}
+	return who, a.decode(&who)
+}
+
+var callerView = view{
+	header: []string{"ACTOR", "FOR", "ROLE", "CLUSTERS", "EXPIRES", "MAY", "SERVER", "CREDENTIAL"}, narrow: 6,
+	row: rowOf(func(who caller) []string {
+		clusters := "all"
+		switch {
+		case who.ClusterID != "":
+			clusters = who.ClusterID
+		case who.Credential == "certificate":
+			clusters = strings.Join(who.ClusterDNS, ", ")
+		}
+		return []string{
+			who.Actor, strings.Join(who.For, ", "), who.Role, clusters, expiry(who.ExpiresAt), strings.Join(who.May, ", "), who.Mode, who.Credential,
+		}
+	}),
+}
+
+func (s authCommands) printCallers(c *cli.Context, known []caller) error {
+	document, err := render.Encode(known)
+	if err != nil {
+		return err
+	}
+	rows := make([]json.RawMessage, len(known))
+	names := make([]string, len(known))
+	for i, who := range known {
+		if rows[i], err = render.Encode(who); err != nil {
+			return err
+		}
+		names[i] = "actor/" + who.Actor
+	}
+	out := noun{view: callerView}.shown(document, rows...)
+	out.Names = func() ([]string, error) { return names, nil }
+	return s.print(c, out)
+}
+
+// question is what can-i is asked.
+type question struct {
+	needs   string // the role, as the server calls it
+	use     string // which token that would be tried with
+	cluster string // the only one to be polled for; empty: any
+}
+
+// permission is the answer of can-i.
+type permission struct {
+	Allowed bool   `json:"allowed"`
+	Needs   string `json:"needs"`
+	Actor   string `json:"actor"`
+	Role    string `json:"role"`
+	Reason  string `json:"reason"` // empty: it is allowed
+}
+
+// errDenied ends can-i with 1 when the answer is no.
+var errDenied = errDiffers
+
+func (s authCommands) canICommand() *cli.Command {
+	return &cli.Command{
+		Name: "can-i", Usage: "Ask whether the server would let you do something", ArgsUsage: "VERB [NOUN]",
+		Description: "VERB and NOUN as in commands, or kubectl's verbs: get, list, watch, create, update, patch, delete. poll is what Flux does.\n" +
+			"Prints yes or no, also when it is not read on a terminal, and why not on standard error; exits with 0 or 1. It is about\n" +
+			"your token and the server's mode; the removal budget, protection and field managers are about each change: see --plan.\n\n" +
+			argv.ExampleText("auth can-i delete cluster", "auth can-i create tokens --quiet && echo admin", "auth can-i poll cluster/demo-cluster-01"),
+		Action: func(c *cli.Context) error {
+			args := c.Args().Slice()
+			if len(args) == 0 || len(args) > 2 {
+				return argv.Errorf("%s takes VERB and NOUN, such as: delete cluster", c.Command.HelpName)
+			}
+			q, err := asked(s.root.Commands, args[0], strings.Join(args[1:], ""))
+			if err != nil {
+				return err
+			}
+			conn, err := s.ready(c)
+			if err != nil {
+				return err
+			}
+			who, err := s.identity(c.Context, conn, q.use)
+			if err != nil {
+				return err
+			}
+			p := q.answer(who)
+			if err := s.printPermission(c, p); err != nil {
+				return err
+			}
+			if !p.Allowed {
+				return errDenied
+			}
+			return nil
+		},
+	}
+}
+
+// Verbs of kubectl, some of which no command here is called by.
+var (
+	readVerbs   = []string{"get", "list", "watch"}
+	changeVerbs = []string{"create", "update", "patch", "delete", "*"}
+)
+
+// asked is what a verb and a noun need: as the commands themselves tell, what changes something has a dry run.
+func asked(commands []*cli.Command, verb, noun string) (question, error) {
+	noun, name, _ := strings.Cut(noun, "/")
+	switch {
+	case verb == "poll" && (noun == "" || noun == clusters.name || noun == clusters.plural):
+		return question{needs: "poll", use: forReads, cluster: name}, nil
+	case noun == "*":
+		noun = tokens.name // what needs most
+	}
+	cmd := argv.FindCommand(commands, first(noun, verb))
+	if cmd == nil || cmd.Hidden || slices.Contains(offline, cmd.Name) {
+		return question{}, argv.Errorf("can-i knows no %q: it takes a verb, and a noun such as cluster, component or token", first(noun, verb))
+	}
+	of := cmd
+	if noun != "" {
+		cmd = argv.FindCommand(cmd.Subcommands, verb)
+	}
+	changes := slices.Contains(changeVerbs, verb)
+	switch {
+	case noun == "" && len(cmd.Subcommands) > 0:
+		return question{}, argv.Errorf("what may be done to a %s? Say a verb, such as: auth can-i get %s", cmd.Name, cmd.Name)
+	case cmd == nil && !changes && !slices.Contains(readVerbs, verb):
+		return question{}, argv.Errorf("%s has no command %q; it has %s", of.HelpName, verb, argv.ListOf(argv.Visible(of.Subcommands)))
+	case of.Name == tokens.name:
+		return question{needs: "admin", use: forChanges}, nil
+	case changes, cmd != nil && argv.FindFlag(cmd.Flags, "dry-run") != nil:
+		return question{needs: "write", use: forChanges}, nil
+	}
+	return question{needs: "read", use: forReads}, nil
+}
+
+// offline are commands that ask no server, or nothing that needs a token.
+var offline = []string{"auth", "config", "completion", "version"}
+
+// answer holds who somebody is against what is asked.
+func (q question) answer(who api.Identity) permission {
+	p := permission{Needs: q.needs, Actor: who.Actor, Role: who.Role, Allowed: slices.Contains(who.May, q.needs)}
+	only := who.ClusterDNS
+	if who.ClusterID != "" {
+		only = []string{who.ClusterID}
+	}
+	switch {
+	case !p.Allowed && who.Mode != "crud" && q.needs != "poll":
+		p.Reason = "this server is in mode " + who.Mode + ", and serves polls alone"
+	case !p.Allowed:
+		p.Reason = fmt.Sprintf("it needs the role %s, and %s has the role %s", q.needs, who.Actor, who.Role)
+	case q.cluster != "" && len(only) > 0 && !slices.Contains(only, q.cluster):
+		p.Allowed, p.Reason = false, who.Actor+" polls only for "+argv.ListOf(only)
+	}
+	return p
+}
+
+func (s authCommands) printPermission(c *cli.Context, p permission) error {
+	word := "no"
+	if p.Allowed {
+		word = "yes"
+	} else {
+		s.note("%s", render.Printable(p.Reason))
+	}
+	switch {
+	case c.Bool("quiet"):
+		return nil
+	case !c.IsSet("output"):
+		_, err := fmt.Fprintln(s.env.Stdout, word)
+		return err
+	}
+	document, err := render.Encode(p)
+	if err != nil {
+		return err
+	}
+	return s.print(c, render.Output{
+		Document: document, Text: func(bool) string { return word + "\n" },
+		Names: func() ([]string, error) { return []string{word}, nil },
+	})
+}
