@@ -56,7 +56,7 @@ func (s *State) Usage(component string) (api.ComponentUsage, error) {
 	found := map[variant]*api.ComponentVariant{}
 	usage := api.ComponentUsage{ID: component, Variants: []api.ComponentVariant{}}
 	for _, cluster := range s.All(KindCluster) {
-		own, c := cluster.Cluster(), s.Effective(cluster).Cluster()
+		c := s.Effective(cluster).Cluster()
 		at := slices.IndexFunc(c.PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == component })
 		if at < 0 {
 			continue
@@ -77,12 +77,10 @@ func (s *State) Usage(component string) (api.ComponentUsage, error) {
 			usage.Disabled++
 			v.Disabled++
 		}
-		if slices.ContainsFunc(own.PlatformComponents, func(e api.ComponentAssignment) bool {
-			return e.ID == component && (e.ComponentVersion != "" || e.OCITag != "" || e.ComponentPath != "")
-		}) {
+		if e.ComponentVersion != "" || e.OCITag != "" || e.ComponentPath != "" {
 			v.Overriding++
 		}
-		if len(own.Patches[component]) > 0 {
+		if len(c.Patches[component]) > 0 {
 			v.Patched++
 		}
 		if len(v.ClusterIds) < usageIDs {

@@ -45,3 +45,24 @@ func TestUsage(t *testing.T) {
 	w.create("/platform_components", `{"id":"unused","component_path":"p","oci_url":"https://charts.example.com"}`)
 	require.Empty(t, w.get("/platform_components/unused/usage").want(200).json()["variants"])
 }
+
+// TestUsageOnLayers: what a layer says overrides the catalog as much as what the cluster says.
+func TestUsageOnLayers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(3, "qa")
+	w.create("/layers", `{"id":"qa","priority":10,"selector":"environment=qa","overrides":{"podinfo":{"component_version":"6.9.0"}},"patches":{"podinfo":{"replicaCount":2}}}`)
+	variants := func() map[string][]any {
+		out := map[string][]any{}
+		for _, v := range w.get("/platform_components/podinfo/usage").want(200).json()["variants"].([]any) {
+			v := v.(map[string]any)
+			out[v["component_version"].(string)] = []any{v["clusters"], v["overriding"], v["patched"]}
+		}
+		return out
+	}
+	require.Equal(t, map[string][]any{"6.9.0": {3.0, 3.0, 3.0}, "latest": {1.0, 0.0, 1.0}}, variants())
+	w.batch(`{"op":"set_component","component_id":"podinfo","component_version":"6.8.0","cluster_ids":["qa-01"]}`).want(200)
+	require.Equal(t, map[string][]any{"6.9.0": {2.0, 2.0, 2.0}, "6.8.0": {1.0, 1.0, 1.0}, "latest": {1.0, 0.0, 1.0}}, variants())
+	w.delete("/layers/qa").want(200)
+	require.Equal(t, map[string][]any{"6.8.0": {1.0, 1.0, 0.0}, "latest": {3.0, 0.0, 1.0}}, variants())
+}

@@ -609,12 +609,12 @@ type ComponentVariant struct {
 	// Disabled Example: 0
 	Disabled int `json:"disabled"`
 
-	// Overriding How many of them have an override of their own.
+	// Overriding How many of them have an override, of a layer or their own: what the catalog says does not reach them as a whole.
 	//
 	// Example: 12
 	Overriding int `json:"overriding"`
 
-	// Patched How many of them have patches of their own for it.
+	// Patched How many of them have patches for it, of a layer or their own.
 	//
 	// Example: 40
 	Patched int `json:"patched"`
