@@ -367,7 +367,7 @@ func TestWhatLayersUseIsInUse(t *testing.T) {
 	off := both(remove(KindComponent, "grafana", DeleteOptions{Cascade: true}), remove(KindResourceType, "quotas", DeleteOptions{Cascade: true}))
 	plan := w.plan(off)
 	require.Equal(t, 8, plan.Totals.Removals)
-	w.must(confirmed(plan.PlanHash, off))
+	require.Equal(t, "deleted component/grafana, off 4 clusters; deleted resource_type/quotas, off 4 clusters", inWords(w.must(confirmed(plan.PlanHash, off))))
 	prod := w.state.docs[KindLayer]["prod"].layer()
 	require.Empty(t, prod.Overrides)
 	require.Empty(t, prod.Patches)

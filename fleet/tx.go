@@ -303,13 +303,16 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 		return nil, 0, tx.notFound(kind, id)
 	}
 	if kind != KindCluster {
+		if opt.Cascade {
+			clusters = tx.clustersWith(kind, id)
+		}
 		tx.record(kind, id, nil)
 		switch {
 		case !opt.Cascade: // Finish sees whether somebody still refers to it
 		case kind == KindResourceType:
-			clusters, err = tx.deleteResources(id)
+			err = tx.deleteResources(id)
 		default:
-			clusters, err = tx.unassignEverywhere(kind, id)
+			err = tx.unassignEverywhere(kind, id)
 		}
 		if err == nil && kind == KindComponent {
 			err = tx.forgetPatches(id)

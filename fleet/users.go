@@ -2,14 +2,34 @@ package fleet
 
 import "slices"
 
-// unassignEverywhere takes a definition off every cluster, and out of the dependencies of others.
-func (tx *Tx) unassignEverywhere(kind Kind, id string) (clusters int, err error) {
+// clustersWith is how many clusters have a definition, or something of a resource type: of a layer or their own.
+func (tx *Tx) clustersWith(kind Kind, id string) (n int) {
+	a, whole := tx.assigned(kind), kind == KindResourceType
+	if whole {
+		a = tx.assigned(ResourceKind(id))
+	}
+	if a == nil {
+		return 0
+	}
+	tx.each(KindCluster, func(d *Document) {
+		if d.Deleted() {
+			return
+		}
+		e := tx.effective(d)
+		if _, has := a.switched(e, id); has || whole && a.count(e) > 0 {
+			n++
+		}
+	})
+	return n
+}
+
+// unassignEverywhere takes a definition off every cluster, out of every layer, and out of the dependencies of others.
+func (tx *Tx) unassignEverywhere(kind Kind, id string) (err error) {
 	tx.within++ // it is a part of the deletion
 	defer func() { tx.within-- }()
 	for _, user := range tx.users(kind, id) {
 		switch user.Kind {
 		case KindCluster:
-			clusters++
 			_, err = tx.Unassign(user.ID, kind, id)
 		case KindLayer:
 			_, err = tx.edit(user, func(obj map[string]any) map[string]any { return tx.assigned(kind).forgottenBy(obj, id) })
@@ -21,10 +41,10 @@ func (tx *Tx) unassignEverywhere(kind Kind, id string) (clusters int, err error)
 			})
 		}
 		if err != nil {
-			return clusters, err
+			return err
 		}
 	}
-	return clusters, nil
+	return nil
 }
 
 // forgetPatches removes the patches of a component that is not there any more from the clusters that do not list it. They would
@@ -53,10 +73,10 @@ func (tx *Tx) forgetPatches(component string) error {
 }
 
 // deleteResources deletes the definitions of a resource type, and takes them off every cluster that has any.
-func (tx *Tx) deleteResources(typeID string) (int, error) {
+func (tx *Tx) deleteResources(typeID string) error {
 	a := tx.assigned(ResourceKind(typeID))
 	if a == nil {
-		return 0, nil
+		return nil
 	}
 	for _, doc := range tx.users(KindResourceType, typeID) {
 		tx.record(doc.Kind, doc.ID, nil)
@@ -87,10 +107,10 @@ func (tx *Tx) deleteResources(typeID string) (int, error) {
 			continue
 		}
 		if _, err := tx.edit(d, func(obj map[string]any) map[string]any { a.setEntries(obj, nil); return obj }); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return len(clusters), firstOf(errs)
+	return firstOf(errs)
 }
 
 // users are the documents that refer to a definition or are of a resource type, as the Tx sees them, sorted by kind and id.
