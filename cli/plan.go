@@ -78,9 +78,6 @@ const shownNames = 8
 // planText writes a plan for people: what happens to which clusters, and last, where it is read, what that comes to.
 func (s *session) planText(plan api.Plan, wide, terminal bool) string {
 	w := planWriter{wide: wide, paint: func(code, text string) string { return s.paint(terminal, code, text) }}
-	if len(plan.Changes) == 0 {
-		return "Nothing would change.\n"
-	}
 	w.groups(w.groupsOf(plan), "cluster")
 	w.ownership(plan.Ownership)
 	for i, warning := range alikeWarnings(plan.Warnings, wide) {
@@ -90,6 +87,10 @@ func (s *session) planText(plan api.Plan, wide, terminal bool) string {
 		w.linef("%s %s", w.paint(render.Yellow, "Warning:"), render.Printable(warning))
 	}
 	w.linef("")
+	if len(plan.Changes) == 0 {
+		w.linef("Nothing would change.")
+		return strings.TrimPrefix(w.b.String(), "\n")
+	}
 	w.counts(plan)
 	if plan.ConfirmationRequired {
 		w.linef("%s", w.paint(render.Red, "The server wants this confirmed: at a terminal, with --max-removals, or with the plan's hash."))
