@@ -33,7 +33,7 @@ func TestTerminal(t *testing.T) {
 		person := cli.Env{StdoutTerminal: true, StderrTerminal: true, Size: func() (int, int) { return columns, 24 }}
 		for _, args := range []string{
 			"cluster list", "cluster list --show-labels", "component list", "component usage grafana", "revision list", "cluster describe prod-01",
-			"component unassign grafana --selector environment=prod --plan", "component patch grafana --cluster prod-01 --set replicas=4", "revision get 3",
+			"component unassign grafana --layer web --plan", "component patch grafana --cluster prod-01 --set replicas=4", "revision get 3",
 		} {
 			got := run(t, person, variables, strings.Fields(args)...)
 			fmt.Fprintf(&page, "$ flux-resourceset-cli %s\n%s%s\n", args, masked(got.stdout), masked(got.stderr))
