@@ -57,6 +57,10 @@ func scripts(t *testing.T) testscript.Params {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fleet, err := filepath.Abs("testdata/fleet") // clusters that say it all themselves
+	if err != nil {
+		t.Fatal(err)
+	}
 	examples, err := filepath.Abs("../examples")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +76,7 @@ func scripts(t *testing.T) testscript.Params {
 			// What another script's server had, on a port that is this one's now, is not asked for.
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("SEED", filepath.Join(examples, "demo", "seed.json"))
-			env.Setenv("FLEET", filepath.Join(examples, "fleet"))
+			env.Setenv("FLEET", fleet)
 			return os.Symlink(examples, filepath.Join(env.WorkDir, "examples"))
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
