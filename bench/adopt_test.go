@@ -20,7 +20,7 @@ import (
 func BenchmarkAdopt(b *testing.B) {
 	clusters := fleetSize(b)
 	for range b.N {
-		seed := seedOf(b, clusters)
+		seed := seedOf(b, bench.Realistic(clusters))
 		plainURL, layeredURL := "sqlite://"+filepath.Join(b.TempDir(), "plain.db"), "sqlite://"+filepath.Join(b.TempDir(), "layered.db")
 		for _, url := range []string{plainURL, layeredURL} {
 			start(b, "DATABASE_URL="+url, "API_MODE=crud", "SEED_FILE="+seed, "SEED_ACCEPT=true").server.Kill()

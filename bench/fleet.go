@@ -16,7 +16,9 @@ type Fleet struct {
 	Components   int // of the catalog; each cluster has all of them
 	Namespaces   int
 	RoleBindings int
-	Patches      int // patched values of each cluster, different on each
+	Patches      int  // patched values of each cluster, different on each
+	Alike        bool // they are not: what one cluster says, each says
+	Layers       int  // that say all this for all clusters, which say nothing then; 0: each cluster says it
 }
 
 // Realistic is a fleet as large platforms have it, with so many clusters.
@@ -29,6 +31,9 @@ func ClusterID(n int) string { return fmt.Sprintf("cluster-%05d", n) }
 
 // ClusterDNS is the name by which that cluster polls.
 func ClusterDNS(n int) string { return ClusterID(n) + ".k8s.example.com" }
+
+// LayerID is the id of the layer with this number.
+func LayerID(n int) string { return fmt.Sprintf("layer-%02d", n) }
 
 // ComponentID is the id of the catalog entry with this number.
 func ComponentID(n int) string { return fmt.Sprintf("component-%02d", n) }
@@ -63,23 +68,23 @@ func (f Fleet) WriteSeed(w io.Writer) error {
 			"subjects": []object{{"kind": "Group", "name": fmt.Sprintf("oidc:team-%02d", i), "apiGroup": "rbac.authorization.k8s.io"}},
 		})
 	}
-	ids := func(of []object) []object {
-		out := []object{}
-		for _, o := range of {
-			out = append(out, object{"id": o["id"]})
+	assigned := func(part, of int) object {
+		return object{
+			"platform_components": refs(components, part, of), "namespaces": refs(namespaces, part, of), "rolebindings": refs(bindings, part, of),
 		}
-		return out
 	}
-	assigned := object{"platform_components": ids(components), "namespaces": ids(namespaces), "rolebindings": ids(bindings)}
+	layers := f.layers(assigned)
 	if _, err := io.WriteString(w, `{"clusters":[`); err != nil {
 		return err
 	}
 	for i := range f.Clusters {
 		cluster := object{
 			"id": ClusterID(i), "cluster_name": ClusterID(i), "cluster_dns": ClusterDNS(i), "environment": environments[i%len(environments)],
-			"patches": f.patches(i),
 		}
-		maps.Copy(cluster, assigned)
+		if f.Layers == 0 {
+			cluster["patches"] = f.patches(i)
+			maps.Copy(cluster, assigned(0, 1))
+		}
 		body, err := json.Marshal(cluster)
 		if err != nil {
 			return err
@@ -91,7 +96,7 @@ func (f Fleet) WriteSeed(w io.Writer) error {
 			return err
 		}
 	}
-	rest, err := json.Marshal(object{"platform_components": components, "namespaces": namespaces, "rolebindings": bindings})
+	rest, err := json.Marshal(object{"platform_components": components, "namespaces": namespaces, "rolebindings": bindings, "layers": layers})
 	if err != nil {
 		return err
 	}
@@ -99,8 +104,37 @@ func (f Fleet) WriteSeed(w io.Writer) error {
 	return err
 }
 
+// refs are entries of a list: one of so many parts of some definitions.
+func refs(all []object, part, of int) []object {
+	out := []object{}
+	for _, o := range all[len(all)*part/of : len(all)*(part+1)/of] {
+		out = append(out, object{"id": o["id"]})
+	}
+	return out
+}
+
+// layers are those of the fleet, each with its part of what clusters have and of the values.
+func (f Fleet) layers(assigned func(part, of int) object) []object {
+	out, patches := []object{}, f.patches(0)
+	components := slices.Sorted(maps.Keys(patches))
+	for i := range f.Layers {
+		layer := object{"id": LayerID(i), "priority": 100 + i, "selector": "environment in (dev,qa,uat,prod)"}
+		maps.Copy(layer, assigned(i, f.Layers))
+		says := object{}
+		for _, id := range components[len(components)*i/f.Layers : len(components)*(i+1)/f.Layers] {
+			says[id] = patches[id]
+		}
+		layer["patches"] = says
+		out = append(out, layer)
+	}
+	return out
+}
+
 // patches are the values of one cluster, spread over its first components.
 func (f Fleet) patches(cluster int) object {
+	if f.Alike {
+		cluster = 0
+	}
 	const each = 4 // values of one component
 	paths := [each]string{"replicaCount", "ingress.hosts[0].host", "resources.limits.memory", "config.region"}
 	out := object{}

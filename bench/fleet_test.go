@@ -42,7 +42,7 @@ func BenchmarkFleet(b *testing.B) {
 // onEachDatabase runs a benchmark with a realistic fleet's seed file and an empty database of each sort.
 func onEachDatabase(b *testing.B, clusters int, measure func(b *testing.B, seed, url string)) {
 	b.Helper()
-	seed := seedOf(b, clusters)
+	seed := seedOf(b, bench.Realistic(clusters))
 	run := func(name string, url func() string) {
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
@@ -55,13 +55,13 @@ func onEachDatabase(b *testing.B, clusters int, measure func(b *testing.B, seed,
 	run("sqlite", func() string { return "sqlite://" + filepath.Join(b.TempDir(), "fleet.db") })
 }
 
-// seedOf is the seed file of a realistic fleet.
-func seedOf(b *testing.B, clusters int) string {
+// seedOf is the seed file of a fleet.
+func seedOf(b *testing.B, fleet bench.Fleet) string {
 	b.Helper()
 	seed := filepath.Join(b.TempDir(), "seed.json")
 	f, err := os.Create(seed)
 	require.NoError(b, err)
-	require.NoError(b, bench.Realistic(clusters).WriteSeed(f))
+	require.NoError(b, fleet.WriteSeed(f))
 	require.NoError(b, f.Close())
 	return seed
 }
