@@ -134,6 +134,10 @@ e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API 
 	cd e2e && go test -count=1 -timeout 20m -parallel 6 -v -skip '^TestSoak' ./... | grep -v '^=== '
 	cd e2e && E2E_STORE=postgres go test -count=1 -timeout 20m -parallel 6 -v -run '$(E2E_POSTGRES)' . | grep -v '^=== '
 
+.PHONY: e2e-node
+e2e-node: ## install both charts on a real node: kubelet and containerd on this machine, in namespaces of their own (Linux, root)
+	@scripts/e2e-node
+
 .PHONY: e2e-soak
 e2e-soak: ## random changes for E2E_SOAK (5m), each receipt held against what really runs; and the control
 	@scripts/e2e-tools >/dev/null

@@ -34,7 +34,7 @@ spec:
   selector: {matchLabels: {app: "{{ .Release.Name }}"}}
   template:
     metadata: {labels: {app: "{{ .Release.Name }}"}}
-    spec: {containers: [{name: main, image: example.com/none}]}
+    spec: {containers: [{name: main, image: "example.com/podinfo:1"}]}
 `,
 		name + "/templates/values.yaml": `apiVersion: v1
 kind: ConfigMap

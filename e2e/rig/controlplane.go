@@ -21,7 +21,7 @@ import (
 // AdminToken is good for one API server on 127.0.0.1, for as long as one run takes.
 const AdminToken = "admin-of-the-test-cluster"
 
-// controlPlane is a Kubernetes without nodes.
+// controlPlane is a Kubernetes, without nodes unless somebody starts one.
 type controlPlane struct {
 	client     client.WithWatch
 	kubeconfig string // file
@@ -29,8 +29,24 @@ type controlPlane struct {
 	processes  []*process
 }
 
+// controlPlaneArgs are what a control plane without nodes and one for a node start with in different ways.
+type controlPlaneArgs struct{ apiserver, controllers []string }
+
+// nodeless keeps the API server on 127.0.0.1 and leaves out what only nodes and pods need.
+func nodeless() controlPlaneArgs {
+	return controlPlaneArgs{
+		apiserver: []string{
+			"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+			"--disable-admission-plugins=ServiceAccount",
+		},
+		controllers: []string{
+			"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller,serviceaccount-controller",
+		},
+	}
+}
+
 // startControlPlane starts etcd, the API server and the controller manager, and waits until the API server is ready.
-func startControlPlane(ctx context.Context, dir string, tools map[string]string) (*controlPlane, error) {
+func startControlPlane(ctx context.Context, dir string, tools map[string]string, args controlPlaneArgs) (*controlPlane, error) {
 	cp := &controlPlane{kubeconfig: filepath.Join(dir, "kubeconfig")}
 	ports, err := freePorts(ctx, 3)
 	if err != nil {
@@ -48,14 +64,13 @@ func startControlPlane(ctx context.Context, dir string, tools map[string]string)
 	}}); err != nil {
 		return cp, err
 	}
-	apiserver, err := cp.start(dir, program{name: "kube-apiserver", path: filepath.Join(tools["kubernetes"], "kube-apiserver"), args: []string{
+	apiserver, err := cp.start(dir, program{name: "kube-apiserver", path: filepath.Join(tools["kubernetes"], "kube-apiserver"), args: append([]string{
 		"--etcd-servers=" + etcdURL, fmt.Sprintf("--secure-port=%d", ports[2]),
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		"--cert-dir=" + filepath.Join(dir, "certificates"), "--token-auth-file=" + filepath.Join(dir, "tokens.csv"),
-		"--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.0.0.0/24",
+		"--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + filepath.Join(dir, "service-accounts.pem"),
 		"--service-account-signing-key-file=" + filepath.Join(dir, "service-accounts.pem"),
-	}})
+	}, args.apiserver...)})
 	if err != nil {
 		return cp, err
 	}
@@ -70,17 +85,16 @@ func startControlPlane(ctx context.Context, dir string, tools map[string]string)
 	if cp.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme.Scheme}); err != nil {
 		return cp, err
 	}
-	_, err = cp.start(dir, program{name: "kube-controller-manager", path: filepath.Join(tools["kubernetes"], "kube-controller-manager"), args: []string{
+	_, err = cp.start(dir, program{name: "kube-controller-manager", path: filepath.Join(tools["kubernetes"], "kube-controller-manager"), args: append([]string{
 		"--kubeconfig=" + cp.kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000",
-		"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller,serviceaccount-controller",
 		"--concurrent-namespace-syncs=20", "--service-account-private-key-file=" + filepath.Join(dir, "service-accounts.pem"),
-	}})
+	}, args.controllers...)})
 	return cp, err
 }
 
 // start runs a program of the cluster.
 func (cp *controlPlane) start(dir string, p program) (*process, error) {
-	p.env = append(p.env, "PATH=/usr/bin:/bin", "HOME="+dir, "TMPDIR="+dir, "KUBECONFIG="+cp.kubeconfig)
+	p.env = append([]string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, "KUBECONFIG=" + cp.kubeconfig}, p.env...)
 	proc, err := start(dir, p)
 	if err == nil {
 		cp.processes = append(cp.processes, proc)

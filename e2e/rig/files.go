@@ -53,9 +53,11 @@ func removeEnded(prefix string) {
 	}
 }
 
-// tools builds the programs of a cluster, or finds them built, and answers their folders by name.
-func tools(ctx context.Context, root string, progress io.Writer) (map[string]string, error) {
-	names := []string{"etcd", "kubernetes", "flux-operator", "helm-controller", "kustomize-controller", "source-controller"}
+// fluxTools are the programs of a cluster with Flux.
+var fluxTools = []string{"etcd", "kubernetes", "flux-operator", "helm-controller", "kustomize-controller", "source-controller"}
+
+// tools builds programs, or finds them built, and answers their folders by name.
+func tools(ctx context.Context, root string, progress io.Writer, names ...string) (map[string]string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "scripts", "e2e-tools"), names...)
 	cmd.Stderr = progress
 	out, err := cmd.Output()

@@ -16,9 +16,8 @@ import (
 // systemNamespace is where everything of a cluster's own lives.
 const systemNamespace = "flux-system"
 
-// startFlux installs the custom resource definitions and starts Flux Operator, helm-controller and
-// kustomize-controller.
-func (cp *controlPlane) startFlux(ctx context.Context, dir string, tools map[string]string) error {
+// defineFlux installs the namespace and the custom resource definitions of Flux.
+func (cp *controlPlane) defineFlux(ctx context.Context, tools map[string]string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}}
 	if err := client.IgnoreAlreadyExists(cp.client.Create(ctx, namespace)); err != nil {
 		return err
@@ -37,9 +36,11 @@ func (cp *controlPlane) startFlux(ctx context.Context, dir string, tools map[str
 			}
 		}
 	}
-	if err := cp.definitionsEstablished(ctx); err != nil {
-		return err
-	}
+	return cp.definitionsEstablished(ctx)
+}
+
+// startFlux starts Flux Operator, helm-controller and kustomize-controller.
+func (cp *controlPlane) startFlux(ctx context.Context, dir string, tools map[string]string) error {
 	return errors.Join(
 		cp.startController(ctx, dir, controller{
 			name: "flux-operator", path: filepath.Join(tools["flux-operator"], "operator"),

@@ -33,9 +33,9 @@ type sources struct {
 	artifacts map[string][]byte // by path
 }
 
-// startSources serves artifacts and looks after source objects until ctx ends.
-func startSources(ctx context.Context, c client.WithWatch, log *slog.Logger) error {
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+// startSources serves artifacts at an address of this machine and looks after source objects until ctx ends.
+func startSources(ctx context.Context, c client.WithWatch, host string, log *slog.Logger) error {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return err
 	}

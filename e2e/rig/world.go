@@ -77,7 +77,7 @@ func Start(ctx context.Context, config Config) (*World, error) {
 	if w.dir, err = runDir(w.root); err != nil {
 		return w, err
 	}
-	built, err := tools(ctx, w.root, config.Progress)
+	built, err := tools(ctx, w.root, config.Progress, fluxTools...)
 	if err != nil {
 		return w, err
 	}
@@ -89,11 +89,14 @@ func Start(ctx context.Context, config Config) (*World, error) {
 	}
 	ready, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	w.cp, err = startControlPlane(ready, w.dir, built)
+	w.cp, err = startControlPlane(ready, w.dir, built, nodeless())
 	if err != nil {
 		return w, err
 	}
 	w.Kube, w.KubeURL, w.Kubeconfig = w.cp.client, w.cp.url, w.cp.kubeconfig
+	if err := w.cp.defineFlux(ready, built); err != nil {
+		return w, err
+	}
 	if err := w.cp.startFlux(ready, w.dir, built); err != nil {
 		return w, err
 	}
@@ -112,7 +115,7 @@ func (w *World) startStandIns() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	startPods(ctx, w.Kube, logger)
-	return startSources(ctx, w.Kube, logger)
+	return startSources(ctx, w.Kube, "127.0.0.1", logger)
 }
 
 func (w *World) startFleet(ctx context.Context, kind string) error {
@@ -186,8 +189,10 @@ func (w *World) Stop() {
 }
 
 // Logs are the ends of all logs.
-func (w *World) Logs(lines int) string {
-	files, err := filepath.Glob(filepath.Join(w.dir, "*.log"))
+func (w *World) Logs(lines int) string { return logs(w.dir, lines) }
+
+func logs(dir string, lines int) string {
+	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil {
 		return err.Error()
 	}

@@ -1,0 +1,160 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
+)
+
+const namespace = "flux-system"
+
+// within is how long anything on the node may take.
+const within = 3 * time.Minute
+
+// eventually waits until check succeeds.
+func eventually(t *testing.T, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	if err := rig.Eventually(ctx, check); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func helm(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := node.Helm(t.Context(), "", append(args, "--namespace", namespace)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func kubectl(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	out, err := node.Kubectl(t.Context(), stdin, append([]string{"--namespace", namespace}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// dump tells what runs, for those who read a failed test.
+func dump(t *testing.T) {
+	t.Helper()
+	for _, args := range [][]string{{"get", "pods,pvc,jobs", "--all-namespaces", "-o", "wide"}, {"get", "events", "--all-namespaces", "--field-selector=type=Warning"}} {
+		out, err := node.Kubectl(context.Background(), "", args...)
+		t.Log(out, err)
+	}
+}
+
+// service is the URL of a Service, by the address that kube-proxy looks after.
+func service(t *testing.T, name string) string {
+	t.Helper()
+	return "http://" + kubectl(t, "", "get", "service", name, "-o", "jsonpath={.spec.clusterIP}") + ":8080"
+}
+
+// get asks for a page, with a token unless it is empty.
+func get(ctx context.Context, url, token string) (int, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
+}
+
+// polls are the answers to the demo cluster, through the Service that clusters poll.
+func polls(t *testing.T) map[string]string {
+	t.Helper()
+	url := service(t, "flux-api-read")
+	answers := map[string]string{}
+	eventually(t, func(ctx context.Context) error {
+		for _, list := range rig.Resources {
+			status, body, err := get(ctx, url+"/api/v2/flux/clusters/demo-cluster-01.k8s.example.com/"+list, rig.NodeReadToken)
+			if err != nil || status != http.StatusOK {
+				return fmt.Errorf("poll of %s: %d %s %w", list, status, body, err)
+			}
+			answers[list] = body
+		}
+		return nil
+	})
+	return answers
+}
+
+// pod is the only pod of a component of the service's chart that is not on its way out.
+func pod(ctx context.Context, component string) (*corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := node.Kube.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/component": component}); err != nil {
+		return nil, err
+	}
+	there := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	if len(there) != 1 {
+		return nil, fmt.Errorf("%d pods of component %s", len(there), component)
+	}
+	return &there[0], nil
+}
+
+// readyPod waits until that pod is ready.
+func readyPod(t *testing.T, component string) *corev1.Pod {
+	t.Helper()
+	var found *corev1.Pod
+	eventually(t, func(ctx context.Context) error {
+		var err error
+		if found, err = pod(ctx, component); err != nil {
+			return err
+		}
+		return isReady(found, corev1.ConditionTrue)
+	})
+	return found
+}
+
+func isReady(p *corev1.Pod, want corev1.ConditionStatus) error {
+	for _, condition := range p.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			if condition.Status == want {
+				return nil
+			}
+			return fmt.Errorf("pod %s: ready is %s: %s", p.Name, condition.Status, condition.Message)
+		}
+	}
+	return fmt.Errorf("pod %s has no condition Ready", p.Name)
+}
+
+// process is what /proc has of a program in a container: the node's processes are this test's.
+func process(t *testing.T, program string) string {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && target == program {
+			return filepath.Dir(link)
+		}
+	}
+	t.Fatalf("nothing runs %s", program)
+	return ""
+}
