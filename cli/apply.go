@@ -49,7 +49,7 @@ func (s *session) planCommand() *cli.Command {
 		Usage: "Show what applying the documents of files would do to which cluster, and change nothing",
 		Description: "The same as apply --plan. Exit code 0: nothing would change, 1: something would, 2: the command line is wrong, 3: an error.\n\n" +
 			argv.ExampleText("plan -f fleet/", "plan -f fleet/ -o json > plan.json    # apply -f fleet/ --plan-hash @plan.json does this and nothing else"),
-		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags()),
+		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{fullFlag()}, renderedFlags()),
 		Action: func(c *cli.Context) error {
 			a, err := s.newApplication(c)
 			if err != nil {

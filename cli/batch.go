@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,13 +25,14 @@ type planner func(conn client) ([]operation, error)
 
 // plannedFlags are those of every change that can be planned.
 func plannedFlags() []cli.Flag {
-	return []cli.Flag{
+	return slices.Concat([]cli.Flag{
 		&cli.BoolFlag{Name: "plan", Usage: "show what would happen to which cluster, and change nothing; exit code 0: nothing, 1: something, 3: an error"},
 		fullFlag(),
+	}, renderedFlags(), []cli.Flag{
 		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls no more than `N` things because of it; confirms what the server wants confirmed"},
 		&cli.StringSliceFlag{Name: "confirm", Usage: "take things off clusters of this protected `ENVIRONMENT`, too; repeat for more"},
 		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
-	}
+	})
 }
 
 // planHash is the --plan-hash of the command line.
@@ -153,6 +155,11 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	}
 	if c.Bool("plan") {
 		return s.showPlan(c, conn, ch)
+	}
+	for _, flag := range []string{"rendered", "templates"} { // who gives them expects to be shown something first
+		if c.IsSet(flag) {
+			return argv.Errorf("--%s is for --plan, which changes nothing", flag)
+		}
 	}
 	if c.Int("max-removals") < 0 {
 		return argv.Errorf("--max-removals must not be negative")

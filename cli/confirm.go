@@ -121,7 +121,7 @@ func takesAway(plan api.Plan) bool {
 // meant by whoever types its name.
 func (s *session) askAbout(c *cli.Context, plan api.Plan, ch change) error {
 	what := first(ch.what, "make this change")
-	text := []string{s.planText(plan, false, s.env.StderrTerminal), "\n", s.where()}
+	text := []string{s.planText(plan, nil, planStyle{terminal: s.env.StderrTerminal}), "\n", s.where()}
 	for _, tier := range plan.Protected {
 		line := fmt.Sprintf("Protected: %s on %s in %s.", count(tier.Removals, "thing"), count(tier.Clusters, "cluster"), render.Printable(tier.Environment))
 		text = append(text, s.colour(render.Red, line), "\n")

@@ -46,14 +46,28 @@ func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
 			return argv.Errorf("--plan changes nothing, so it cannot take --%s", flag)
 		}
 	}
+	if c.IsSet("templates") && c.String("templates") == "" {
+		return argv.Errorf("--templates must not be empty")
+	}
+	var ops []operation
+	ch.operations = ch.operations.kept(&ops)
 	document, plan, err := ch.plan(s, c, conn)
+	if err != nil {
+		return err
+	}
+	made, err := s.rendered(c, conn, plan, ops)
+	if err == nil && made != nil && c.Bool("rendered") {
+		document, err = made.planned(document)
+	}
 	if err != nil {
 		return err
 	}
 	err = s.print(c, render.Output{
 		Document: document,
-		Text:     func(wide bool) string { return s.planText(plan, wide || c.Bool("full"), s.env.StdoutTerminal) },
-		Names:    func() ([]string, error) { return affectedClusters(plan), nil },
+		Text: func(wide bool) string {
+			return s.planText(plan, made, planStyle{wide: wide || c.Bool("full"), terminal: s.env.StdoutTerminal})
+		},
+		Names: func() ([]string, error) { return affectedClusters(plan), nil },
 	})
 	if err == nil && len(plan.Changes) > 0 {
 		err = errDiffers
@@ -75,10 +89,22 @@ func affectedClusters(plan api.Plan) []string {
 // shownNames is how many clusters or documents a plan names before it only counts them; -o wide names all.
 const shownNames = 8
 
-// planText writes a plan for people: what happens to which clusters, and last, where it is read, what that comes to.
-func (s *session) planText(plan api.Plan, wide, terminal bool) string {
-	w := planWriter{wide: wide, paint: func(code, text string) string { return s.paint(terminal, code, text) }}
-	w.groups(w.groupsOf(plan), "cluster")
+// planStyle is how a plan is shown.
+type planStyle struct {
+	wide     bool // all of it
+	terminal bool // in colours
+}
+
+// planText writes a plan for people: what happens to which clusters, as objects if those were made, and last, where it is read,
+// what that comes to.
+func (s *session) planText(plan api.Plan, made *renderedPlan, style planStyle) string {
+	wide := style.wide
+	w := planWriter{wide: wide, paint: func(code, text string) string { return s.paint(style.terminal, code, text) }}
+	if made != nil && made.Clusters != nil {
+		w.objects(plan, made)
+	} else {
+		w.groups(w.groupsOf(plan), "cluster")
+	}
 	w.ownership(plan.Ownership)
 	for i, warning := range alikeWarnings(plan.Warnings, wide) {
 		if i == 0 {
@@ -92,6 +118,9 @@ func (s *session) planText(plan api.Plan, wide, terminal bool) string {
 		return strings.TrimPrefix(w.b.String(), "\n")
 	}
 	w.counts(plan)
+	if made != nil {
+		w.nothingComes(plan, made)
+	}
 	if plan.ConfirmationRequired {
 		w.linef("%s", w.paint(render.Red, "The server wants this confirmed: at a terminal, with --max-removals, or with the plan's hash."))
 		if plan.ConfirmationReason != "" {
@@ -105,6 +134,7 @@ func (s *session) planText(plan api.Plan, wide, terminal bool) string {
 type planWriter struct {
 	b     strings.Builder
 	wide  bool
+	most  int // lines of what happens to a group; 0: shownLines
 	paint func(code, text string) string
 }
 

@@ -41,7 +41,7 @@ func largePlan() api.Plan {
 func TestPlanFitsAScreen(t *testing.T) {
 	t.Parallel()
 	s := &session{}
-	text := s.planText(largePlan(), false, false)
+	text := s.planText(largePlan(), nil, planStyle{})
 	if n := strings.Count(text, "\n"); n > 40 {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
@@ -57,7 +57,7 @@ func TestPlanFitsAScreen(t *testing.T) {
 	if strings.Count(last, "\n") != 6 || !strings.HasSuffix(last, "Plan hash abc, made at revision 0.\n") {
 		t.Errorf("it ends with\n%s", last)
 	}
-	full := s.planText(largePlan(), true, false)
+	full := s.planText(largePlan(), nil, planStyle{wide: true})
 	for i := range 200 {
 		if want := fmt.Sprintf("component_version: %d → 0", i); !strings.Contains(full, want) {
 			t.Fatalf("--full does not show %q", want)

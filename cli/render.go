@@ -57,7 +57,7 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 			return err
 		}
 	}
-	sets, providers, err := s.resourceSets(c, conn)
+	sets, providers, err := s.resourceSets(c, conn, c.String("file"), c.String("type"))
 	if err != nil {
 		return err
 	}
@@ -121,16 +121,15 @@ func pollOnce(poll func(name string) ([]map[string]json.RawMessage, error)) func
 	}
 }
 
-// resourceSets are those of --file, or the shipped ones and those of the resource types.
-func (s renderer) resourceSets(c *cli.Context, conn client) ([]resourceSet, map[string]provider, error) {
-	file := c.String("file")
+// resourceSets are those of a file, or the shipped ones and those of the resource types, of which the one named must be there.
+func (s renderer) resourceSets(c *cli.Context, conn client, file, only string) ([]resourceSet, map[string]provider, error) {
 	var (
 		text []byte
 		err  error
 	)
 	switch {
 	case file == "":
-		text, err = s.shippedSets(c, conn)
+		text, err = s.shippedSets(c, conn, only)
 	case file == "-":
 		text, err = io.ReadAll(s.env.Stdin)
 	case file != "":
@@ -155,7 +154,7 @@ func (s renderer) resourceSets(c *cli.Context, conn client) ([]resourceSet, map[
 }
 
 // shippedSets are the ResourceSets that clusters have, if nobody has written others.
-func (s renderer) shippedSets(c *cli.Context, conn client) ([]byte, error) {
+func (s renderer) shippedSets(c *cli.Context, conn client, only string) ([]byte, error) {
 	types, err := s.typesOf(c.Context, conn)
 	if err != nil {
 		return nil, err
@@ -171,7 +170,7 @@ func (s renderer) shippedSets(c *cli.Context, conn client) ([]byte, error) {
 		}
 		if t.template != "" {
 			texts = append(texts, t.template)
-		} else if t.name == c.String("type") {
+		} else if t.name == only {
 			return nil, fmt.Errorf("the resource type %q has no template: give a ResourceSet with -f", t.name)
 		}
 	}

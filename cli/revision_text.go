@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -138,8 +139,9 @@ func (w *planWriter) groups(groups []shownGroup, thing string) {
 }
 
 func (w *planWriter) lines(lines []shownLine) {
+	most := cmp.Or(w.most, shownLines)
 	for i, l := range lines {
-		if more := len(lines) - i; i >= shownLines && more > 1 && !w.wide {
+		if more := len(lines) - i; i >= most && more > 1 && !w.wide {
 			w.linef("  and %s more; --full shows all", count(more, "line"))
 			return
 		}

@@ -1,0 +1,374 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// What the server plans is inputs; what becomes of them on clusters is the templates' affair. So here the inputs of clusters
+// are rendered as they are and as a plan would have them, and the objects compared.
+
+const (
+	// renderedClusters is on how many clusters of a plan objects are compared, unless all are to be shown.
+	renderedClusters = 100
+	// silentlyRendered is up to how many clusters are asked for their inputs to find out that nothing comes of a change.
+	silentlyRendered = 20
+)
+
+// objectChange is what becomes of one Kubernetes object.
+type objectChange struct {
+	Action     string     `json:"action"` // create, update or delete
+	APIVersion string     `json:"api_version"`
+	Kind       string     `json:"kind"`
+	Namespace  string     `json:"namespace"`
+	Name       string     `json:"name"`
+	Before     kubeObject `json:"before,omitempty"`
+	After      kubeObject `json:"after,omitempty"`
+
+	was, is string // both as YAML
+}
+
+// renderedCluster is what becomes of the objects of one cluster.
+type renderedCluster struct {
+	Cluster string         `json:"cluster"`
+	Objects []objectChange `json:"objects"`
+}
+
+// renderedPlan is a plan as objects.
+type renderedPlan struct {
+	Clusters  []renderedCluster `json:"clusters"`
+	Templates string            `json:"templates"` // the file; empty: the shipped ones
+	// Left is the number of clusters whose inputs change and that were not looked at.
+	Left int `json:"left"`
+	// Unread are the lists that change and that no template reads.
+	Unread []string `json:"unread"`
+}
+
+// objects is how many change.
+func (p renderedPlan) objects() int {
+	n := 0
+	for _, c := range p.Clusters {
+		n += len(c.Objects)
+	}
+	return n
+}
+
+func renderedFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "rendered", Usage: "with --plan: show how the Kubernetes objects of the clusters would differ"},
+		&cli.StringFlag{Name: "templates", Usage: "with --plan: what clusters render with, ResourceSets in a YAML `FILE` (default: the shipped ones)"},
+	}
+}
+
+// errMovedOn: the fleet is another one than the one that was planned on.
+var errMovedOn = errors.New("the fleet was changed while its clusters were looked at: plan again")
+
+// rendering compares the objects of clusters.
+type rendering struct {
+	renderer
+	c         *cli.Context
+	conn      client
+	sets      []resourceSet
+	providers map[string]provider
+	ops       []operation // that were planned
+	base      int64       // the revision that was planned on
+	lists     map[string]inputType
+}
+
+// renderPlan renders at most so many clusters of a plan, of each way in which they are affected at least one as far as that
+// goes; 0: all. Operations are those that were planned.
+func (s renderer) renderPlan(c *cli.Context, conn client, plan api.Plan, ops []operation, most int) (renderedPlan, error) {
+	out := renderedPlan{Clusters: []renderedCluster{}, Templates: c.String("templates"), Unread: []string{}}
+	r := rendering{renderer: s, c: c, conn: conn, ops: ops, base: plan.BaseRevision, lists: map[string]inputType{}}
+	var err error
+	if r.sets, r.providers, err = s.resourceSets(c, conn, out.Templates, ""); err != nil {
+		return out, err
+	}
+	chosen, left := chooseClusters(plan.Groups, most)
+	out.Left = left
+	for _, group := range plan.Groups {
+		for _, list := range render.SortedKeys(group.Effect) {
+			if !slices.ContainsFunc(r.sets, func(set resourceSet) bool { return slices.Contains(set.sources(), list) }) && !slices.Contains(out.Unread, list) {
+				out.Unread = append(out.Unread, list)
+			}
+		}
+	}
+	for i, group := range plan.Groups {
+		for _, id := range chosen[i] {
+			objects, err := r.cluster(id, group.Effect)
+			if err != nil {
+				return out, fmt.Errorf("cluster %q: %w", id, err)
+			}
+			out.Clusters = append(out.Clusters, renderedCluster{id, objects})
+		}
+	}
+	return out, nil
+}
+
+// chooseClusters are, of each group, those that are looked at, and how many are not.
+func chooseClusters(groups []api.EffectGroup, most int) (chosen [][]string, left int) {
+	chosen = make([][]string, len(groups))
+	taken := 0
+	for round, more := 0, true; more; round++ {
+		more = false
+		for i, g := range groups {
+			if g.Forgotten || round >= len(g.Clusters) {
+				continue // Flux keeps what a forgotten one runs
+			}
+			more = true
+			if most > 0 && taken >= most {
+				left++
+				continue
+			}
+			taken++
+			chosen[i] = append(chosen[i], g.Clusters[round])
+		}
+	}
+	return chosen, left
+}
+
+// find is what templates see of a cluster: as the fleet has it, or as the plan would create it.
+func (r *rendering) find(id string) (api.FluxCluster, error) {
+	a, err := receive(r.conn.GetCluster(r.c.Context, id, nil))
+	doc := a.body
+	if apiclient.ErrorCode(err) == "not_found" {
+		for _, op := range r.ops {
+			if is, _ := op["id"].(string); is == id && kindOf(op) == clusters.kind {
+				doc, err = render.Encode(op["document"])
+			}
+		}
+	}
+	if err != nil {
+		return api.FluxCluster{}, err
+	}
+	var c api.Cluster
+	err = json.Unmarshal(doc, &c)
+	return api.FluxCluster{Name: first(c.ClusterName, id), DNS: c.ClusterDNS, Environment: c.Environment}, err
+}
+
+// rawInput is an input as it is polled.
+type rawInput = map[string]json.RawMessage
+
+// cluster compares the objects that come of those inputs of a cluster that change.
+func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]objectChange, error) {
+	cluster, err := r.find(id)
+	if err != nil {
+		return nil, err
+	}
+	poll := pollOnce(func(list string) ([]rawInput, error) { return r.poll(cluster.DNS, list) })
+	var before, after []kubeObject
+	for _, set := range r.sets {
+		for _, list := range set.sources() {
+			e, affected := effect[list]
+			if !affected {
+				continue
+			}
+			inputs, err := poll(list)
+			if err != nil {
+				return nil, err
+			}
+			was, is, err := r.sides(inputs, e, cluster)
+			if err != nil {
+				return nil, err
+			}
+			for _, side := range []struct {
+				inputs  []rawInput
+				objects *[]kubeObject
+			}{{was, &before}, {is, &after}} {
+				prepared, err := prepareInputs(side.inputs, r.providers[list].Spec.DefaultValues, kindProvider, objectName{list, set.Metadata.Namespace})
+				if err != nil {
+					return nil, err
+				}
+				if len(prepared) == 0 {
+					continue // not "without inputs", which some sets render once
+				}
+				made, err := set.render(prepared)
+				if err != nil {
+					return nil, fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
+				}
+				*side.objects = append(*side.objects, made...)
+			}
+		}
+	}
+	return compareObjects(before, after)
+}
+
+// poll asks for the inputs of a list as the plan's revision has them; of a cluster that is yet to come there are none.
+func (r *rendering) poll(dns, list string) ([]rawInput, error) {
+	t, known := r.lists[list]
+	if !known {
+		var err error
+		if t, err = r.inputType(r.c, r.conn, list); err != nil {
+			return nil, err
+		}
+		r.lists[list] = t
+	}
+	a, err := receive(t.poll(r.c.Context, r.conn, dns))
+	switch {
+	case apiclient.ErrorCode(err) == "not_found":
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case a.revision != strconv.FormatInt(r.base, 10):
+		return nil, errMovedOn
+	}
+	var body struct {
+		Inputs []rawInput `json:"inputs"`
+	}
+	return body.Inputs, a.decode(&body)
+}
+
+// sides are the inputs that an effect is on, before and after it.
+func (r *rendering) sides(inputs []rawInput, e api.EndpointEffect, cluster api.FluxCluster) (before, after []rawInput, err error) {
+	for _, in := range inputs {
+		var id string
+		if err := json.Unmarshal(in["id"], &id); err != nil {
+			return nil, nil, err
+		}
+		if slices.Contains(e.Removed, id) {
+			before = append(before, in)
+		}
+		at := slices.IndexFunc(e.Changed, func(ch api.InputChange) bool { return ch.ID == id })
+		if at < 0 {
+			continue
+		}
+		changed, err := overlaid(in, e.Changed[at].Fields)
+		if err != nil {
+			return nil, nil, err
+		}
+		before, after = append(before, in), append(after, changed)
+	}
+	if len(before) != len(e.Removed)+len(e.Changed) {
+		return nil, nil, errMovedOn
+	}
+	where, err := render.Encode(cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(after) > 0 { // as it is by then
+		where = after[0]["cluster"]
+	}
+	for _, raw := range e.Added {
+		var in rawInput
+		if err := json.Unmarshal(raw, &in); err != nil {
+			return nil, nil, err
+		}
+		in["cluster"] = where
+		after = append(after, in)
+	}
+	return before, after, nil
+}
+
+// overlaid is an input with some fields changed. Its receipt stays, which says nothing that it does not.
+func overlaid(in rawInput, fields []api.FieldChange) (rawInput, error) {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	whole := map[string]any{}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if err := dec.Decode(&whole); err != nil {
+		return nil, err
+	}
+	for _, f := range fields {
+		at := whole
+		steps := strings.Split(strings.TrimPrefix(f.Pointer, "/"), "/")
+		for i, step := range steps {
+			steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		}
+		last := steps[len(steps)-1]
+		for _, step := range steps[:len(steps)-1] {
+			below, ok := at[step].(map[string]any)
+			if !ok {
+				return nil, errMovedOn
+			}
+			at = below
+		}
+		switch value, err := f.After.Get(); {
+		case !f.After.IsSpecified():
+			delete(at, last)
+		case f.After.IsNull():
+			at[last] = nil
+		case err != nil:
+			return nil, err
+		default:
+			at[last] = value
+		}
+	}
+	if raw, err = json.Marshal(whole); err != nil {
+		return nil, err
+	}
+	var out rawInput
+	return out, json.Unmarshal(raw, &out)
+}
+
+// compareObjects tells how the objects of a cluster differ, what goes first.
+func compareObjects(before, after []kubeObject) ([]objectChange, error) {
+	is := map[string]kubeObject{}
+	for _, obj := range after {
+		is[identity(obj)] = obj
+	}
+	was := map[string]bool{}
+	var gone, changed, made []objectChange
+	for _, obj := range before {
+		was[identity(obj)] = true
+		ch, err := objectChangeOf(obj, is[identity(obj)])
+		switch {
+		case err != nil:
+			return nil, err
+		case ch.is == "":
+			gone = append(gone, ch)
+		case ch.is != ch.was:
+			changed = append(changed, ch)
+		}
+	}
+	for _, obj := range after {
+		if was[identity(obj)] {
+			continue
+		}
+		ch, err := objectChangeOf(nil, obj)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, ch)
+	}
+	return slices.Concat([]objectChange{}, gone, changed, made), nil
+}
+
+// objectChangeOf compares one object, which is nil where it is not there.
+func objectChangeOf(before, after kubeObject) (objectChange, error) {
+	ch := objectChange{Action: "update", Before: before, After: after}
+	obj := after
+	switch {
+	case after == nil:
+		ch.Action, obj = "delete", before
+	case before == nil:
+		ch.Action = "create"
+	}
+	ch.APIVersion, ch.Kind = textAt(obj, "apiVersion"), textAt(obj, "kind")
+	ch.Namespace, ch.Name = textAt(obj, "metadata", "namespace"), textAt(obj, "metadata", "name")
+	var err error
+	if ch.was, err = objectText(before); err == nil {
+		ch.is, err = objectText(after)
+	}
+	return ch, err
+}
+
+func objectText(obj kubeObject) (string, error) {
+	if obj == nil {
+		return "", nil
+	}
+	text, err := documents([]kubeObject{obj})
+	return strings.TrimPrefix(text, "---\n"), err
+}

@@ -1,0 +1,195 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli"
+)
+
+// objectsOf are the objects of all clusters, by cluster and name, without the digest of the input that each was made of, which
+// says nothing that the rest does not.
+func objectsOf(t *testing.T, variables map[string]string, flags ...string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	ids := run(t, cli.Env{}, variables, "cluster", "list", "-o", "name")
+	for id := range strings.FieldsSeq(strings.ReplaceAll(ids.stdout, "cluster/", "")) {
+		got := run(t, cli.Env{}, variables, append([]string{"render", id, "-o", "json"}, flags...)...)
+		var list struct {
+			Items []map[string]any `json:"items"`
+		}
+		if err := json.Unmarshal([]byte(got.stdout), &list); err != nil {
+			t.Fatal(got.stderr, err)
+		}
+		for _, obj := range list.Items {
+			all[id+" "+objectName(obj)] = objectJSON(t, obj)
+		}
+	}
+	return all
+}
+
+func objectName(obj map[string]any) string {
+	metadata := obj["metadata"].(map[string]any)
+	return fmt.Sprint(obj["kind"], " ", metadata["namespace"], "/", metadata["name"])
+}
+
+func objectJSON(t *testing.T, obj map[string]any) string {
+	t.Helper()
+	raw, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(digest.ReplaceAllString(string(raw), ""), ",}", "}") // what it left behind
+}
+
+// digest is that of the input, in an object and in an object that is the text of another.
+var digest = regexp.MustCompile(`\\?"event\.toolkit\.fluxcd\.io/input\\?":\\?"[0-9a-f]{16}\\?",?`)
+
+// foreseen are the objects that a plan would change, as objectsOf has them; empty: it is gone.
+func foreseen(t *testing.T, variables map[string]string, args []string) map[string]string {
+	t.Helper()
+	got := run(t, cli.Env{}, variables, slices.Concat(args, []string{"--plan", "--rendered", "-o", "json"})...)
+	var plan struct {
+		PlanHash string `json:"plan_hash"`
+		Rendered struct {
+			Left     int
+			Clusters []struct {
+				Cluster string
+				Objects []struct {
+					Action        string
+					Before, After map[string]any
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &plan); err != nil || got.code != 1 || plan.PlanHash == "" || plan.Rendered.Left != 0 {
+		t.Fatal(args, got, err)
+	}
+	changed := map[string]string{}
+	for _, c := range plan.Rendered.Clusters {
+		for _, o := range c.Objects {
+			if o.Action == "delete" {
+				changed[c.Cluster+" "+objectName(o.Before)] = ""
+				continue
+			}
+			changed[c.Cluster+" "+objectName(o.After)] = objectJSON(t, o.After)
+		}
+	}
+	return changed
+}
+
+// What a plan says becomes of the objects is what has become of them once the change is made, and nothing else has.
+func TestRenderedPlanComesTrue(t *testing.T) {
+	t.Parallel()
+	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token"}
+	do := func(args ...string) {
+		t.Helper()
+		if got := run(t, cli.Env{}, variables, args...); got.code != 0 {
+			t.Fatal(args, got.stderr)
+		}
+	}
+	do("apply", "-f", "testdata/fleet")
+	do("apply", "-f", "../examples/resource-types/network-policies")
+	nothing, before := 0, objectsOf(t, variables)
+	for _, line := range []string{
+		"component patch grafana --selector environment=prod --set replicas=3 --set ingress.hosts[0]=a.example.com",
+		"component patch grafana --cluster prod-01 --set replicas=4 --unset ingress.hosts[0]",
+		"component set grafana --all --oci-tag v9", // its version is pinned: nothing comes of it
+		"component update grafana --cluster-env-enabled true",
+		"component update ingress-nginx --cluster-env-enabled true --confirm prod",
+		"component set grafana --selector environment=dev --component-version 17.2.0",
+		"component update grafana --component-version latest",
+		"component update grafana --depends-on ingress-nginx", // of another type: its source is kept back
+		"component disable grafana --cluster qa-01 --yes",
+		"cluster update dev-01 --environment qa",
+		"cluster update dev-02 --name renamed --environment uat --component grafana --component ingress-nginx",
+		"namespace create team-x --cluster prod-01 --label team=x",
+		"namespace update team-x --label team=y --label team.example.com/on=true",
+		"resource network-policies assign podinfo-default-deny --cluster qa-01 --cluster prod-01",
+		"rolebinding create readers --role view --user ann --cluster dev-01",
+		"cluster create new-01 --dns new-01.example.com --environment dev --component grafana --component ingress-nginx --namespace team-x",
+		"component unassign ingress-nginx --selector environment=prod --yes --confirm prod",
+		"component delete grafana --cascade --yes --confirm prod",
+		"cluster delete new-01 --yes",
+		"cluster delete dev-01 --mode orphan --yes", // Flux keeps what it runs
+	} {
+		args := strings.Fields(line)
+		want := foreseen(t, variables, slices.DeleteFunc(slices.Clone(args), func(word string) bool { return word == "--yes" }))
+		do(args...)
+		after := objectsOf(t, variables)
+		if strings.Contains(line, "orphan") {
+			maps.DeleteFunc(before, func(name, _ string) bool { return strings.HasPrefix(name, "dev-01 ") })
+		}
+		got := map[string]string{}
+		for name, was := range before {
+			if is := after[name]; is != was {
+				got[name] = is
+			}
+		}
+		for name, is := range after {
+			if _, there := before[name]; !there {
+				got[name] = is
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s\nsays %d:\n%v\nmade %d:\n%v", line, len(want), slices.Sorted(maps.Keys(want)), len(got), slices.Sorted(maps.Keys(got)))
+			for name := range got {
+				if got[name] != want[name] {
+					t.Logf("%s:\n%s\n%s", name, want[name], got[name])
+				}
+			}
+		}
+		if len(want) == 0 {
+			nothing++
+		}
+		t.Logf("%s: %d objects", line, len(want))
+		before = after
+	}
+	if nothing != 3 {
+		t.Errorf("%d changes of which nothing comes", nothing)
+	}
+}
+
+// A plan is of one revision, and so are the inputs that its objects are made of: what somebody else changes meanwhile is not
+// taken for an effect of it.
+func TestRenderedPlanOfAFleetThatMovesOn(t *testing.T) {
+	t.Parallel()
+	at, err := url.Parse(realServer(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables := map[string]string{"FLUX_API_URL": at.String(), "FLUX_API_TOKEN": "write-token"}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) }}
+	n := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/v2/flux/") {
+			n++
+			got := run(t, cli.Env{}, variables, "component", "patch", "podinfo", "--cluster", "demo-cluster-01", "--set", fmt.Sprint("replicaCount=", 10+n))
+			if got.code != 0 {
+				t.Error(got.stderr)
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	through := maps.Clone(variables)
+	through["FLUX_API_URL"] = srv.URL
+	args := []string{"component", "patch", "podinfo", "--cluster", "demo-cluster-01", "--set", "ui.color=red", "--plan"}
+	got := run(t, cli.Env{}, through, append(args, "--rendered")...)
+	if got.code != 3 || got.stdout != "" || !strings.Contains(got.stderr, "plan again") {
+		t.Error(got)
+	}
+	// Without --rendered the plan is what was asked for.
+	if got := run(t, cli.Env{}, through, append(args, "-o", "table")...); got.code != 1 || n != 2 || strings.Contains(got.stdout, "no object") {
+		t.Error(n, got)
+	}
+}
