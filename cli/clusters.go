@@ -34,8 +34,8 @@ var clusters = noun{
 		textField("vm-image", "vm_image", "`IMAGE` of the nodes, for your information"),
 		textField("k0s-version", "k0s_version", "`VERSION` of k0s, for your information"),
 	}),
-	filters: clusterFilters,
-	view:    clusterView(),
+	filters: clusterFilters, widen: withStates,
+	view: clusterView(),
 	api: calls{
 		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
 			return c.ListClusters(ctx, nil, e...)

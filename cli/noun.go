@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/urfave/cli/v2"
 )
 
 // noun is a kind of document: how it is called, its fields, its table, and the calls of the API for it.
@@ -26,6 +27,8 @@ type noun struct {
 	labelled     bool                   // documents have labels
 	api          calls
 	filters      func() []filter // of lists of them
+	// widen adds to the table of a list with -o wide what is no part of the documents.
+	widen func(c *cli.Context, s *session, conn client, tables func() ([]render.Table, error)) func() ([]render.Table, error)
 	// Of kinds that clusters are assigned.
 	*assignable
 	// typed is the resource type that the documents are definitions of; empty for what is compiled in.

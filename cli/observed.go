@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,6 +83,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			"of all clusters. What the states mean is in docs/status.md; none says that something is healthy.\n\n" +
 			argv.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --component podinfo --selector environment=dev"),
 		Flags: []cli.Flag{
+			limitFlag(),
 			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only clusters that match this `SELECTOR`"},
 			&cli.StringFlag{Name: "component", Usage: "only what is known of this `COMPONENT`, on clusters that have it"},
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
@@ -95,7 +98,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 				return err
 			}
 			if len(args) > 0 {
-				for _, name := range []string{"selector", "component", "state"} {
+				for _, name := range []string{"selector", "component", "state", "limit"} {
 					if c.IsSet(name) {
 						return argv.Errorf("--%s is about all clusters: leave NAME out", name)
 					}
@@ -125,7 +128,11 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 	if err := a.decode(&known); err != nil {
 		return err
 	}
-	s.note("%s is %s, last seen %s. %s", id, known.State, seenAt(known.SeenAt), statesOf(known.Counts))
+	seen := "has never polled"
+	if known.SeenAt != nil {
+		seen = "last polled at " + seenAt(known.SeenAt)
+	}
+	s.note("%s is %s, and %s. Inputs: %s.", id, known.State, seen, first(statesOf(known.Counts), "none"))
 	for _, e := range known.Events {
 		if e.Severity == "error" {
 			s.note("%s at %s: %s", e.Object, seenAt(&e.At), lastWords(&e))
@@ -135,7 +142,14 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 }
 
 func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
+	limit, err := limitOf(c)
+	if err != nil {
+		return err
+	}
 	filter := url.Values{}
+	if limit > 0 {
+		filter.Set("limit", strconv.Itoa(min(limit, maxPage)))
+	}
 	for _, name := range []string{"selector", "component", "state"} {
 		if c.IsSet(name) {
 			filter.Set(name, c.String(name))
@@ -152,7 +166,10 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 	if err := a.decode(&known); err != nil {
 		return err
 	}
-	s.note("%d clusters: %s", known.Total, statesOf(known.Counts))
+	s.note("%s: %s", count(known.Total, "cluster"), first(statesOf(known.Counts), "nothing is known"))
+	if a.total > len(known.Clusters) {
+		s.note("Showing %d of %d.", len(known.Clusters), a.total)
+	}
 	return s.print(c, noun{name: clusters.name, view: fleetStatusView}.shown(a.body, known.Clusters...))
 }
 
@@ -161,27 +178,14 @@ func (s componentCommands) statusCommand() *cli.Command {
 		Name: "status", Usage: "Show which versions of a component clusters are asked for, and how many have said that they have it", ArgsUsage: "NAME",
 		Description: argv.ExampleText("component status podinfo"),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
-			conn, err := s.ready(c)
-			if err != nil {
-				return err
-			}
-			a, err := receive(conn.GetPlatformComponentStatus(c.Context, args[0], nil))
-			if err != nil {
-				return err
-			}
-			var known struct {
-				Versions []json.RawMessage `json:"versions"`
-			}
-			if err := a.decode(&known); err != nil {
-				return err
-			}
-			out := noun{view: versionStatusView}.shown(a.body, known.Versions...)
-			out.Names = func() ([]string, error) { return []string{components.name + "/" + args[0]}, nil }
-			return s.print(c, out)
+			return s.printEntries(c, entries{
+				view: versionStatusView, field: "versions", names: func(id string, _ []json.RawMessage) ([]string, error) {
+					return []string{components.name + "/" + id}, nil
+				},
+				ask: func(conn client, id string) (*http.Response, error) {
+					return conn.GetPlatformComponentStatus(c.Context, id, nil)
+				},
+			})
 		},
 	}
 }
@@ -275,4 +279,35 @@ func awaited(known *api.ClusterStatus, component string) (state string, failure 
 		return "", nil, fmt.Errorf("cluster %q has no component %q", known.ID, component)
 	}
 	return state, failure, nil
+}
+
+// withStates adds what is known of each cluster to a table that begins with their ids. A server of an earlier version, or one
+// that is busy, tells nothing, and the list is good without.
+func withStates(c *cli.Context, s *session, conn client, tables func() ([]render.Table, error)) func() ([]render.Table, error) {
+	return func() ([]render.Table, error) {
+		out, err := tables()
+		if err != nil || len(out) != 1 {
+			return out, err
+		}
+		var known api.FleetStatus
+		a, err := receive(conn.GetStatus(c.Context, nil))
+		if err == nil {
+			err = a.decode(&known)
+		}
+		if err != nil {
+			s.note("STATE and SEEN are left out: %s", errorText(err))
+			return out, nil
+		}
+		of := map[string]api.ClusterSummary{}
+		for _, summary := range known.Clusters {
+			of[summary.ID] = summary
+		}
+		t := &out[0]
+		t.Header = append(slices.Clone(t.Header), "STATE", "SEEN")
+		for i, row := range t.Rows {
+			summary := of[row[0]]
+			t.Rows[i] = append(slices.Clone(row), summary.State, seenAt(summary.SeenAt))
+		}
+		return out, nil
+	}
 }

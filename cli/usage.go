@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -37,29 +38,51 @@ func (s componentCommands) usageCommand() *cli.Command {
 			"-o wide names the first 100, and cluster list --component NAME --component-version VERSION all.\n\n" +
 			argv.ExampleText("component usage podinfo", "cluster list --component podinfo --component-version 6.9.0"),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
-			conn, err := s.ready(c)
-			if err != nil {
-				return err
-			}
-			a, err := receive(conn.GetPlatformComponentUsage(c.Context, args[0], nil))
-			if err != nil {
-				return err
-			}
-			var usage struct {
-				Variants []json.RawMessage `json:"variants"`
-			}
-			if err := a.decode(&usage); err != nil {
-				return err
-			}
-			out := noun{view: usageView}.shown(a.body, usage.Variants...)
-			out.Names = func() ([]string, error) { return usageNames(usage.Variants) }
-			return s.print(c, out)
+			return s.printEntries(c, entries{
+				view: usageView, field: "variants", names: func(_ string, variants []json.RawMessage) ([]string, error) { return usageNames(variants) },
+				ask: func(conn client, id string) (*http.Response, error) {
+					return conn.GetPlatformComponentUsage(c.Context, id, nil)
+				},
+			})
 		},
 	}
+}
+
+// entries is a document about a component that is shown as the table of a list in it.
+type entries struct {
+	view  view
+	field string // the list
+	ask   func(conn client, id string) (*http.Response, error)
+	names func(id string, list []json.RawMessage) ([]string, error) // for -o name
+}
+
+// printEntries prints what there is to say about the component that is the command's argument.
+func (s componentCommands) printEntries(c *cli.Context, e entries) error {
+	args, err := arguments(c, "NAME")
+	if err != nil {
+		return err
+	}
+	conn, err := s.ready(c)
+	if err != nil {
+		return err
+	}
+	a, err := receive(e.ask(conn, args[0]))
+	if err != nil {
+		return err
+	}
+	var document map[string]json.RawMessage
+	if err := a.decode(&document); err != nil {
+		return err
+	}
+	var list []json.RawMessage
+	if raw, ok := document[e.field]; ok {
+		if err := (answer{body: raw}).decode(&list); err != nil {
+			return err
+		}
+	}
+	out := noun{view: e.view}.shown(a.body, list...)
+	out.Names = func() ([]string, error) { return e.names(args[0], list) }
+	return s.print(c, out)
 }
 
 func usageNames(variants []json.RawMessage) ([]string, error) {

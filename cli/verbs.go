@@ -127,7 +127,11 @@ func (v verbs) listCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		return v.print(c, v.listed(c, document, docs...))
+		out := v.listed(c, document, docs...)
+		if format, err := v.format(c); err == nil && format == "wide" && v.widen != nil {
+			out.Tables = v.widen(c, v.session, api, out.Tables)
+		}
+		return v.print(c, out)
 	}
 	return cmd
 }
