@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
@@ -183,25 +184,7 @@ func (w *planWriter) cluster(doc api.Cluster, components []api.FluxPlatformCompo
 	}
 	field("Revision", fmt.Sprintf("%d, %s", doc.Revision, when(doc.UpdatedAt)))
 	w.linef("Components:")
-	for _, in := range components {
-		line := fmt.Sprintf("  %s   %s %s", in.ID, in.Type, in.ComponentVersion)
-		if in.Source.OCITag != "latest" {
-			line += ", tag " + in.Source.OCITag
-		}
-		if says := by.settings(in.ID); len(says) > 0 {
-			line += fmt.Sprintf(" (%s)", strings.Join(says, ", "))
-		}
-		if from := by.origin("platform-components", in.ID); from != "" {
-			line += "," + from
-		}
-		if says := by.patches(in.ID); len(says) > 0 {
-			line += ", patches: " + strings.Join(says, ", ")
-		}
-		if !in.Enabled {
-			line += ", disabled"
-		}
-		w.linef("%s", render.Printable(line))
-	}
+	w.components(components, by)
 	var spaces, bindings []string
 	for _, ref := range doc.Namespaces {
 		spaces = append(spaces, ref.ID+by.origin("namespaces", ref.ID))
@@ -224,5 +207,41 @@ func (w *planWriter) cluster(doc api.Cluster, components []api.FluxPlatformCompo
 			names = append(names, x.Resources[id]...)
 		}
 		field("Excludes", strings.Join(names, ", "))
+	}
+}
+
+// components writes what a cluster runs, in columns: what, how, at which version, and what is particular about it.
+func (w *planWriter) components(components []api.FluxPlatformComponent, by sayers) {
+	rows := make([][3]string, len(components))
+	var widths [3]int
+	for i, in := range components {
+		version := in.ComponentVersion
+		if in.Source.OCITag != "latest" {
+			version += ", tag " + in.Source.OCITag
+		}
+		if says := by.settings(in.ID); len(says) > 0 {
+			version += fmt.Sprintf(" (%s)", strings.Join(says, ", "))
+		}
+		rows[i] = [3]string{render.Printable(in.ID), in.Type, render.Printable(version)}
+		for n, cell := range rows[i] {
+			widths[n] = max(widths[n], utf8.RuneCountInString(cell))
+		}
+	}
+	for i, in := range components {
+		var notes []string
+		if !in.Enabled {
+			notes = append(notes, w.paint(render.Yellow, "disabled"))
+		}
+		if from := by.origin("platform-components", in.ID); from != "" {
+			notes = append(notes, strings.TrimSpace(from))
+		}
+		if says := by.patches(in.ID); len(says) > 0 {
+			notes = append(notes, "patches: "+strings.Join(says, ", "))
+		}
+		var line strings.Builder
+		for n, cell := range rows[i] {
+			line.WriteString(cell + strings.Repeat(" ", widths[n]-utf8.RuneCountInString(cell)+3))
+		}
+		w.linef("  %s", strings.TrimRight(line.String()+strings.Join(notes, ", "), " "))
 	}
 }

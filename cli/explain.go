@@ -88,6 +88,9 @@ func explained(a answer) render.Output {
 					})
 				}
 			}
+			if len(ex.Inputs) == 1 { // who asked for it knows which, and the line has room for the rest
+				t = t.Without(0)
+			}
 			return []render.Table{t}, nil
 		},
 		Names: func() ([]string, error) {

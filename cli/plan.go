@@ -89,6 +89,9 @@ func affectedClusters(plan api.Plan) []string {
 // shownNames is how many clusters or documents a plan names before it only counts them; -o wide names all.
 const shownNames = 8
 
+// shownAlike is up to how many documents of a kind to which the same happens are named; -o wide names all.
+const shownAlike = 3
+
 // planStyle is how a plan is shown.
 type planStyle struct {
 	wide     bool // all of it
@@ -145,11 +148,7 @@ func (w *planWriter) linef(format string, args ...any) {
 // counts is what the plan comes to, what is lost last and red.
 func (w *planWriter) counts(plan api.Plan) {
 	t := plan.Totals
-	names := make([]string, len(plan.Changes))
-	for i, ref := range plan.Changes {
-		names[i] = ref.Action + " " + nameOfKind(ref.Kind) + "/" + ref.ID
-	}
-	w.linef("Documents: %s", w.names(names))
+	w.linef("Documents: %s", render.Printable(strings.Join(w.documents(plan.Changes), ", ")))
 	w.linef("%s would change; inputs of %s: %d added, %d changed, %d removed.",
 		count(len(plan.Changes), "document"), count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
 	if t.Clusters == 0 && len(plan.Ownership) == 0 {
@@ -158,6 +157,31 @@ func (w *planWriter) counts(plan api.Plan) {
 	if t.Removals > 0 {
 		w.linef("%s", w.paint(render.Red, "Flux would uninstall "+thingsLost(plan)+"."))
 	}
+}
+
+// documents are what happens to which documents, of a kind to which the same happens to many only how many.
+func (w *planWriter) documents(refs []api.ChangeRef) []string {
+	alike := map[string]int{}
+	for _, ref := range refs {
+		alike[ref.Action+" "+ref.Kind]++
+	}
+	var out []string
+	for _, ref := range refs {
+		n := alike[ref.Action+" "+ref.Kind]
+		switch name := nameOfKind(ref.Kind); {
+		case n == 0: // they have been counted
+		case n <= shownAlike || w.wide:
+			out = append(out, ref.Action+" "+name+"/"+ref.ID)
+		default:
+			if _, typed, ok := strings.Cut(name, "/"); ok {
+				out = append(out, fmt.Sprintf("%s %d of %s", ref.Action, n, typed))
+			} else {
+				out = append(out, ref.Action+" "+count(n, name))
+			}
+			alike[ref.Action+" "+ref.Kind] = 0
+		}
+	}
+	return out
 }
 
 // names lists names; too many are counted.

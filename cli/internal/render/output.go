@@ -38,6 +38,15 @@ type Table struct {
 	Narrow int
 }
 
+// Without is the table without one of the columns that are always shown.
+func (t Table) Without(column int) Table {
+	out := Table{Header: slices.Delete(slices.Clone(t.Header), column, column+1), Narrow: max(t.Narrow-1, 0)}
+	for _, row := range t.Rows {
+		out.Rows = append(out.Rows, slices.Delete(slices.Clone(row), column, column+1))
+	}
+	return out
+}
+
 // An export in YAML starts with a line that says what it is, and ends with YAML's own mark for the end of a document: a
 // file that was cut off in the middle is often still YAML, but says that there is less than there was.
 const (
