@@ -187,7 +187,7 @@ func (s authCommands) canICommand() *cli.Command {
 // Verbs of kubectl, some of which no command here is called by.
 var (
 	readVerbs   = []string{"get", "list", "watch"}
-	changeVerbs = []string{"create", "update", "patch", "delete", "*"}
+	changeVerbs = []string{"create", "update", "patch", "delete"}
 )
 
 // asked is what a verb and a noun need: as the commands themselves tell, what changes something has a dry run.
@@ -207,7 +207,7 @@ func asked(commands []*cli.Command, verb, noun string) (question, error) {
 	if noun != "" {
 		cmd = argv.FindCommand(cmd.Subcommands, verb)
 	}
-	changes := slices.Contains(changeVerbs, verb)
+	changes := verb == "*" || slices.Contains(changeVerbs, verb)
 	switch {
 	case noun == "" && len(cmd.Subcommands) > 0:
 		return question{}, argv.Errorf("what may be done to a %s? Say a verb, such as: auth can-i get %s", cmd.Name, cmd.Name)

@@ -137,6 +137,12 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 		return nil
 	case strings.HasPrefix(placeholders[0], "REVISION") && (index == 0 || placeholders[0] == "REVISION..."):
 		return s.revisions()
+	case leaf.Name == "can-i" && index == 0:
+		return slices.Concat(readVerbs, changeVerbs, []string{"poll"})
+	case leaf.Name == "can-i":
+		return append(nounNames(), tokens.name)
+	case leaf.Name == "wait":
+		return s.idsOf(clusters)
 	case leaf.Name == "label" && index > 0:
 		return s.labelKeys("=")
 	case leaf.Name == "label":
@@ -183,6 +189,14 @@ func (s *completer) idsOfNamed(name string) []string {
 		}
 	}
 	return nil
+}
+
+func nounNames() []string {
+	var names []string
+	for _, n := range nouns() {
+		names = append(names, n.name)
+	}
+	return names
 }
 
 // listed is what of documents is offered.

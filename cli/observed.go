@@ -198,37 +198,46 @@ const waitEvery = 2 * time.Second
 
 func (s *session) waitCommand() *cli.Command {
 	return &cli.Command{
-		Name: "wait", Usage: "Wait until a cluster says that it has applied what it is asked for",
+		Name: "wait", Usage: "Wait until a cluster says that it has applied what it is asked for", ArgsUsage: "[CLUSTER]",
 		Description: "Exits with 0 when it is confirmed, 1 when it failed, 2 when neither happened in time. Without --component all of the cluster " +
-			"is waited for.\n\n" + argv.ExampleText("wait --cluster demo-cluster-01 --component podinfo --within 10m"),
+			"is waited for.\n\n" + argv.ExampleText("wait demo-cluster-01 --component podinfo --within 10m"),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER`"},
+			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER`, if it is no argument"},
 			&cli.StringFlag{Name: "component", Usage: "only this `COMPONENT` of it"},
 			&cli.DurationFlag{Name: "within", Usage: "how `LONG` to wait", Value: 10 * time.Minute},
 		},
 		Action: func(c *cli.Context) error {
-			if _, err := arguments(c); err != nil {
+			id := c.String("cluster")
+			if c.NArg() > 0 && id == "" {
+				args, err := arguments(c, "CLUSTER")
+				if err != nil {
+					return err
+				}
+				id = strings.TrimPrefix(args[0], clusters.name+"/") // as -o name prints it
+			} else if _, err := arguments(c); err != nil {
 				return err
 			}
-			if c.String("cluster") == "" {
-				return argv.Errorf("wait needs --cluster")
+			if id == "" {
+				return argv.Errorf("%s takes CLUSTER", c.Command.HelpName)
 			}
 			conn, err := s.ready(c)
 			if err != nil {
 				return err
 			}
-			return s.wait(c, conn)
+			return s.wait(c, conn, id)
 		},
 	}
 }
 
-func (s *session) wait(c *cli.Context, conn client) error {
+func (s *session) wait(c *cli.Context, conn client, id string) error {
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("within"))
 	defer cancel()
 	last := "not known"
-	late := func() error { return fmt.Errorf("%w: it is %s after %s", errTimedOut, last, c.Duration("within")) }
+	late := func() error {
+		return fmt.Errorf("%w: %s is still %q after %s", errTimedOut, id, last, c.Duration("within"))
+	}
 	for {
-		a, err := receive(conn.GetClusterStatus(c.Context, c.String("cluster"), nil))
+		a, err := receive(conn.GetClusterStatus(c.Context, id, nil))
 		if err != nil && ctx.Err() != nil && c.Err() == nil {
 			return late()
 		}

@@ -130,6 +130,9 @@ func (a *arranger) flag(word string) error {
 	if name == "dry-run" && value == "server" { // as kubectl has it; there is no other place where it could run
 		value = "true"
 	}
+	if name == "dry-run" && hasValue && value != "true" && value != "false" {
+		return Errorf("--dry-run=%s: it is the server that checks, and shows the result; write --dry-run", value)
+	}
 	if hasValue {
 		token += "=" + value
 	}
