@@ -86,6 +86,13 @@ docs: ## write the reference of the CLI (docs/cli.md), then hold README.md and d
 	@manual=$$(go run ./cmd/flux-resourceset-cli docs) && printf '%s\n' "$$manual" >docs/cli.md
 	go test ./docs
 
+.PHONY: docs-site docs-serve
+docs-site: ## build the documentation as a site into dist/site (needs Python); a link that leads nowhere is an error
+	@scripts/docs-site build
+
+docs-serve: ## serve that site on 127.0.0.1:8000, again whenever a page changes
+	@scripts/docs-site serve
+
 .PHONY: lint
 lint: ## run the linters of .golangci.yml
 	@for module in $(MODULES); do (cd $$module && $(CURDIR)/scripts/tool golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done

@@ -25,7 +25,7 @@ flux-resourceset-cli() {
 
 var pageBlock = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 
-// TestRollouts and TestUndo run the commands of their page in order, and compare what the page shows with what they print.
+// TestRollouts and those after it run the commands of their page in order, and compare what the page shows with what they print.
 func TestRollouts(t *testing.T) {
 	t.Parallel()
 	runPage(t, "rollouts", 20)
@@ -34,6 +34,11 @@ func TestRollouts(t *testing.T) {
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	runPage(t, "undo", 7)
+}
+
+func TestFirstHour(t *testing.T) {
+	t.Parallel()
+	runPage(t, "first-hour", 8)
 }
 
 func TestResourceTypesPage(t *testing.T) {

@@ -90,6 +90,17 @@ func anchors(text string) map[string]bool {
 	return found
 }
 
+// TestEveryPageIsInTheSite: mkdocs.yml leads to each page once.
+func TestEveryPageIsInTheSite(t *testing.T) {
+	t.Parallel()
+	_, nav, found := strings.Cut(read(t, filepath.Join(root, "mkdocs.yml")), "\nnav:\n")
+	require.True(t, found)
+	listed := regexp.MustCompile(`[a-z-]+\.md`).FindAllString(nav, -1)
+	there, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	require.ElementsMatch(t, there, listed)
+}
+
 // TestExtendingNamesWhatExists: the rows of docs/extending.md are | [path](../path) | `name`, `name` | what to do |.
 func TestExtendingNamesWhatExists(t *testing.T) {
 	t.Parallel()
