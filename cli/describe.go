@@ -79,10 +79,7 @@ func (s clusterCommands) describe(c *cli.Context, conn client, id string) (strin
 	}
 	w := planWriter{paint: func(code, text string) string { return s.paint(s.env.StdoutTerminal, code, text) }}
 	w.cluster(has, inputs.Inputs, by)
-	w.linef("Last changes:")
-	for _, rev := range history {
-		w.linef("  %d   %s   %s   %s", rev.Revision, when(rev.At), render.Printable(who(rev)), render.Printable(what(rev)))
-	}
+	w.history(history, s.width())
 	return w.b.String(), a.body, nil
 }
 
@@ -243,5 +240,22 @@ func (w *planWriter) components(components []api.FluxPlatformComponent, by sayer
 			line.WriteString(cell + strings.Repeat(" ", widths[n]-utf8.RuneCountInString(cell)+3))
 		}
 		w.linef("  %s", strings.TrimRight(line.String()+strings.Join(notes, ", "), " "))
+	}
+}
+
+// history writes the last changes of something, cut to lines of so many characters; 0: any number.
+func (w *planWriter) history(revisions []api.RevisionSummary, width int) {
+	w.linef("Last changes:")
+	var number, name int
+	for _, rev := range revisions {
+		number = max(number, len(strconv.FormatInt(rev.Revision, 10)))
+		name = max(name, utf8.RuneCountInString(render.Printable(who(rev))))
+	}
+	for _, rev := range revisions {
+		line := fmt.Sprintf("  %-*d   %s   %-*s   %s", number, rev.Revision, when(rev.At), name, render.Printable(who(rev)), render.Printable(what(rev)))
+		if width > 0 {
+			line = render.Cut(line, width)
+		}
+		w.linef("%s", line)
 	}
 }

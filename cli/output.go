@@ -60,6 +60,12 @@ func (s *session) style(format string) (style render.Style, rows int) {
 	return style, rows
 }
 
+// width is how many characters fit into a line where standard output leads; 0: any number.
+func (s *session) width() int {
+	style, _ := s.style("")
+	return style.Width
+}
+
 // printChange writes the result of a change, unless --quiet: to a person in the line about it, where there is one.
 func (s *session) printChange(c *cli.Context, out render.Output) error {
 	if c.Bool("dry-run") {

@@ -166,7 +166,7 @@ func TestPlanForPeople(t *testing.T) {
 	variables := map[string]string{"FLUX_API_URL": planner(t, &requests)}
 	args := strings.Fields("component set p --all --enabled --plan")
 	got := run(t, cli.Env{StdoutTerminal: true}, variables, args...)
-	const want = "2 clusters: c1, c2\n" +
+	const want = "\x1b[1m2 clusters:\x1b[0m c1, c2\n" +
 		"  platform-components\n" +
 		"    \x1b[31m- p   REMOVED: Flux uninstalls it\x1b[0m\n" +
 		"    \x1b[31m~ q   REMOVED: Flux uninstalls it\x1b[0m\n" +

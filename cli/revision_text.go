@@ -130,7 +130,7 @@ func (w *planWriter) groups(groups []shownGroup, thing string) {
 		if g.head != "" {
 			head = "   " + g.head
 		}
-		w.linef("\n%s: %s%s", count(len(g.names), thing), w.names(g.names), head)
+		w.linef("\n%s %s%s", w.paint(render.Bold, count(len(g.names), thing)+":"), w.names(g.names), head)
 		w.lines(g.lines)
 	}
 	if left > 0 {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flux-resourceset/flux-resourceset/cli"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
 // TestTerminal shows what people see on narrow and wide terminals, in golden files to look at.
@@ -55,6 +56,25 @@ func TestTerminal(t *testing.T) {
 	wide := run(t, cli.Env{StdoutTerminal: true, Size: func() (int, int) { return 40, 24 }}, variables, "cluster", "list", "-o", "wide")
 	if strings.Contains(wide.stdout, "…") {
 		t.Errorf("-o wide cuts cells:\n%s", wide.stdout)
+	}
+}
+
+// Where there is no room, columns without anything in them go before anything is cut.
+func TestNarrowTable(t *testing.T) {
+	t.Parallel()
+	out := render.Output{Tables: func() ([]render.Table, error) {
+		return []render.Table{{Header: []string{"ID", "REASON", "WHAT"}, Rows: [][]string{{"1", "", "created namespace/a"}, {"2", "", "deleted"}}}}, nil
+	}}
+	for width, want := range map[int]string{
+		0:  "ID   REASON   WHAT\n1    -        created namespace/a\n2    -        deleted\n",
+		33: "ID   REASON   WHAT\n1    -        created namespace/a\n2    -        deleted\n",
+		29: "ID  WHAT\n1   created namespace/a\n2   deleted\n",
+		20: "ID  WHAT\n1   created namespa…\n2   deleted\n",
+	} {
+		var b strings.Builder
+		if err := out.Write(&b, render.Style{Format: "table", Width: width}); err != nil || b.String() != want {
+			t.Errorf("%d columns: %q, want %q: %v", width, b.String(), want, err)
+		}
 	}
 }
 

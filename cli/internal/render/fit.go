@@ -24,6 +24,8 @@ type column struct {
 	width       int
 	header      int // without the header
 	leastOfCell int // where cells are cut
+	empty       bool
+	hidden      bool
 }
 
 // layoutOf is the layout that cuts nothing of what there is.
@@ -31,7 +33,9 @@ func layoutOf(header []string, rows [][]string) layout {
 	l := layout{columns: make([]column, len(header)), gap: gap}
 	for i := range header {
 		c, times := &l.columns[i], len(rows) > 0
+		c.empty = len(rows) > 0
 		for _, row := range rows {
+			c.empty = c.empty && row[i] == nothing
 			c.width = max(c.width, utf8.RuneCountInString(row[i]))
 			_, err := time.Parse(time.RFC3339, row[i])
 			times = times && err == nil
@@ -47,27 +51,32 @@ func layoutOf(header []string, rows [][]string) layout {
 }
 
 func (l layout) total() int {
-	total := l.gap * (len(l.columns) - 1)
+	total := -l.gap
 	for _, c := range l.columns {
-		total += c.width
+		if !c.hidden {
+			total += c.width + l.gap
+		}
 	}
 	return total
 }
 
-// fit narrows a layout to a line of so many characters. What says least goes first: some of the space between columns,
-// headers that are wider than what is below them, then the widest cells. The first column, which names what the row is about,
+// fit narrows a layout to a line of so many characters. What says least goes first: some of the space between columns, columns
+// in which there is nothing, headers that are wider than what is below them, then the widest cells. The first column, which names what the row is about,
 // stays whole, so that a table of very much is still too wide.
 func (l *layout) fit(width int) {
 	if l.total() <= width {
 		return
 	}
 	l.gap = gap - 1
+	for i := len(l.columns) - 1; i > 0 && l.total() > width; i-- {
+		l.columns[i].hidden = l.columns[i].empty
+	}
 	for _, least := range []func(column) int{func(c column) int { return c.header }, func(c column) int { return c.leastOfCell }} {
 		for l.total() > width {
 			var widest *column
 			for i := range l.columns[1:] {
 				c := &l.columns[i+1]
-				if c.width > least(*c) && (widest == nil || c.width > widest.width) {
+				if !c.hidden && c.width > least(*c) && (widest == nil || c.width > widest.width) {
 					widest = c
 				}
 			}
@@ -83,17 +92,17 @@ func (l *layout) fit(width int) {
 func (l layout) row(cells []string) string {
 	var b strings.Builder
 	for i, c := range l.columns {
-		cell := cut(cells[i], c.width)
-		b.WriteString(cell)
-		if i < len(l.columns)-1 {
-			b.WriteString(strings.Repeat(" ", c.width-utf8.RuneCountInString(cell)+l.gap))
+		if c.hidden {
+			continue
 		}
+		cell := Cut(cells[i], c.width)
+		b.WriteString(cell + strings.Repeat(" ", c.width-utf8.RuneCountInString(cell)+l.gap))
 	}
 	return strings.TrimRight(b.String(), " ")
 }
 
-// cut shortens a cell, and shows that it did.
-func cut(cell string, width int) string {
+// Cut shortens a text, and shows that it did.
+func Cut(cell string, width int) string {
 	if utf8.RuneCountInString(cell) <= width {
 		return cell
 	}

@@ -144,9 +144,12 @@ func (t Table) write(w io.Writer, as Style) {
 	}
 }
 
+// nothing is what is shown in an empty cell.
+const nothing = "-"
+
 func clean(cell string) string {
 	if cell == "" {
-		return "-"
+		return nothing
 	}
 	return strings.ReplaceAll(Printable(cell), "\n", "?")
 }
