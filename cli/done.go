@@ -78,7 +78,7 @@ func batchResult(a answer) (api.BatchResult, bool) {
 }
 
 // sentence is what an operation was about, and what was done to it; on how many clusters if that is not negative.
-func (op operation) sentence(clusters int) (subject, verb string) {
+func (op operation) sentence(on int) (subject, verb string) {
 	name, _ := op["op"].(string)
 	switch name {
 	case "create":
@@ -86,7 +86,7 @@ func (op operation) sentence(clusters int) (subject, verb string) {
 	case "update", "patch":
 		return op.document(), "changed"
 	case "delete":
-		return op.document(), "deleted"
+		return op.document(), op.deleted()
 	case "restore":
 		return first(op.document(), "the fleet"), fmt.Sprintf("restored to revision %v", op["revision"])
 	case "revert":
@@ -95,7 +95,7 @@ func (op operation) sentence(clusters int) (subject, verb string) {
 		}
 		return fmt.Sprintf("revision %v", op["revision"]), "reverted"
 	case "set_labels":
-		return op.where(clusters), "labeled"
+		return op.where(on), "labeled"
 	}
 	verb = map[string]string{
 		"assign": "assigned to", "unassign": "taken off", "set": "changed on", "patch": "patched on", "apply": "patched on", "relinquish": "relinquished on",
@@ -107,7 +107,18 @@ func (op operation) sentence(clusters int) (subject, verb string) {
 	if verb == "" || subject == "" {
 		return "", ""
 	}
-	return subject, verb + " " + op.where(clusters)
+	return subject, verb + " " + op.where(on)
+}
+
+// deleted is what is done by an operation that deletes. What is on a cluster goes later, or stays.
+func (op operation) deleted() string {
+	switch {
+	case kindOf(op) != clusters.kind:
+		return "deleted"
+	case op["mode"] == "orphan":
+		return "forgotten; Flux keeps what it runs"
+	}
+	return "deleted; Flux removes what it runs when it polls next"
 }
 
 // document names the document that an operation changes; empty: it names none.

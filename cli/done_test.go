@@ -45,6 +45,10 @@ func TestOneLineAfterAChange(t *testing.T) {
 		{"cluster protect c-2", "cluster/c-2 changed (revision 19)\n"},
 		{"apply -f testdata/one.yaml", "1 created, 0 changed, 0 deleted, 0 unchanged; revision 20.\n"},
 		{"cluster label c-1 tier=db --quiet", ""},
+		{"cluster create c-3 --dns c-3.example.com --environment dev", "cluster/c-3 created (revision 22)\n"},
+		{"cluster delete c-3 --yes", "cluster/c-3 deleted; Flux removes what it runs when it polls next (revision 23)\n"},
+		{"cluster create c-4 --dns c-4.example.com --environment dev", "cluster/c-4 created (revision 24)\n"},
+		{"cluster delete c-4 --mode orphan --yes", "cluster/c-4 forgotten; Flux keeps what it runs (revision 25)\n"},
 	} {
 		if got := do(step.args); got != step.want {
 			t.Errorf("%s\ngot  %q\nwant %q", step.args, got, step.want)
