@@ -48,6 +48,16 @@ func TestLayerRoutes(t *testing.T) {
 	w.get("/layers/eu").problem(404, "not_found")
 	w.do("POST", fmt.Sprintf("/revisions/%d/restore", w.revision()-1), `{"kind":"layer","id":"eu"}`).want(200)
 	w.get("/layers/eu").want(200)
+
+	// A layer does not say what a component waits for.
+	for says, pointer := range map[string]string{
+		`"platform_components":[{"id":"podinfo","depends_on":["traefik"]}]`: "/platform_components/0/depends_on",
+		`"overrides":{"podinfo":{"depends_on":["traefik"]}}`:                "/overrides/podinfo/depends_on",
+	} {
+		w.unchanged(func() {
+			require.Equal(t, []string{pointer}, w.do("POST", "/layers", `{"id":"x","priority":7,"all":true,`+says+`}`).problem(400, "validation_error").pointers())
+		})
+	}
 }
 
 // TestPollsOfClustersWithLayers: what a layer gives arrives, is planned, and leaves again; values can be set on what it gives.
