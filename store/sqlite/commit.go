@@ -159,15 +159,19 @@ func applyChanges(ctx context.Context, tx *transaction, c fleet.Commit) error {
 		return err
 	}
 	defer update.close()
+	insert, err := tx.prepare(ctx, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+	if err != nil {
+		return err
+	}
+	defer insert.close()
 	at := c.At.UnixMicro()
 	for _, ch := range c.Changes {
 		var err error
 		runtime.Gosched()
 		switch {
 		case ch.Before == nil:
-			err = affectOne(tx.ExecContext(ctx, `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
-				VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-				string(ch.Kind), ch.ID, int64(c.Revision), c.ID.String(), at, at, string(ch.After)))
+			err = affectOne(insert.exec(ctx, string(ch.Kind), ch.ID, int64(c.Revision), c.ID.String(), at, at, string(ch.After)))
 		case ch.After == nil:
 			err = affectOne(tx.ExecContext(ctx, `DELETE FROM documents WHERE kind = ? AND id = ?`, string(ch.Kind), ch.ID))
 		default:
