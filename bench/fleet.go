@@ -73,7 +73,7 @@ func (f Fleet) WriteSeed(w io.Writer) error {
 			"platform_components": refs(components, part, of), "namespaces": refs(namespaces, part, of), "rolebindings": refs(bindings, part, of),
 		}
 	}
-	layers := f.layers(assigned)
+	layers, all := f.layers(assigned), assigned(0, 1)
 	if _, err := io.WriteString(w, `{"clusters":[`); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (f Fleet) WriteSeed(w io.Writer) error {
 		}
 		if f.Layers == 0 {
 			cluster["patches"] = f.patches(i)
-			maps.Copy(cluster, assigned(0, 1))
+			maps.Copy(cluster, all)
 		}
 		body, err := json.Marshal(cluster)
 		if err != nil {
