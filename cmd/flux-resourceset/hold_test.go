@@ -181,6 +181,14 @@ func TestSeedFileMayBeGone(t *testing.T) {
 	require.Contains(t, p.Log(), "does not exist, and the store is empty")
 }
 
+// TestMemoryStoreSaysWhatItForgets: the reference writes changes back to its seed file; whoever expects that is told.
+func TestMemoryStoreSaysWhatItForgets(t *testing.T) {
+	t.Parallel()
+	p := start(t, "API_MODE=crud", "STORE_BACKEND=memory", "SEED_FILE="+demoSeed)
+	require.NotEmpty(t, p.demo())
+	require.Contains(t, p.Log(), "all changes are gone with the process, and none is written back to SEED_FILE")
+}
+
 func (p *program) eventuallyLogs(text string) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool { return strings.Contains(p.Log(), text) }, waitFor, tick, text)
