@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -21,33 +22,42 @@ func (s *session) effective(c *cli.Context, conn client, id string) (answer, err
 	return receive(conn.GetCluster(c.Context, id, nil, query(url.Values{"view": {"effective"}})))
 }
 
-// withInherited is the table of clusters with their counts as OWN+INHERITED where layers give them something, and -o wide with the
-// layers.
-func (s clusterCommands) withInherited(c *cli.Context, docs []json.RawMessage) ([]render.Table, error) {
-	t, err := clusters.view.table(docs...)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := s.client(c)
-	if err != nil {
-		return nil, err
-	}
-	for i, own := range docs {
-		has, err := s.effective(c, conn, t.Rows[i][0])
-		if apiclient.ErrorCode(err) == "validation_error" { // an older server knows of no layers
-			return []render.Table{t}, nil
-		}
+// inheriting are the tables of clusters with what layers give them, which is asked for when they are to be shown.
+func inheriting(c *cli.Context, docs []json.RawMessage, effective func() (map[string]json.RawMessage, error)) func() ([]render.Table, error) {
+	return func() ([]render.Table, error) {
+		has, err := effective()
 		if err != nil {
 			return nil, err
 		}
+		t, err := withInherited(docs, has)
+		if err == nil {
+			t, err = withLabels(c, t, docs)
+		}
+		return []render.Table{t}, err
+	}
+}
+
+// withInherited is the table of clusters with their counts as OWN+INHERITED where layers give them something, and -o wide with the
+// layers; has is the clusters with all that they have, by id. Nil: the server knows of no layers.
+func withInherited(docs []json.RawMessage, has map[string]json.RawMessage) (render.Table, error) {
+	t, err := clusters.view.table(docs...)
+	if err != nil || has == nil {
+		return t, err
+	}
+	for i, own := range docs {
+		all, there := has[t.Rows[i][0]]
+		if !there { // it is gone by now
+			t.Rows[i] = append(t.Rows[i], "")
+			continue
+		}
 		var doc api.Cluster
-		if err := has.decode(&doc); err != nil {
-			return nil, err
+		if err := json.Unmarshal(all, &doc); err != nil {
+			return t, err
 		}
 		for _, n := range definitions() {
-			inherited, err := inheritedCount(n, own, has.body)
+			inherited, err := inheritedCount(n, own, all)
 			if err != nil {
-				return nil, err
+				return t, err
 			}
 			if column := slices.Index(t.Header, strings.ToUpper(n.name)+"S"); inherited > 0 && column >= 0 {
 				t.Rows[i][column] += fmt.Sprintf("+%d", inherited)
@@ -56,7 +66,61 @@ func (s clusterCommands) withInherited(c *cli.Context, docs []json.RawMessage) (
 		t.Rows[i] = append(t.Rows[i], strings.Join(doc.Layers, ","))
 	}
 	t.Header = append(t.Header, "LAYERS")
-	return []render.Table{t}, nil
+	return t, nil
+}
+
+// effectiveOnes are clusters with all that they have, asked for one by one.
+func (s *session) effectiveOnes(c *cli.Context, docs []json.RawMessage) (map[string]json.RawMessage, error) {
+	conn, err := s.client(c)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]json.RawMessage, len(docs))
+	for _, doc := range docs {
+		id, err := idOf(doc)
+		if err != nil {
+			return nil, err
+		}
+		has, err := s.effective(c, conn, id)
+		if apiclient.ErrorCode(err) == "validation_error" { // an older server knows of no layers
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[id] = has.body
+	}
+	return out, nil
+}
+
+// effectiveList is a list of clusters with all that they have. It is asked for only where there are layers: without, it is as
+// large as the list of the documents, and the same.
+func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) (map[string]json.RawMessage, error) {
+	conn, err := s.client(c)
+	if err != nil {
+		return nil, err
+	}
+	if layered, err := s.hasLayers(c.Context, conn); err != nil || !layered {
+		return nil, err
+	}
+	docs, _, err := pages(limit, 0, func(e ...edit) (*http.Response, error) {
+		return page(append(e, query(url.Values{"view": {"effective"}}))...)
+	})
+	if apiclient.ErrorCode(err) == "validation_error" { // an older server lists documents only
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]json.RawMessage, len(docs))
+	for _, doc := range docs {
+		id, err := idOf(doc)
+		if err != nil {
+			return nil, err
+		}
+		out[id] = doc
+	}
+	return out, nil
 }
 
 // inheritedCount is how many entries of a list a cluster has that its document does not have.

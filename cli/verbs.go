@@ -128,6 +128,9 @@ func (v verbs) listCommand() *cli.Command {
 			return err
 		}
 		out := v.listed(c, document, docs...)
+		if v.kind == clusters.kind && !c.Bool("deleted") {
+			out.Tables = inheriting(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveList(c, limit, page) })
+		}
 		if format, err := v.format(c); err == nil && format == "wide" && v.widen != nil {
 			out.Tables = v.widen(c, v.session, api, out.Tables)
 		}
@@ -221,7 +224,7 @@ func (v verbs) getCommand() *cli.Command {
 func (v verbs) got(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
 	out := v.shown(document, docs...)
 	if v.kind == clusters.kind && !c.IsSet("revision") {
-		out.Tables = func() ([]render.Table, error) { return clusterCommands{v.session}.withInherited(c, docs) }
+		out.Tables = inheriting(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveOnes(c, docs) })
 	}
 	return out
 }

@@ -34,6 +34,9 @@ func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
 	if p.Component != nil {
 		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return !st.Runs(d, *p.Component, value(p.ComponentVersion)) })
 	}
+	if p.View != nil {
+		return listViews(c, docs, p.Limit, p.Offset, st.EffectiveView)
+	}
 	return listDocuments(c, docs, p.Limit, p.Offset)
 }
 

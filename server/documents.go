@@ -13,8 +13,13 @@ import (
 // The operations that every kind of document has in common. The handlers of a kind only say which kind it is.
 
 func listDocuments(c echo.Context, docs []*fleet.Document, limit, offset *int) error {
+	return listViews(c, docs, limit, offset, (*fleet.Document).View)
+}
+
+// listViews answers documents as the view shows them.
+func listViews(c echo.Context, docs []*fleet.Document, limit, offset *int, view func(*fleet.Document) any) error {
 	docs = page(c, docs, limit, offset)
-	return streamList(c, lazyList{len(docs), func(i int) any { return docs[i].View() }})
+	return streamList(c, lazyList{len(docs), func(i int) any { return view(docs[i]) }})
 }
 
 func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readParams) error {

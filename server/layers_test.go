@@ -60,6 +60,29 @@ func TestLayerRoutes(t *testing.T) {
 	}
 }
 
+// TestListOfWhatClustersHave: the documents, or what each has by its layers too, filtered and in pages alike.
+func TestListOfWhatClustersHave(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/namespaces", `{"id":"team-sandbox"}`)
+	w.clusters(3, "qa")
+	w.create("/layers", `{"id":"qa","priority":100,"selector":"environment=qa","namespaces":[{"id":"team-sandbox"}]}`)
+	for _, own := range w.get("/clusters?environment=qa").want(200).list() {
+		require.Equal(t, []any{map[string]any{"id": "podinfo"}}, own["namespaces"])
+		require.NotContains(t, own, "layers")
+	}
+	has := w.get("/clusters?environment=qa&view=effective&limit=2").want(200)
+	require.Equal(t, "3", has.header.Get("X-Total-Count"))
+	require.Contains(t, has.header.Get("Link"), "view=effective")
+	require.Len(t, has.list(), 2)
+	for _, c := range has.list() {
+		require.Equal(t, []any{map[string]any{"id": "team-sandbox"}, map[string]any{"id": "podinfo"}}, c["namespaces"])
+		require.Equal(t, []any{"qa"}, c["layers"])
+		require.Equal(t, w.get(fmt.Sprintf("/clusters/%s?view=effective", c["id"])).want(200).json(), c)
+	}
+	w.get("/clusters?view=all").problem(400, "validation_error")
+}
+
 // TestPollsOfClustersWithLayers: what a layer gives arrives, is planned, and leaves again; values can be set on what it gives.
 func TestPollsOfClustersWithLayers(t *testing.T) {
 	t.Parallel()

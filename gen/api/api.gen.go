@@ -3243,6 +3243,9 @@ type ClusterDNSQuery = string
 // ClusterView defines model for ClusterView.
 type ClusterView = string
 
+// ClustersView defines model for ClustersView.
+type ClustersView = string
+
 // Component defines model for Component.
 type Component = string
 
@@ -3493,6 +3496,9 @@ type ListClustersParams struct {
 
 	// Deleted true: only decommissioned clusters, which still answer an empty list.
 	Deleted *Deleted `form:"deleted,omitempty" json:"deleted,omitempty"`
+
+	// View `effective`: what each cluster has by its layers and its document together, with `layers`.
+	View *ClustersView `form:"view,omitempty" json:"view,omitempty"`
 
 	// Limit At most this many entries; without it, all.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
