@@ -204,7 +204,7 @@ func (s *session) waitCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER`, if it is no argument"},
 			&cli.StringFlag{Name: "component", Usage: "only this `COMPONENT` of it"},
-			&cli.DurationFlag{Name: "within", Usage: "how `LONG` to wait", Value: 10 * time.Minute},
+			&cli.DurationFlag{Name: "within", Usage: "how `LONG` to wait; --timeout, of requests, counts for it where this is not given", Value: 10 * time.Minute},
 		},
 		Action: func(c *cli.Context) error {
 			id := c.String("cluster")
@@ -230,11 +230,15 @@ func (s *session) waitCommand() *cli.Command {
 }
 
 func (s *session) wait(c *cli.Context, conn client, id string) error {
-	ctx, cancel := context.WithTimeout(c.Context, c.Duration("within"))
+	within := c.Duration("within")
+	if c.IsSet("timeout") && !c.IsSet("within") { // who knows kubectl means this by it
+		within = c.Duration("timeout")
+	}
+	ctx, cancel := context.WithTimeout(c.Context, within)
 	defer cancel()
 	last := "not known"
 	late := func() error {
-		return fmt.Errorf("%w: %s is still %q after %s", errTimedOut, id, last, c.Duration("within"))
+		return fmt.Errorf("%w: %s is still %q after %s", errTimedOut, id, last, within)
 	}
 	for {
 		a, err := receive(conn.GetClusterStatus(c.Context, id, nil))
