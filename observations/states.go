@@ -36,8 +36,11 @@ var states = []State{Confirmed, Delivered, Behind, Unknown, Failed, Silent, Neve
 // States are all there are, the best first.
 func States() []State { return slices.Clone(states) }
 
+// Compare orders states, the best first.
+func Compare(a, b State) int { return cmp.Compare(slices.Index(states, a), slices.Index(states, b)) }
+
 func worse(a, b State) State {
-	if slices.Index(states, b) > slices.Index(states, a) {
+	if Compare(a, b) < 0 {
 		return b
 	}
 	return a
@@ -76,6 +79,7 @@ type Status struct {
 	Agent    string
 	Interval time.Duration // between two polls of a list; 0: not known
 	Counts   map[State]int // of inputs
+	Failure  *Event        // of the first input that failed; nil: none did
 	// What follows is there when it was asked for.
 	Lists  []ListStatus
 	Inputs []InputStatus
@@ -141,6 +145,9 @@ func (c *cluster) judge(q Question) Status {
 			}
 			c.input(&in, about{name, unique.Make(id)}, list, offline)
 			out.Counts[in.State]++
+			if in.State == Failed && out.Failure == nil {
+				out.Failure = in.Failure
+			}
 			inputs++
 			if enabled || in.State != Delivered { // one that is off sends nothing
 				out.State = worse(out.State, in.State)

@@ -57,6 +57,7 @@ func TestEventsExplain(t *testing.T) {
 		require.Equal(t, `<script>alert("x")</script>`, at(in, "failure", "message"))
 		require.Equal(t, "UpgradeFailed", at(in, "failure", "reason"))
 		require.Equal(t, "HelmRelease/flux-system/platform-podinfo", at(in, "failure", "object"))
+		require.Equal(t, in["failure"], at(w.get("/status").want(200).json(), "clusters", 0, "failure"))
 		w.clock.advance(time.Minute)
 	}
 	w.poll(demoReceipts + "platform-components/podinfo?input=" + receipt).want(200)

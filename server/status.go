@@ -125,13 +125,27 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		out.Total++
 		out.Counts[string(known.State)]++
 		if len(wanted) == 0 || slices.Contains(wanted, known.State) {
-			summaries = append(summaries, api.ClusterSummary{
-				ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), SeenAt: whenever(known.Seen), Counts: countsOf(known.Counts),
-			})
+			summaries = append(summaries, summaryOf(doc, known))
 		}
+	}
+	if value(p.Sort) == api.GetStatusParamsSortState {
+		slices.SortStableFunc(summaries, func(a, b api.ClusterSummary) int {
+			return observations.Compare(observations.State(b.State), observations.State(a.State))
+		})
 	}
 	out.Clusters = page(c, summaries, p.Limit, p.Offset)
 	return writeJSON(c, http.StatusOK, out)
+}
+
+func summaryOf(doc *fleet.Document, known observations.Status) api.ClusterSummary {
+	out := api.ClusterSummary{
+		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), SeenAt: whenever(known.Seen), Counts: countsOf(known.Counts), Agent: known.Agent,
+	}
+	if known.Failure != nil {
+		failure := failureOf(known.Failure)
+		out.Failure = &failure
+	}
+	return out
 }
 
 func parseStates(text string) (out []observations.State, err error) {

@@ -89,6 +89,11 @@ func TestStatusOfTheFleet(t *testing.T) {
 	require.Equal(t, "2", some.header.Get("X-Total-Count"))
 	require.Contains(t, some.header.Get("Link"), "offset=1")
 	require.Equal(t, "demo-cluster-01", at(some.json(), "clusters", 0, "id"))
+	var ids []any
+	for _, cluster := range w.get("/status?component=podinfo&sort=state").want(200).json()["clusters"].([]any) {
+		ids = append(ids, at(cluster, "id"))
+	}
+	require.Equal(t, []any{"demo-cluster-01", "qa-02", "qa-00", "qa-01"}, ids, "the worst first")
 	require.EqualValues(t, 3, w.get("/status?selector=environment%3Dqa").want(200).json()["total"])
 	w.get("/status?state=fine").problem(400, "validation_error")
 	w.get("/status?component=nothing").problem(404, "not_found")

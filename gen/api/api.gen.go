@@ -11,6 +11,24 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for GetStatusParamsSort.
+const (
+	GetStatusParamsSortID    GetStatusParamsSort = "id"
+	GetStatusParamsSortState GetStatusParamsSort = "state"
+)
+
+// Valid indicates whether the value is a known member of the GetStatusParamsSort enum.
+func (e GetStatusParamsSort) Valid() bool {
+	switch e {
+	case GetStatusParamsSortID:
+		return true
+	case GetStatusParamsSortState:
+		return true
+	default:
+		return false
+	}
+}
+
 // Annotations Kubernetes annotations, at most 256 KiB in all.
 //
 // Example: {"owner":"platform"}
@@ -410,6 +428,14 @@ type ClusterSummary struct {
 	//
 	// Example: {"confirmed":11,"failed":1}
 	Counts StatusCounts `json:"counts"`
+
+	// Agent What it polls with; absent: it never did.
+	//
+	// Example: flux-operator/v0.58.1
+	Agent string `json:"agent,omitempty"`
+
+	// Failure What a cluster said, in its own words. They come from outside; show them as text.
+	Failure *Failure `json:"failure,omitempty"`
 }
 
 // ClusterUpdate A cluster: what is assigned to it, its overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
@@ -5036,6 +5062,9 @@ type GetStatusParams struct {
 	// State Only clusters in one of these states, separated by commas.
 	State *string `form:"state,omitempty" json:"state,omitempty"`
 
+	// Sort By id, or by state, the worst first.
+	Sort *GetStatusParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
 	// Limit At most this many entries; without it, all.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5045,6 +5074,9 @@ type GetStatusParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
+
+// GetStatusParamsSort defines parameters for GetStatus.
+type GetStatusParamsSort string
 
 // ListTokensParams defines parameters for ListTokens.
 type ListTokensParams struct {

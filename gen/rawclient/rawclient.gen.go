@@ -1156,8 +1156,8 @@ type ClientInterface interface {
 
 	// GetStatus What is known of the fleet
 	//
-	// How many clusters are in each state, then the clusters, sorted by id. `state` leaves clusters out and counts all the same. With `component`
-	// it is about the clusters that have that component, and about nothing else on them.
+	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` the worst first: never, silent, failed,
+	// unknown, behind, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
 	//
 	// Corresponds with GET /status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3623,8 +3623,8 @@ func (c *Client) GetRoleBindingHistory(ctx context.Context, id ID, params *GetRo
 
 // GetStatus What is known of the fleet
 //
-// How many clusters are in each state, then the clusters, sorted by id. `state` leaves clusters out and counts all the same. With `component`
-// it is about the clusters that have that component, and about nothing else on them.
+// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` the worst first: never, silent, failed,
+// unknown, behind, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
 //
 // Corresponds with GET /status (the `GetStatus` operationId).
 func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14258,6 +14258,18 @@ func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request,
 
 		}
 
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -16107,8 +16119,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetStatusWithResponse What is known of the fleet
 	//
-	// How many clusters are in each state, then the clusters, sorted by id. `state` leaves clusters out and counts all the same. With `component`
-	// it is about the clusters that have that component, and about nothing else on them.
+	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` the worst first: never, silent, failed,
+	// unknown, behind, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21393,8 +21405,8 @@ func (c *ClientWithResponses) GetRoleBindingHistoryWithResponse(ctx context.Cont
 
 // GetStatusWithResponse What is known of the fleet
 //
-// How many clusters are in each state, then the clusters, sorted by id. `state` leaves clusters out and counts all the same. With `component`
-// it is about the clusters that have that component, and about nothing else on them.
+// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` the worst first: never, silent, failed,
+// unknown, behind, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
