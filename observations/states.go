@@ -36,11 +36,8 @@ var states = []State{Confirmed, Delivered, Behind, Unknown, Failed, Silent, Neve
 // States are all there are, the best first.
 func States() []State { return slices.Clone(states) }
 
-// Compare orders states, the best first.
-func Compare(a, b State) int { return cmp.Compare(slices.Index(states, a), slices.Index(states, b)) }
-
 func worse(a, b State) State {
-	if Compare(a, b) < 0 {
+	if slices.Index(states, b) > slices.Index(states, a) {
 		return b
 	}
 	return a

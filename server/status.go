@@ -130,11 +130,16 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	}
 	if value(p.Sort) == api.GetStatusParamsSortState {
 		slices.SortStableFunc(summaries, func(a, b api.ClusterSummary) int {
-			return observations.Compare(observations.State(b.State), observations.State(a.State))
+			return cmp.Compare(slices.Index(urgency, observations.State(a.State)), slices.Index(urgency, observations.State(b.State)))
 		})
 	}
 	out.Clusters = page(c, summaries, p.Limit, p.Offset)
 	return writeJSON(c, http.StatusOK, out)
+}
+
+// urgency orders states by how soon somebody has to look: a cluster that was never there is in nobody's way.
+var urgency = []observations.State{
+	observations.Failed, observations.Silent, observations.Behind, observations.Unknown, observations.Never, observations.Delivered, observations.Confirmed,
 }
 
 func summaryOf(doc *fleet.Document, known observations.Status) api.ClusterSummary {

@@ -93,7 +93,7 @@ func TestStatusOfTheFleet(t *testing.T) {
 	for _, cluster := range w.get("/status?component=podinfo&sort=state").want(200).json()["clusters"].([]any) {
 		ids = append(ids, at(cluster, "id"))
 	}
-	require.Equal(t, []any{"demo-cluster-01", "qa-02", "qa-00", "qa-01"}, ids, "the worst first")
+	require.Equal(t, []any{"qa-02", "demo-cluster-01", "qa-00", "qa-01"}, ids, "what somebody has to look at first")
 	require.EqualValues(t, 3, w.get("/status?selector=environment%3Dqa").want(200).json()["total"])
 	w.get("/status?state=fine").problem(400, "validation_error")
 	w.get("/status?component=nothing").problem(404, "not_found")

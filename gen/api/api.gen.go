@@ -5062,7 +5062,7 @@ type GetStatusParams struct {
 	// State Only clusters in one of these states, separated by commas.
 	State *string `form:"state,omitempty" json:"state,omitempty"`
 
-	// Sort By id, or by state, the worst first.
+	// Sort By id, or by state: what somebody has to look at first.
 	Sort *GetStatusParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Limit At most this many entries; without it, all.

@@ -1156,8 +1156,8 @@ type ClientInterface interface {
 
 	// GetStatus What is known of the fleet
 	//
-	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` the worst first: never, silent, failed,
-	// unknown, behind, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
+	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
+	// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
 	//
 	// Corresponds with GET /status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3623,8 +3623,8 @@ func (c *Client) GetRoleBindingHistory(ctx context.Context, id ID, params *GetRo
 
 // GetStatus What is known of the fleet
 //
-// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` the worst first: never, silent, failed,
-// unknown, behind, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
+// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
+// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
 //
 // Corresponds with GET /status (the `GetStatus` operationId).
 func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -16119,8 +16119,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetStatusWithResponse What is known of the fleet
 	//
-	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` the worst first: never, silent, failed,
-	// unknown, behind, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
+	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
+	// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21405,8 +21405,8 @@ func (c *ClientWithResponses) GetRoleBindingHistoryWithResponse(ctx context.Cont
 
 // GetStatusWithResponse What is known of the fleet
 //
-// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` the worst first: never, silent, failed,
-// unknown, behind, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
+// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
+// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
