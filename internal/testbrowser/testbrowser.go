@@ -97,6 +97,28 @@ func (b *Browser) Click(selector string) {
 	b.Run(chromedp.WaitVisible(selector, chromedp.ByQuery), chromedp.ScrollIntoView(selector, chromedp.ByQuery), chromedp.Click(selector, chromedp.ByQuery))
 }
 
+// Follow clicks what a selector names, and waits until the page that this leads to is there.
+func (b *Browser) Follow(selector string) {
+	b.T.Helper()
+	b.Run(chromedp.WaitVisible(selector, chromedp.ByQuery), chromedp.ScrollIntoView(selector, chromedp.ByQuery))
+	if _, err := chromedp.RunResponse(b.ctx, chromedp.Click(selector, chromedp.ByQuery)); err != nil {
+		b.T.Fatalf("following %s: %v", selector, err)
+	}
+}
+
+// At waits until an address is there, whole.
+func (b *Browser) At(path string) {
+	b.T.Helper()
+	var at string
+	for deadline := time.Now().Add(time.Minute); at != path; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.T.Fatalf("at %s, and not at %s", at, path)
+		}
+		// An error is that of a page that is just being left.
+		_ = chromedp.Run(b.ctx, chromedp.Evaluate(`document.readyState === "complete" ? location.pathname + location.search : ""`, &at))
+	}
+}
+
 // Text is the text of what a selector names, when it can be seen.
 func (b *Browser) Text(selector string) string {
 	b.T.Helper()
