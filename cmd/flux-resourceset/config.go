@@ -46,6 +46,9 @@ type config struct {
 	stateDir                string
 	tls                     server.TLSFiles
 	requireCert             bool
+	page                    bool   // the fleet page is served
+	pageChanges             bool   // and changes the fleet, for those who may
+	sessionKey              string // that its sessions are kept under; empty: one of this process
 }
 
 // configError is everything wrong with the configuration.
@@ -95,6 +98,9 @@ func flags() []cli.Flag {
 		text("tls-cert-file", "TLS_CERT_FILE", "", "PEM `FILE` with the server's certificate chain; reloaded when it changes"),
 		text("tls-key-file", "TLS_KEY_FILE", "", "PEM `FILE` with the certificate's key"),
 		text("tls-client-ca-file", "TLS_CLIENT_CA_FILE", "", "PEM `FILE` of CAs: a client certificate of theirs with a cluster's DNS name may poll for that cluster"),
+		text("ui", "UI", "on", "on or off: whether mode crud serves the fleet page at /ui/"),
+		text("ui-changes", "UI_CHANGES", "false", "true or false: whether the fleet page offers to revert, to those whose token may"),
+		secret("session-key", "SESSION_KEY", "`SECRET` that sessions of the fleet page are kept under, the same for all replicas, at least 32 characters; when not set, sessions end with the process"),
 		text("require-client-cert", "REQUIRE_CLIENT_CERT", "false", "true or false: whether a token is only good over a connection with a client certificate; probes and the other service endpoints need none"),
 	}
 }
@@ -170,6 +176,7 @@ func readConfig(c *cli.Context) (config, error) {
 	if cfg.requireCert, err = strconv.ParseBool(c.String("require-client-cert")); err != nil {
 		problem("REQUIRE_CLIENT_CERT is %q: it must be true or false", c.String("require-client-cert"))
 	}
+	problems = append(problems, cfg.readPage(c)...)
 	if cfg.requireCert && cfg.tls.ClientCA == "" {
 		problem("REQUIRE_CLIENT_CERT needs TLS_CLIENT_CA_FILE: the CAs whose certificates are good")
 	}
@@ -215,6 +222,26 @@ func (cfg *config) readTokens(c *cli.Context) (problems []string) {
 	}
 	if cfg.tokens.Write == "" {
 		cfg.tokens.Write, cfg.fallback = cfg.tokens.Read, true
+	}
+	return problems
+}
+
+// minSessionKey is how long SESSION_KEY is at least: whoever guesses it can read the tokens in cookies.
+const minSessionKey = 32
+
+func (cfg *config) readPage(c *cli.Context) (problems []string) {
+	switch c.String("ui") {
+	case "on", "off":
+		cfg.page = c.String("ui") == "on" && cfg.mode == server.ModeCRUD
+	default:
+		problems = append(problems, fmt.Sprintf("UI is %q: it must be on or off", c.String("ui")))
+	}
+	var err error
+	if cfg.pageChanges, err = strconv.ParseBool(c.String("ui-changes")); err != nil {
+		problems = append(problems, fmt.Sprintf("UI_CHANGES is %q: it must be true or false", c.String("ui-changes")))
+	}
+	if cfg.sessionKey = c.String("session-key"); cfg.sessionKey != "" && len(cfg.sessionKey) < minSessionKey {
+		problems = append(problems, fmt.Sprintf("SESSION_KEY has less than %d characters: take the output of openssl rand -hex 32", minSessionKey))
 	}
 	return problems
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/observations"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
 // serve opens the store, answers until it is told to stop, and puts everything away.
@@ -82,10 +84,22 @@ func serve(c *cli.Context) error {
 		retention := store.Retention{Store: st, Keep: cfg.retention, Logger: logger, May: func() bool { return replica.Status().Following }}
 		background.Go(func() { retention.Run(ctx) })
 	}
-	err = listen(ctx, cfg, srv, identity, replica, logger)
+	handler, err := withPage(cfg, srv, logger)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	err = listen(ctx, cfg, srv, handler, identity, replica, logger)
 	stop()
 	background.Wait()
 	return errors.Join(err, st.Close())
+}
+
+// withPage is the API, behind the fleet page where there is one.
+func withPage(cfg config, srv *server.Server, logger *slog.Logger) (http.Handler, error) {
+	if !cfg.page {
+		return srv, nil
+	}
+	return ui.New(ui.Config{API: srv, SessionKey: cfg.sessionKey, Changes: cfg.pageChanges, Version: version, Logger: logger})
 }
 
 // newBook is what clusters say, exchanged with other processes. Nothing waits for that, whatever becomes of it.
@@ -151,7 +165,7 @@ func watchStart(ctx context.Context, replica *store.Replica, patience time.Durat
 	}
 }
 
-func listen(ctx context.Context, cfg config, srv *server.Server, identity *server.TLS, replica *store.Replica, logger *slog.Logger) error {
+func listen(ctx context.Context, cfg config, srv *server.Server, handler http.Handler, identity *server.TLS, replica *store.Replica, logger *slog.Logger) error {
 	var tlsConfig *tls.Config
 	if identity != nil {
 		tlsConfig = identity.Config()
@@ -176,7 +190,7 @@ func listen(ctx context.Context, cfg config, srv *server.Server, identity *serve
 	}()
 	logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("addr", ln.Addr().String()), slog.String("mode", cfg.mode),
 		slog.String("store", cfg.db.name()), slog.Bool("tls", tlsConfig != nil), slog.String("version", version))
-	err = server.Serve(ctx, ln, srv, tlsConfig, logger)
+	err = server.Serve(ctx, ln, handler, tlsConfig, logger)
 	stopFollowing()
 	<-done
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {

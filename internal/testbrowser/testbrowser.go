@@ -22,7 +22,7 @@ import (
 type Browser struct {
 	T *testing.T
 
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // the tab, as chromedp has it
 
 	mu         sync.Mutex
 	requested  []string

@@ -148,6 +148,11 @@ spec:
 - name: CRUD_AUTH_TOKEN_PREVIOUS
   valueFrom:
     secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.writeTokenPreviousKey }}, optional: true}
+- {name: UI, value: {{ ternary "on" "off" $v.page.enabled | quote }}}
+- {name: UI_CHANGES, value: {{ $v.page.changes | quote }}}
+- name: SESSION_KEY
+  valueFrom:
+    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.sessionKeyKey }}, optional: true}
 {{- end }}
 {{- if $v.auth.allowShortTokens }}
 - {name: ALLOW_SHORT_TOKENS, value: "true"}

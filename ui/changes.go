@@ -1,0 +1,178 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// changesPerPage is how many revisions the timeline shows at a time.
+const changesPerPage = 40
+
+// changeRow is a revision in a list.
+type changeRow struct {
+	Revision          int64
+	Summary, By       string
+	Reason, RequestID string
+	At                time.Time
+	Count             int
+}
+
+// changes are revisions, the newest first, and the cursor of those before them.
+func (v *visit) changes(p *api.ListRevisionsParams) (rows []changeRow, next string, err error) {
+	list, err := v.fleet.ListRevisionsWithResponse(v.r.Context(), p)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, rev := range *list.JSON200 {
+		rows = append(rows, changeRow{
+			Revision: rev.Revision, Summary: rev.Summary, By: cmp.Or(rev.Author, rev.Actor), Reason: rev.Reason, RequestID: rev.RequestID, At: rev.At, Count: rev.ChangeCount,
+		})
+	}
+	return rows, client.NextPage(list.HTTPResponse.Header).Get("cursor"), nil
+}
+
+// changesOf is the page of what changed one document.
+func changesOf(kind, id string) string {
+	return prefix + "/changes?" + url.Values{"kind": {kind}, "id": {id}}.Encode()
+}
+
+type changesView struct {
+	frame
+	Kind, ID, Actor string
+	Days            []day
+	Older, All      string
+}
+
+// day is the changes of one day, by UTC.
+type day struct {
+	Date    string
+	Changes []changeRow
+}
+
+// showChanges answers: what changed?
+func showChanges(v *visit) error {
+	view := changesView{Kind: v.query("kind"), ID: v.query("id"), Actor: v.query("actor"), All: prefix + "/changes"}
+	rows, next, err := v.changes(&api.ListRevisionsParams{
+		Kind: optional(view.Kind), ID: optional(view.ID), Actor: optional(view.Actor), Cursor: optional(v.query("cursor")), Limit: new(changesPerPage),
+	})
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		date := row.At.UTC().Format("Monday, 2 January 2006")
+		if n := len(view.Days); n == 0 || view.Days[n-1].Date != date {
+			view.Days = append(view.Days, day{Date: date})
+		}
+		last := &view.Days[len(view.Days)-1]
+		last.Changes = append(last.Changes, row)
+	}
+	if next != "" {
+		query := v.r.URL.Query()
+		query.Set("cursor", next)
+		view.Older = prefix + "/changes?" + query.Encode()
+	}
+	view.frame = v.frame("Changes", "changes")
+	return v.show("changes", view)
+}
+
+type changeView struct {
+	frame
+	Change    changeRow
+	Actor     string
+	Documents []documentView
+	Left      int // documents that are not shown
+	Hidden    bool
+	Arrived   bar
+	Asked     int // clusters whose word Arrived is
+	Newer     bool
+	Revert    string
+}
+
+// documentView is what a revision did to a document.
+type documentView struct {
+	Kind, ID, Action, Link string
+	Fields                 []fieldChange
+	More                   int
+}
+
+// documentsPerChange and fieldsPerDocument are how much of a revision is shown.
+const (
+	documentsPerChange = 50
+	fieldsPerDocument  = 60
+)
+
+// showChange shows a revision: its cause, what it did to each document, and how far it has come.
+func showChange(v *visit) error {
+	number, err := v.revision()
+	if err != nil {
+		return err
+	}
+	rev, err := v.fleet.GetRevisionWithResponse(v.r.Context(), number, &api.GetRevisionParams{Limit: new(documentsPerChange)})
+	if err != nil {
+		return err
+	}
+	r := *rev.JSON200
+	view := changeView{
+		Change: changeRow{Revision: r.Revision, Summary: r.Summary, By: cmp.Or(r.Author, r.Actor), Reason: r.Reason, RequestID: r.RequestID, At: r.At, Count: r.ChangeCount},
+		Actor:  r.Actor, Left: r.ChangeCount - len(r.Changes), Revert: fmt.Sprintf("%s/changes/%d/revert", prefix, number),
+	}
+	counts := api.StatusCounts{}
+	for _, ch := range r.Changes {
+		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID)}
+		fields, err := diff(ch.Before, ch.After, v.reveal())
+		if err != nil {
+			return err
+		}
+		for _, f := range fields {
+			view.Hidden = view.Hidden || f.Hidden
+		}
+		doc.Fields = fields[:min(len(fields), fieldsPerDocument)]
+		doc.More = len(fields) - len(doc.Fields)
+		view.Documents = append(view.Documents, doc)
+		if ch.Kind == client.KindCluster {
+			if state, there := v.stateOf(ch.ID); there {
+				counts[state]++
+				view.Asked++
+			}
+		}
+	}
+	view.Arrived = makeBar(counts, nil)
+	view.frame = v.frame("Revision "+strconv.FormatInt(number, 10), "changes")
+	return v.show("change", view)
+}
+
+// stateOf is what is known of a cluster; not there when it is gone, or cannot be said.
+func (v *visit) stateOf(id string) (state string, there bool) {
+	status, err := v.fleet.GetClusterStatusWithResponse(v.r.Context(), id, nil)
+	if err != nil || status.JSON200 == nil {
+		return "", false
+	}
+	return status.JSON200.State, true
+}
+
+func (v *visit) revision() (int64, error) {
+	number, err := strconv.ParseInt(v.r.PathValue("revision"), 10, 64)
+	if err != nil || number < 1 {
+		return 0, errNotFound
+	}
+	return number, nil
+}
+
+// linkTo is the page of a document, empty when there is none.
+func linkTo(kind, id string) string {
+	switch kind {
+	case client.KindCluster:
+		return link("clusters", id)
+	case client.KindPlatformComponent:
+		return link("components", id)
+	case client.KindLayer:
+		return link("layers", id)
+	}
+	return changesOf(kind, id)
+}

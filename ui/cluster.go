@@ -1,0 +1,169 @@
+package ui
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+type clusterView struct {
+	frame
+	Cluster api.ClusterStatus
+	Labels  []pair
+	Layers  []string
+	Due     time.Time // when its next poll is due; zero: not known
+	Bar     bar
+	Lists   []listView
+	Failed  []api.InputStatus
+	Changes []changeRow
+	More    string // the rest of the history
+	Protect bool
+}
+
+type pair struct{ Name, Value string }
+
+// listView is a list that the cluster polls.
+type listView struct {
+	Name, State string
+	Since       *time.Time
+	Inputs      []inputRow
+}
+
+type inputRow struct {
+	api.InputStatus
+	Version string
+}
+
+// showCluster answers what is known of one cluster.
+func showCluster(v *visit) error {
+	id := v.r.PathValue("id")
+	status, err := v.fleet.GetClusterStatusWithResponse(v.r.Context(), id, nil)
+	if err != nil {
+		return err
+	}
+	known := *status.JSON200
+	doc, err := v.fleet.GetClusterWithResponse(v.r.Context(), id, &api.GetClusterParams{View: new("effective")})
+	view := clusterView{Cluster: known, Bar: makeBar(known.Counts, nil)}
+	if known.SeenAt != nil && known.IntervalSeconds > 0 {
+		view.Due = known.SeenAt.Add(time.Duration(known.IntervalSeconds * float32(time.Second)))
+	}
+	var versions map[string]string
+	switch problem, answered := errors.AsType[*client.Error](err); {
+	case err == nil:
+		for name, value := range doc.JSON200.Labels {
+			view.Labels = append(view.Labels, pair{name, value})
+		}
+		slices.SortFunc(view.Labels, func(a, b pair) int { return cmp.Compare(a.Name, b.Name) })
+		view.Layers, view.Protect = doc.JSON200.Layers, doc.JSON200.DeletionProtection
+		if versions, err = v.versions(doc.JSON200.PlatformComponents); err != nil {
+			return err
+		}
+	case answered && problem.StatusCode == http.StatusNotFound: // decommissioned: only what it said is left
+	default:
+		return err
+	}
+	for _, l := range known.Lists {
+		list := listView{Name: l.List, State: l.State, Since: l.Since}
+		for _, in := range known.Inputs {
+			if in.List != l.List {
+				continue
+			}
+			row := inputRow{InputStatus: in}
+			if l.List == "platform-components" {
+				row.Version = versions[in.ID]
+			}
+			list.Inputs = append(list.Inputs, row)
+			if in.Failure != nil {
+				view.Failed = append(view.Failed, in)
+			}
+		}
+		view.Lists = append(view.Lists, list)
+	}
+	view.More = changesOf("cluster", id)
+	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Kind: new("cluster"), ID: &id, Limit: new(overviewChanges)}); err != nil {
+		return err
+	}
+	view.frame = v.frame(id, "clusters")
+	return v.show("cluster", view)
+}
+
+// versions are what a cluster is asked to run of each component: its own or a layer's word, or else the catalog's.
+func (v *visit) versions(assigned []api.ComponentAssignment) (map[string]string, error) {
+	list, err := v.fleet.ListPlatformComponentsWithResponse(v.r.Context(), nil)
+	if err != nil {
+		return nil, err
+	}
+	catalog := map[string]api.PlatformComponent{}
+	for _, c := range *list.JSON200 {
+		catalog[c.ID] = c
+	}
+	out := map[string]string{}
+	for _, own := range assigned {
+		c := catalog[own.ID]
+		out[own.ID] = version(cmp.Or(own.ComponentVersion, c.ComponentVersion), cmp.Or(own.OCITag, c.OCITag))
+	}
+	return out, nil
+}
+
+type inputView struct {
+	frame
+	Cluster, List, ID string
+	Values            []valueRow
+	Hidden            bool
+	Reveal            string
+}
+
+type valueRow struct {
+	Pointer, Value string
+	Hidden         bool
+	By             sayingView
+	InsteadOf      []sayingView
+}
+
+type sayingView struct {
+	api.Saying
+	Text, Link string
+}
+
+// showInput answers who says each value of an input.
+func showInput(v *visit) error {
+	id, list, in := v.r.PathValue("id"), v.r.PathValue("list"), v.r.PathValue("in")
+	explained, err := v.fleet.ExplainInputWithResponse(v.r.Context(), id, list, in, nil)
+	if err != nil {
+		return err
+	}
+	view := inputView{Cluster: id, List: list, ID: in, Reveal: "?reveal=true"}
+	for _, one := range explained.JSON200.Inputs {
+		for _, value := range one.Values {
+			row := valueRow{Pointer: value.Pointer}
+			row.Value, row.Hidden = mask(value.Pointer, valueText(value.Value), v.reveal())
+			row.By = saying(value.SaidBy, value.Pointer, v.reveal())
+			for _, say := range value.InsteadOf {
+				row.InsteadOf = append(row.InsteadOf, saying(say, value.Pointer, v.reveal()))
+			}
+			view.Hidden = view.Hidden || row.Hidden
+			view.Values = append(view.Values, row)
+		}
+	}
+	view.frame = v.frame(in+" on "+id, "clusters")
+	return v.show("input", view)
+}
+
+func saying(say api.Saying, pointer string, reveal bool) sayingView {
+	out := sayingView{Saying: say}
+	out.Text, _ = mask(pointer, valueText(say.Value), reveal)
+	switch say.Kind {
+	case "cluster":
+		out.Link = link("clusters", say.ID)
+	case "platform_component":
+		out.Link = link("components", say.ID)
+	case "layer":
+		out.Link = link("layers", say.ID)
+	}
+	return out
+}

@@ -1,0 +1,139 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// rowsPerPage is how many clusters a page lists.
+const rowsPerPage = 50
+
+// clusterRow is a cluster in a list.
+type clusterRow struct {
+	ID, Environment, State, Agent string
+	Seen                          *time.Time
+	Failure                       *api.Failure
+	Bar                           bar // its inputs
+	Confirmed                     int // inputs
+}
+
+func clusterRows(clusters []api.ClusterSummary) []clusterRow {
+	rows := make([]clusterRow, 0, len(clusters))
+	for _, c := range clusters {
+		rows = append(rows, clusterRow{
+			ID: c.ID, Environment: c.Environment, State: c.State, Agent: c.Agent, Seen: c.SeenAt, Failure: c.Failure,
+			Bar: makeBar(c.Counts, nil), Confirmed: c.Counts["confirmed"],
+		})
+	}
+	return rows
+}
+
+type clustersView struct {
+	frame
+	Filter       filter
+	Problem      string // with the filter
+	States       []choice
+	Complete     bool
+	Shown, Total int
+	Rows         []clusterRow
+	Pages        pager
+}
+
+// filter is what the page is asked for.
+type filter struct{ Selector, Environment, State, Component string }
+
+func (f filter) values() url.Values {
+	out := url.Values{}
+	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component} {
+		if value != "" {
+			out.Set(name, value)
+		}
+	}
+	return out
+}
+
+// choice is a value of a filter.
+type choice struct {
+	State, Label, Link string
+	Count              int
+	On                 bool
+}
+
+// pager leads to the pages before and after.
+type pager struct {
+	First, Last, All int
+	Previous, Next   string // empty: there is none
+}
+
+func makePager(path string, query url.Values, offset, shown, all int) pager {
+	out := pager{First: min(offset+1, all), Last: offset + shown, All: all}
+	to := func(offset int) string {
+		query.Set("offset", strconv.Itoa(offset))
+		return path + "?" + query.Encode()
+	}
+	if offset > 0 {
+		out.Previous = to(max(0, offset-rowsPerPage))
+	}
+	if offset+shown < all {
+		out.Next = to(offset + shown)
+	}
+	return out
+}
+
+// showClusters answers: who is behind?
+func showClusters(v *visit) error {
+	f := filter{v.query("selector"), v.query("environment"), v.query("state"), v.query("component")}
+	offset, sort := v.offset(), api.GetStatusParamsSortState
+	ask := api.GetStatusParams{
+		Selector: optional(f.Selector), Environment: optional(f.Environment), State: optional(f.State), Component: optional(f.Component),
+		Sort: &sort, Limit: new(rowsPerPage), Offset: &offset,
+	}
+	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &ask)
+	view := clustersView{Filter: f}
+	if problem, ok := errors.AsType[*client.Error](err); ok && (problem.StatusCode == http.StatusBadRequest || problem.StatusCode == http.StatusNotFound) {
+		view.Problem = problem.Problem.Detail
+		for _, one := range problem.Problem.Errors {
+			view.Problem = one.Detail
+		}
+		view.frame = v.frame("Clusters", "clusters")
+		return v.show("clusters", view)
+	}
+	if err != nil {
+		return err
+	}
+	fleet := *status.JSON200
+	view.Complete, view.Total, view.Rows, view.Shown = fleet.Complete, fleet.Total, clusterRows(fleet.Clusters), fleet.Total
+	if f.State != "" {
+		view.Shown = 0
+		for state := range strings.SplitSeq(f.State, ",") {
+			view.Shown += fleet.Counts[state]
+		}
+	}
+	view.States = stateChoices(f, fleet.Counts, fleet.Total)
+	view.Pages = makePager(prefix+"/clusters", f.values(), offset, len(view.Rows), view.Shown)
+	view.frame = v.frame("Clusters", "clusters")
+	return v.show("clusters", view)
+}
+
+// stateChoices are the states to choose from, all of them first.
+func stateChoices(f filter, counts api.StatusCounts, total int) []choice {
+	link := func(state string) string {
+		f.State = state
+		return prefix + "/clusters?" + f.values().Encode()
+	}
+	on := f.State
+	out := []choice{{Label: "All", Count: total, Link: link(""), On: on == ""}}
+	for _, s := range states {
+		if n := counts[s.State]; n > 0 || on == s.State {
+			out = append(out, choice{s.State, s.Label, link(s.State), n, on == s.State})
+		}
+	}
+	return out
+}

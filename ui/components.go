@@ -1,0 +1,140 @@
+package ui
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// componentsPerPage is how many rows of the matrix a page has: each takes a look at every cluster.
+const componentsPerPage = 25
+
+type componentsView struct {
+	frame
+	Rows  []componentRow
+	Pages pager
+}
+
+// componentRow is a component with the versions that clusters are asked to run.
+type componentRow struct {
+	ID, Default, Type string
+	Clusters          int
+	Bar               bar
+	Versions          []versionCell
+}
+
+// versionCell is a version with what the clusters that have it said.
+type versionCell struct {
+	Version, Link       string
+	Clusters, Confirmed int
+	Pinned              bool // another one than the catalog's
+	Bar                 bar
+}
+
+// showComponents answers: what runs where?
+func showComponents(v *visit) error {
+	offset := v.offset()
+	list, err := v.fleet.ListPlatformComponentsWithResponse(v.r.Context(), &api.ListPlatformComponentsParams{Limit: new(componentsPerPage), Offset: &offset})
+	if err != nil {
+		return err
+	}
+	var view componentsView
+	for _, c := range *list.JSON200 {
+		status, err := v.fleet.GetPlatformComponentStatusWithResponse(v.r.Context(), c.ID, nil)
+		if err != nil {
+			return err
+		}
+		view.Rows = append(view.Rows, makeComponentRow(c, *status.JSON200))
+	}
+	all := offset + len(view.Rows)
+	if list.Headers200 != nil && list.Headers200.XTotalCount != nil {
+		all = *list.Headers200.XTotalCount
+	}
+	view.Pages = makePager(prefix+"/components", url.Values{}, offset, len(view.Rows), all)
+	view.frame = v.frame("Components", "components")
+	return v.show("components", view)
+}
+
+func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) componentRow {
+	row := componentRow{
+		ID: c.ID, Default: version(c.ComponentVersion, c.OCITag), Type: c.Type, Clusters: status.Clusters, Bar: makeBar(status.Counts, componentIn(c.ID)),
+	}
+	for _, one := range status.Versions {
+		cell := versionCell{
+			Version: version(one.ComponentVersion, one.OCITag), Clusters: one.Clusters, Confirmed: one.Counts["confirmed"], Bar: makeBar(one.Counts, nil),
+			Link: prefix + "/clusters?" + url.Values{"component": {c.ID}}.Encode(),
+		}
+		cell.Pinned = cell.Version != row.Default
+		row.Versions = append(row.Versions, cell)
+	}
+	return row
+}
+
+// componentIn is the page of the clusters whose word on a component is a state.
+func componentIn(id string) func(state string) string {
+	return func(state string) string {
+		return prefix + "/clusters?" + url.Values{"component": {id}, "state": {state}}.Encode()
+	}
+}
+
+type componentView struct {
+	frame
+	Component api.PlatformComponent
+	Row       componentRow
+	Variants  []variantRow
+	Disabled  int
+	Changes   []changeRow
+	More      string
+}
+
+type variantRow struct {
+	api.ComponentVariant
+
+	Version      string
+	Environments []pairCount
+	Clusters     []string // the first
+	More         int
+}
+
+type pairCount struct {
+	Name  string
+	Count int
+}
+
+// variantClusters is how many clusters of a version are named.
+const variantClusters = 12
+
+// showComponent answers for one component: which versions, who overrides what, and what changed.
+func showComponent(v *visit) error {
+	id := v.r.PathValue("id")
+	doc, err := v.fleet.GetPlatformComponentWithResponse(v.r.Context(), id, nil)
+	if err != nil {
+		return err
+	}
+	status, err := v.fleet.GetPlatformComponentStatusWithResponse(v.r.Context(), id, nil)
+	if err != nil {
+		return err
+	}
+	usage, err := v.fleet.GetPlatformComponentUsageWithResponse(v.r.Context(), id, nil)
+	if err != nil {
+		return err
+	}
+	view := componentView{Component: *doc.JSON200, Row: makeComponentRow(*doc.JSON200, *status.JSON200), Disabled: usage.JSON200.Disabled, More: changesOf("platform_component", id)}
+	for _, variant := range usage.JSON200.Variants {
+		row := variantRow{ComponentVariant: variant, Version: version(variant.ComponentVersion, variant.OCITag)}
+		for name, n := range variant.Environments {
+			row.Environments = append(row.Environments, pairCount{name, n})
+		}
+		slices.SortFunc(row.Environments, func(a, b pairCount) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.Name, b.Name)) })
+		row.Clusters = variant.ClusterIds[:min(len(variant.ClusterIds), variantClusters)]
+		row.More = variant.Clusters - len(row.Clusters)
+		view.Variants = append(view.Variants, row)
+	}
+	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Kind: new("platform_component"), ID: &id, Limit: new(overviewChanges)}); err != nil {
+		return err
+	}
+	view.frame = v.frame(id, "components")
+	return v.show("component", view)
+}

@@ -1,0 +1,177 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// functions are what templates may call.
+var functions = template.FuncMap{
+	"number": number, "ago": func(t any) string { return ago(timeOf(t), time.Now()) }, "moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
+	"stamp": func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) }, "due": func(t time.Time) string { return due(t, time.Now()) }, "label": label, "says": says, "assets": assets, "link": link, "short": short, "plural": plural, "kind": kindName,
+	"hasPrefix": strings.HasPrefix,
+}
+
+// states are what is known of a cluster, the worst first, with what people call it and what it means.
+var states = []struct{ State, Label, Means string }{
+	{"failed", "Failing", "The cluster said that it failed at what it is asked to run now."},
+	{"silent", "Silent", "The cluster has stopped polling: it has missed three of its own intervals."},
+	{"behind", "Behind", "The cluster has not asked since its answer changed."},
+	{"unknown", "Unknown", "The cluster sends no receipts, or was not seen for too long."},
+	{"never", "Never seen", "The cluster has never polled."},
+	{"delivered", "Delivered", "The cluster was given everything, and has not said yet that it is applied."},
+	{"confirmed", "Confirmed", "The cluster said that it has applied exactly this, once. Whether it still runs, it alone knows."},
+}
+
+func label(state string) string {
+	for _, s := range states {
+		if s.State == state {
+			return s.Label
+		}
+	}
+	return state
+}
+
+func says(state string) string {
+	for _, s := range states {
+		if s.State == state {
+			return s.Means
+		}
+	}
+	return ""
+}
+
+// number has thousands apart.
+func number(n any) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "\u202f" + text[i:]
+	}
+	return text
+}
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + one + "s"
+}
+
+func timeOf(t any) time.Time {
+	switch t := t.(type) {
+	case time.Time:
+		return t
+	case *time.Time:
+		if t != nil {
+			return *t
+		}
+	}
+	return time.Time{}
+}
+
+// ago is how long ago that was, as somebody would say it.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	switch d := now.Sub(t); {
+	case d < 5*time.Second:
+		return "just now"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+	}
+}
+
+// link is a page of ours, with its path's parts escaped: link "clusters" ID.
+func link(parts ...string) string {
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return prefix + "/" + strings.Join(parts, "/")
+}
+
+// short cuts a text to a line.
+func short(text string, most int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// kindName is a kind of document as people call it: platform_component is component.
+func kindName(kind string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(kind, "platform_"), "resource/"), "_", " ")
+}
+
+// secretName is how values are called that may be secrets.
+var secretName = regexp.MustCompile(`(?i)passw|secret|token|credential|private|api[-_]?key|access[-_]?key|auth`)
+
+const masked = "••••••"
+
+// mask hides a value whose name says that it may be a secret.
+func mask(name, value string, reveal bool) (text string, hidden bool) {
+	if reveal || value == "" || value == `""` || !secretName.MatchString(name) {
+		return value, false
+	}
+	return masked, true
+}
+
+// bar is how clusters, or inputs, are spread over states, the worst first.
+type bar struct {
+	All, Width int
+	Pieces     []piece
+}
+
+type piece struct {
+	State, Label, Link  string
+	Count, Start, Width int
+}
+
+// due is when something is to happen.
+func due(t, now time.Time) string {
+	switch d := t.Sub(now).Round(time.Second); {
+	case d < -time.Minute:
+		return "the next poll is overdue"
+	case d < 5*time.Second:
+		return "the next poll is due"
+	default:
+		return "the next poll is due in " + d.String()
+	}
+}
+
+// makeBar draws the states of some clusters, each as a link where there is one.
+func makeBar(counts api.StatusCounts, to func(state string) string) (out bar) {
+	for _, n := range counts {
+		out.All += n
+	}
+	for _, s := range states {
+		n := counts[s.State]
+		if n == 0 {
+			continue
+		}
+		p := piece{State: s.State, Label: s.Label, Count: n, Start: out.Width, Width: max(6, 1000*n/out.All)} // what is there can be seen
+		if to != nil {
+			p.Link = to(s.State)
+		}
+		out.Width += p.Width
+		out.Pieces = append(out.Pieces, p)
+	}
+	return out
+}
+
+// version is what a component runs at, in a word.
+func version(component, tag string) string { return cmp.Or(component, tag, "–") }

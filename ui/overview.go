@@ -1,0 +1,59 @@
+package ui
+
+import (
+	"net/url"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// overviewTroubles and overviewChanges are how many of each the first page shows.
+const (
+	overviewTroubles = 12
+	overviewChanges  = 8
+)
+
+// trouble are the states that somebody has to look at, as the API takes them.
+const trouble = "failed,silent,behind,unknown"
+
+type overviewView struct {
+	frame
+	Complete bool
+	Total    int
+	Trouble  int // clusters in trouble
+	Tiles    []tile
+	Bar      bar
+	Worst    []clusterRow
+	Changes  []changeRow
+}
+
+// tile is a number that is a filter.
+type tile struct {
+	State, Label, Means, Link string
+	Count                     int
+}
+
+// showOverview answers: is anything wrong now?
+func showOverview(v *visit) error {
+	limit, sort := overviewTroubles, api.GetStatusParamsSortState
+	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &api.GetStatusParams{State: optional(trouble), Sort: &sort, Limit: &limit})
+	if err != nil {
+		return err
+	}
+	fleet := *status.JSON200
+	view := overviewView{Complete: fleet.Complete, Total: fleet.Total, Bar: makeBar(fleet.Counts, clustersIn), Worst: clusterRows(fleet.Clusters)}
+	for _, s := range states[:4] {
+		n := fleet.Counts[s.State]
+		view.Trouble += n
+		view.Tiles = append(view.Tiles, tile{s.State, s.Label, s.Means, clustersIn(s.State), n})
+	}
+	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Limit: new(overviewChanges)}); err != nil {
+		return err
+	}
+	view.frame = v.frame("Fleet", "overview")
+	return v.show("overview", view)
+}
+
+// clustersIn is the page of all clusters in a state.
+func clustersIn(state string) string {
+	return prefix + "/clusters?" + url.Values{"state": {state}}.Encode()
+}

@@ -1,0 +1,136 @@
+package ui
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+)
+
+// frame is what every page has around it.
+type frame struct {
+	Title, Section, Version string
+	Revision                string // of the fleet that is shown; empty: none is
+	Age                     string // seconds since the store last confirmed it
+	Search                  string
+	Path                    string // this page, as it is asked for again
+	Who                     string // is looking; empty: nobody is signed in
+}
+
+// frame is the frame of a page of this visit, when everything that is on it has been asked for.
+func (v *visit) frame(title, section string) frame {
+	return frame{
+		Title: title, Section: section, Version: v.page.cfg.Version, Revision: v.way.revision, Age: v.way.age,
+		Search: v.query("q"), Path: v.r.URL.RequestURI(), Who: cmp.Or(v.who.Name, v.who.Credential),
+	}
+}
+
+//go:embed templates
+var templates embed.FS
+
+// pages are the templates, each with the frame around it.
+var pages = sync.OnceValues(func() (map[string]*template.Template, error) {
+	out := map[string]*template.Template{}
+	files, err := fs.Glob(templates, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "templates/"), ".html")
+		if out[name], err = template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html", file); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+})
+
+// assets is a digest of all static files, so that a browser never uses those of another version.
+var assets = sync.OnceValues(func() (string, error) {
+	sum := sha256.New()
+	err := fs.WalkDir(static, "static", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		body, err := static.ReadFile(path)
+		sum.Write(body)
+		return err
+	})
+	return hex.EncodeToString(sum.Sum(nil)[:8]), err
+})
+
+// render answers with a page, or with an error when it cannot be made: never with half of one.
+func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name string, view any) {
+	all, err := pages()
+	var out bytes.Buffer
+	if err == nil {
+		err = all[name].Execute(&out, view)
+	}
+	if err != nil {
+		p.cfg.Logger.ErrorContext(r.Context(), "a page cannot be made", slog.String("page", name), slog.Any("error", err))
+		http.Error(w, "this page cannot be made: the log of the service says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = out.WriteTo(w) // fails when the browser is gone
+}
+
+func (v *visit) show(name string, view any) error {
+	v.page.render(v.w, v.r, http.StatusOK, name, view)
+	return nil
+}
+
+type failureView struct {
+	frame
+	Headline, Detail string
+	Problems         []string
+}
+
+// failed answers instead of a page.
+func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err error) {
+	if r.Context().Err() != nil {
+		return // nobody waits
+	}
+	status, view := http.StatusInternalServerError, failureView{Headline: "This page cannot be shown", Detail: err.Error()}
+	problem, answered := errors.AsType[*client.Error](err)
+	switch {
+	case errors.Is(err, errNotFound):
+		status, view.Headline, view.Detail = http.StatusNotFound, "There is no such page", "The link may be cut off."
+	case answered && problem.StatusCode == http.StatusUnauthorized || errors.Is(err, errMayNotRead): // revoked, expired, or another one by now
+		setCookie(w, cookieName(r), "", -time.Second)
+		p.toSignIn(w, r)
+		return
+	case errors.Is(err, errMayNotWrite):
+		status, view.Headline = http.StatusForbidden, "Your token may not do this"
+	case answered:
+		status, view.Detail = problem.StatusCode, problem.Problem.Detail
+		for _, one := range problem.Problem.Errors {
+			view.Problems = append(view.Problems, one.Detail)
+		}
+		switch problem.StatusCode {
+		case http.StatusNotFound:
+			view.Headline = "It is not there"
+		case http.StatusForbidden:
+			view.Headline = "Your token may not see this"
+		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+			view.Headline = "The fleet cannot be read at the moment"
+			maps.Copy(w.Header(), http.Header{"Retry-After": problem.Header["Retry-After"]})
+		}
+	}
+	if v != nil {
+		view.frame = v.frame(view.Headline, "")
+	}
+	p.render(w, r, status, "failure", view)
+}

@@ -1,0 +1,179 @@
+package ui
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+type revertView struct {
+	frame
+	Revision  int64
+	Command   string
+	Refused   string   // why it cannot be reverted as it is
+	Conflicts []string // what was changed again since
+	Nothing   bool
+	Plan      api.Plan
+	Groups    []groupView
+	More      int // groups that are not shown
+
+	Offered   bool   // the visitor may do it here
+	Problem   string // with what they sent
+	Reason    string // that they gave
+	Protected string // what they have to type, because something goes from there
+}
+
+// groupView is what the same would happen to some clusters.
+type groupView struct {
+	Clusters       []string // the first
+	More           int
+	Added, Removed []string
+	Changed        []changedInput
+}
+
+type changedInput struct {
+	Name    string
+	Removal bool // what is installed goes, and comes anew
+	Fields  []fieldChange
+}
+
+// groupsShown and groupClusters are how much of a plan is shown.
+const (
+	groupsShown   = 50
+	groupClusters = 8
+)
+
+// showRevert shows what taking a revision back would do. It does nothing.
+func showRevert(v *visit) error {
+	number, err := v.revision()
+	if err != nil {
+		return err
+	}
+	return v.showPlan(number, http.StatusOK, "", "")
+}
+
+// showPlan shows the plan as it is now, with what was wrong with the one that was sent.
+func (v *visit) showPlan(number int64, status int, problem, reason string) error {
+	view := revertView{
+		Revision: number, Command: fmt.Sprintf("frs revision revert %d", number),
+		Offered: v.page.cfg.Changes && v.may("write"), Problem: problem, Reason: reason,
+	}
+	plan, err := v.fleet.PlanWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: revertOf(number)})
+	refused, answered := errors.AsType[*client.Error](err)
+	switch {
+	case err == nil:
+		view.Plan = *plan.JSON200
+		view.Nothing = len(view.Plan.Changes) == 0
+		view.Protected = protected(view.Plan)
+		for _, group := range view.Plan.Groups[:min(len(view.Plan.Groups), groupsShown)] {
+			view.Groups = append(view.Groups, makeGroup(group, v.reveal()))
+		}
+		view.More = len(view.Plan.Groups) - len(view.Groups)
+	case answered && refused.StatusCode == http.StatusConflict:
+		view.Refused = refused.Problem.Detail
+		for _, one := range refused.Problem.Errors {
+			view.Conflicts = append(view.Conflicts, strings.TrimSpace(one.Pointer+" "+one.Detail))
+		}
+	default:
+		return err
+	}
+	view.frame = v.frame(fmt.Sprintf("Reverting revision %d", number), "changes")
+	v.page.render(v.w, v.r, status, "revert", view)
+	return nil
+}
+
+func revertOf(number int64) []api.Operation {
+	return []api.Operation{{Op: client.OpRevert, Revision: number}}
+}
+
+// protected is what somebody types who means it: the protected environments from which something would go.
+func protected(plan api.Plan) string {
+	var names []string
+	for _, loss := range plan.Protected {
+		names = append(names, loss.Environment)
+	}
+	return strings.Join(names, ",")
+}
+
+// revert takes a revision back, by the plan that the visitor has seen.
+func revert(v *visit) error {
+	number, err := v.revision()
+	if err != nil {
+		return err
+	}
+	if !v.may("write") {
+		return errMayNotWrite
+	}
+	reason, hash := strings.TrimSpace(v.r.PostFormValue("reason")), v.r.PostFormValue("plan_hash")
+	switch {
+	case hash == "":
+		return v.showPlan(number, http.StatusBadRequest, "Look at the plan first.", reason)
+	case reason == "":
+		return v.showPlan(number, http.StatusBadRequest, "Say why: it is kept with the revision.", reason)
+	}
+	plan, err := v.fleet.PlanWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: revertOf(number)})
+	if err == nil && protected(*plan.JSON200) != strings.TrimSpace(v.r.PostFormValue("confirm")) {
+		return v.showPlan(number, http.StatusBadRequest, "Type "+protected(*plan.JSON200)+" if something is to go from there.", reason)
+	}
+	// With the hash nothing else is taken from anywhere than what was shown.
+	done, err := v.fleet.ApplyBatchWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: revertOf(number), PlanHash: hash, Reason: reason})
+	if refused, answered := errors.AsType[*client.Error](err); answered && slices.Contains([]string{client.CodeStale, client.CodeConfirmationRequired, client.CodeRevertConflict, client.CodeValidation}, refused.Problem.Error) {
+		problem := refused.Problem.Detail
+		if refused.Problem.Error == client.CodeStale {
+			problem = "The fleet has changed since you looked, and nothing was done. This is what it would do now."
+		}
+		return v.showPlan(number, refused.StatusCode, problem, reason)
+	}
+	if err != nil {
+		return err
+	}
+	v.goTo(fmt.Sprintf("%s/changes/%d", prefix, done.JSON200.Revision))
+	return nil
+}
+
+// errMayNotWrite: the token may only read.
+var errMayNotWrite = errors.New("your token may read the fleet, and not change it")
+
+func makeGroup(group api.EffectGroup, reveal bool) groupView {
+	out := groupView{Clusters: group.Clusters[:min(len(group.Clusters), groupClusters)]}
+	out.More = len(group.Clusters) - len(out.Clusters)
+	for _, endpoint := range slices.Sorted(maps.Keys(group.Effect)) {
+		effect := group.Effect[endpoint]
+		what := strings.TrimSuffix(endpoint, "s") + " "
+		for _, one := range effect.Added {
+			out.Added = append(out.Added, what+inputID(one))
+		}
+		for _, one := range effect.Removed {
+			out.Removed = append(out.Removed, what+one)
+		}
+		for _, one := range effect.Changed {
+			changed := changedInput{Name: what + one.ID, Removal: one.Removal}
+			for _, f := range one.Fields {
+				field := fieldChange{Field: f.Pointer}
+				field.Before, _ = mask(f.Pointer, valueText(f.Before), reveal)
+				field.After, _ = mask(f.Pointer, valueText(f.After), reveal)
+				changed.Fields = append(changed.Fields, field)
+			}
+			out.Changed = append(out.Changed, changed)
+		}
+	}
+	return out
+}
+
+// inputID is the id of an input.
+func inputID(input json.RawMessage) string {
+	var v struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(input, &v) != nil || v.ID == "" {
+		return short(string(input), 60)
+	}
+	return v.ID
+}

@@ -1,0 +1,208 @@
+package ui
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// A session is the visitor's own token, sealed in a cookie that only this service can open. Every page asks the API with it, so
+// there is nothing to keep on the server and nothing that outlives the token.
+type session struct {
+	Token   string    `json:"t"`
+	Started time.Time `json:"s"`
+	Seen    time.Time `json:"l"`
+}
+
+const (
+	sessionIdle = 8 * time.Hour  // without a page, a session ends
+	sessionMost = 24 * time.Hour // and in any case
+	sessionStep = 5 * time.Minute
+	maxToken    = 1024 // bytes: a cookie has room for no more
+)
+
+// Names of the cookie. Browsers take the first over HTTPS only, and from no other host.
+const (
+	secureCookie = "__Host-fleet-session"
+	plainCookie  = "fleet-session"
+)
+
+// seal encrypts sessions, and knows its own.
+type seal struct{ aead cipher.AEAD }
+
+func newSeal(secret string) (*seal, error) {
+	key := make([]byte, sha256.Size)
+	if _, err := rand.Read(key); err != nil {
+		return nil, err
+	}
+	if secret != "" {
+		var err error
+		if key, err = hkdf.Key(sha256.New, []byte(secret), nil, "flux-resourceset page sessions", sha256.Size); err != nil {
+			return nil, err
+		}
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return &seal{aead}, err
+}
+
+func (s *seal) close(v session, name string) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, []byte(name))), nil
+}
+
+func (s *seal) open(text, name string) (v session, ok bool) {
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return v, false
+	}
+	plain, err := s.aead.Open(nil, nil, sealed, []byte(name))
+	if err != nil {
+		return v, false
+	}
+	return v, json.Unmarshal(plain, &v) == nil
+}
+
+// session is whose request it is. One that goes on is kept for longer.
+func (p *Page) session(w http.ResponseWriter, r *http.Request) (session, bool) {
+	name := cookieName(r)
+	cookie, err := r.Cookie(name)
+	if err != nil {
+		return session{}, false
+	}
+	s, ok := p.seal.open(cookie.Value, name)
+	now := p.cfg.Now()
+	if !ok || now.Sub(s.Started) > sessionMost || now.Sub(s.Seen) > sessionIdle || s.Seen.After(now.Add(time.Minute)) {
+		return session{}, false
+	}
+	if now.Sub(s.Seen) > sessionStep {
+		s.Seen = now
+		if p.keep(w, r, s) != nil {
+			return session{}, false
+		}
+	}
+	return s, true
+}
+
+func (p *Page) keep(w http.ResponseWriter, r *http.Request, s session) error {
+	name := cookieName(r)
+	value, err := p.seal.close(s, name)
+	if err != nil {
+		return err
+	}
+	setCookie(w, name, value, sessionIdle)
+	return nil
+}
+
+func setCookie(w http.ResponseWriter, name, value string, age time.Duration) {
+	http.SetCookie(w, &http.Cookie{
+		Name: name, Value: value, Path: "/", MaxAge: int(age.Seconds()), Secure: name == secureCookie, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// cookieName is of the cookie for the way this request came: in plain text only from a browser on the same machine.
+func cookieName(r *http.Request) string {
+	if r.TLS == nil && loopback(r.Host) {
+		return plainCookie
+	}
+	return secureCookie
+}
+
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// toSignIn asks who it is, and comes back to where they wanted to go.
+func (p *Page) toSignIn(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Hx-Request") != "" {
+		w.Header().Set("Hx-Refresh", "true") // the whole page, and not what would stand in a part of it
+	}
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		// From a link in a chat, browsers leave out the cookie of a strict site. From a page of ours they send it.
+		p.render(w, r, http.StatusOK, "arrival", arrivalView{frame{Title: "Fleet", Version: p.cfg.Version}, r.URL.RequestURI()})
+		return
+	}
+	http.Redirect(w, r, prefix+"/sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+}
+
+type arrivalView struct {
+	frame
+	To string
+}
+
+// destination is a page of ours, whatever a link to the form says.
+func destination(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, prefix+"/") || strings.HasPrefix(u.Path, prefix+"/sign-") || strings.Contains(u.Path, "..") || strings.ContainsAny(to, "\\\r\n") {
+		return prefix + "/"
+	}
+	return u.RequestURI()
+}
+
+type signInView struct {
+	frame
+	To, Problem string
+	Insecure    bool // the browser will not keep the session
+}
+
+func (p *Page) signInForm(w http.ResponseWriter, r *http.Request) {
+	p.askWho(w, r, http.StatusOK, destination(r.URL.Query().Get("to")), "")
+}
+
+func (p *Page) askWho(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
+	insecure := r.TLS == nil && !loopback(r.Host) && r.Header.Get("X-Forwarded-Proto") != "https"
+	p.render(w, r, status, "sign-in", signInView{frame: frame{Title: "Sign in", Version: p.cfg.Version}, To: to, Problem: problem, Insecure: insecure})
+}
+
+func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		p.askWho(w, r, http.StatusBadRequest, prefix+"/", "The form could not be read.")
+		return
+	}
+	to, token := destination(r.PostFormValue("to")), strings.TrimSpace(r.PostFormValue("token"))
+	if token == "" || len(token) > maxToken {
+		p.askWho(w, r, http.StatusBadRequest, to, "Paste a token of the API.")
+		return
+	}
+	now := p.cfg.Now()
+	s := session{Token: token, Started: now, Seen: now}
+	v, err := p.newVisit(w, r, s)
+	if err == nil {
+		err = v.identify()
+	}
+	if err != nil {
+		status, problem := reasonNotIn(err)
+		p.askWho(w, r, status, to, problem)
+		return
+	}
+	if err := p.keep(w, r, s); err != nil {
+		p.failed(w, r, v, err)
+		return
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
+	setCookie(w, cookieName(r), "", -time.Second)
+	http.Redirect(w, r, prefix+"/sign-in", http.StatusSeeOther)
+}

@@ -1,0 +1,149 @@
+package ui
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// visit is a request for a page by somebody who is signed in.
+type visit struct {
+	page  *Page
+	w     http.ResponseWriter
+	r     *http.Request
+	fleet *client.Client
+	way   *inProcess
+	who   api.Identity
+}
+
+// pageTimeout bounds everything that one page asks for.
+const pageTimeout = 20 * time.Second
+
+func (p *Page) newVisit(w http.ResponseWriter, r *http.Request, s session) (*visit, error) {
+	way := &inProcess{api: p.cfg.API, from: r}
+	fleet, err := client.New(client.Config{
+		URL: "http://fleet.invalid", Token: s.Token, UserAgent: "flux-resourceset-page", Timeout: pageTimeout, Retries: -1, Transport: way,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &visit{page: p, w: w, r: r, fleet: fleet, way: way}, nil
+}
+
+// identify finds out who the visitor is to the API. It fails when they may not read.
+func (v *visit) identify() error {
+	who, err := v.fleet.WhoAmIWithResponse(v.r.Context(), nil)
+	if err != nil {
+		return err
+	}
+	v.who = *who.JSON200
+	if !v.may("read") {
+		return errMayNotRead
+	}
+	return nil
+}
+
+// may tells whether the API takes something from the visitor's token.
+func (v *visit) may(what string) bool { return slices.Contains(v.who.May, what) }
+
+// errMayNotRead: the token is good, for something else.
+var errMayNotRead = errors.New("this token may not read the fleet: it is one for the polls of a cluster")
+
+// reasonNotIn is what somebody is told whose token is not good.
+func reasonNotIn(err error) (status int, problem string) {
+	if errors.Is(err, errMayNotRead) {
+		return http.StatusForbidden, "This token may not read the fleet: it is one for the polls of a cluster."
+	}
+	if answer, ok := errors.AsType[*client.Error](err); ok {
+		switch answer.StatusCode {
+		case http.StatusUnauthorized:
+			return http.StatusUnauthorized, "The API does not take this token: it is wrong, was revoked, or has expired."
+		case http.StatusServiceUnavailable:
+			return http.StatusServiceUnavailable, "The fleet cannot be read at the moment: " + answer.Problem.Detail
+		}
+		return answer.StatusCode, answer.Problem.Detail
+	}
+	return http.StatusBadGateway, "This is no token of the API." // one with line breaks, say
+}
+
+// inProcess carries requests to an API in the same process, in the name of whoever asks for the page.
+type inProcess struct {
+	api      http.Handler
+	from     *http.Request
+	revision string // of the last answer
+	age      string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
+	in := req.Clone(req.Context())
+	in.RemoteAddr, in.TLS, in.RequestURI = t.from.RemoteAddr, t.from.TLS, req.URL.RequestURI()
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	rec := &recorder{header: http.Header{}, status: http.StatusOK}
+	t.api.ServeHTTP(rec, in)
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	if revision := rec.header.Get("X-Fleet-Revision"); revision != "" {
+		t.revision, t.age = revision, rec.header.Get("Age")
+	}
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", rec.status, http.StatusText(rec.status)), StatusCode: rec.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: rec.header, Body: io.NopCloser(&rec.body), ContentLength: int64(rec.body.Len()), Request: req,
+	}, nil
+}
+
+// recorder is an answer in memory.
+type recorder struct {
+	header http.Header
+	status int
+	began  bool
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+
+func (r *recorder) WriteHeader(status int) {
+	if !r.began && status >= http.StatusOK {
+		r.began, r.status = true, status
+	}
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.began = true
+	return r.body.Write(b)
+}
+
+// query is a parameter of the page's address.
+func (v *visit) query(name string) string { return strings.TrimSpace(v.r.URL.Query().Get(name)) }
+
+// optional is a parameter of the API that is left out when it is empty.
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// offset is where a page of a list begins.
+func (v *visit) offset() int {
+	n, err := strconv.Atoi(v.query("offset"))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// reveal tells whether the visitor asked for what is masked.
+func (v *visit) reveal() bool { return v.query("reveal") == "true" }
