@@ -36,6 +36,9 @@ var states = []State{Confirmed, Delivered, Behind, Unknown, Failed, Silent, Neve
 // States are all there are, the best first.
 func States() []State { return slices.Clone(states) }
 
+// OfClusters tells whether only a cluster can be in this state, and no input.
+func (s State) OfClusters() bool { return s == Silent || s == Never }
+
 func worse(a, b State) State {
 	if slices.Index(states, b) > slices.Index(states, a) {
 		return b
@@ -77,6 +80,7 @@ type Status struct {
 	Interval time.Duration // between two polls of a list; 0: not known
 	Counts   map[State]int // of inputs
 	Failure  *Event        // of the first input that failed; nil: none did
+	Asked    int           // inputs that are to be there
 	// What follows is there when it was asked for.
 	Lists  []ListStatus
 	Inputs []InputStatus
@@ -146,6 +150,9 @@ func (c *cluster) judge(q Question) Status {
 				out.Failure = in.Failure
 			}
 			inputs++
+			if enabled {
+				out.Asked++
+			}
 			if enabled || in.State != Delivered { // one that is off sends nothing
 				out.State = worse(out.State, in.State)
 			}

@@ -91,7 +91,7 @@ func newMetrics(s *Server) *metrics {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
 	m.clusters.MustRegister(&pollCollector{s})
-	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.stored, m.turnedAway, m.authFailures, &fleetCollector{server: s},
+	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.stored, m.turnedAway, m.authFailures, &fleetCollector{server: s}, &stateCollector{server: s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

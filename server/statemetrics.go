@@ -1,0 +1,166 @@
+package server
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/observations"
+)
+
+// To count a large fleet by state takes a moment, and after a change of the catalog the answers of all clusters have to be made
+// first, as their next polls would make them. So scrapes do not wait for the end of it, and it leaves the processor to others.
+const (
+	countEvery = 15 * time.Second       // what was counted is as good for so long
+	countAlone = 100                    // clusters; so many are counted at once, whatever it takes
+	countWait  = 500 * time.Millisecond // scrapes wait for so long, and are then told what was counted before
+	countSlice = 10 * time.Millisecond  // when nobody waits: so long at a time,
+	countPause = 4 * countSlice         // and then a pause
+)
+
+// stateCollector tells how many clusters and inputs are in each state, which survives a restart as what clusters say does. It names
+// no cluster. Nothing is told until this process has read what the others know: that would be false alarms.
+type stateCollector struct {
+	server *Server
+
+	mu      sync.Mutex
+	last    *stateCounts  // nil: nothing was counted yet
+	running chan struct{} // closed when nobody is to wait any more for the count under way; nil: there is none
+}
+
+// stateCounts is what one count came to.
+type stateCounts struct {
+	at               time.Time
+	clusters, inputs map[observations.State]int
+	asked            int       // inputs that are to be there
+	never            int       // clusters that have never polled, and were made longer ago than OfflineAfter
+	unseen           time.Time // when the cluster that was not seen for the longest time was seen; zero: none ever was
+}
+
+var (
+	descClusterStates = desc("clusters_by_state", "Live clusters by what is known of them.", "state")
+	descInputStates   = desc("inputs_by_state", "Inputs of live clusters by what is known of them.", "state")
+	descConfirmed     = desc("inputs_confirmed_ratio", "Share of the inputs that live clusters are asked for which they have confirmed as they are now.")
+	descNever         = desc("clusters_never_polled", "Live clusters that have never polled, although they are older than OFFLINE_AFTER.")
+	descUnseen        = desc("clusters_oldest_poll_timestamp_seconds", "When the live cluster that was not seen for the longest time was last seen.")
+)
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descClusterStates, descInputStates, descConfirmed, descNever, descUnseen} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
+	n := c.read()
+	if n == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, state := range observations.States() {
+		gauge(descClusterStates, float64(n.clusters[state]), string(state))
+		if !state.OfClusters() {
+			gauge(descInputStates, float64(n.inputs[state]), string(state))
+		}
+	}
+	if n.asked > 0 {
+		gauge(descConfirmed, float64(n.inputs[observations.Confirmed])/float64(n.asked))
+	}
+	gauge(descNever, float64(n.never))
+	if !n.unseen.IsZero() {
+		gauge(descUnseen, float64(n.unseen.UnixMilli())/1000)
+	}
+}
+
+// read returns what was counted a moment ago; nil while that is nothing.
+func (c *stateCollector) read() *stateCounts {
+	if !c.server.book.Stats().Complete || c.server.cfg.Replica.State() == nil {
+		return nil
+	}
+	c.mu.Lock()
+	last := c.last
+	if last != nil && c.server.cfg.Now().Sub(last.at) < countEvery {
+		c.mu.Unlock()
+		return last
+	}
+	if c.running == nil {
+		waited := make(chan struct{})
+		c.running = waited
+		go c.run(sync.OnceFunc(func() { close(waited) }))
+	}
+	running := c.running
+	c.mu.Unlock()
+	<-running
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// run counts once. A mistake in it must not end a process that answers polls.
+func (c *stateCollector) run(release func()) {
+	var n *stateCounts
+	defer func() {
+		if p := recover(); p != nil {
+			c.server.metrics.panics.Inc()
+			c.server.cfg.Logger.Error("clusters could not be counted by state", "error", fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if n != nil {
+			c.last = n
+		}
+		release()
+		c.running = nil
+	}()
+	n = c.count(release)
+}
+
+// count visits all clusters. It calls release when that takes long.
+func (c *stateCollector) count(release func()) *stateCounts {
+	s := c.server
+	n := &stateCounts{at: s.cfg.Now(), clusters: map[observations.State]int{}, inputs: map[observations.State]int{}}
+	st, start := s.cfg.Replica.State(), time.Now()
+	slice := start
+	for i, cluster := range st.All(fleet.KindCluster) {
+		if cluster, live := st.Get(fleet.KindCluster, cluster.ID); live { // as it is by now
+			n.add(s, st, cluster)
+		}
+		if i < countAlone {
+			continue
+		}
+		if now := time.Now(); now.Sub(start) > countWait && now.Sub(slice) > countSlice {
+			release()
+			st = nil // it may be replaced meanwhile, and would be kept
+			time.Sleep(countPause)
+			slice, st = time.Now(), s.cfg.Replica.State()
+		}
+	}
+	return n
+}
+
+func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
+	known, err := s.statusOf(st, cluster, "", false)
+	if err != nil { // it cannot be answered: there are a metric and an alert for that
+		n.clusters[observations.Unknown]++
+		return
+	}
+	n.clusters[known.State]++
+	for state, inputs := range known.Counts {
+		n.inputs[state] += inputs
+	}
+	n.asked += known.Asked
+	if known.State == observations.Never && n.at.Sub(cluster.CreatedAt) > s.cfg.OfflineAfter {
+		n.never++
+	}
+	if !known.Seen.IsZero() && (n.unseen.IsZero() || known.Seen.Before(n.unseen)) {
+		n.unseen = known.Seen
+	}
+}

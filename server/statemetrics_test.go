@@ -1,0 +1,111 @@
+package server_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/observations"
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
+)
+
+// inState are how many clusters and inputs /metrics says are in a state.
+func (w *world) inState(state string) (clusters, inputs float64) {
+	w.t.Helper()
+	return w.metric(`flux_resourceset_clusters_by_state{state="` + state + `"}`), w.metric(`flux_resourceset_inputs_by_state{state="` + state + `"}`)
+}
+
+// counted has what was counted before forgotten.
+func (w *world) counted() { w.clock.advance(16 * time.Second) }
+
+func TestStatesInMetrics(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(3, "qa")
+	clusters, inputs := w.inState("never")
+	require.Equal(t, 4.0, clusters)
+	require.Equal(t, -1.0, inputs, "no input polls")
+	require.Zero(t, w.metric("flux_resourceset_inputs_confirmed_ratio"))
+	const oldest = "flux_resourceset_clusters_oldest_poll_timestamp_seconds"
+	require.Equal(t, -1.0, w.metric(oldest))
+
+	w.confirm(demoDNS)
+	w.counted()
+	_, inputs = w.inState("confirmed")
+	require.Equal(t, 3.0, inputs)
+	asked := 0.0
+	for _, id := range []string{"demo-cluster-01", "qa-00", "qa-01", "qa-02"} {
+		for _, in := range at(w.status(id), "inputs").([]any) {
+			if at(in, "enabled") == true {
+				asked++
+			}
+		}
+	}
+	require.InDelta(t, 3/asked, w.metric("flux_resourceset_inputs_confirmed_ratio"), 1e-9)
+	clusters, _ = w.inState("never")
+	require.Equal(t, 3.0, clusters)
+	require.InDelta(t, float64(start.UnixMilli())/1000, w.metric(oldest), 0.001)
+
+	// What fails is counted, what does not come any more, and what never came though it should have.
+	receipt := w.input("demo-cluster-01", "platform-components", "podinfo")["receipt"].(string)
+	w.clock.advance(time.Minute)
+	w.tell(readToken, demoEvents, event(`{"component":"podinfo","input":"`+receipt+`"}`, "x")).want(202)
+	w.poll(demoPolls + "/platform-components").want(200)
+	w.counted()
+	clusters, inputs = w.inState("failed")
+	require.Equal(t, []float64{1, 1}, []float64{clusters, inputs})
+	require.Zero(t, w.metric("flux_resourceset_clusters_never_polled"), "they were made a moment ago")
+	w.clock.advance(2 * time.Hour)
+	clusters, _ = w.inState("silent")
+	require.Equal(t, 1.0, clusters)
+	require.Equal(t, 3.0, w.metric("flux_resourceset_clusters_never_polled"))
+	require.NotContains(t, string(w.get("/metrics", "Authorization", "").want(200).body), "qa-0")
+
+	// One that is decommissioned is waited for by nobody.
+	w.delete("/clusters/qa-00").want(200)
+	w.counted()
+	require.Equal(t, 2.0, w.metric("flux_resourceset_clusters_never_polled"))
+}
+
+// What clusters said survives a restart, and so do the counts.
+func TestStatesInMetricsOfANewProcess(t *testing.T) {
+	t.Parallel()
+	table := sqlite.NewObservations(filepath.Join(t.TempDir(), "fleet.db"))
+	book := observations.NewBook(observations.Config{Table: table})
+	before := setupWith(t, options{configure: func(c *server.Config) { c.Observations = book }})
+	book.Exchange(t.Context(), start)
+	before.confirm(demoDNS)
+	book.Exchange(t.Context(), start)
+	again := observations.NewBook(observations.Config{Table: table})
+	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
+		after := setupWith(t, options{mode: mode, configure: func(c *server.Config) { c.Observations = again }})
+		if !again.Stats().Complete { // it has not read yet what the others know, and does not say that nobody ever came
+			clusters, _ := after.inState("never")
+			require.Equal(t, -1.0, clusters)
+			require.Equal(t, -1.0, after.metric("flux_resourceset_clusters_never_polled"))
+			require.Equal(t, 1.0, after.metric("flux_resourceset_fleet_revision"))
+			again.Exchange(t.Context(), start)
+		}
+		_, inputs := after.inState("confirmed")
+		require.Equal(t, 3.0, inputs)
+		clusters, _ := after.inState("never")
+		require.Zero(t, clusters)
+	}
+}
+
+// What is counted is not counted again for every scrape.
+func TestStatesAreCountedNowAndThen(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	clusters, _ := w.inState("never")
+	require.Equal(t, 1.0, clusters)
+	w.poll(demoPolls + "/namespaces").want(200)
+	clusters, _ = w.inState("never")
+	require.Equal(t, 1.0, clusters)
+	w.counted()
+	clusters, _ = w.inState("never")
+	require.Zero(t, clusters)
+}
