@@ -2,8 +2,6 @@ package server_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -108,24 +106,4 @@ func TestStatusOfTheFleet(t *testing.T) {
 
 	readOnly := setupWith(t, options{mode: server.ModeReadOnly})
 	readOnly.get("/status").problem(404, "not_found")
-}
-
-// BenchmarkStatus asks for the status of 10,000 clusters with 30 components each: the first time, when their answers are made, and
-// again.
-func BenchmarkStatus(b *testing.B) {
-	h, _ := fleetOf(b, 10_000, 30)
-	ask := func() {
-		req := httptest.NewRequest(http.MethodGet, "/status?limit=100", nil)
-		req.Header.Set("Authorization", "Bearer "+benchToken)
-		rec := httptest.NewRecorder()
-		h.ServeHTTP(rec, req)
-		require.Equal(b, 200, rec.Code)
-	}
-	first := time.Now()
-	ask()
-	took := time.Since(first)
-	for b.Loop() {
-		ask()
-	}
-	b.ReportMetric(float64(took.Milliseconds()), "ms-first")
 }
