@@ -1,0 +1,167 @@
+package observations
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+	"unique"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// Sorts of subjects, as they stand before their first slash.
+const (
+	sortSeen    = "seen"
+	sortPoll    = "poll"
+	sortReceipt = "receipt"
+	sortVoid    = "void"
+	sortEvent   = "event"
+)
+
+// subject is what a row is about.
+type subject struct {
+	sort string
+	on   about
+}
+
+func (s subject) String() string {
+	switch s.sort {
+	case sortSeen:
+		return s.sort
+	case sortPoll:
+		return s.sort + "/" + s.on.list.Value()
+	}
+	return s.sort + "/" + s.on.list.Value() + "/" + s.on.id.Value()
+}
+
+func parseSubject(text string) (s subject, ok bool) {
+	sort, rest, _ := strings.Cut(text, "/")
+	list, id, two := strings.Cut(rest, "/")
+	s = subject{sort, aboutOf(list, id)}
+	switch sort {
+	case sortSeen:
+		return s, rest == ""
+	case sortPoll:
+		return s, !two && list != ""
+	case sortReceipt, sortVoid, sortEvent:
+		return s, two && id != ""
+	}
+	return s, false
+}
+
+// The bodies of rows.
+type (
+	seenBody struct {
+		Agent    string  `json:"agent,omitempty"`
+		Interval float64 `json:"interval,omitempty"` // seconds
+	}
+	pollBody struct {
+		ETag string `json:"etag"`
+	}
+	receiptBody struct {
+		Input string `json:"input"`
+	}
+)
+
+// row is what the table is to keep of a subject; not ok when it was forgotten meanwhile.
+func (c *cluster) row(s subject) (Row, bool) {
+	var body any
+	var said int64
+	switch s.sort {
+	case sortSeen:
+		body, said = seenBody{c.agent, c.interval.Seconds()}, c.seen
+	case sortPoll:
+		i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == s.on.list.Value() })
+		if i < 0 {
+			return Row{}, false
+		}
+		body, said = pollBody{c.polls[i].etag}, c.polls[i].since
+	case sortReceipt, sortVoid:
+		of := c.receipts
+		if s.sort == sortVoid {
+			of = c.voids
+		}
+		r, ok := of[s.on]
+		if !ok {
+			return Row{}, false
+		}
+		body, said = receiptBody{r.input.String()}, r.at
+	case sortEvent:
+		e, ok := c.events[s.on]
+		if !ok {
+			return Row{}, false
+		}
+		body, said = e, e.At.UnixMilli()
+	}
+	text, err := json.Marshal(body)
+	return Row{Cluster: c.id, Subject: s.String(), Body: string(text), Said: time.UnixMilli(said)}, err == nil
+}
+
+// merge takes over what another process wrote. What was said later wins, whoever heard it. What cannot be read is left out.
+// outdated: it is of a failure, and this process has a receipt since, which others may not know.
+func (c *cluster) merge(r Row) (on about, outdated bool) {
+	s, ok := parseSubject(r.Subject)
+	if !ok {
+		return on, false
+	}
+	at := r.Said.UnixMilli()
+	switch s.sort {
+	case sortSeen:
+		var body seenBody
+		if json.Unmarshal([]byte(r.Body), &body) != nil {
+			return on, false
+		}
+		if c.kept = max(c.kept, at); at > c.seen {
+			c.seen, c.agent = at, unique.Make(body.Agent).Value()
+		}
+		if body.Interval > 0 && (c.interval == 0 || body.Interval < c.interval.Seconds()) {
+			c.interval = time.Duration(body.Interval * float64(time.Second))
+		}
+	case sortPoll:
+		c.mergePoll(s.on.list.Value(), r.Body, at)
+	case sortReceipt:
+		var body receiptBody
+		if json.Unmarshal([]byte(r.Body), &body) != nil {
+			return on, false
+		}
+		if input, ok := fleet.ParseReceipt(body.Input); ok && c.receipts[s.on].at < at {
+			c.seen = max(c.seen, at)
+			c.received(s.on, input, at)
+		}
+	case sortVoid:
+		var body receiptBody
+		if json.Unmarshal([]byte(r.Body), &body) != nil {
+			return on, false
+		}
+		if input, ok := fleet.ParseReceipt(body.Input); ok && c.voids[s.on].at < at {
+			c.void(s.on, receipt{input, at})
+		}
+	case sortEvent:
+		e := &Event{At: r.Said}
+		if json.Unmarshal([]byte(r.Body), e) != nil {
+			return on, false
+		}
+		if old := c.events[s.on]; old == nil || old.At.Before(r.Said) {
+			return s.on, c.said(s.on, e) && e.failed() && c.receipts[s.on].at > at
+		}
+	}
+	return on, false
+}
+
+func (c *cluster) mergePoll(list, text string, at int64) {
+	var body pollBody
+	if json.Unmarshal([]byte(text), &body) != nil || body.ETag == "" {
+		return
+	}
+	c.seen = max(c.seen, at)
+	i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == list })
+	if i < 0 {
+		c.polls = append(c.polls, polled{list: list, etag: body.ETag, since: at})
+		return
+	}
+	// The same answer may have been given by us a moment later than by the other; the first time counts.
+	if p := &c.polls[i]; at > max(p.since, p.last) || p.etag == body.ETag && at < p.since {
+		p.etag, p.since = body.ETag, at
+	}
+}
