@@ -8,9 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unique"
-
-	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
 const (
@@ -101,103 +98,6 @@ func (b *Book) tell(c *cluster, sort string, on about) {
 		return
 	}
 	b.pending[w] = struct{}{}
-}
-
-// Polled notes that a cluster itself asked for a list, and was given the answer of that ETag. It tells whether that is another
-// one than before: then Given says what is in it.
-func (b *Book) Polled(id, list, etag, agent string, now time.Time) (changed bool) {
-	c := b.of(id)
-	c.mu.Lock()
-	changed, keep := c.polled(list, etag, agent, now)
-	c.mu.Unlock()
-	if changed || keep {
-		b.tell(c, sortPoll, aboutOf(list, ""))
-	}
-	return changed
-}
-
-// Given voids the receipts of what a cluster was asked for before and is not any more: it goes on to something else, and that it
-// once had what it may be asked for again says nothing by then. A void is of one receipt: another process may have had that of
-// what is given here already, and not have told yet.
-func (b *Book) Given(id string, asked fleet.Asked, now time.Time) {
-	c, list := b.of(id), unique.Make(asked.List)
-	c.mu.Lock()
-	valid := map[about]fleet.Receipt{}
-	i := 0
-	for input, enabled := range asked.Inputs {
-		if enabled && i < len(asked.Receipts) {
-			valid[about{list, unique.Make(input)}] = asked.Receipts[i]
-		}
-		i++
-	}
-	var void []about
-	for on, r := range c.receipts {
-		if on.list == list && r.input != valid[on] {
-			c.void(on, receipt{r.input, now.UnixMilli()})
-			void = append(void, on)
-		}
-	}
-	c.mu.Unlock()
-	for _, on := range void {
-		b.tell(c, sortVoid, on)
-	}
-}
-
-// Received notes that a cluster itself said that it has applied an input.
-func (b *Book) Received(id, list, input string, r fleet.Receipt, now time.Time) {
-	c, on := b.of(id), aboutOf(list, input)
-	c.mu.Lock()
-	at := now.UnixMilli()
-	c.seen = max(c.seen, at)
-	old, known := c.receipts[on]
-	if (!known || old.input != r) && !c.fresh.take(now, receiptBurst, receiptEvery) {
-		c.mu.Unlock()
-		b.dropped.Add(1)
-		return
-	}
-	changed := c.received(on, r, at)
-	c.mu.Unlock()
-	if changed {
-		b.tell(c, sortReceipt, on)
-	}
-}
-
-// Happened notes an event of a cluster. It is about an input of a list or, where list is empty, about the object that id names.
-// Not ok when the cluster sends too many: this one is lost then.
-//
-// The event says when it happened by the clock of a cluster. Since it arrives within seconds or never, its word counts for
-// as long as that, and ours for everything before and after.
-func (b *Book) Happened(id, list, input string, e Event, now time.Time) (ok bool) {
-	if e.At.After(now.Add(-eventStep)) { // its clock has whole seconds: what arrives now happened after what arrived before
-		e.At = now
-	}
-	if earliest := now.Add(-eventDelay); e.At.Before(earliest) {
-		e.At = earliest
-	}
-	e.Message, e.Reason, e.Object, e.Revision, e.Severity = clean(e.Message, MaxMessage), clean(e.Reason, 256), clean(e.Object, 512), clean(e.Revision, 256), clean(e.Severity, 16)
-	c, on := b.of(id), aboutOf(list, input)
-	c.mu.Lock()
-	ok = c.flood.take(now, eventBurst, eventEvery)
-	kept := ok && c.said(on, &e)
-	c.mu.Unlock()
-	if kept {
-		b.tell(c, sortEvent, on)
-	}
-	if !ok {
-		b.dropped.Add(1)
-	}
-	return ok
-}
-
-// eventStep is how exact an event's time is, and the way here.
-const eventStep = 2 * time.Second
-
-// eventDelay is within what an event arrives: Flux tries four times in 15 seconds.
-const eventDelay = 30 * time.Second
-
-// clean makes a text from outside one that every store can keep.
-func clean(text string, most int) string {
-	return strings.Clone(cut(strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD"), most))
 }
 
 // EachSeen visits the clusters that were seen, by whichever process.

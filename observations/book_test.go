@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -105,129 +103,6 @@ func (b *Book) state(id string, now time.Time, a []fleet.Asked) State {
 }
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-
-// TestProcessesAgree: what one hears the other knows within two exchanges, and what was said last counts wherever it was heard.
-func TestProcessesAgree(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		table := newShared()
-		a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		for _, book := range []*Book{a, b} {
-			running.Go(func() { book.Run(ctx) })
-		}
-		want := asked(`"2"`, 2)
-		a.Polled("x", "components", `"2"`, "flux-operator/v1", time.Now())
-		b.Received("x", "components", "c0", rcpt(1), time.Now())
-		time.Sleep(2 * exchangeEvery)
-		for _, book := range []*Book{a, b} {
-			require.Equal(t, Delivered, book.state("x", time.Now(), want))
-		}
-		// Both hear of it at about the same time, and write in either order.
-		a.Received("x", "components", "c0", rcpt(1), time.Now())
-		time.Sleep(time.Millisecond)
-		b.Received("x", "components", "c0", rcpt(2), time.Now())
-		time.Sleep(2 * exchangeEvery)
-		for _, book := range []*Book{a, b} {
-			require.Equal(t, Confirmed, book.state("x", time.Now(), want))
-		}
-		b.Happened("x", "components", "c0", Event{Input: rcpt(2).String(), Severity: "error", Reason: "UpgradeFailed", At: time.Now()}, time.Now())
-		time.Sleep(2 * exchangeEvery)
-		require.Equal(t, Failed, a.state("x", time.Now(), want))
-		// It works again: the same receipt is news now.
-		time.Sleep(time.Minute)
-		a.Received("x", "components", "c0", rcpt(2), time.Now())
-		time.Sleep(2 * exchangeEvery)
-		require.Equal(t, Confirmed, b.state("x", time.Now(), want))
-
-		cancel()
-		running.Wait()
-		restarted := NewBook(Config{Table: table})
-		restarted.Exchange(t.Context(), time.Now())
-		require.Equal(t, Confirmed, restarted.state("x", time.Now(), want))
-	})
-}
-
-// TestProcessesDoNotGoOnDisagreeing: a failure that one heard a moment before the other had a receipt, and that a cluster is new to
-// the table, are known to both.
-func TestProcessesDoNotGoOnDisagreeing(t *testing.T) {
-	t.Parallel()
-	table, want := newShared(), asked(`"1"`, 1)
-	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
-	exchange := func() {
-		for range 3 {
-			a.Exchange(t.Context(), noon)
-			b.Exchange(t.Context(), noon)
-		}
-	}
-	exchange()
-	a.Polled("x", "components", `"1"`, "flux-operator/v1", noon)
-	a.Received("x", "components", "c0", rcpt(1), noon)
-	exchange()
-	require.Equal(t, Confirmed, b.state("x", noon, want), "also before the minute in which it is written that it was seen")
-	b.Happened("x", "components", "c0", Event{Input: rcpt(1).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(time.Second)}, noon.Add(time.Second))
-	a.Received("x", "components", "c0", rcpt(1), noon.Add(2*time.Second))
-	exchange()
-	for _, book := range []*Book{a, b} {
-		require.Equal(t, Confirmed, book.state("x", noon.Add(3*time.Second), want))
-	}
-	// A late word about something older does not hide a failure.
-	b.Happened("x", "components", "c0", Event{Input: rcpt(1).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(20 * time.Second)}, noon.Add(20*time.Second))
-	b.Happened("x", "components", "c0", Event{Input: rcpt(7).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(15 * time.Second)}, noon.Add(21*time.Second))
-	exchange()
-	for _, book := range []*Book{a, b} {
-		require.Equal(t, Failed, book.state("x", noon.Add(22*time.Second), want))
-	}
-}
-
-// TestGivenByOneAndConfirmedToAnother: the process that gives an answer last, before it has heard that the cluster has applied it,
-// takes that back for nobody; and what one voids is void for all.
-func TestGivenByOneAndConfirmedToAnother(t *testing.T) {
-	t.Parallel()
-	table := newShared()
-	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
-	at := noon
-	exchange := func() {
-		for range 3 {
-			a.Exchange(t.Context(), at)
-			b.Exchange(t.Context(), at)
-		}
-	}
-	give := func(book *Book, etag string, receipt byte) {
-		at = at.Add(time.Second)
-		if book.Polled("x", "components", etag, "flux-operator/v1", at) {
-			book.Given("x", asked(etag, receipt)[0], at)
-		}
-	}
-	receive := func(book *Book, receipt byte) {
-		at = at.Add(time.Second)
-		book.Received("x", "components", "c0", rcpt(receipt), at)
-	}
-	give(a, "1", 1)
-	receive(a, 1)
-	exchange()
-	give(a, "2", 2)
-	receive(a, 2)
-	give(b, "2", 2) // which has heard of neither
-	exchange()
-	for _, book := range []*Book{a, b} {
-		require.Equal(t, Confirmed, book.state("x", at, asked("2", 2)))
-	}
-	give(b, "3", 3)
-	exchange()
-	restarted := NewBook(Config{Table: table})
-	restarted.Exchange(t.Context(), at)
-	for _, book := range []*Book{a, b, restarted} {
-		require.Equal(t, Behind, book.state("x", at, asked("2", 2)), "it has gone on to another one since")
-	}
-	give(a, "2", 2)
-	receive(a, 2)
-	exchange()
-	for _, book := range []*Book{a, b} {
-		require.Equal(t, Confirmed, book.state("x", at, asked("2", 2)), "it has come back")
-	}
-}
 
 // TestAnEmptiedTableFills: what clusters go on saying is written again within the hour.
 func TestAnEmptiedTableFills(t *testing.T) {
@@ -367,38 +242,4 @@ func TestEventsAreCleaned(t *testing.T) {
 	require.Equal(t, noon, got.Since.UTC(), "a year from now is now")
 	require.LessOrEqual(t, len(got.Failure.Message), MaxMessage)
 	require.True(t, strings.HasPrefix(got.Failure.Message, "<script>\uFFFDü"))
-}
-
-// BenchmarkMemory prints what a fleet of 10,000 clusters with 30 inputs takes, and how long it takes to judge all of it.
-func BenchmarkMemory(b *testing.B) {
-	const clusters, inputs = 10_000, 30
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	book := NewBook(Config{})
-	var receipts []byte
-	for c := range clusters {
-		id := fmt.Sprint("cluster-", c)
-		for _, list := range []string{"components", "namespaces", "rolebindings"} {
-			book.Polled(id, list, `"0123456789abcdef01234567"`, "flux-operator/v0.58.1", noon)
-		}
-		for i := range inputs {
-			book.Received(id, "components", fmt.Sprint("c", i), rcpt(byte(i+1)), noon)
-		}
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	for i := range inputs {
-		receipts = append(receipts, byte(i+1))
-	}
-	want := asked(`"0123456789abcdef01234567"`, receipts...)
-	for b.Loop() {
-		for c := range clusters {
-			if book.state(fmt.Sprint("cluster-", c), noon, want) != Confirmed {
-				b.Fatal("not confirmed")
-			}
-		}
-	}
-	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
-	runtime.KeepAlive(book)
 }

@@ -62,6 +62,10 @@ type (
 	receiptBody struct {
 		Input string `json:"input"`
 	}
+	voidBody struct {
+		Input string `json:"input"`
+		Again bool   `json:"again,omitempty"`
+	}
 )
 
 // row is what the table is to keep of a subject; not ok when it was forgotten meanwhile.
@@ -77,16 +81,18 @@ func (c *cluster) row(s subject) (Row, bool) {
 			return Row{}, false
 		}
 		body, said = pollBody{c.polls[i].etag}, c.polls[i].since
-	case sortReceipt, sortVoid:
-		of := c.receipts
-		if s.sort == sortVoid {
-			of = c.voids
-		}
-		r, ok := of[s.on]
+	case sortReceipt:
+		r, ok := c.receipts[s.on]
 		if !ok {
 			return Row{}, false
 		}
 		body, said = receiptBody{r.input.String()}, r.at
+	case sortVoid:
+		v, ok := c.voids[s.on]
+		if !ok {
+			return Row{}, false
+		}
+		body, said = voidBody{v.input.String(), v.again}, v.at
 	case sortEvent:
 		e, ok := c.events[s.on]
 		if !ok {
@@ -106,6 +112,9 @@ func (c *cluster) merge(r Row) (on about, outdated bool) {
 		return on, false
 	}
 	at := r.Said.UnixMilli()
+	if at < c.born {
+		return on, false
+	}
 	switch s.sort {
 	case sortSeen:
 		var body seenBody
@@ -130,12 +139,13 @@ func (c *cluster) merge(r Row) (on about, outdated bool) {
 			c.received(s.on, input, at)
 		}
 	case sortVoid:
-		var body receiptBody
+		var body voidBody
 		if json.Unmarshal([]byte(r.Body), &body) != nil {
 			return on, false
 		}
 		if input, ok := fleet.ParseReceipt(body.Input); ok && c.voids[s.on].at < at {
-			c.void(s.on, receipt{input, at})
+			c.void(s.on, void{input, at, body.Again})
+			c.contest(s.on.list.Value(), at)
 		}
 	case sortEvent:
 		e := &Event{At: r.Said}
@@ -161,7 +171,20 @@ func (c *cluster) mergePoll(list, text string, at int64) {
 		return
 	}
 	// The same answer may have been given by us a moment later than by the other; the first time counts.
-	if p := &c.polls[i]; at > max(p.since, p.last) || p.etag == body.ETag && at < p.since {
+	switch p := &c.polls[i]; {
+	case at > max(p.since, p.last) || p.etag == body.ETag && at < p.since:
 		p.etag, p.since = body.ETag, at
+	case p.etag != body.ETag:
+		c.contest(list, at)
+	}
+}
+
+// contest notes that another process gave the cluster something else, at a time. Where this one has given it the same before and
+// after, that is to be looked at again.
+func (c *cluster) contest(list string, at int64) {
+	for i := range c.polls {
+		if p := &c.polls[i]; p.list == list && p.since < at && at <= p.last {
+			p.contested = true
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package observations
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -59,23 +60,33 @@ type receipt struct {
 	at    int64
 }
 
+// void is a receipt that does not count, since the cluster was given something else. When it was given that input again, since
+// then, receipts of later than that do.
+type void struct {
+	input fleet.Receipt
+	at    int64
+	again bool
+}
+
 // polled is the answer that a cluster was last given for a list.
 type polled struct {
 	list, etag  string
 	since, last int64 // it was first, and last, given that one; last is 0 when another process did
+	contested   bool  // another process gave another one meanwhile
 }
 
 // cluster is what one cluster said.
 type cluster struct {
 	mu       sync.Mutex
 	id       string
+	born     int64 // what was said before was said by another cluster of that id
 	seen     int64
 	kept     int64 // the time of seen that the table has
 	agent    string
 	interval time.Duration // between two polls of a list; 0: not known yet
 	polls    []polled
 	receipts map[about]receipt
-	voids    map[about]receipt // receipts that do not count any more, up to which time
+	voids    map[about]void
 	events   map[about]*Event
 	bytes    int // of events
 	fresh    bucket
@@ -124,8 +135,8 @@ func (c *cluster) polled(list, etag, agent string, now time.Time) (changed, agai
 		again = (at+c.offset())/rewriteEvery != (p.last+c.offset())/rewriteEvery
 	}
 	p.last = at
-	if changed = p.etag != etag; changed {
-		p.etag, p.since = etag, at
+	if changed = p.etag != etag || p.contested; changed {
+		p.etag, p.since, p.contested = etag, at, false
 	}
 	return changed, again
 }
@@ -170,20 +181,58 @@ func (c *cluster) received(on about, input fleet.Receipt, at int64) (changed boo
 	if !known || old.input != input || (at+c.offset())/rewriteEvery != (old.at+c.offset())/rewriteEvery {
 		return true
 	}
-	if void := c.voids[on]; void.input == input && old.at <= void.at {
+	if v := c.voids[on]; v.input == input && v.again && old.at <= v.at {
 		return true // it counts again
 	}
 	failure := c.events[on]
 	return failure != nil && failure.failed() && failure.At.UnixMilli() > old.at // it works again
 }
 
-// void notes that a receipt does not count any more, up to a time.
-func (c *cluster) void(on about, r receipt) {
+// given is the rule for what Given says. It answers which voids are others than before.
+func (c *cluster) given(list unique.Handle[string], valid map[about]fleet.Receipt, at int64) (changed []about) {
+	for on, r := range c.receipts {
+		if old := c.voids[on]; on.list == list && r.input != valid[on] && (old.input != r.input || old.again) {
+			c.void(on, void{input: r.input, at: at})
+			changed = append(changed, on)
+		}
+	}
+	for on, v := range c.voids {
+		if on.list == list && v.input == valid[on] && !v.again {
+			c.void(on, void{v.input, at, true})
+			changed = append(changed, on)
+		}
+	}
+	return changed
+}
+
+func (c *cluster) void(on about, v void) {
 	if c.voids == nil {
-		c.voids = map[about]receipt{}
+		c.voids = map[about]void{}
 	}
 	if _, known := c.voids[on]; known || len(c.voids) < maxReceipts {
-		c.voids[on] = r
+		c.voids[on] = v
+	}
+}
+
+// begins forgets what was said before a time.
+func (c *cluster) begins(at int64) {
+	if at <= c.born {
+		return
+	}
+	c.born = at
+	c.polls = slices.DeleteFunc(c.polls, func(p polled) bool { return max(p.since, p.last) < at })
+	for i := range c.polls {
+		c.polls[i].since = max(c.polls[i].since, at)
+	}
+	maps.DeleteFunc(c.receipts, func(_ about, r receipt) bool { return r.at < at })
+	maps.DeleteFunc(c.voids, func(_ about, v void) bool { return v.at < at })
+	for on, e := range c.events {
+		if e.At.UnixMilli() < at {
+			c.forget(on)
+		}
+	}
+	if c.seen < at {
+		c.seen, c.kept, c.agent, c.interval = 0, 0, "", 0
 	}
 }
 
@@ -193,8 +242,8 @@ func (c *cluster) confirmed(on about, input fleet.Receipt) (at int64, ok bool) {
 	if !said || r.input != input || input == (fleet.Receipt{}) {
 		return 0, false
 	}
-	void := c.voids[on]
-	return r.at, void.input != input || r.at > void.at
+	v := c.voids[on]
+	return r.at, v.input != input || v.again && r.at > v.at
 }
 
 // said notes an event, and tells whether it is kept.

@@ -48,6 +48,7 @@ func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster 
 	}
 	if ownPoll(r, who) {
 		now := s.cfg.Now()
+		s.book.Begins(cluster.ID, cluster.CreatedAt)
 		if s.book.Polled(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), now) {
 			s.book.Given(cluster.ID, st.AskedIn(cluster, kind, answer), now)
 		}

@@ -26,6 +26,7 @@ func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component st
 	if component != "" {
 		q.Input = func(list, id string) bool { return list == fleet.KindComponent.Endpoint() && id == component }
 	}
+	s.book.Begins(cluster.ID, cluster.CreatedAt)
 	return s.book.Judge(q), nil
 }
 

@@ -107,3 +107,56 @@ func TestStatusOfTheFleet(t *testing.T) {
 	readOnly := setupWith(t, options{mode: server.ModeReadOnly})
 	readOnly.get("/status").problem(404, "not_found")
 }
+
+// A cluster that is created under the id of one that was forgotten does not inherit what that one said.
+func TestAnotherClusterOfThatIDBeginsAnew(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	document := w.get(demoCluster).want(200).body
+	receipt := w.input("demo-cluster-01", "platform-components", "podinfo")["receipt"].(string)
+	w.confirm(demoDNS)
+	w.clock.advance(time.Minute)
+	w.tell(readToken, demoEvents, event(`{"component":"podinfo","input":"`+receipt+`"}`, "of the old one")).want(202)
+	w.tell(readToken, demoEvents, event(`{}`, "of the old one")).want(202)
+	require.Equal(t, "failed", at(w.status("demo-cluster-01"), "state"))
+	w.clock.advance(time.Second)
+	w.delete(demoCluster + "?mode=orphan").want(200)
+	w.post("/clusters", string(document)).want(201)
+	status := w.get(demoCluster + "/status").want(200)
+	require.Equal(t, "never", at(status.json(), "state"))
+	require.NotContains(t, string(status.body), "of the old one")
+	require.NotContains(t, status.json(), "seen_at")
+	require.Equal(t, -1.0, w.metric(`flux_resourceset_cluster_last_poll_timestamp_seconds{cluster="demo-cluster-01"}`))
+	w.clock.advance(time.Second)
+	w.poll(demoPolls + "/platform-components").want(200)
+	require.Equal(t, "unknown", at(w.status("demo-cluster-01"), "state"))
+	w.confirm(demoDNS)
+	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+}
+
+// A cluster that fails at a change goes on repeating that it once had what was there before: when the change is taken back, that
+// confirms nothing.
+func TestALateReceiptDoesNotConfirmARollBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const list = demoPolls + "/platform-components"
+	w.confirm(demoDNS)
+	before := w.input("demo-cluster-01", "platform-components", "podinfo")
+	say := func() {
+		w.clock.advance(time.Second)
+		w.poll(fmt.Sprintf("%s/receipts/platform-components/podinfo?input=%s", demoPolls, before["receipt"])).want(200)
+	}
+	w.put("/platform_components/podinfo", `{"component_version":"broken"}`).want(200)
+	w.poll(list).want(200)
+	say()
+	w.put("/platform_components/podinfo", `{"component_version":"latest"}`).want(200)
+	now := w.input("demo-cluster-01", "platform-components", "podinfo")
+	require.Equal(t, before["receipt"], now["receipt"])
+	require.Equal(t, "behind", now["state"])
+	say()
+	require.Equal(t, "behind", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	w.poll(list).want(200)
+	require.Equal(t, "delivered", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	say()
+	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+}

@@ -1,0 +1,214 @@
+package observations
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestProcessesAgree: what one hears the other knows within two exchanges, and what was said last counts wherever it was heard.
+func TestProcessesAgree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := newShared()
+		a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for _, book := range []*Book{a, b} {
+			running.Go(func() { book.Run(ctx) })
+		}
+		want := asked(`"2"`, 2)
+		a.Polled("x", "components", `"2"`, "flux-operator/v1", time.Now())
+		b.Received("x", "components", "c0", rcpt(1), time.Now())
+		time.Sleep(2 * exchangeEvery)
+		for _, book := range []*Book{a, b} {
+			require.Equal(t, Delivered, book.state("x", time.Now(), want))
+		}
+		// Both hear of it at about the same time, and write in either order.
+		a.Received("x", "components", "c0", rcpt(1), time.Now())
+		time.Sleep(time.Millisecond)
+		b.Received("x", "components", "c0", rcpt(2), time.Now())
+		time.Sleep(2 * exchangeEvery)
+		for _, book := range []*Book{a, b} {
+			require.Equal(t, Confirmed, book.state("x", time.Now(), want))
+		}
+		b.Happened("x", "components", "c0", Event{Input: rcpt(2).String(), Severity: "error", Reason: "UpgradeFailed", At: time.Now()}, time.Now())
+		time.Sleep(2 * exchangeEvery)
+		require.Equal(t, Failed, a.state("x", time.Now(), want))
+		// It works again: the same receipt is news now.
+		time.Sleep(time.Minute)
+		a.Received("x", "components", "c0", rcpt(2), time.Now())
+		time.Sleep(2 * exchangeEvery)
+		require.Equal(t, Confirmed, b.state("x", time.Now(), want))
+
+		cancel()
+		running.Wait()
+		restarted := NewBook(Config{Table: table})
+		restarted.Exchange(t.Context(), time.Now())
+		require.Equal(t, Confirmed, restarted.state("x", time.Now(), want))
+	})
+}
+
+// TestProcessesDoNotGoOnDisagreeing: a failure that one heard a moment before the other had a receipt, and that a cluster is new to
+// the table, are known to both.
+func TestProcessesDoNotGoOnDisagreeing(t *testing.T) {
+	t.Parallel()
+	table, want := newShared(), asked(`"1"`, 1)
+	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+	exchange := func() {
+		for range 3 {
+			a.Exchange(t.Context(), noon)
+			b.Exchange(t.Context(), noon)
+		}
+	}
+	exchange()
+	a.Polled("x", "components", `"1"`, "flux-operator/v1", noon)
+	a.Received("x", "components", "c0", rcpt(1), noon)
+	exchange()
+	require.Equal(t, Confirmed, b.state("x", noon, want), "also before the minute in which it is written that it was seen")
+	b.Happened("x", "components", "c0", Event{Input: rcpt(1).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(time.Second)}, noon.Add(time.Second))
+	a.Received("x", "components", "c0", rcpt(1), noon.Add(2*time.Second))
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Confirmed, book.state("x", noon.Add(3*time.Second), want))
+	}
+	// A late word about something older does not hide a failure.
+	b.Happened("x", "components", "c0", Event{Input: rcpt(1).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(20 * time.Second)}, noon.Add(20*time.Second))
+	b.Happened("x", "components", "c0", Event{Input: rcpt(7).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(15 * time.Second)}, noon.Add(21*time.Second))
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Failed, book.state("x", noon.Add(22*time.Second), want))
+	}
+}
+
+// TestGivenByOneAndConfirmedToAnother: the process that gives an answer last, before it has heard that the cluster has applied it,
+// takes that back for nobody; and what one voids is void for all.
+func TestGivenByOneAndConfirmedToAnother(t *testing.T) {
+	t.Parallel()
+	table := newShared()
+	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+	at := noon
+	exchange := func() {
+		for range 3 {
+			a.Exchange(t.Context(), at)
+			b.Exchange(t.Context(), at)
+		}
+	}
+	give := func(book *Book, etag string, receipt byte) {
+		at = at.Add(time.Second)
+		if book.Polled("x", "components", etag, "flux-operator/v1", at) {
+			book.Given("x", asked(etag, receipt)[0], at)
+		}
+	}
+	receive := func(book *Book, receipt byte) {
+		at = at.Add(time.Second)
+		book.Received("x", "components", "c0", rcpt(receipt), at)
+	}
+	give(a, "1", 1)
+	receive(a, 1)
+	exchange()
+	give(a, "2", 2)
+	receive(a, 2)
+	give(b, "2", 2) // which has heard of neither
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Confirmed, book.state("x", at, asked("2", 2)))
+	}
+	give(b, "3", 3)
+	exchange()
+	restarted := NewBook(Config{Table: table})
+	restarted.Exchange(t.Context(), at)
+	for _, book := range []*Book{a, b, restarted} {
+		require.Equal(t, Behind, book.state("x", at, asked("2", 2)), "it has gone on to another one since")
+	}
+	give(a, "2", 2)
+	receive(a, 2)
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Confirmed, book.state("x", at, asked("2", 2)), "it has come back")
+	}
+}
+
+// TestTwoGiveDifferentAnswers: one process has given the next answer and the other one the old one again, without having heard of
+// that; both end up saying the same, and that the cluster has it when it says so.
+func TestTwoGiveDifferentAnswers(t *testing.T) {
+	t.Parallel()
+	table := newShared()
+	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+	at := noon
+	exchange := func() {
+		for range 3 {
+			a.Exchange(t.Context(), at)
+			b.Exchange(t.Context(), at)
+		}
+	}
+	give := func(book *Book, etag string, receipt byte) {
+		at = at.Add(time.Second)
+		if book.Polled("x", "components", etag, "flux-operator/v1", at) {
+			book.Given("x", asked(etag, receipt)[0], at)
+		}
+	}
+	give(a, "1", 1)
+	a.Received("x", "components", "c0", rcpt(1), at)
+	give(b, "1", 1)
+	exchange()
+	give(a, "2", 2)
+	give(b, "1", 1) // it was taken back
+	exchange()
+	give(b, "1", 1)
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Delivered, book.state("x", at, asked("1", 1)), "it may have begun with the other one")
+	}
+	at = at.Add(time.Second)
+	a.Received("x", "components", "c0", rcpt(1), at)
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Confirmed, book.state("x", at, asked("1", 1)))
+	}
+}
+
+// TestAnotherClusterOfThatID does not inherit what the one before said, whichever process heard it, and speaks for itself at once.
+func TestAnotherClusterOfThatID(t *testing.T) {
+	t.Parallel()
+	table := newShared()
+	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+	want, at := asked("1", 1), noon
+	exchange := func() {
+		for range 3 {
+			a.Exchange(t.Context(), at)
+			b.Exchange(t.Context(), at)
+		}
+	}
+	a.Polled("x", "components", "1", "flux-operator/v1", at)
+	a.Received("x", "components", "c0", rcpt(1), at)
+	a.Happened("x", "", "HelmRelease/a/b", Event{Severity: "error", Message: "old", At: at}, at)
+	exchange()
+	at = at.Add(time.Minute)
+	late := NewBook(Config{Table: table}) // reads it when there is another one already
+	late.Polled("x", "components", "1", "flux-operator/v1", noon)
+	late.Begins("x", at)
+	late.Exchange(t.Context(), at)
+	for _, book := range []*Book{a, b, late} {
+		book.Begins("x", at)
+		got := book.Judge(Question{Cluster: "x", Asked: want, Now: at, OfflineAfter: OfflineAfter, Detail: true})
+		require.Equal(t, Never, got.State)
+		require.Equal(t, Never, got.Lists[0].State)
+		require.Empty(t, got.Events)
+		require.Zero(t, got.Seen)
+	}
+	exchange()
+	at = at.Add(time.Second)
+	require.True(t, a.Polled("x", "components", "1", "flux-operator/v1", at), "the same answer is another one for it")
+	exchange()
+	require.Equal(t, Unknown, b.state("x", at, want), "it was given it, and has confirmed nothing")
+	a.Received("x", "components", "c0", rcpt(1), at)
+	exchange()
+	for _, book := range []*Book{a, b} {
+		require.Equal(t, Confirmed, book.state("x", at, want))
+	}
+}
