@@ -153,7 +153,7 @@ func wantedReceipt(list string, in object) []wanted {
 	subject := list + "/" + id
 	words := strings.Trim(regexp.MustCompile("[^a-z0-9]+").ReplaceAllString(strings.ToLower(subject), "-"), "-")
 	words = strings.TrimSuffix(words[:min(len(words), 40)], "-")
-	name := fmt.Sprintf("receipt-%s-%.5x", words, sha256.Sum256([]byte(subject)))
+	name := fmt.Sprintf("receipt-%s-%.5x", words, sha256.Sum256([]byte(fmt.Sprint(subject, " ", receipt))))
 	address := fmt.Sprintf("https://api.example.com/receipts/%s/%s?input=%s", list, strings.ReplaceAll(url.QueryEscape(id), "+", "%20"), receipt)
 	return []wanted{
 		{kind: "ResourceSet", namespace: "flux-system", name: name},

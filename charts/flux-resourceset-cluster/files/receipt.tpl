@@ -10,9 +10,10 @@ receipts are switched off or the API does not know them. */ ->>
 <<- $receipts := get $settings "receipts" ->>
 <<- $input := get inputs "receipt" | toString ->>
 <<- if and (kindIs "map" $receipts) (regexMatch "^[0-9a-f]{16}$" $input) ->>
+<<- /* named after the input too: the provider that repeats the receipt of another one goes when this one comes, not when it is ready */ ->>
 <<- $subject := printf "%s/%s" .list inputs.id ->>
 <<- $name := regexReplaceAll "[^a-z0-9]+" (lower $subject) "-" | trunc 40 | trimSuffix "-" ->>
-<<- $name = printf "receipt-%s-%s" $name ($subject | sha256sum | trunc 10) ->>
+<<- $name = printf "receipt-%s-%s" $name (printf "%s %s" $subject $input | sha256sum | trunc 10) ->>
 <<- $url := printf "%s/%s/%s?input=%s" (get $receipts "url") .list (inputs.id | urlquery | replace "+" "%20") $input ->>
 <<- $spec := dict "type" "ExternalService" "url" $url ->>
 <<- if hasPrefix "http://" $url ->>
