@@ -45,6 +45,9 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 	}
 	now := s.cfg.Now()
 	list, id, event := e.about(st, now)
+	for _, text := range []*string{&id, &event.Object, &event.Reason, &event.Revision, &event.Message} {
+		*text = s.masked(*text)
+	}
 	if isPerson(c.Request()) {
 		return c.NoContent(http.StatusAccepted) // whoever tries it out speaks for no cluster
 	}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -136,4 +137,52 @@ func TestFloodsOfEvents(t *testing.T) {
 	w.poll(demoPolls + "/namespaces").want(200)
 	w.clock.advance(time.Second)
 	w.tell(readToken, demoEvents, event(`{}`, "x")).want(202)
+}
+
+// What the server knows to be a secret is in no event that it keeps, wherever in it and however it is cut.
+func TestEventsTellNoSecrets(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	managed := w.issue(pollBody).secret
+	receipt := w.input("demo-cluster-01", "platform-components", "podinfo")["receipt"].(string)
+	secrets := []string{
+		readToken, writeToken, readPrevious, managed, "AKIA" + "ABCDEFGHIJKLMNOP", "ghp_" + strings.Repeat("a1", 18),
+		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJzZWNyZXQifQ.c2lnbmF0dXJlLXNpZw",
+	}
+	tell := func(body string) {
+		w.clock.advance(time.Second)
+		w.tell(managed, demoEvents, body).want(202)
+	}
+	shown := func() string {
+		return string(w.get(demoCluster+"/status").want(200).body) + w.logs.String()
+	}
+	for i, secret := range secrets {
+		for _, text := range []string{secret, "password=" + secret + " is wrong", strings.Repeat("x", 2040) + secret} {
+			for _, metadata := range []string{`{"component":"podinfo","input":"` + receipt + `","revision":` + strconv.Quote(secret) + `}`, `{}`} {
+				body := event(metadata, text)
+				tell(body)
+				require.False(t, strings.Contains(shown(), secret), "secret %d in %.60s", i, text)
+				tell(strings.NewReplacer("UpgradeFailed", secret, "platform-podinfo", secret).Replace(body))
+				require.False(t, strings.Contains(shown(), secret), "secret %d as a name", i)
+			}
+		}
+	}
+	for _, end := range []string{"\n-----END RSA PRIVATE KEY----- was refused", ""} { // or cut off
+		tell(event(`{"component":"podinfo","input":"`+receipt+`"}`, "key -----BEGIN RSA PRIVATE KEY-----\nMIIEsecret\nsecret"+end))
+		message := at(w.input("demo-cluster-01", "platform-components", "podinfo"), "failure", "message")
+		require.Equal(t, "key ***"+strings.TrimPrefix(end, "\n-----END RSA PRIVATE KEY-----"), message)
+	}
+}
+
+// Flux has three severities. A fourth is no reason to lose an event, and no failure.
+func TestSeveritiesOfLaterVersions(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	receipt := w.input("demo-cluster-01", "platform-components", "podinfo")["receipt"].(string)
+	w.poll(demoPolls + "/platform-components").want(200)
+	for _, severity := range []string{"trace", "warning", "ERROR", strings.Repeat("x", 253)} {
+		body := strings.Replace(event(`{"component":"podinfo","input":"`+receipt+`"}`, "x"), `"error"`, strconv.Quote(severity), 1)
+		w.tell(readToken, demoEvents, body).want(202)
+		require.Equal(t, "unknown", w.input("demo-cluster-01", "platform-components", "podinfo")["state"], severity)
+	}
 }

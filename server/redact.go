@@ -16,3 +16,16 @@ func redact(text string) string {
 
 // secretText is the secret's form, also cut off.
 var secretText = regexp.MustCompile(`frs_[0-9A-Za-z]{8,}`)
+
+// masked takes what is known to be a secret out of text that clusters send and people read: this server's tokens, and what is a
+// secret by its looks. Helm's failures quote what they were given.
+func (s *Server) masked(text string) string {
+	for _, token := range s.cfg.Tokens.long() {
+		text = strings.ReplaceAll(text, token, "***")
+	}
+	text = redact(text)
+	for _, secret := range secretLooks {
+		text = secret.look.ReplaceAllString(text, "***")
+	}
+	return text
+}

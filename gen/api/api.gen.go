@@ -905,7 +905,7 @@ type FluxEvent struct {
 		Name string `json:"name"`
 	} `json:"involvedObject"`
 
-	// Severity info, error or trace.
+	// Severity info, error or trace. Another one is kept as it is sent; only error is a failure.
 	//
 	// Example: error
 	Severity string `json:"severity"`
