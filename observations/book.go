@@ -203,7 +203,10 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 	var err error
 	flush := func() {
 		if err == nil && len(rows) > 0 {
-			err = b.cfg.Table.Put(ctx, rows)
+			if err = b.cfg.Table.Put(ctx, rows); err == nil && b.denied {
+				b.denied = false
+				b.tellAll()
+			}
 		}
 		if err != nil && !errors.Is(err, ErrDenied) {
 			b.again(batch)
@@ -238,6 +241,18 @@ func (b *Book) again(batch []waiting) {
 			continue
 		}
 		b.tell(w.cluster, w.subject.sort, w.subject.on)
+	}
+}
+
+// tellAll has everything written that is known here, when this process may write what it had to keep to itself.
+func (b *Book) tellAll() {
+	for _, c := range b.all() {
+		c.mu.Lock()
+		subjects := c.subjects()
+		c.mu.Unlock()
+		for _, s := range subjects {
+			b.tell(c, s.sort, s.on)
+		}
 	}
 }
 

@@ -50,6 +50,24 @@ func parseSubject(text string) (s subject, ok bool) {
 	return s, false
 }
 
+// subjects are all that there is of a cluster.
+func (c *cluster) subjects() []subject {
+	var out []subject
+	for _, p := range c.polls {
+		out = append(out, subject{sortPoll, aboutOf(p.list, "")})
+	}
+	for on := range c.receipts {
+		out = append(out, subject{sortReceipt, on})
+	}
+	for on := range c.voids {
+		out = append(out, subject{sortVoid, on})
+	}
+	for on := range c.events {
+		out = append(out, subject{sortEvent, on})
+	}
+	return out
+}
+
 // The bodies of rows.
 type (
 	seenBody struct {

@@ -100,7 +100,10 @@ func (o *Observations) Since(ctx context.Context, at time.Time, visit func(obser
 	}
 	latest, err := o.since(ctx, limit, at, visit)
 	if hasCode(err, codeUndefinedTable) {
-		err = nil // nobody has said anything yet: who writes makes it
+		// Nobody has said anything yet. Whoever may make the table does: those who may only write to it wait for that.
+		if err = o.restore(ctx); hasCode(err, codeDenied) || hasCode(err, codeReadOnly) {
+			err = nil
+		}
 	}
 	return latest, o.failed("reading observations", err)
 }

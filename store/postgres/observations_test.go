@@ -70,4 +70,10 @@ func TestReadOnlyRoleObserves(t *testing.T) {
 	require.ErrorIs(t, reader.Keep(t.Context(), nil, 0), observations.ErrDenied, "it deletes nothing")
 	pgtest.Exec(t, url, `DROP TABLE observations`)
 	require.ErrorIs(t, reader.Put(t.Context(), rows), observations.ErrDenied, "nor does it make tables")
+	_, err = reader.Since(t.Context(), time.Time{}, func(observations.Row) { t.Error("nothing is left") })
+	require.NoError(t, err)
+	_, err = observationsOf(t, url).Since(t.Context(), time.Time{}, func(observations.Row) { t.Error("nothing is left") })
+	require.NoError(t, err)
+	pgtest.Exec(t, url, `GRANT SELECT, INSERT, UPDATE ON observations TO fleet_reader`) // which the owner has made again by looking
+	require.NoError(t, reader.Put(t.Context(), rows))
 }
