@@ -2,8 +2,8 @@ package observations
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +15,7 @@ const (
 	seenEvery     = time.Minute      // that a cluster was seen, and nothing else
 	keepEvery     = time.Hour        // what may go is dropped from the table
 	overlap       = 10 * time.Second // what was written within may have been committed late
+	maxUntold     = 10_000           // rows that are written again at once
 	maxBatch      = 500              // rows
 	maxPending    = 100_000          // rows that wait to be written; more are dropped
 )
@@ -45,7 +46,9 @@ type Book struct {
 	complete atomic.Bool
 
 	// What follows is Run's alone.
-	written           time.Time // when the last row that we know of was written, by the table's clock
+	table             string     // which one it is; empty: nobody has said yet
+	untold            []*cluster // whose rows are to be written again, those that are there included
+	written           time.Time  // when the last row that we know of was written, by the table's clock
 	lastSeen          time.Time
 	lastKeep          time.Time
 	denied, complains bool
@@ -132,154 +135,6 @@ type Stats struct {
 // Stats tells how the Book is doing.
 func (b *Book) Stats() Stats { return Stats{b.dropped.Load(), b.failures.Load(), b.complete.Load()} }
 
-// Run exchanges what is noted with the table until ctx ends. It writes what is left, and closes the table.
-func (b *Book) Run(ctx context.Context) {
-	tick := time.NewTicker(exchangeEvery)
-	defer tick.Stop()
-	for {
-		b.Exchange(ctx, time.Now())
-		select {
-		case <-ctx.Done():
-			if b.cfg.Table == nil {
-				return
-			}
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeEvery)
-			defer cancel()
-			b.lastSeen = time.Time{}
-			b.failed(last, errors.Join(b.write(last, time.Now()), b.cfg.Table.Close()))
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// Exchange writes what is new here and reads what is new elsewhere. Run does it again and again; it is not for several
-// goroutines at once.
-func (b *Book) Exchange(ctx context.Context, now time.Time) {
-	if b.cfg.Table == nil {
-		b.failed(ctx, b.tidy(ctx, now))
-		return
-	}
-	b.failed(ctx, errors.Join(b.write(ctx, now), b.read(ctx), b.tidy(ctx, now)))
-}
-
-// failed logs trouble with the table once, until it is over.
-func (b *Book) failed(ctx context.Context, err error) {
-	switch {
-	case err == nil:
-		b.complains = false
-	case ctx.Err() != nil:
-	case errors.Is(err, ErrDenied):
-		b.failures.Add(1)
-		if !b.denied {
-			b.cfg.Logger.WarnContext(ctx, "what clusters say here is kept in memory and told to no other process: the role may not write to the table of observations", "error", err)
-		}
-		b.denied = true
-	default:
-		b.failures.Add(1)
-		if !b.complains {
-			b.cfg.Logger.WarnContext(ctx, "what clusters say cannot be exchanged with other processes at the moment; it is kept in memory", "error", err)
-		}
-		b.complains = true
-	}
-}
-
-func (b *Book) write(ctx context.Context, now time.Time) error {
-	b.queue.Lock()
-	pending := b.pending
-	b.pending = make(map[waiting]struct{}, min(len(pending), maxBatch))
-	b.queue.Unlock()
-	if now.Sub(b.lastSeen) >= seenEvery {
-		b.lastSeen = now
-		for _, c := range b.all() {
-			c.mu.Lock()
-			if c.seen > c.kept {
-				pending[waiting{c, subject{sort: sortSeen, on: aboutOf("", "")}}] = struct{}{}
-			}
-			c.mu.Unlock()
-		}
-	}
-	batch, rows := make([]waiting, 0, maxBatch), make([]Row, 0, maxBatch)
-	var err error
-	flush := func() {
-		if err == nil && len(rows) > 0 {
-			if err = b.cfg.Table.Put(ctx, rows); err == nil && b.denied {
-				b.denied = false
-				b.tellAll()
-			}
-		}
-		if err != nil && !errors.Is(err, ErrDenied) {
-			b.again(batch)
-		}
-		batch, rows = batch[:0], rows[:0]
-	}
-	for w := range pending {
-		w.cluster.mu.Lock()
-		row, ok := w.cluster.row(w.subject)
-		if w.subject.sort == sortSeen {
-			w.cluster.kept = w.cluster.seen
-		}
-		w.cluster.mu.Unlock()
-		if !ok {
-			continue
-		}
-		if batch, rows = append(batch, w), append(rows, row); len(rows) == maxBatch {
-			flush()
-		}
-	}
-	flush()
-	return err
-}
-
-// again has rows written later, when the table does not take them now.
-func (b *Book) again(batch []waiting) {
-	for _, w := range batch {
-		if w.subject.sort == sortSeen {
-			w.cluster.mu.Lock()
-			w.cluster.kept = 0
-			w.cluster.mu.Unlock()
-			continue
-		}
-		b.tell(w.cluster, w.subject.sort, w.subject.on)
-	}
-}
-
-// tellAll has everything written that is known here, when this process may write what it had to keep to itself.
-func (b *Book) tellAll() {
-	for _, c := range b.all() {
-		c.mu.Lock()
-		subjects := c.subjects()
-		c.mu.Unlock()
-		for _, s := range subjects {
-			b.tell(c, s.sort, s.on)
-		}
-	}
-}
-
-func (b *Book) read(ctx context.Context) error {
-	from := b.written
-	if !from.IsZero() {
-		from = from.Add(-overlap)
-	}
-	latest, err := b.cfg.Table.Since(ctx, from, func(r Row) {
-		c := b.of(r.Cluster)
-		c.mu.Lock()
-		on, outdated := c.merge(r)
-		c.mu.Unlock()
-		if outdated {
-			b.tell(c, sortReceipt, on)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if latest.After(b.written) {
-		b.written = latest
-	}
-	b.complete.Store(true)
-	return nil
-}
-
 // tidy forgets clusters that are gone.
 func (b *Book) tidy(ctx context.Context, now time.Time) error {
 	if b.cfg.Clusters == nil || now.Sub(b.lastKeep) < keepEvery {
@@ -298,7 +153,7 @@ func (b *Book) tidy(ctx context.Context, now time.Time) error {
 	if !b.cfg.Tidy || b.cfg.Table == nil {
 		return nil
 	}
-	return b.cfg.Table.Keep(ctx, ids, maxRows)
+	return b.cfg.Table.Keep(ctx, append(slices.Clone(ids), tableID), maxRows)
 }
 
 // Forget forgets the clusters that gone says are gone.

@@ -13,9 +13,9 @@ import (
 func (b *Book) Polled(id, list, etag, agent string, now time.Time) (changed bool) {
 	c := b.of(id)
 	c.mu.Lock()
-	changed, keep := c.polled(list, etag, agent, now)
+	changed = c.polled(list, etag, agent, now)
 	c.mu.Unlock()
-	if changed || keep {
+	if changed {
 		b.tell(c, sortPoll, aboutOf(list, ""))
 	}
 	return changed

@@ -24,7 +24,7 @@ func TestProcessesAgree(t *testing.T) {
 		want := asked(`"2"`, 2)
 		a.Polled("x", "components", `"2"`, "flux-operator/v1", time.Now())
 		b.Received("x", "components", "c0", rcpt(1), time.Now())
-		time.Sleep(2 * exchangeEvery)
+		time.Sleep(2*exchangeEvery + time.Millisecond)
 		for _, book := range []*Book{a, b} {
 			require.Equal(t, Delivered, book.state("x", time.Now(), want))
 		}
@@ -32,17 +32,17 @@ func TestProcessesAgree(t *testing.T) {
 		a.Received("x", "components", "c0", rcpt(1), time.Now())
 		time.Sleep(time.Millisecond)
 		b.Received("x", "components", "c0", rcpt(2), time.Now())
-		time.Sleep(2 * exchangeEvery)
+		time.Sleep(2*exchangeEvery + time.Millisecond)
 		for _, book := range []*Book{a, b} {
 			require.Equal(t, Confirmed, book.state("x", time.Now(), want))
 		}
 		b.Happened("x", "components", "c0", Event{Input: rcpt(2).String(), Severity: "error", Reason: "UpgradeFailed", At: time.Now()}, time.Now())
-		time.Sleep(2 * exchangeEvery)
+		time.Sleep(2*exchangeEvery + time.Millisecond)
 		require.Equal(t, Failed, a.state("x", time.Now(), want))
 		// It works again: the same receipt is news now.
 		time.Sleep(time.Minute)
 		a.Received("x", "components", "c0", rcpt(2), time.Now())
-		time.Sleep(2 * exchangeEvery)
+		time.Sleep(2*exchangeEvery + time.Millisecond)
 		require.Equal(t, Confirmed, b.state("x", time.Now(), want))
 
 		cancel()

@@ -53,6 +53,9 @@ func parseSubject(text string) (s subject, ok bool) {
 // subjects are all that there is of a cluster.
 func (c *cluster) subjects() []subject {
 	var out []subject
+	if c.seen > 0 {
+		out = append(out, subject{sort: sortSeen, on: aboutOf("", "")})
+	}
 	for _, p := range c.polls {
 		out = append(out, subject{sortPoll, aboutOf(p.list, "")})
 	}
@@ -139,8 +142,8 @@ func (c *cluster) merge(r Row) (on about, outdated bool) {
 		if json.Unmarshal([]byte(r.Body), &body) != nil {
 			return on, false
 		}
-		if c.kept = max(c.kept, at); at > c.seen {
-			c.seen, c.agent = at, unique.Make(body.Agent).Value()
+		if c.kept = max(c.kept, at); at > c.seen || c.agent == "" {
+			c.seen, c.agent = max(c.seen, at), unique.Make(body.Agent).Value()
 		}
 		if body.Interval > 0 && (c.interval == 0 || body.Interval < c.interval.Seconds()) {
 			c.interval = time.Duration(body.Interval * float64(time.Second))

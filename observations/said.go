@@ -113,12 +113,8 @@ func (b *bucket) take(now time.Time, burst int, every time.Duration) bool {
 	return true
 }
 
-// rewriteEvery is how often what has not changed is written again: the table may have been emptied.
-const rewriteEvery = int64(time.Hour / time.Millisecond)
-
-// polled notes that the cluster was given an answer, and tells whether that is another one than before, and whether it is time to
-// write it again.
-func (c *cluster) polled(list, etag, agent string, now time.Time) (changed, again bool) {
+// polled notes that the cluster was given an answer, and tells whether that is another one than before.
+func (c *cluster) polled(list, etag, agent string, now time.Time) (changed bool) {
 	at := now.UnixMilli()
 	c.seen = max(c.seen, at)
 	if c.agent != agent {
@@ -127,27 +123,17 @@ func (c *cluster) polled(list, etag, agent string, now time.Time) (changed, agai
 	i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == list })
 	if i < 0 {
 		c.polls = append(c.polls, polled{list: list, etag: etag, since: at, last: at})
-		return true, false
+		return true
 	}
 	p := &c.polls[i]
 	if p.last > 0 {
 		c.learn(time.Duration(at-p.last) * time.Millisecond)
-		again = (at+c.offset())/rewriteEvery != (p.last+c.offset())/rewriteEvery
 	}
 	p.last = at
 	if changed = p.etag != etag || p.contested; changed {
 		p.etag, p.since, p.contested = etag, at, false
 	}
-	return changed, again
-}
-
-// offset spreads what all clusters do once in rewriteEvery.
-func (c *cluster) offset() int64 {
-	var sum int64
-	for i := range len(c.id) {
-		sum = (sum*31 + int64(c.id[i])) % rewriteEvery
-	}
-	return sum
+	return changed
 }
 
 // learn is about the time between two polls of a list. The shortest counts, and is forgotten slowly: where there are several
@@ -178,7 +164,7 @@ func (c *cluster) received(on about, input fleet.Receipt, at int64) (changed boo
 		delete(c.receipts, oldest)
 	}
 	c.receipts[on] = receipt{input, at}
-	if !known || old.input != input || (at+c.offset())/rewriteEvery != (old.at+c.offset())/rewriteEvery {
+	if !known || old.input != input {
 		return true
 	}
 	if v := c.voids[on]; v.input == input && v.again && old.at <= v.at {

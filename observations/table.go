@@ -19,10 +19,10 @@ var ErrDenied = errors.New("the role may not write to the table of observations"
 
 // Table is where the processes of one service leave observations for each other. Times are exact to the microsecond.
 type Table interface {
-	// Put writes rows, all of different subjects. A row that is there and was said later stays. All or nothing; ErrDenied when
+	// Put writes rows, all of different subjects. A row that is there and was said later stays, and so does one that is the same. All or nothing; ErrDenied when
 	// this process may not. A table that was lost is made anew where this process may do that.
 	Put(ctx context.Context, rows []Row) error
-	// Since visits the rows that were written at that time of the table's own clock or later, in no order, and returns the
+	// Since visits the rows that were written at that time of the table's own clock or later, and those of no cluster, in no order, and returns the
 	// latest time at which one of them was written. Zero is everything.
 	Since(ctx context.Context, at time.Time, visit func(Row)) (time.Time, error)
 	// Keep drops what is of no cluster of these, and of each cluster all but the most rows that were written last.

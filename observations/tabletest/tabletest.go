@@ -27,7 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 	t.Helper()
 	for name, run := range map[string]func(*testing.T, Opened){
 		"the later word stays": laterStays, "others see what is new": followed, "any text": anyText,
-		"bounded": bounded, "nothing": nothing, "a loss heals": heals, "many": many,
+		"bounded": bounded, "nothing": nothing, "a loss heals": heals, "many": many, "which table it is": recognized,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,6 +115,18 @@ func heals(t *testing.T, o Opened) {
 	require.Empty(t, got)
 	require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row("b", "s", "1", noon)}))
 	got, _ = all(t, other, time.Time{})
+	require.Len(t, got, 1)
+}
+
+func recognized(t *testing.T, o Opened) {
+	require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row("", "table", "1", noon), row("a", "s", "1", noon)}))
+	_, at := all(t, o.Table, time.Time{})
+	require.NoError(t, o.Table.Put(t.Context(), []observations.Row{row("a", "s", "1", noon)}))
+	got, same := all(t, o.Again(t), at.Add(time.Microsecond))
+	require.Equal(t, []string{" table 1 2026-01-02T12:00:00.123456Z"}, got, "what is the same is not written again; what is of no cluster is told always")
+	require.Equal(t, at.Add(time.Microsecond), same)
+	require.NoError(t, o.Table.Keep(t.Context(), []string{"", "b"}, 10))
+	got, _ = all(t, o.Table, time.Time{})
 	require.Len(t, got, 1)
 }
 

@@ -51,7 +51,8 @@ func (o *Observations) Put(ctx context.Context, rows []observations.Row) error {
 		return o.write(ctx, `INSERT INTO observations AS o (cluster_id, subject, body, said, at)
 		SELECT c, s, b, t, (extract(epoch FROM clock_timestamp()) * 1e6)::bigint FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS new (c, s, b, t)
 		ORDER BY c, s
-		ON CONFLICT (cluster_id, subject) DO UPDATE SET body = excluded.body, said = excluded.said, at = excluded.at WHERE o.said <= excluded.said`,
+		ON CONFLICT (cluster_id, subject) DO UPDATE SET body = excluded.body, said = excluded.said, at = excluded.at
+			WHERE o.said < excluded.said OR o.said = excluded.said AND o.body <> excluded.body`,
 			clusters, subjects, bodies, said)
 	}
 	err := put()
@@ -125,7 +126,7 @@ func (o *Observations) since(ctx context.Context, limit time.Duration, at time.T
 	if !at.IsZero() {
 		from = at.UnixMicro()
 	}
-	rows, err := tx.Query(ctx, `SELECT cluster_id, subject, body, said, at FROM observations WHERE at >= $1`, from)
+	rows, err := tx.Query(ctx, `SELECT cluster_id, subject, body, said, at FROM observations WHERE at >= $1 OR cluster_id = ''`, from)
 	if err != nil {
 		return at, err
 	}

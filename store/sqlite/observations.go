@@ -101,7 +101,8 @@ func (o *Observations) once(ctx context.Context, question func(context.Context, 
 func (o *Observations) Put(ctx context.Context, rows []observations.Row) error {
 	return o.do(ctx, "writing observations", func(ctx context.Context, tx *sql.Tx) (err error) {
 		insert, err := tx.PrepareContext(ctx, `INSERT INTO observations AS o (cluster_id, subject, body, said, at) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (cluster_id, subject) DO UPDATE SET body = excluded.body, said = excluded.said, at = excluded.at WHERE o.said <= excluded.said`)
+			ON CONFLICT (cluster_id, subject) DO UPDATE SET body = excluded.body, said = excluded.said, at = excluded.at
+			WHERE o.said < excluded.said OR o.said = excluded.said AND o.body <> excluded.body`)
 		if err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ func (o *Observations) Since(ctx context.Context, at time.Time, visit func(obser
 	}
 	latest := at
 	err := o.do(ctx, "reading observations", func(ctx context.Context, tx *sql.Tx) (err error) {
-		rows, err := tx.QueryContext(ctx, `SELECT cluster_id, subject, body, said, at FROM observations WHERE at >= $1`, from)
+		rows, err := tx.QueryContext(ctx, `SELECT cluster_id, subject, body, said, at FROM observations WHERE at >= $1 OR cluster_id = ''`, from)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,199 @@
+package observations
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Run exchanges what is noted with the table until ctx ends. It writes what is left, and closes the table.
+func (b *Book) Run(ctx context.Context) {
+	tick := time.NewTicker(exchangeEvery)
+	defer tick.Stop()
+	for {
+		b.Exchange(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			if b.cfg.Table == nil {
+				return
+			}
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeEvery)
+			defer cancel()
+			b.lastSeen = time.Time{}
+			b.failed(last, errors.Join(b.write(last, time.Now()), b.cfg.Table.Close()))
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Exchange writes what is new here and reads what is new elsewhere. Run does it again and again; it is not for several
+// goroutines at once.
+func (b *Book) Exchange(ctx context.Context, now time.Time) {
+	if b.cfg.Table == nil {
+		b.failed(ctx, b.tidy(ctx, now))
+		return
+	}
+	b.retell()
+	b.failed(ctx, errors.Join(b.write(ctx, now), b.read(ctx, now), b.tidy(ctx, now)))
+}
+
+// failed logs trouble with the table once, until it is over.
+func (b *Book) failed(ctx context.Context, err error) {
+	switch {
+	case err == nil:
+		if b.complains { // it may have lost the last that it was told
+			b.tellAll()
+		}
+		b.complains = false
+	case ctx.Err() != nil:
+	case errors.Is(err, ErrDenied):
+		b.failures.Add(1)
+		if !b.denied {
+			b.cfg.Logger.WarnContext(ctx, "what clusters say here is kept in memory and told to no other process: the role may not write to the table of observations", "error", err)
+		}
+		b.denied = true
+	default:
+		b.failures.Add(1)
+		if !b.complains {
+			b.cfg.Logger.WarnContext(ctx, "what clusters say cannot be exchanged with other processes at the moment; it is kept in memory", "error", err)
+		}
+		b.complains = true
+	}
+}
+
+func (b *Book) write(ctx context.Context, now time.Time) error {
+	b.queue.Lock()
+	pending := b.pending
+	b.pending = make(map[waiting]struct{}, min(len(pending), maxBatch))
+	b.queue.Unlock()
+	if now.Sub(b.lastSeen) >= seenEvery {
+		b.lastSeen = now
+		for _, c := range b.all() {
+			c.mu.Lock()
+			if c.seen > c.kept {
+				pending[waiting{c, subject{sort: sortSeen, on: aboutOf("", "")}}] = struct{}{}
+			}
+			c.mu.Unlock()
+		}
+	}
+	batch, rows := make([]waiting, 0, maxBatch), make([]Row, 0, maxBatch)
+	var err error
+	flush := func() {
+		if err == nil && len(rows) > 0 {
+			if err = b.cfg.Table.Put(ctx, rows); err == nil && b.denied {
+				b.denied = false
+				b.tellAll()
+			}
+		}
+		if err != nil && !errors.Is(err, ErrDenied) {
+			b.again(batch)
+		}
+		batch, rows = batch[:0], rows[:0]
+	}
+	for w := range pending {
+		w.cluster.mu.Lock()
+		row, ok := w.cluster.row(w.subject)
+		if w.subject.sort == sortSeen {
+			w.cluster.kept = w.cluster.seen
+		}
+		w.cluster.mu.Unlock()
+		if !ok {
+			continue
+		}
+		if batch, rows = append(batch, w), append(rows, row); len(rows) == maxBatch {
+			flush()
+		}
+	}
+	flush()
+	return err
+}
+
+// again has rows written later, when the table does not take them now.
+func (b *Book) again(batch []waiting) {
+	for _, w := range batch {
+		if w.subject.sort == sortSeen {
+			w.cluster.mu.Lock()
+			w.cluster.kept = 0
+			w.cluster.mu.Unlock()
+			continue
+		}
+		b.tell(w.cluster, w.subject.sort, w.subject.on)
+	}
+}
+
+// tellAll has everything that is known here written again, in some exchanges. What is there already stays as it is.
+func (b *Book) tellAll() { b.untold = b.all() }
+
+// retell is the next part of that.
+func (b *Book) retell() {
+	for rows := 0; rows < maxUntold && len(b.untold) > 0; {
+		c := b.untold[len(b.untold)-1]
+		b.untold = b.untold[:len(b.untold)-1]
+		c.mu.Lock()
+		subjects := c.subjects()
+		c.mu.Unlock()
+		for _, s := range subjects {
+			b.tell(c, s.sort, s.on)
+		}
+		rows += len(subjects)
+	}
+}
+
+// What says which table it is, as a row of no cluster. A table that was lost has none, and one that was made in its place another.
+const (
+	tableID      = ""
+	tableSubject = "table"
+)
+
+// recognize sees whether the table is the one that it was. If not, what was in that is lost, and has to be told again.
+func (b *Book) recognize(ctx context.Context, found string, now time.Time) error {
+	if found == b.table && found != "" || found == "" && b.denied {
+		return nil
+	}
+	if b.table != "" {
+		b.tellAll()
+	}
+	if b.table = found; found != "" {
+		return nil
+	}
+	row := Row{Cluster: tableID, Subject: tableSubject, Body: fmt.Sprintf("%q", rand.Text()), Said: now}
+	err := b.cfg.Table.Put(ctx, []Row{row})
+	if err == nil {
+		b.table = row.Body
+	}
+	return err
+}
+
+func (b *Book) read(ctx context.Context, now time.Time) error {
+	from := b.written
+	if !from.IsZero() {
+		from = from.Add(-overlap)
+	}
+	table := ""
+	latest, err := b.cfg.Table.Since(ctx, from, func(r Row) {
+		if r.Cluster == tableID {
+			if r.Subject == tableSubject {
+				table = r.Body
+			}
+			return
+		}
+		c := b.of(r.Cluster)
+		c.mu.Lock()
+		on, outdated := c.merge(r)
+		c.mu.Unlock()
+		if outdated {
+			b.tell(c, sortReceipt, on)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if latest.After(b.written) {
+		b.written = latest
+	}
+	b.complete.Store(true)
+	return b.recognize(ctx, table, now)
+}
