@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -62,6 +63,61 @@ func (c *cluster) refused(apiVersion, kind, id, why string) rig.Receipt {
 	return unwanted
 }
 
+// tells has the events about what the cluster does sent to the API.
+func (c *cluster) tells() {
+	c.w.SendEvents(c.ns, c.gate.URL+"/api/v2/flux/clusters/"+c.dns+"/events")
+}
+
+// known is what `cluster status` says of the cluster.
+type known struct {
+	State  string
+	Counts map[string]int
+	Inputs []struct {
+		List, ID, State, Receipt string
+		Failure                  struct{ Message string }
+	}
+}
+
+func (c *cluster) known(ctx context.Context) (k known, err error) {
+	out, err := c.w.CLI(ctx, "cluster", "status", c.id, "-o", "json")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &k)
+	}
+	return k, err
+}
+
+// failed waits until `cluster status` says that a component has failed at what is asked for now, in these words of the cluster's.
+func (c *cluster) failed(id, words string) {
+	c.Helper()
+	c.eventually("the status says that "+id+" failed", func(ctx context.Context) error {
+		status, err := c.known(ctx)
+		if err != nil {
+			return err
+		}
+		for _, in := range status.Inputs {
+			if in.List == "platform-components" && in.ID == id {
+				if in.State != "failed" || !strings.Contains(in.Failure.Message, words) {
+					return fmt.Errorf("it is %s: %s", in.State, in.Failure.Message)
+				}
+				return nil
+			}
+		}
+		return errors.New("there is no such input")
+	})
+}
+
+// allConfirmed waits until the API says, by whichever process heard it, that so many inputs are confirmed, and no other is there.
+func (c *cluster) allConfirmed(inputs int) {
+	c.Helper()
+	c.eventually("the API says that all is confirmed", func(ctx context.Context) error {
+		status, err := c.known(ctx)
+		if err == nil && (status.State != "confirmed" || status.Counts["confirmed"] != inputs) {
+			err = fmt.Errorf("the cluster is %s, its inputs are %v, not %d confirmed", status.State, status.Counts, inputs)
+		}
+		return err
+	})
+}
+
 // What the cluster has applied it tells the API, each kind of thing; what fails it does not, until that is mended.
 func TestReceipts(t *testing.T) {
 	t.Parallel()
@@ -79,6 +135,7 @@ func TestReceipts(t *testing.T) {
 			{"id": "rc-http", "enabled": true}, {"id": "rc-oci", "enabled": true}, {"id": "rc-range", "enabled": true}, {"id": "rc-tree", "enabled": true},
 		},
 	})
+	c.tells()
 	c.confirmed("namespaces", "rc-space")
 	c.confirmed("rolebindings", "rc:binding")
 	components := []string{"rc-http", "rc-oci", "rc-range", "rc-tree"}
@@ -107,6 +164,9 @@ func TestReceipts(t *testing.T) {
 	var unwanted []rig.Receipt
 	unwanted = append(unwanted,
 		c.refused(helmAPI, "HelmRelease", "rc-http", ""), c.refused(helmAPI, "HelmRelease", "rc-oci", ""), c.refused(kustomizeAPI, "Kustomization", "rc-tree", "nowhere"))
+	c.failed("rc-http", "Helm upgrade failed for release rc-http/rc-http with chart web@1.0.0")
+	c.failed("rc-oci", "not a name")
+	c.failed("rc-tree", "nowhere")
 	c.cli("component", "set", "rc-http", "--cluster", c.id, "--component-version", "9.0.0")
 	c.cli("component", "set", "rc-range", "--cluster", c.id, "--oci-tag", "9.0.0")
 	c.cli("component", "set", "rc-tree", "--cluster", c.id, "--component-path", "", "--oci-tag", "9.0")
@@ -126,6 +186,10 @@ func TestReceipts(t *testing.T) {
 		})
 	}
 
+	c.failed("rc-http", `no version matches "9.0.0"`)
+	c.failed("rc-range", "of version 9.0.0")
+	c.failed("rc-tree", "no tag 9.0")
+
 	// Mended.
 	c.cli("component", "patch", "rc-http", "--cluster", c.id, "--set", "replicaCount=1")
 	c.cli("component", "set", "rc-http", "--cluster", c.id, "--component-version", "1.1.0")
@@ -142,19 +206,7 @@ func TestReceipts(t *testing.T) {
 	}
 
 	// Another process than the one that was told says so too.
-	c.eventually("the API says that all is confirmed", func(ctx context.Context) error {
-		var status struct {
-			State  string
-			Counts map[string]int
-		}
-		if err := c.w.API.Do(ctx, "GET", "/clusters/"+c.id+"/status", nil, &status); err != nil {
-			return err
-		}
-		if want := len(components) + 2; status.State != "confirmed" || status.Counts["confirmed"] != want {
-			return fmt.Errorf("the cluster is %s, its inputs are %v, not %d confirmed", status.State, status.Counts, want)
-		}
-		return nil
-	})
+	c.allConfirmed(len(components) + 2)
 
 	// What goes takes its receipt along.
 	names := c.inventory("platform-components")

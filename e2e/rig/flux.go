@@ -39,16 +39,16 @@ func (cp *controlPlane) defineFlux(ctx context.Context, tools map[string]string)
 	return cp.definitionsEstablished(ctx)
 }
 
-// startFlux starts Flux Operator, helm-controller and kustomize-controller.
-func (cp *controlPlane) startFlux(ctx context.Context, dir string, tools map[string]string) error {
+// startFlux starts Flux Operator, helm-controller and kustomize-controller, which post their events to an address.
+func (cp *controlPlane) startFlux(ctx context.Context, dir string, tools map[string]string, events string) error {
 	return errors.Join(
 		cp.startController(ctx, dir, controller{
 			name: "flux-operator", path: filepath.Join(tools["flux-operator"], "operator"),
 			args: []string{"--web-server-port=0", "--storage-path=" + dir},
 			env:  []string{"GODEBUG=fips140=on"},
 		}),
-		cp.startController(ctx, dir, controller{name: "helm-controller", path: filepath.Join(tools["helm-controller"], "helm-controller"), args: []string{"--events-addr="}}),
-		cp.startController(ctx, dir, controller{name: "kustomize-controller", path: filepath.Join(tools["kustomize-controller"], "kustomize-controller"), args: []string{"--events-addr="}}),
+		cp.startController(ctx, dir, controller{name: "helm-controller", path: filepath.Join(tools["helm-controller"], "helm-controller"), args: []string{"--events-addr=" + events}}),
+		cp.startController(ctx, dir, controller{name: "kustomize-controller", path: filepath.Join(tools["kustomize-controller"], "kustomize-controller"), args: []string{"--events-addr=" + events}}),
 	)
 }
 

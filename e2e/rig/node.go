@@ -294,7 +294,7 @@ func (n *Node) startStandIns() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	startVolumes(ctx, n.Kube, logger)
-	return errors.Join(startNames(ctx, n.Kube, logger), startSources(ctx, n.Kube, NodeAddress, logger))
+	return errors.Join(startNames(ctx, n.Kube, logger), startSources(ctx, n.Kube, NodeAddress, logger, nil))
 }
 
 // Stop ends everything. The logs stay until the next run.

@@ -27,19 +27,21 @@ const sourceAPI = "source.toolkit.fluxcd.io/v1"
 type sources struct {
 	client client.WithWatch
 	log    *slog.Logger
+	events *events
 	url    string
 
 	mu        sync.Mutex
 	artifacts map[string][]byte // by path
 }
 
-// startSources serves artifacts at an address of this machine and looks after source objects until ctx ends.
-func startSources(ctx context.Context, c client.WithWatch, host string, log *slog.Logger) error {
+// startSources serves artifacts at an address of this machine and looks after source objects until ctx ends. What it cannot fetch it
+// tells events, unless that is nil.
+func startSources(ctx context.Context, c client.WithWatch, host string, log *slog.Logger, events *events) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return err
 	}
-	s := &sources{client: c, log: log, url: "http://" + ln.Addr().String(), artifacts: map[string][]byte{}}
+	s := &sources{client: c, log: log, events: events, url: "http://" + ln.Addr().String(), artifacts: map[string][]byte{}}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() { _ = server.Serve(ln) }()
@@ -108,6 +110,9 @@ func (s *sources) reconcile(ctx context.Context, object *unstructured.Unstructur
 	case err != nil:
 		condition["status"], condition["reason"], condition["message"] = "False", "NotFound", err.Error()
 		status["artifact"] = nil
+		if s.events != nil {
+			s.events.sourceFailed(ctx, object, "NotFound", err.Error())
+		}
 	case content != nil:
 		digest := fmt.Sprintf("sha256:%x", sha256.Sum256(content))
 		if object.GetKind() == "OCIRepository" {

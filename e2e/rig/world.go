@@ -56,6 +56,7 @@ type World struct {
 	root, dir, bin string
 	cp             *controlPlane
 	pg             *postgres // nil with SQLite
+	events         *events
 	cancel         context.CancelFunc
 
 	mu        sync.Mutex
@@ -97,25 +98,35 @@ func Start(ctx context.Context, config Config) (*World, error) {
 	if err := w.cp.defineFlux(ready, built); err != nil {
 		return w, err
 	}
-	if err := w.cp.startFlux(ready, w.dir, built); err != nil {
+	file, err := os.Create(filepath.Join(w.dir, "stand-ins.log"))
+	if err != nil {
 		return w, err
 	}
-	if err := w.startStandIns(); err != nil {
+	logger := slog.New(slog.NewTextHandler(file, nil))
+	standIns, cancelStandIns := context.WithCancel(context.Background())
+	w.cancel = cancelStandIns
+	if w.events, err = startEvents(standIns, logger); err != nil {
+		return w, err
+	}
+	if err := w.cp.startFlux(ready, w.dir, built, w.events.url); err != nil {
+		return w, err
+	}
+	startPods(standIns, w.Kube, logger)
+	if err := startSources(standIns, w.Kube, "127.0.0.1", logger, w.events); err != nil {
 		return w, err
 	}
 	return w, w.startFleet(ready, config.Store)
 }
 
-func (w *World) startStandIns() error {
-	file, err := os.Create(filepath.Join(w.dir, "stand-ins.log"))
-	if err != nil {
+// LoseObservations destroys what the servers have written down of what clusters say.
+func (w *World) LoseObservations(ctx context.Context) error {
+	if w.pg == nil {
+		return os.Remove(filepath.Join(w.dir, "fleet.db-observations"))
+	}
+	if err := w.pg.sql(ctx, "fleet", "DROP TABLE observations"); err != nil {
 		return err
 	}
-	logger := slog.New(slog.NewTextHandler(file, nil))
-	ctx, cancel := context.WithCancel(context.Background())
-	w.cancel = cancel
-	startPods(ctx, w.Kube, logger)
-	return startSources(ctx, w.Kube, "127.0.0.1", logger)
+	return Eventually(ctx, w.pg.letReaderRead) // when it is there again
 }
 
 func (w *World) startFleet(ctx context.Context, kind string) error {
