@@ -38,8 +38,10 @@ type Book struct {
 	mu       sync.RWMutex
 	clusters map[string]*cluster
 
-	queue   sync.Mutex
-	pending map[waiting]struct{}
+	queue      sync.Mutex
+	pending    map[waiting]struct{}
+	room       int  // for rows in pending
+	overflowed bool // some rows did not get in
 
 	dropped  atomic.Int64
 	failures atomic.Int64
@@ -65,7 +67,7 @@ func NewBook(cfg Config) *Book {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Book{cfg: cfg, clusters: map[string]*cluster{}, pending: map[waiting]struct{}{}}
+	b := &Book{cfg: cfg, clusters: map[string]*cluster{}, pending: map[waiting]struct{}{}, room: maxPending}
 	b.complete.Store(cfg.Table == nil)
 	return b
 }
@@ -96,8 +98,9 @@ func (b *Book) tell(c *cluster, sort string, on about) {
 	w := waiting{c, subject{sort, on}}
 	b.queue.Lock()
 	defer b.queue.Unlock()
-	if _, there := b.pending[w]; !there && len(b.pending) >= maxPending {
+	if _, there := b.pending[w]; !there && len(b.pending) >= b.room {
 		b.dropped.Add(1)
+		b.overflowed = true
 		return
 	}
 	b.pending[w] = struct{}{}
@@ -130,6 +133,13 @@ type Stats struct {
 	Dropped  int64 // observations that were not kept, because there were too many
 	Failures int64 // exchanges with the table that failed
 	Complete bool  // what the table had at the start has been read
+}
+
+// Waiting is how many rows wait to be written.
+func (b *Book) Waiting() int {
+	b.queue.Lock()
+	defer b.queue.Unlock()
+	return len(b.pending)
 }
 
 // Stats tells how the Book is doing.

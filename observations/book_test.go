@@ -151,6 +151,25 @@ func TestALostTableIsFilledAgain(t *testing.T) {
 	require.Equal(t, before, table.content())
 }
 
+// TestAFullQueueIsMadeUpFor: what was dropped because too much waited to be written is written later.
+func TestAFullQueueIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	table := newShared()
+	book := NewBook(Config{Table: table})
+	book.room = 50
+	const clusters, inputs = 3, 40
+	for c := range clusters {
+		for i := range inputs {
+			book.Received(fmt.Sprint(c), "components", fmt.Sprint("c", i), rcpt(1), noon)
+		}
+	}
+	require.Positive(t, book.Stats().Dropped)
+	book.Exchange(t.Context(), noon)
+	book.room = maxPending
+	book.Exchange(t.Context(), noon)
+	require.Len(t, table.content(), clusters*(inputs+1), "that they were seen, too")
+}
+
 // TestTableTrouble costs nothing but what others would know.
 func TestTableTrouble(t *testing.T) {
 	t.Parallel()

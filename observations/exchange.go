@@ -66,9 +66,13 @@ func (b *Book) failed(ctx context.Context, err error) {
 
 func (b *Book) write(ctx context.Context, now time.Time) error {
 	b.queue.Lock()
-	pending := b.pending
+	pending, overflowed := b.pending, b.overflowed
+	b.overflowed = false
 	b.pending = make(map[waiting]struct{}, min(len(pending), maxBatch))
 	b.queue.Unlock()
+	if overflowed {
+		b.tellAll()
+	}
 	if now.Sub(b.lastSeen) >= seenEvery {
 		b.lastSeen = now
 		for _, c := range b.all() {

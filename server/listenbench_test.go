@@ -1,10 +1,15 @@
 package server_test
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,7 +31,7 @@ func confirmedFleet(b *testing.B, clusters, components int) (http.Handler, *stor
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, st.Close()) })
 	_, replica := fleetIn(b, st, clusters, components)
-	book := observations.NewBook(observations.Config{})
+	book := observations.NewBook(observations.Config{Table: sqlite.NewObservations(path)})
 	srv, err := server.New(server.Config{
 		Mode: server.ModeCRUD, Replica: replica, History: st, Observations: book, Tokens: server.Tokens{Read: benchToken, Write: "bench-write"},
 		Logger: slog.New(slog.NewJSONHandler(&discard{}, nil)),
@@ -64,4 +69,52 @@ func BenchmarkStatus(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms")
 		})
 	}
+}
+
+// mixed answers as two handlers do: receipts by the second.
+func mixed(polls, receipts http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/receipts/") {
+			receipts.ServeHTTP(w, r)
+			return
+		}
+		polls.ServeHTTP(w, r)
+	})
+}
+
+// BenchmarkListening: polls of 10,000 clusters with 30 components, and a receipt for each twelve of them, as such a fleet sends
+// them. Against a bare handler of the same bytes, and against the same polls by somebody whose requests nothing is noted of.
+func BenchmarkListening(b *testing.B) {
+	const clusters, components = 10_000, 30
+	handler, replica, book := confirmedFleet(b, clusters, components)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { book.Run(ctx) })
+	b.Cleanup(func() { cancel(); running.Wait() })
+	var requests, unnoted [][]byte
+	for i := range clusters {
+		requests = append(requests, pollRequest(pollPath(i), false))
+		if i%12 > 0 {
+			continue
+		}
+		cluster, ok := replica.State().Get(fleet.KindCluster, fmt.Sprint("c", i))
+		require.True(b, ok)
+		asked, err := replica.State().Asked(cluster)
+		require.NoError(b, err)
+		n := i % components
+		requests = append(requests, pollRequest(fmt.Sprintf("/api/v2/flux/clusters/c%d.k8s.example.com/receipts/platform-components/component-%d?input=%s",
+			i, n, asked[0].Receipts[n]), false))
+	}
+	for _, r := range requests {
+		unnoted = append(unnoted, bytes.Replace(r, []byte("flux-operator/"), []byte("flux-resourceset-bench/"), 1))
+	}
+	receipt := "/api/v2/flux/clusters/c0.k8s.example.com/receipts/platform-components/component-0?input=0123456789abcdef"
+	baseline := mixed(bare(b, handler, pollPath(0), "gzip"), bare(b, handler, receipt, "gzip"))
+	b.Run("bare", func(b *testing.B) {
+		compare(b, len(requests), true, serving(b, baseline, false, requests...), serving(b, handler, false, requests...))
+	})
+	b.Run("not-noted", func(b *testing.B) {
+		compare(b, len(requests), true, serving(b, handler, false, unnoted...), serving(b, handler, false, requests...))
+	})
+	require.Zero(b, book.Stats().Dropped)
 }
