@@ -46,8 +46,9 @@ func (e *Event) failed() bool { return e.Severity == severityError }
 
 func (e *Event) size() int { return len(e.Message) + len(e.Object) + len(e.Reason) + len(e.Revision) }
 
-// succeeded are the reasons that take a failure of the same input back. Rolling back succeeds, too, and is none.
-var succeeded = []string{"InstallSucceeded", "UpgradeSucceeded", "ReconciliationSucceeded"}
+// succeeded are the reasons of controllers and of sources that take a failure of the same object at the same input back. Rolling
+// back succeeds, too, and is none.
+var succeeded = []string{"InstallSucceeded", "UpgradeSucceeded", "ReconciliationSucceeded", "NewArtifact", "Succeeded", "ChartPullSucceeded"}
 
 // about names an input: the list it is in, and its id.
 type about struct{ list, id unique.Handle[string] }
@@ -235,8 +236,9 @@ func (c *cluster) confirmed(on about, input fleet.Receipt) (at int64, ok bool) {
 // said notes an event, and tells whether it is kept.
 func (c *cluster) said(on about, e *Event) bool {
 	if old := c.events[on]; old != nil {
-		if old.failed() && (e.At.Before(old.At) || !e.failed() && (old.Input != e.Input || !slices.Contains(succeeded, e.Reason))) {
-			return false // it goes on, and is not mended
+		// It goes on, and is not mended: what a source failed at is not, when the Kustomization applies what it had once more.
+		if old.failed() && (e.At.Before(old.At) || !e.failed() && (old.Input != e.Input || old.Object != e.Object || !slices.Contains(succeeded, e.Reason))) {
+			return false
 		}
 		c.forget(on)
 	}

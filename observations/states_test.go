@@ -118,3 +118,22 @@ func TestNoReceiptConfirmsNothing(t *testing.T) {
 	want[0].Receipts = nil // the list is too long for them
 	require.Equal(t, Delivered, book.state("x", noon, want))
 }
+
+// A source that fails is not mended by a Kustomization that goes on applying what it had, though that says the new input.
+func TestASuccessMendsWhatFailed(t *testing.T) {
+	t.Parallel()
+	book, now := NewBook(Config{}), noon
+	tell := func(object, severity, reason string) State {
+		now = now.Add(3 * time.Second)
+		book.Happened("x", "components", "c0", Event{Input: rcpt(1).String(), Object: object, Severity: severity, Reason: reason, At: now}, now)
+		return book.state("x", now, asked("1", 1))
+	}
+	book.Polled("x", "components", "1", "", now)
+	book.Received("x", "components", "other", rcpt(9), now)
+	require.Equal(t, Failed, tell("OCIRepository/flux-system/charts-c0", "error", "OCIArtifactPullFailed"))
+	require.Equal(t, Failed, tell("Kustomization/flux-system/platform-c0", "info", "ReconciliationSucceeded"))
+	require.Equal(t, Delivered, tell("OCIRepository/flux-system/charts-c0", "info", "NewArtifact"))
+	require.Equal(t, Failed, tell("Kustomization/flux-system/platform-c0", "error", "BuildFailed"))
+	require.Equal(t, Failed, tell("OCIRepository/flux-system/charts-c0", "info", "NewArtifact"))
+	require.Equal(t, Delivered, tell("Kustomization/flux-system/platform-c0", "info", "ReconciliationSucceeded"))
+}
