@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
@@ -18,6 +19,17 @@ func (c *cluster) labelled(namespace *unstructured.Unstructured, key, value stri
 	}
 }
 
+// held sets a label as `kubectl apply --server-side --field-manager` does.
+func (c *cluster) held(namespace *unstructured.Unstructured, manager, key, value string) {
+	c.Helper()
+	patch := client.RawPatch(types.ApplyPatchType, []byte(canonical(object{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": namespace.GetName(), "labels": object{key: value}},
+	})))
+	if err := c.w.Kube.Patch(c.Context(), namespace.DeepCopy(), patch, client.FieldOwner(manager)); err != nil {
+		c.Fatal(err)
+	}
+}
+
 // Kubernetes' own namespaces are there before us: what kubectl has set on one is never erased, before and after ours, and
 // nothing of it goes when it is taken off.
 func TestSystemNamespaces(t *testing.T) {
@@ -26,12 +38,22 @@ func TestSystemNamespaces(t *testing.T) {
 	define(t, "namespaces",
 		object{"id": "kube-node-lease", "deletion_policy": "orphan", "labels": object{"team": "a"}},
 		object{"id": "kube-public", "deletion_policy": "orphan", "labels": object{"team": "a"}, "annotations": object{"note": "<< inputs.id >>"}})
+	define(t, "namespaces", object{"id": "adopted-held", "deletion_policy": "orphan", "labels": object{"team": "a"}})
 	c := prepare(t, "system", object{})
 	touched, free := c.exists("v1", "Namespace", "", "kube-node-lease"), c.exists("v1", "Namespace", "", "kube-public")
 	c.labelled(touched, security, "baseline")
+	// Any other namespace is taken over. What has a field manager that Flux does not know stays.
+	held := c.made("kubectl-create", "v1", "Namespace", "", "adopted-held", object{})
+	c.labelled(held, security, "baseline")
+	c.held(held, "platform-team", security, "baseline")
 	c.join(rig.Cluster{})
 	c.cli("namespace", "assign", "kube-node-lease", "--cluster", c.id)
 	c.cli("namespace", "assign", "kube-public", "--cluster", c.id)
+
+	c.cli("namespace", "assign", "adopted-held", "--cluster", c.id)
+	c.field(held, "a", "metadata", "labels", "team")
+	c.confirmed("namespaces", "adopted-held")
+	c.field(held, "baseline", "metadata", "labels", security)
 
 	c.field(free, "a", "metadata", "labels", "team")
 	c.field(free, "<< inputs.id >>", "metadata", "annotations", "note")
@@ -51,10 +73,11 @@ func TestSystemNamespaces(t *testing.T) {
 
 	c.cli("namespace", "unassign", "kube-node-lease", "--cluster", c.id, "--yes")
 	c.cli("namespace", "unassign", "kube-public", "--cluster", c.id, "--yes")
+	c.cli("namespace", "unassign", "adopted-held", "--cluster", c.id, "--yes")
 	c.gone(fluxAPI, "ResourceSet", c.ns, "adopt-kube-node-lease")
 	c.gone(fluxAPI, "ResourceSet", c.ns, "adopt-kube-public")
 	c.settled()
-	for _, namespace := range []*unstructured.Unstructured{touched, free} {
+	for _, namespace := range []*unstructured.Unstructured{touched, free, held} {
 		now := c.exists("v1", "Namespace", "", namespace.GetName())
 		if now.GetUID() != namespace.GetUID() || now.GetDeletionTimestamp() != nil || now.GetLabels()[security] == "" {
 			t.Errorf("namespace %s is %v", namespace.GetName(), now.Object["metadata"])
