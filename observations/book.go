@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	exchangeEvery = 2 * time.Second  // with other processes
-	seenEvery     = time.Minute      // that a cluster was seen, and nothing else
-	keepEvery     = time.Hour        // what may go is dropped from the table
-	overlap       = 10 * time.Second // what was written within may have been committed late
-	maxUntold     = 10_000           // rows that are written again at once
-	maxBatch      = 500              // rows
-	maxPending    = 100_000          // rows that wait to be written; more are dropped
+	exchangeEvery = 3 * time.Second / 2 // with other processes: what one knows the others do after two of these
+	seenEvery     = time.Minute         // that a cluster was seen, and nothing else
+	keepEvery     = time.Hour           // what may go is dropped from the table
+	overlap       = 10 * time.Second    // what was written within may have been committed late
+	maxUntold     = 10_000              // rows that are written again at once
+	maxBatch      = 500                 // rows
+	maxPending    = 100_000             // rows that wait to be written; more are dropped
 )
 
 // Config is what a Book is made of. The zero value keeps everything in memory.
