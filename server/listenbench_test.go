@@ -58,6 +58,7 @@ func BenchmarkStatus(b *testing.B) {
 	h, _, _ := confirmedFleet(b, 10_000, 30)
 	for name, path := range map[string]string{"fleet": "/status?limit=100", "component": "/platform_components/component-0/status", "cluster": "/clusters/c0/status", "metrics": "/metrics"} {
 		b.Run(name, func(b *testing.B) {
+			before := used(b)
 			for b.Loop() {
 				req := httptest.NewRequest(http.MethodGet, path, nil)
 				req.Header.Set("Authorization", "Bearer "+benchToken)
@@ -67,6 +68,7 @@ func BenchmarkStatus(b *testing.B) {
 			}
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms")
+			b.ReportMetric(float64((used(b)-before).Microseconds())/float64(b.N)/1000, "cpu-ms")
 		})
 	}
 }
@@ -116,5 +118,4 @@ func BenchmarkListening(b *testing.B) {
 	b.Run("not-noted", func(b *testing.B) {
 		compare(b, len(requests), true, serving(b, handler, false, unnoted...), serving(b, handler, false, requests...))
 	})
-	require.Zero(b, book.Stats().Dropped)
 }

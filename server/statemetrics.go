@@ -127,23 +127,28 @@ func (c *stateCollector) run(release func()) {
 func (c *stateCollector) count(release func()) *stateCounts {
 	s := c.server
 	n := &stateCounts{at: s.cfg.Now(), clusters: map[observations.State]int{}, inputs: map[observations.State]int{}}
-	st, start := s.cfg.Replica.State(), time.Now()
-	slice := start
-	for i, cluster := range st.All(fleet.KindCluster) {
-		if cluster, live := st.Get(fleet.KindCluster, cluster.ID); live { // as it is by now
+	clusters, start := s.cfg.Replica.State().All(fleet.KindCluster), time.Now()
+	for next := 0; ; {
+		if next = n.some(s, clusters, next, start); next == len(clusters) {
+			return n
+		}
+		release()
+		time.Sleep(countPause)
+	}
+}
+
+// some visits clusters from one on, until it is time for a pause, and returns which is the next.
+func (n *stateCounts) some(s *Server, clusters []*fleet.Document, from int, start time.Time) int {
+	st, slice := s.cfg.Replica.State(), time.Now()
+	for i := from; i < len(clusters); i++ {
+		if cluster, live := st.Get(fleet.KindCluster, clusters[i].ID); live { // as it is by now
 			n.add(s, st, cluster)
 		}
-		if i < countAlone {
-			continue
-		}
-		if now := time.Now(); now.Sub(start) > countWait && now.Sub(slice) > countSlice {
-			release()
-			st = nil // it may be replaced meanwhile, and would be kept
-			time.Sleep(countPause)
-			slice, st = time.Now(), s.cfg.Replica.State()
+		if now := time.Now(); i >= countAlone && now.Sub(start) > countWait && now.Sub(slice) > countSlice {
+			return i + 1
 		}
 	}
-	return n
+	return len(clusters)
 }
 
 func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {

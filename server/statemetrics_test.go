@@ -39,7 +39,7 @@ func TestStatesInMetrics(t *testing.T) {
 	asked := 0.0
 	for _, id := range []string{"demo-cluster-01", "qa-00", "qa-01", "qa-02"} {
 		for _, in := range at(w.status(id), "inputs").([]any) {
-			if at(in, "enabled") == true {
+			if enabled, _ := at(in, "enabled").(bool); enabled {
 				asked++
 			}
 		}
