@@ -135,13 +135,6 @@ type Stats struct {
 	Complete bool  // what the table had at the start has been read
 }
 
-// Waiting is how many rows wait to be written.
-func (b *Book) Waiting() int {
-	b.queue.Lock()
-	defer b.queue.Unlock()
-	return len(b.pending)
-}
-
 // Stats tells how the Book is doing.
 func (b *Book) Stats() Stats { return Stats{b.dropped.Load(), b.failures.Load(), b.complete.Load()} }
 
