@@ -89,7 +89,7 @@ func setupWith(t testing.TB, clusters int, text string) *world {
 	w := &world{logs: &lockedBuffer{}, text: text}
 	w.t, _ = t.(*testing.T)
 	logger := slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.replica = store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50, Protected: []string{"prod"}}, Logger: logger})
+	w.replica = store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50, Protected: []string{"prod"}}, Logger: logger, Now: longAgo})
 	require.NoError(t, w.replica.Load(t.Context()))
 	for _, step := range []struct {
 		reason string
@@ -160,6 +160,9 @@ func fillClusters(tx *fleet.Tx, clusters int) error {
 	}
 	return nil
 }
+
+// longAgo is when the fleet is made: what clusters said before they were is not theirs.
+func longAgo() time.Time { return time.Now().Add(-2 * time.Hour) }
 
 // hearAll has every cluster say something: most of them that all is well.
 func (w *world) hearAll() {
