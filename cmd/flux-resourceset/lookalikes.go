@@ -47,7 +47,7 @@ func nearest(name string, ours []string) string {
 		if sameBut(name, our) {
 			d = 1
 		}
-		if len(our) < 10 && d == 2 { // too many words are as near as that
+		if len(our) < 10 && d == 2 || len(our) < 5 && d == 1 { // too many words are as near as that
 			continue
 		}
 		if d < least {

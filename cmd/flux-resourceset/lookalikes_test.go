@@ -23,6 +23,7 @@ func TestLookalikes(t *testing.T) {
 		"PATH": "", "HOME": "", "HOSTNAME": "", "PGPASSWORD": "", "KUBERNETES_SERVICE_HOST": "", "FLUX_API_READ_SERVICE_HOST": "", "CACHE_DIR": "",
 		"XDG_STATE_HOME": "", "SSL_CERT_DIR": "", "API_TOKEN": "", "GITHUB_TOKEN": "", "VAULT_TOKEN": "", "LOG_FILE": "", "GOMAXPROCS": "", "HTTP_PROXY": "",
 		"DATABASE_HOST": "", "DATABASE_NAME": "", "LOG_DIR": "", "FLUX_API_TOKEN": "",
+		"CI": "", "UID": "", "TUI": "", "U": "", "ui": "UI",
 	} {
 		require.Equal(t, want, nearest(name, ours), name)
 	}
