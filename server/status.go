@@ -149,9 +149,19 @@ func summaryOf(doc *fleet.Document, known observations.Status) api.ClusterSummar
 	}
 	if known.Failure != nil {
 		failure := failureOf(known.Failure)
+		failure.Message = firstOf(failure.Message)
 		out.Failure = &failure
 	}
 	return out
+}
+
+// firstOf is the beginning of a message, enough for a line: a list may be of ten thousand clusters, each with two KiB of words.
+func firstOf(message string) string {
+	const most = 300
+	if runes := []rune(message); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return message
 }
 
 func parseStates(text string) (out []observations.State, err error) {

@@ -434,7 +434,7 @@ type ClusterSummary struct {
 	// Example: flux-operator/v0.58.1
 	Agent string `json:"agent,omitempty"`
 
-	// Failure What a cluster said, in its own words. They come from outside; show them as text.
+	// Failure Of the first input that failed, with the first 300 characters of its message.
 	Failure *Failure `json:"failure,omitempty"`
 }
 
