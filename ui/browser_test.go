@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
@@ -26,7 +27,6 @@ func arrive(t *testing.T, w *world) *testbrowser.Browser {
 	b.Run(chromedp.Navigate(w.http.URL + "/"))
 	b.Run(chromedp.WaitVisible("#token", chromedp.ByQuery), chromedp.SendKeys("#token", readToken+"\r", chromedp.ByQuery))
 	b.At("/ui/")
-	require.Contains(t, b.Text("h1"), "need a look")
 	return b
 }
 
@@ -145,7 +145,7 @@ func TestKeyboard(t *testing.T) {
 	require.Empty(t, b.Complaints())
 }
 
-// Whoever goes on looking sees what comes, and how old it is; the store's silence is said.
+// Whoever goes on looking sees what comes; that it cannot be read, and that they are signed out, is said.
 func TestReadsItselfAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 60)
@@ -160,4 +160,19 @@ func TestReadsItselfAgain(t *testing.T) {
 	b.Run(chromedp.Evaluate(`htmx.trigger(document.getElementById("live"), "refresh")`, nil), chromedp.Poll(`document.body.textContent.includes("off with it")`, nil))
 	require.NotContains(t, b.Text("h1"), "Failing")
 	require.Empty(t, b.Complaints())
+
+	w.advance(25 * time.Hour)
+	b.Run(chromedp.Evaluate(`htmx.trigger(document.getElementById("live"), "refresh")`, nil))
+	b.At("/ui/sign-in?to=%2Fui%2Fclusters%2Fcluster-0003")
+}
+
+// What cannot be read again stays where it is, and is said to be old.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3)
+	b := arrive(t, w)
+	w.http.Close()
+	b.Run(chromedp.Evaluate(`htmx.trigger(document.getElementById("live"), "refresh")`, nil))
+	require.Contains(t, b.Text("#lost"), "cannot be read at the moment")
+	require.NotEmpty(t, b.Text("h1"))
 }

@@ -2,7 +2,9 @@ package ui
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -136,7 +138,11 @@ func showChange(v *visit) error {
 		doc.More = len(fields) - len(doc.Fields)
 		view.Documents = append(view.Documents, doc)
 		if ch.Kind == client.KindCluster {
-			if state, there := v.stateOf(ch.ID); there {
+			state, there, err := v.stateOf(ch.ID)
+			if err != nil {
+				return err
+			}
+			if there {
 				counts[state]++
 				view.Asked++
 			}
@@ -147,13 +153,16 @@ func showChange(v *visit) error {
 	return v.show("change", view)
 }
 
-// stateOf is what is known of a cluster; not there when it is gone, or cannot be said.
-func (v *visit) stateOf(id string) (state string, there bool) {
+// stateOf is what is known of a cluster; not there when it is gone.
+func (v *visit) stateOf(id string) (state string, there bool, err error) {
 	status, err := v.fleet.GetClusterStatusWithResponse(v.r.Context(), id, nil)
-	if err != nil || status.JSON200 == nil {
-		return "", false
+	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
+		return "", false, nil
 	}
-	return status.JSON200.State, true
+	if err != nil {
+		return "", false, err
+	}
+	return status.JSON200.State, true, nil
 }
 
 func (v *visit) revision() (int64, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
@@ -23,6 +24,7 @@ type clusterView struct {
 	Changes []changeRow
 	More    string // the rest of the history
 	Protect bool
+	Gone    bool // decommissioned
 }
 
 type pair struct{ Name, Value string }
@@ -56,14 +58,16 @@ func showCluster(v *visit) error {
 	switch problem, answered := errors.AsType[*client.Error](err); {
 	case err == nil:
 		for name, value := range doc.JSON200.Labels {
-			view.Labels = append(view.Labels, pair{name, value})
+			shown, _ := maskJSON(name, marshal(value), v.reveal())
+			view.Labels = append(view.Labels, pair{name, strings.Trim(shown, `"`)})
 		}
 		slices.SortFunc(view.Labels, func(a, b pair) int { return cmp.Compare(a.Name, b.Name) })
 		view.Layers, view.Protect = doc.JSON200.Layers, doc.JSON200.DeletionProtection
 		if versions, err = v.versions(doc.JSON200.PlatformComponents); err != nil {
 			return err
 		}
-	case answered && problem.StatusCode == http.StatusNotFound: // decommissioned: only what it said is left
+	case answered && problem.StatusCode == http.StatusNotFound: // only what it said is left
+		view.Gone = true
 	default:
 		return err
 	}
@@ -141,7 +145,7 @@ func showInput(v *visit) error {
 	for _, one := range explained.JSON200.Inputs {
 		for _, value := range one.Values {
 			row := valueRow{Pointer: value.Pointer}
-			row.Value, row.Hidden = mask(value.Pointer, valueText(value.Value), v.reveal())
+			row.Value, row.Hidden = maskJSON(value.Pointer, valueText(value.Value), v.reveal())
 			row.By = saying(value.SaidBy, value.Pointer, v.reveal())
 			for _, say := range value.InsteadOf {
 				row.InsteadOf = append(row.InsteadOf, saying(say, value.Pointer, v.reveal()))
@@ -156,7 +160,7 @@ func showInput(v *visit) error {
 
 func saying(say api.Saying, pointer string, reveal bool) sayingView {
 	out := sayingView{Saying: say}
-	out.Text, _ = mask(pointer, valueText(say.Value), reveal)
+	out.Text, _ = maskJSON(pointer, valueText(say.Value), reveal)
 	switch say.Kind {
 	case "cluster":
 		out.Link = link("clusters", say.ID)

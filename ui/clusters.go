@@ -72,14 +72,14 @@ type pager struct {
 	Previous, Next   string // empty: there is none
 }
 
-func makePager(path string, query url.Values, offset, shown, all int) pager {
+func makePager(path string, query url.Values, size, offset, shown, all int) pager {
 	out := pager{First: min(offset+1, all), Last: offset + shown, All: all}
 	to := func(offset int) string {
 		query.Set("offset", strconv.Itoa(offset))
 		return path + "?" + query.Encode()
 	}
 	if offset > 0 {
-		out.Previous = to(max(0, offset-rowsPerPage))
+		out.Previous = to(max(0, offset-size))
 	}
 	if offset+shown < all {
 		out.Next = to(offset + shown)
@@ -99,8 +99,12 @@ func showClusters(v *visit) error {
 	view := clustersView{Filter: f}
 	if problem, ok := errors.AsType[*client.Error](err); ok && (problem.StatusCode == http.StatusBadRequest || problem.StatusCode == http.StatusNotFound) {
 		view.Problem = problem.Problem.Detail
-		for _, one := range problem.Problem.Errors {
-			view.Problem = one.Detail
+		if all := problem.Problem.Errors; len(all) > 0 {
+			details := make([]string, len(all))
+			for i, one := range all {
+				details[i] = one.Detail
+			}
+			view.Problem = strings.Join(details, "; ")
 		}
 		view.frame = v.frame("Clusters", "clusters")
 		return v.show("clusters", view)
@@ -117,7 +121,7 @@ func showClusters(v *visit) error {
 		}
 	}
 	view.States = stateChoices(f, fleet.Counts, fleet.Total)
-	view.Pages = makePager(prefix+"/clusters", f.values(), offset, len(view.Rows), view.Shown)
+	view.Pages = makePager(prefix+"/clusters", f.values(), rowsPerPage, offset, len(view.Rows), view.Shown)
 	view.frame = v.frame("Clusters", "clusters")
 	return v.show("clusters", view)
 }

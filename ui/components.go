@@ -52,7 +52,7 @@ func showComponents(v *visit) error {
 	if list.Headers200 != nil && list.Headers200.XTotalCount != nil {
 		all = *list.Headers200.XTotalCount
 	}
-	view.Pages = makePager(prefix+"/components", url.Values{}, offset, len(view.Rows), all)
+	view.Pages = makePager(prefix+"/components", url.Values{}, componentsPerPage, offset, len(view.Rows), all)
 	view.frame = v.frame("Components", "components")
 	return v.show("components", view)
 }
@@ -64,7 +64,7 @@ func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) compo
 	for _, one := range status.Versions {
 		cell := versionCell{
 			Version: version(one.ComponentVersion, one.OCITag), Clusters: one.Clusters, Confirmed: one.Counts["confirmed"], Bar: makeBar(one.Counts, nil),
-			Link: prefix + "/clusters?" + url.Values{"component": {c.ID}}.Encode(),
+			Link: link("components", c.ID),
 		}
 		cell.Pinned = cell.Version != row.Default
 		row.Versions = append(row.Versions, cell)

@@ -21,33 +21,26 @@ type fieldChange struct {
 // bookkeeping are fields that every change changes.
 var bookkeeping = map[string]bool{"revision": true, "updated_at": true, "created_at": true}
 
-// diff compares two documents leaf by leaf. Entries of lists are known by their id, where they have one.
+// diff compares two documents leaf by leaf. Entries of lists are known by their id, where they have one. What may be a secret is
+// compared as it is, and shown masked.
 func diff(before, after json.RawMessage, reveal bool) ([]fieldChange, error) {
-	was, err := leaves(before)
+	was, err := leaves(before, reveal)
 	if err != nil {
 		return nil, err
 	}
-	is, err := leaves(after)
+	is, err := leaves(after, reveal)
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
-	for _, one := range []map[string]string{was, is} {
-		for name := range one {
-			names[name] = true
-		}
-	}
+	names := maps.Clone(was)
+	maps.Copy(names, is)
 	var out []fieldChange
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if was[name] == is[name] || bookkeeping[name] || hollow(was[name]) && is[name] == "" || hollow(is[name]) && was[name] == "" {
+		a, b := was[name], is[name]
+		if a.text == b.text || bookkeeping[name] || hollow(a.text) && b.text == "" || hollow(b.text) && a.text == "" {
 			continue
 		}
-		change := fieldChange{Field: name, Before: was[name], After: is[name]}
-		var hidBefore, hidAfter bool
-		change.Before, hidBefore = mask(name, change.Before, reveal)
-		change.After, hidAfter = mask(name, change.After, reveal)
-		change.Hidden = hidBefore || hidAfter
-		out = append(out, change)
+		out = append(out, fieldChange{name, a.shown, b.shown, a.text != a.shown || b.text != b.shown})
 	}
 	return out, nil
 }
@@ -55,9 +48,12 @@ func diff(before, after json.RawMessage, reveal bool) ([]fieldChange, error) {
 // hollow tells whether a value holds none: an object that was empty until it had fields is no news beside them.
 func hollow(value string) bool { return value == "{}" || value == "[]" }
 
+// leaf is a value of a document, as it is and as it is shown.
+type leaf struct{ text, shown string }
+
 // leaves are the values of a document by their paths.
-func leaves(document json.RawMessage) (map[string]string, error) {
-	out := map[string]string{}
+func leaves(document json.RawMessage, reveal bool) (map[string]leaf, error) {
+	out := map[string]leaf{}
 	if len(document) == 0 {
 		return out, nil
 	}
@@ -67,32 +63,35 @@ func leaves(document json.RawMessage) (map[string]string, error) {
 	if err := decoder.Decode(&value); err != nil {
 		return nil, fmt.Errorf("a document of the history: %w", err)
 	}
-	collect(out, nil, value)
+	shown, hidden := value, false
+	if !reveal {
+		shown = hide(value, false, &hidden)
+	}
+	collect(out, nil, value, shown)
 	return out, nil
 }
 
-func collect(out map[string]string, path []string, value any) {
+// collect walks over a value, and over the same value masked.
+func collect(out map[string]leaf, path []string, value, shown any) {
 	switch value := value.(type) {
 	case map[string]any:
+		beside, _ := shown.(map[string]any)
+		for name, inner := range value {
+			collect(out, append(slices.Clip(path), name), inner, beside[name])
+		}
 		if len(value) > 0 {
-			for name, inner := range value {
-				collect(out, append(slices.Clip(path), name), inner)
-			}
 			return
 		}
 	case []any:
+		beside, _ := shown.([]any)
+		for i, inner := range value {
+			collect(out, append(slices.Clip(path), entryName(inner, i)), inner, beside[i])
+		}
 		if len(value) > 0 {
-			for i, inner := range value {
-				collect(out, append(slices.Clip(path), entryName(inner, i)), inner)
-			}
 			return
 		}
 	}
-	text, err := json.Marshal(value)
-	if err != nil { // of what was JSON
-		text = fmt.Append(nil, value)
-	}
-	out[strings.Join(path, " › ")] = string(text)
+	out[strings.Join(path, " › ")] = leaf{marshal(value), marshal(shown)}
 }
 
 func entryName(entry any, i int) string {

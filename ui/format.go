@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -20,14 +19,17 @@ var functions = template.FuncMap{
 }
 
 // states are what is known of a cluster, the worst first, with what people call it and what it means.
-var states = []struct{ State, Label, Means string }{
-	{"failed", "Failing", "The cluster said that it failed at what it is asked to run now."},
-	{"silent", "Silent", "The cluster has stopped polling: it has missed three of its own intervals."},
-	{"behind", "Behind", "The cluster has not asked since its answer changed."},
-	{"unknown", "Unknown", "The cluster sends no receipts, or was not seen for too long."},
-	{"never", "Never seen", "The cluster has never polled."},
-	{"delivered", "Delivered", "The cluster was given everything, and has not said yet that it is applied."},
-	{"confirmed", "Confirmed", "The cluster said that it has applied exactly this, once. Whether it still runs, it alone knows."},
+var states = []struct {
+	State, Label, Means string
+	Trouble             bool // somebody has to look
+}{
+	{"failed", "Failing", "The cluster said that it failed at what it is asked to run now.", true},
+	{"silent", "Silent", "The cluster has stopped polling: it has missed three of its own intervals.", true},
+	{"behind", "Behind", "The cluster has not asked since its answer changed.", true},
+	{"unknown", "Unknown", "The cluster sends no receipts, or was not seen for too long.", true},
+	{"never", "Never seen", "The cluster has never polled.", false},
+	{"delivered", "Delivered", "The cluster was given everything, and has not said yet that it is applied.", false},
+	{"confirmed", "Confirmed", "The cluster said that it has applied exactly this, once. Whether it still runs, it alone knows.", false},
 }
 
 func label(state string) string {
@@ -115,19 +117,6 @@ func short(text string, most int) string {
 // kindName is a kind of document as people call it: platform_component is component.
 func kindName(kind string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(kind, "platform_"), "resource/"), "_", " ")
-}
-
-// secretName is how values are called that may be secrets.
-var secretName = regexp.MustCompile(`(?i)passw|secret|token|credential|private|api[-_]?key|access[-_]?key|auth`)
-
-const masked = "••••••"
-
-// mask hides a value whose name says that it may be a secret.
-func mask(name, value string, reveal bool) (text string, hidden bool) {
-	if reveal || value == "" || value == `""` || !secretName.MatchString(name) {
-		return value, false
-	}
-	return masked, true
 }
 
 // bar is how clusters, or inputs, are spread over states, the worst first.

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"net/url"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -11,9 +12,6 @@ const (
 	overviewTroubles = 12
 	overviewChanges  = 8
 )
-
-// trouble are the states that somebody has to look at, as the API takes them.
-const trouble = "failed,silent,behind,unknown"
 
 type overviewView struct {
 	frame
@@ -34,14 +32,23 @@ type tile struct {
 
 // showOverview answers: is anything wrong now?
 func showOverview(v *visit) error {
+	var trouble []string
+	for _, s := range states {
+		if s.Trouble {
+			trouble = append(trouble, s.State)
+		}
+	}
 	limit, sort := overviewTroubles, api.GetStatusParamsSortState
-	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &api.GetStatusParams{State: optional(trouble), Sort: &sort, Limit: &limit})
+	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &api.GetStatusParams{State: optional(strings.Join(trouble, ",")), Sort: &sort, Limit: &limit})
 	if err != nil {
 		return err
 	}
 	fleet := *status.JSON200
 	view := overviewView{Complete: fleet.Complete, Total: fleet.Total, Bar: makeBar(fleet.Counts, clustersIn), Worst: clusterRows(fleet.Clusters)}
-	for _, s := range states[:4] {
+	for _, s := range states {
+		if !s.Trouble {
+			continue
+		}
 		n := fleet.Counts[s.State]
 		view.Trouble += n
 		view.Tiles = append(view.Tiles, tile{s.State, s.Label, s.Means, clustersIn(s.State), n})

@@ -3,6 +3,7 @@ package ui
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -100,10 +101,10 @@ type failureView struct {
 
 // failed answers instead of a page.
 func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err error) {
-	if r.Context().Err() != nil {
+	if errors.Is(r.Context().Err(), context.Canceled) {
 		return // nobody waits
 	}
-	status, view := http.StatusInternalServerError, failureView{Headline: "This page cannot be shown", Detail: err.Error()}
+	status, view := http.StatusInternalServerError, failureView{Headline: "This page cannot be shown", Detail: "The log of the service says why."}
 	problem, answered := errors.AsType[*client.Error](err)
 	switch {
 	case errors.Is(err, errNotFound):
@@ -113,7 +114,11 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 		p.toSignIn(w, r)
 		return
 	case errors.Is(err, errMayNotWrite):
-		status, view.Headline = http.StatusForbidden, "Your token may not do this"
+		status, view.Headline, view.Detail = http.StatusForbidden, "Your token may not do this", err.Error()
+	case errors.Is(err, errBadQuery):
+		status, view.Detail = http.StatusBadRequest, err.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		status, view.Detail = http.StatusServiceUnavailable, "It takes too long at the moment: others are asking as well."
 	case answered:
 		status, view.Detail = problem.StatusCode, problem.Problem.Detail
 		for _, one := range problem.Problem.Errors {
@@ -128,7 +133,10 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 			view.Headline = "The fleet cannot be read at the moment"
 			maps.Copy(w.Header(), http.Header{"Retry-After": problem.Header["Retry-After"]})
 		}
+	default:
+		p.cfg.Logger.ErrorContext(r.Context(), "a page cannot be shown", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
+	view.frame = frame{Title: view.Headline, Version: p.cfg.Version, Path: r.URL.RequestURI()}
 	if v != nil {
 		view.frame = v.frame(view.Headline, "")
 	}

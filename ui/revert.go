@@ -20,7 +20,10 @@ type revertView struct {
 	Refused   string   // why it cannot be reverted as it is
 	Conflicts []string // what was changed again since
 	Nothing   bool
+	Hidden    bool // something is masked
 	Plan      api.Plan
+	Documents []documentView
+	Left      int // documents that are not shown
 	Groups    []groupView
 	More      int // groups that are not shown
 
@@ -36,6 +39,7 @@ type groupView struct {
 	More           int
 	Added, Removed []string
 	Changed        []changedInput
+	Hidden         bool
 }
 
 type changedInput struct {
@@ -73,19 +77,67 @@ func (v *visit) showPlan(number int64, status int, problem, reason string) error
 		view.Nothing = len(view.Plan.Changes) == 0
 		view.Protected = protected(view.Plan)
 		for _, group := range view.Plan.Groups[:min(len(view.Plan.Groups), groupsShown)] {
-			view.Groups = append(view.Groups, makeGroup(group, v.reveal()))
+			one := makeGroup(group, v.reveal())
+			view.Hidden = view.Hidden || one.Hidden
+			view.Groups = append(view.Groups, one)
+		}
+		if err := v.showDocuments(&view); err != nil {
+			return err
 		}
 		view.More = len(view.Plan.Groups) - len(view.Groups)
 	case answered && refused.StatusCode == http.StatusConflict:
 		view.Refused = refused.Problem.Detail
+		if !v.reveal() && secretName.MatchString(view.Refused) { // it names the values
+			view.Refused, view.Hidden = "It cannot be taken back as it is.", true
+		}
 		for _, one := range refused.Problem.Errors {
-			view.Conflicts = append(view.Conflicts, strings.TrimSpace(one.Pointer+" "+one.Detail))
+			detail := one.Detail
+			if !v.reveal() && (named(one.Pointer) || secretName.MatchString(detail)) {
+				detail, view.Hidden = "was changed again since", true
+			}
+			view.Conflicts = append(view.Conflicts, strings.TrimSpace(one.Pointer+" "+detail))
 		}
 	default:
 		return err
 	}
 	view.frame = v.frame(fmt.Sprintf("Reverting revision %d", number), "changes")
 	v.page.render(v.w, v.r, status, "revert", view)
+	return nil
+}
+
+// documentsOfPlan is how many documents of a plan are named.
+const documentsOfPlan = 200
+
+// showDocuments names the documents that a plan changes, what goes first: not everything that changes a document is seen by a
+// cluster that polls. Of those that the revision is known to have changed, the fields that go back are shown.
+func (v *visit) showDocuments(view *revertView) error {
+	rev, err := v.fleet.GetRevisionWithResponse(v.r.Context(), view.Revision, &api.GetRevisionParams{Limit: new(documentsPerChange)})
+	if err != nil {
+		return err
+	}
+	back := map[api.ChangeRef][]fieldChange{}
+	for _, ch := range rev.JSON200.Changes {
+		if back[api.ChangeRef{Kind: ch.Kind, ID: ch.ID}], err = diff(ch.After, ch.Before, v.reveal()); err != nil {
+			return err
+		}
+	}
+	changes := slices.Clone(view.Plan.Changes)
+	order := []string{"delete", "update", "create"}
+	slices.SortStableFunc(changes, func(a, b api.ChangeRef) int {
+		return slices.Index(order, a.Action) - slices.Index(order, b.Action)
+	})
+	for _, ch := range changes[:min(len(changes), documentsOfPlan)] {
+		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID)}
+		if fields := back[api.ChangeRef{Kind: ch.Kind, ID: ch.ID}]; ch.Action == "update" {
+			doc.Fields = fields[:min(len(fields), fieldsPerDocument)]
+			doc.More = len(fields) - len(doc.Fields)
+		}
+		for _, f := range doc.Fields {
+			view.Hidden = view.Hidden || f.Hidden
+		}
+		view.Documents = append(view.Documents, doc)
+	}
+	view.Left = len(changes) - len(view.Documents)
 	return nil
 }
 
@@ -119,7 +171,10 @@ func revert(v *visit) error {
 		return v.showPlan(number, http.StatusBadRequest, "Say why: it is kept with the revision.", reason)
 	}
 	plan, err := v.fleet.PlanWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: revertOf(number)})
-	if err == nil && protected(*plan.JSON200) != strings.TrimSpace(v.r.PostFormValue("confirm")) {
+	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || refused.StatusCode != http.StatusConflict) { // which is said below
+		return err
+	}
+	if err == nil && protected(*plan.JSON200) != "" && protected(*plan.JSON200) != strings.TrimSpace(v.r.PostFormValue("confirm")) {
 		return v.showPlan(number, http.StatusBadRequest, "Type "+protected(*plan.JSON200)+" if something is to go from there.", reason)
 	}
 	// With the hash nothing else is taken from anywhere than what was shown.
@@ -157,8 +212,11 @@ func makeGroup(group api.EffectGroup, reveal bool) groupView {
 			changed := changedInput{Name: what + one.ID, Removal: one.Removal}
 			for _, f := range one.Fields {
 				field := fieldChange{Field: f.Pointer}
-				field.Before, _ = mask(f.Pointer, valueText(f.Before), reveal)
-				field.After, _ = mask(f.Pointer, valueText(f.After), reveal)
+				var was, is bool
+				field.Before, was = maskJSON(f.Pointer, valueText(f.Before), reveal)
+				field.After, is = maskJSON(f.Pointer, valueText(f.After), reveal)
+				field.Hidden = was || is
+				out.Hidden = out.Hidden || field.Hidden
 				changed.Fields = append(changed.Fields, field)
 			}
 			out.Changed = append(out.Changed, changed)

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -68,7 +69,7 @@ func (s *seal) close(v session, name string) (string, error) {
 }
 
 func (s *seal) open(text, name string) (v session, ok bool) {
-	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
 		return v, false
 	}
@@ -118,10 +119,20 @@ func setCookie(w http.ResponseWriter, name, value string, age time.Duration) {
 
 // cookieName is of the cookie for the way this request came: in plain text only from a browser on the same machine.
 func cookieName(r *http.Request) string {
-	if r.TLS == nil && loopback(r.Host) {
+	if r.TLS == nil && loopback(r.Host) && loopback(r.RemoteAddr) && !proxied(r.Header) {
 		return plainCookie
 	}
 	return secureCookie
+}
+
+// proxied tells whether a request came through a proxy that says so: what is plain here may be HTTPS there.
+func proxied(h http.Header) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Via"} {
+		if h.Get(name) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func loopback(host string) bool {
@@ -136,6 +147,8 @@ func loopback(host string) bool {
 func (p *Page) toSignIn(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Hx-Request") != "" {
 		w.Header().Set("Hx-Refresh", "true") // the whole page, and not what would stand in a part of it
+		w.WriteHeader(http.StatusNoContent)
+		return
 	}
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		// From a link in a chat, browsers leave out the cookie of a strict site. From a page of ours they send it.
@@ -170,7 +183,7 @@ func (p *Page) signInForm(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) askWho(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
-	insecure := r.TLS == nil && !loopback(r.Host) && r.Header.Get("X-Forwarded-Proto") != "https"
+	insecure := r.TLS == nil && cookieName(r) == secureCookie && r.Header.Get("X-Forwarded-Proto") != "https"
 	p.render(w, r, status, "sign-in", signInView{frame: frame{Title: "Sign in", Version: p.cfg.Version}, To: to, Problem: problem, Insecure: insecure})
 }
 
@@ -180,18 +193,25 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	to, token := destination(r.PostFormValue("to")), strings.TrimSpace(r.PostFormValue("token"))
-	if token == "" || len(token) > maxToken {
-		p.askWho(w, r, http.StatusBadRequest, to, "Paste a token of the API.")
+	if token == "" || len(token) > maxToken || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		p.askWho(w, r, http.StatusBadRequest, to, "Paste a token of the API: visible characters, without spaces.")
 		return
 	}
 	now := p.cfg.Now()
 	s := session{Token: token, Started: now, Seen: now}
+	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+	defer cancel()
+	r = r.WithContext(ctx)
 	v, err := p.newVisit(w, r, s)
 	if err == nil {
 		err = v.identify()
 	}
 	if err != nil {
-		status, problem := reasonNotIn(err)
+		status, problem, known := reasonNotIn(w.Header(), err)
+		if !known {
+			p.failed(w, r, nil, err)
+			return
+		}
 		p.askWho(w, r, status, to, problem)
 		return
 	}

@@ -1,11 +1,13 @@
 package ui
 
 import (
+	"context"
 	"embed"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -35,13 +37,14 @@ type Page struct {
 	places  chan struct{}
 }
 
-// maxPages is how many pages are made at a time: each may ask for the state of ten thousand clusters.
-const maxPages = 32
+// maxRequests is how many requests to the API are under way for all pages together: each may be about ten thousand clusters. The
+// others wait.
+const maxRequests = 16
 
 //go:embed static
 var static embed.FS
 
-// New makes the page. It fails when there is no randomness for a session key.
+// New makes the page.
 func New(cfg Config) (*Page, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -49,16 +52,25 @@ func New(cfg Config) (*Page, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if _, err := pages(); err != nil {
+		return nil, err
+	}
+	if _, err := assets(); err != nil {
+		return nil, err
+	}
+	if cfg.SessionKey == "" {
+		cfg.Logger.Info("SESSION_KEY is not set: sessions of the fleet page end with this process, and another replica asks again")
+	}
 	sealed, err := newSeal(cfg.SessionKey)
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{cfg: cfg, seal: sealed, routes: http.NewServeMux(), origins: http.NewCrossOriginProtection(), places: make(chan struct{}, maxPages)}
+	p := &Page{cfg: cfg, seal: sealed, routes: http.NewServeMux(), origins: http.NewCrossOriginProtection(), places: make(chan struct{}, maxRequests)}
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		return nil, err
 	}
-	p.routes.Handle("GET "+prefix+"/static/", http.StripPrefix(prefix+"/static/", cached(http.FileServerFS(files))))
+	p.routes.Handle("GET "+prefix+"/static/", http.StripPrefix(prefix+"/static/", cached(files, http.FileServerFS(files))))
 	p.routes.HandleFunc("GET "+prefix+"/sign-in", p.signInForm)
 	p.routes.HandleFunc("POST "+prefix+"/sign-in", p.signIn)
 	p.routes.HandleFunc("POST "+prefix+"/sign-out", p.signOut)
@@ -114,22 +126,23 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this form came from another site", http.StatusForbidden)
 		return
 	}
-	select {
-	case p.places <- struct{}{}:
-		defer func() { <-p.places }()
-	default:
-		h.Set("Retry-After", "1")
-		http.Error(w, "too many pages are being made: try again in a second", http.StatusServiceUnavailable)
+	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil { // what cannot be read would be left out, and a filter with it
+		p.failed(w, r, nil, errBadQuery)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	p.routes.ServeHTTP(w, r)
 }
 
-// cached lets browsers keep files of this version.
-func cached(next http.Handler) http.Handler {
+// cached lets browsers keep files of this version, and of no other: in an update one may ask the old server for the new one's.
+func cached(files fs.FS, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("v") {
+		info, err := fs.Stat(files, r.URL.Path)
+		if err != nil || info.IsDir() {
+			http.NotFound(w, r)
+			return
+		}
+		if digest, err := assets(); err == nil && r.URL.Query().Get("v") == digest {
 			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 		}
 		next.ServeHTTP(w, r)
@@ -144,6 +157,9 @@ func (p *Page) visited(show func(*visit) error) http.Handler {
 			p.toSignIn(w, r)
 			return
 		}
+		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
 		v, err := p.newVisit(w, r, session)
 		if err == nil {
 			err = v.identify()
@@ -156,6 +172,9 @@ func (p *Page) visited(show func(*visit) error) http.Handler {
 		}
 	})
 }
+
+// errBadQuery: the query of the address is broken.
+var errBadQuery = errors.New("the address cannot be read: after the question mark, % and ; have to be escaped")
 
 // errNotFound: there is no such page.
 var errNotFound = errors.New("there is no such page")

@@ -127,14 +127,13 @@ func TestSessionsAreSealed(t *testing.T) {
 	w := setup(t, 3)
 	pages := map[string]http.Handler{"same": w.page(sessionKey), "same again": w.page(sessionKey), "other": w.page(sessionKey + "x"), "none": w.page("")}
 	ask := func(page http.Handler, cookie *http.Cookie) int {
-		req := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/ui/", nil)
+		req := local(http.MethodGet, "http://127.0.0.1/ui/", "")
 		req.AddCookie(cookie)
 		rec := httptest.NewRecorder()
 		page.ServeHTTP(rec, req)
 		return rec.Code
 	}
-	req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/ui/sign-in", strings.NewReader(url.Values{"token": {readToken}}.Encode()))
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req := local(http.MethodPost, "http://127.0.0.1/ui/sign-in", url.Values{"token": {readToken}}.Encode())
 	rec := httptest.NewRecorder()
 	pages["same"].ServeHTTP(rec, req)
 	cookie := rec.Result().Cookies()[0]
@@ -152,18 +151,38 @@ func TestSessionsAreSealed(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// local is a request from the same machine.
+func local(method, address, form string) *http.Request {
+	req := httptest.NewRequest(method, address, strings.NewReader(form))
+	req.RemoteAddr = "127.0.0.1:4711"
+	if form != "" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return req
+}
+
 // The cookie goes over HTTPS only, but from a browser on the same machine.
 func TestCookieOverHTTPS(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 2)
 	for host, secure := range map[string]bool{"127.0.0.1:8080": false, "localhost": false, "[::1]:8080": false, "fleet.example.com": true, "10.0.0.1": true, "localhost.evil.example": true} {
-		req := httptest.NewRequest(http.MethodPost, "http://"+host+"/ui/sign-in", strings.NewReader(url.Values{"token": {readToken}}.Encode()))
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req := local(http.MethodPost, "http://"+host+"/ui/sign-in", url.Values{"token": {readToken}}.Encode())
 		rec := httptest.NewRecorder()
 		w.page("").ServeHTTP(rec, req)
 		cookie := rec.Result().Cookies()[0]
 		require.Equal(t, secure, cookie.Secure, host)
 		require.Equal(t, secure, strings.HasPrefix(cookie.Name, "__Host-"), host)
+	}
+	for name, elsewhere := range map[string]func(*http.Request){
+		"another machine": func(r *http.Request) { r.RemoteAddr = "192.0.2.1:4711" },
+		"a proxy":         func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.1") },
+		"an old proxy":    func(r *http.Request) { r.Header.Set("Via", "1.1 proxy") },
+	} {
+		req := local(http.MethodPost, "http://127.0.0.1:8080/ui/sign-in", url.Values{"token": {readToken}}.Encode())
+		elsewhere(req)
+		rec := httptest.NewRecorder()
+		w.page("").ServeHTTP(rec, req)
+		require.True(t, rec.Result().Cookies()[0].Secure, name)
 	}
 	req := httptest.NewRequest(http.MethodGet, "http://fleet.example.com/ui/sign-in", nil)
 	rec := httptest.NewRecorder()

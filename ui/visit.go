@@ -29,7 +29,7 @@ type visit struct {
 const pageTimeout = 20 * time.Second
 
 func (p *Page) newVisit(w http.ResponseWriter, r *http.Request, s session) (*visit, error) {
-	way := &inProcess{api: p.cfg.API, from: r}
+	way := &inProcess{api: p.cfg.API, from: r, places: p.places}
 	fleet, err := client.New(client.Config{
 		URL: "http://fleet.invalid", Token: s.Token, UserAgent: "flux-resourceset-page", Timeout: pageTimeout, Retries: -1, Transport: way,
 	})
@@ -58,27 +58,26 @@ func (v *visit) may(what string) bool { return slices.Contains(v.who.May, what) 
 // errMayNotRead: the token is good, for something else.
 var errMayNotRead = errors.New("this token may not read the fleet: it is one for the polls of a cluster")
 
-// reasonNotIn is what somebody is told whose token is not good.
-func reasonNotIn(err error) (status int, problem string) {
-	if errors.Is(err, errMayNotRead) {
-		return http.StatusForbidden, "This token may not read the fleet: it is one for the polls of a cluster."
-	}
-	if answer, ok := errors.AsType[*client.Error](err); ok {
-		switch answer.StatusCode {
-		case http.StatusUnauthorized:
-			return http.StatusUnauthorized, "The API does not take this token: it is wrong, was revoked, or has expired."
-		case http.StatusServiceUnavailable:
-			return http.StatusServiceUnavailable, "The fleet cannot be read at the moment: " + answer.Problem.Detail
+// reasonNotIn is what somebody is told whose token is not good; not known when that is not why.
+func reasonNotIn(h http.Header, err error) (status int, problem string, known bool) {
+	answer, answered := errors.AsType[*client.Error](err)
+	switch {
+	case errors.Is(err, errMayNotRead):
+		return http.StatusForbidden, "This token may not read the fleet: it is one for the polls of a cluster.", true
+	case answered && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable):
+		if wait := answer.Header.Get("Retry-After"); wait != "" {
+			h.Set("Retry-After", wait)
 		}
-		return answer.StatusCode, answer.Problem.Detail
+		return answer.StatusCode, "The API says: " + answer.Problem.Detail + ".", true
 	}
-	return http.StatusBadGateway, "This is no token of the API." // one with line breaks, say
+	return 0, "", false
 }
 
 // inProcess carries requests to an API in the same process, in the name of whoever asks for the page.
 type inProcess struct {
 	api      http.Handler
 	from     *http.Request
+	places   chan struct{}
 	revision string // of the last answer
 	age      string
 }
@@ -89,6 +88,12 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	in.RemoteAddr, in.TLS, in.RequestURI = t.from.RemoteAddr, t.from.TLS, req.URL.RequestURI()
 	if in.Body == nil {
 		in.Body = http.NoBody
+	}
+	select { // however many pages are asked for, so many of their requests are under way
+	case t.places <- struct{}{}:
+		defer func() { <-t.places }()
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
 	}
 	rec := &recorder{header: http.Header{}, status: http.StatusOK}
 	t.api.ServeHTTP(rec, in)

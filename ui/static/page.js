@@ -15,10 +15,22 @@ function age() {
 }
 
 document.addEventListener("htmx:afterSwap", () => { read = Date.now(); age(); });
-document.addEventListener("htmx:sendError", age);
+// What could not be read again stays, and is said to be old.
+function lost() {
+  if (document.getElementById("lost") || !live()) return;
+  const note = document.createElement("p");
+  note.id = "lost";
+  note.className = "note warn";
+  note.setAttribute("role", "alert");
+  note.textContent = "The fleet cannot be read at the moment. What follows is what was read before.";
+  live().before(note);
+}
+document.addEventListener("htmx:sendError", lost);
+document.addEventListener("htmx:responseError", lost);
+document.addEventListener("htmx:afterSwap", () => document.getElementById("lost")?.remove());
 setInterval(age, 1000);
 setInterval(() => {
-  const busy = live() && (live().contains(document.activeElement) || !window.getSelection().isCollapsed);
+  const busy = document.activeElement.matches("input") || !window.getSelection().isCollapsed;
   if (live() && !document.hidden && !busy) htmx.trigger(live(), "refresh");
 }, every);
 document.addEventListener("visibilitychange", () => {
