@@ -53,6 +53,7 @@ type Book struct {
 	written           time.Time  // when the last row that we know of was written, by the table's clock
 	lastSeen          time.Time
 	lastKeep          time.Time
+	recent            recent // told again after a failure
 	denied, complains bool
 }
 

@@ -23,6 +23,8 @@ type shared struct {
 	at   map[string]time.Time
 	err  error
 	puts int
+	// given is how many rows were put.
+	given int
 }
 
 func newShared() *shared { return &shared{rows: map[string]Row{}, at: map[string]time.Time{}} }
@@ -47,6 +49,7 @@ func (s *shared) Put(_ context.Context, rows []Row) error {
 		return s.err
 	}
 	s.puts++
+	s.given += len(rows)
 	if len(rows) > maxBatch {
 		return errors.New("too many at once")
 	}
@@ -192,6 +195,71 @@ func TestTableTrouble(t *testing.T) {
 		}
 		require.Equal(t, Confirmed, other.state("x", noon, asked(`"1"`, 1)), "nothing was lost: %s", name)
 	}
+}
+
+// TestAFailureIsNotFollowedByAFlood: when the table is back, it is told what it did not take, and what it took just before, which it
+// may have lost with a crash; not what it has had for long.
+func TestAFailureIsNotFollowedByAFlood(t *testing.T) {
+	t.Parallel()
+	table := newShared()
+	book, at := NewBook(Config{Table: table}), noon
+	receive := func(cluster string, inputs int) {
+		for i := range inputs {
+			book.Received(cluster, "components", fmt.Sprint("c", i), rcpt(1), at)
+		}
+	}
+	exchange := func(times int) {
+		for range times {
+			at = at.Add(exchangeEvery)
+			book.Exchange(t.Context(), at)
+		}
+	}
+	receive("long", maxBatch)
+	exchange(2 + int(overlap/exchangeEvery))
+	receive("just", 2)
+	exchange(1)
+	before := table.content()
+
+	table.fail(errors.New("gone"))
+	receive("while", 2)
+	exchange(100) // however long that takes
+	table.fail(nil)
+	table.mu.Lock()
+	for key := range table.rows {
+		if strings.HasPrefix(key, "just ") {
+			delete(table.rows, key)
+		}
+	}
+	table.given = 0
+	table.mu.Unlock()
+	exchange(3)
+	after := table.content()
+	for key, row := range before {
+		require.Equal(t, row.Body, after[key].Body, key)
+	}
+	for i := range 2 {
+		require.Contains(t, slices.Collect(maps.Keys(after)), fmt.Sprint("while receipt/components/c", i))
+	}
+	require.Less(t, table.given, 20)
+	table.given = 0
+	exchange(1)
+	require.Zero(t, table.given, "once")
+}
+
+// TestTheRecentIsBounded, however much is said between two failures.
+func TestTheRecentIsBounded(t *testing.T) {
+	t.Parallel()
+	var r recent
+	for range 10 * maxUntold / maxBatch {
+		r.add(noon, make([]waiting, maxBatch))
+	}
+	require.Equal(t, maxUntold, r.rows)
+	require.Len(t, r.batches, maxUntold/maxBatch)
+	r.drop(noon)
+	require.Equal(t, maxUntold, r.rows)
+	r.drop(noon.Add(1))
+	require.Zero(t, r.rows)
+	require.Empty(t, r.batches)
 }
 
 // TestNothingNewIsNotWritten: the table is not written to for every poll and every receipt.

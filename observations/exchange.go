@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -37,15 +38,22 @@ func (b *Book) Exchange(ctx context.Context, now time.Time) {
 		return
 	}
 	b.retell()
-	b.failed(ctx, errors.Join(b.write(ctx, now), b.read(ctx, now), b.tidy(ctx, now)))
+	err := errors.Join(b.write(ctx, now), b.read(ctx, now), b.tidy(ctx, now))
+	b.failed(ctx, err)
+	if err == nil {
+		b.recent.drop(now.Add(-overlap))
+	}
 }
 
 // failed logs trouble with the table once, until it is over.
 func (b *Book) failed(ctx context.Context, err error) {
 	switch {
 	case err == nil:
-		if b.complains { // it may have lost the last that it was told
-			b.tellAll()
+		if b.complains { // it may have lost the last that it was told; what it did not take is told again anyway
+			for _, batch := range b.recent.batches {
+				b.again(batch.rows)
+			}
+			b.recent = recent{}
 		}
 		b.complains = false
 	case ctx.Err() != nil:
@@ -87,7 +95,10 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 	var err error
 	flush := func() {
 		if err == nil && len(rows) > 0 {
-			if err = b.cfg.Table.Put(ctx, rows); err == nil && b.denied {
+			if err = b.cfg.Table.Put(ctx, rows); err == nil {
+				b.recent.add(now, batch)
+			}
+			if err == nil && b.denied {
 				b.denied = false
 				b.tellAll()
 			}
@@ -126,6 +137,38 @@ func (b *Book) again(batch []waiting) {
 		}
 		b.tell(w.cluster, w.subject.sort, w.subject.on)
 	}
+}
+
+// recent is what the table took last. It does not wait for the disk, so it may lose that when it fails.
+type recent struct {
+	batches []told
+	rows    int
+}
+
+// told is a batch of rows and when the table took them.
+type told struct {
+	at   time.Time
+	rows []waiting
+}
+
+func (r *recent) add(at time.Time, rows []waiting) {
+	r.batches = append(r.batches, told{at, slices.Clone(rows)})
+	for r.rows += len(rows); r.rows > maxUntold; {
+		r.dropFirst()
+	}
+}
+
+// drop forgets what is older than that.
+func (r *recent) drop(before time.Time) {
+	for len(r.batches) > 0 && r.batches[0].at.Before(before) {
+		r.dropFirst()
+	}
+}
+
+func (r *recent) dropFirst() {
+	r.rows -= len(r.batches[0].rows)
+	r.batches[0] = told{}
+	r.batches = r.batches[1:]
 }
 
 // tellAll has everything that is known here written again, in some exchanges. What is there already stays as it is.
