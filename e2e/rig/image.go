@@ -84,5 +84,8 @@ func (i Image) layer() ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), layer.Close()
+	if err := layer.Close(); err != nil { // writes the end
+		return nil, err
+	}
+	return out.Bytes(), nil
 }

@@ -53,6 +53,7 @@ type Node struct {
 	cp          *controlPlane
 	running     []*process // of the node itself: containerd, kubelet
 	cancel      context.CancelFunc
+	standIns    *os.File // what they log
 }
 
 // NodeConfig is what StartNode cannot know.
@@ -248,7 +249,10 @@ func (n *Node) ctr(ctx context.Context, stdin io.Reader, args ...string) error {
 // Import brings an image into the node's containerd.
 func (n *Node) Import(ctx context.Context, image Image) error {
 	var archive bytes.Buffer
-	return errors.Join(image.write(&archive), n.ctr(ctx, &archive, "images", "import", "--all-platforms", "-"))
+	if err := image.write(&archive); err != nil {
+		return fmt.Errorf("image %s: %w", image.Name, err)
+	}
+	return n.ctr(ctx, &archive, "images", "import", "--all-platforms", "-")
 }
 
 // Helm runs helm with an input, and answers what it prints.
@@ -290,6 +294,7 @@ func (n *Node) startStandIns() error {
 	if err != nil {
 		return err
 	}
+	n.standIns = file
 	logger := slog.New(slog.NewTextHandler(file, nil))
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
@@ -303,6 +308,9 @@ func (n *Node) Stop() {
 	n.StopKubelet()
 	if n.cp != nil {
 		n.cp.stop()
+	}
+	if n.standIns != nil {
+		_ = n.standIns.Close()
 	}
 	for _, data := range []string{"etcd", "bin"} {
 		_ = os.RemoveAll(filepath.Join(n.dir, data))
