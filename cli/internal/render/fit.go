@@ -101,10 +101,13 @@ func (l layout) row(cells []string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// Cut shortens a text, and shows that it did.
+// Cut shortens a text, and shows that it did where there is room for that.
 func Cut(cell string, width int) string {
 	if utf8.RuneCountInString(cell) <= width {
 		return cell
+	}
+	if width < 1 {
+		return ""
 	}
 	return string([]rune(cell)[:width-1]) + "…"
 }
