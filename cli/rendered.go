@@ -269,7 +269,8 @@ func (r *rendering) sides(inputs []rawInput, e api.EndpointEffect, cluster api.F
 	return before, after, nil
 }
 
-// overlaid is an input with some fields changed. Its receipt stays, which says nothing that it does not.
+// overlaid is an input with some fields changed. Its receipt stays, which says nothing that it does not. A server that changes
+// entries of lists, or what has no parent, is one that this program does not know.
 func overlaid(in rawInput, fields []api.FieldChange) (rawInput, error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -291,7 +292,7 @@ func overlaid(in rawInput, fields []api.FieldChange) (rawInput, error) {
 		for _, step := range steps[:len(steps)-1] {
 			below, ok := at[step].(map[string]any)
 			if !ok {
-				return nil, errMovedOn
+				return nil, fmt.Errorf("input %s: this program cannot follow the change of %q, which is in no object of it: plan without --rendered", in["id"], f.Pointer)
 			}
 			at = below
 		}

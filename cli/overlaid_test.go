@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/oapi-codegen/nullable"
+)
+
+// TestOverlaidWhereNothingIs: a change that is in no object of the input is said, and not taken for somebody else's change of the
+// fleet, after which to plan again.
+func TestOverlaidWhereNothingIs(t *testing.T) {
+	t.Parallel()
+	in := func() rawInput {
+		return rawInput{"id": json.RawMessage(`"podinfo"`), "list": json.RawMessage(`[{"a":1}]`), "patches": json.RawMessage(`{"a/b":1}`)}
+	}
+	change := func(pointer string) []api.FieldChange {
+		return []api.FieldChange{{Pointer: pointer, After: nullable.NewNullableWithValue(json.RawMessage("2"))}}
+	}
+	for _, pointer := range []string{"/list/0/a", "/missing/a", "/id/a"} {
+		_, err := overlaid(in(), change(pointer))
+		if err == nil || errors.Is(err, errMovedOn) || !strings.Contains(err.Error(), `input "podinfo"`) || !strings.Contains(err.Error(), pointer) {
+			t.Errorf("%s: %v", pointer, err)
+		}
+	}
+	out, err := overlaid(in(), change("/patches/a~1b"))
+	if err != nil || string(out["patches"]) != `{"a/b":2}` {
+		t.Errorf("%s, %v", out["patches"], err)
+	}
+}
