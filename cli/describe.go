@@ -219,7 +219,7 @@ func (w *planWriter) components(components []api.FluxPlatformComponent, by sayer
 		if says := by.settings(in.ID); len(says) > 0 {
 			version += fmt.Sprintf(" (%s)", strings.Join(says, ", "))
 		}
-		rows[i] = [3]string{render.Printable(in.ID), in.Type, render.Printable(version)}
+		rows[i] = [3]string{render.Printable(in.ID), render.Printable(in.Type), render.Printable(version)}
 		for n, cell := range rows[i] {
 			widths[n] = max(widths[n], utf8.RuneCountInString(cell))
 		}
@@ -230,10 +230,10 @@ func (w *planWriter) components(components []api.FluxPlatformComponent, by sayer
 			notes = append(notes, w.paint(render.Yellow, "disabled"))
 		}
 		if from := by.origin("platform-components", in.ID); from != "" {
-			notes = append(notes, strings.TrimSpace(from))
+			notes = append(notes, render.Printable(strings.TrimSpace(from)))
 		}
 		if says := by.patches(in.ID); len(says) > 0 {
-			notes = append(notes, "patches: "+strings.Join(says, ", "))
+			notes = append(notes, "patches: "+render.Printable(strings.Join(says, ", ")))
 		}
 		var line strings.Builder
 		for n, cell := range rows[i] {
