@@ -302,8 +302,12 @@ func withStates(c *cli.Context, s *session, conn client, tables func() ([]render
 		if err != nil || len(out) != 1 {
 			return out, err
 		}
+		if len(out[0].Rows) == 0 {
+			out[0].Header = append(slices.Clone(out[0].Header), "STATE", "SEEN")
+			return out, nil
+		}
 		var known api.FleetStatus
-		a, err := receive(conn.GetStatus(c.Context, nil))
+		a, err := receive(conn.GetStatus(c.Context, nil, statusOf(c, out[0].Rows)))
 		if err == nil {
 			err = a.decode(&known)
 		}
@@ -323,4 +327,31 @@ func withStates(c *cli.Context, s *session, conn client, tables func() ([]render
 		}
 		return out, nil
 	}
+}
+
+// What a selector may be, at most; the server reads ids in it as values of labels.
+const (
+	maxSelector   = 4096
+	maxLabelValue = 63
+)
+
+// statusOf asks for the clusters of the rows of a list: by id, or as the list was asked for where that are too many. It never
+// asks for a component: that is the status of the component alone.
+func statusOf(c *cli.Context, rows [][]string) edit {
+	ids := make([]string, len(rows))
+	long := false
+	for i, row := range rows {
+		ids[i] = row[0]
+		long = long || len(row[0]) > maxLabelValue
+	}
+	if selector := "id in (" + strings.Join(ids, ",") + ")"; !long && len(selector) <= maxSelector {
+		return query(url.Values{"selector": {selector}})
+	}
+	var those []filter
+	for _, f := range clusterFilters() {
+		if f.param == "environment" || f.param == "selector" {
+			those = append(those, f)
+		}
+	}
+	return filterEdit(c, those)
 }
