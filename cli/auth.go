@@ -133,7 +133,7 @@ func (s authCommands) printCallers(c *cli.Context, known []caller) error {
 type question struct {
 	needs   string // the role, as the server calls it
 	use     string // which token that would be tried with
-	cluster string // the only one to be polled for; empty: any
+	cluster string // the only one to be polled for, by id, or by DNS name if that is what the credential names; empty: any
 }
 
 // permission is the answer of can-i.
@@ -151,7 +151,8 @@ var errDenied = errDiffers
 func (s authCommands) canICommand() *cli.Command {
 	return &cli.Command{
 		Name: "can-i", Usage: "Ask whether the server would let you do something", ArgsUsage: "VERB [NOUN]",
-		Description: "VERB and NOUN as in commands, or kubectl's verbs: get, list, watch, create, update, patch, delete. poll is what Flux does.\n" +
+		Description: "VERB and NOUN as in commands, or kubectl's verbs: get, list, watch, create, update, patch, delete. poll is what Flux does;\n" +
+			"of a client certificate, ask with the DNS name: poll cluster/DNS-NAME.\n" +
 			"Prints yes or no, also when it is not read on a terminal, and why not on standard error; exits with 0 or 1. It is about\n" +
 			"your token and the server's mode; the removal budget, protection and field managers are about each change: see --plan.\n\n" +
 			argv.ExampleText("auth can-i delete cluster", "auth can-i create tokens --quiet && echo admin", "auth can-i poll cluster/demo-cluster-01"),
@@ -227,19 +228,25 @@ var offline = []string{"auth", "config", "completion", "version"}
 // answer holds who somebody is against what is asked.
 func (q question) answer(who api.Identity) permission {
 	p := permission{Needs: q.needs, Actor: who.Actor, Role: who.Role, Allowed: slices.Contains(who.May, q.needs)}
-	only := who.ClusterDNS
-	if who.ClusterID != "" {
-		only = []string{who.ClusterID}
-	}
 	switch {
 	case !p.Allowed && who.Mode != "crud" && q.needs != "poll":
 		p.Reason = "this server is in mode " + who.Mode + ", and serves polls alone"
 	case !p.Allowed:
 		p.Reason = fmt.Sprintf("it needs the role %s, and %s has the role %s", q.needs, who.Actor, who.Role)
-	case q.cluster != "" && len(only) > 0 && !slices.Contains(only, q.cluster):
-		p.Allowed, p.Reason = false, who.Actor+" polls only for "+argv.ListOf(only)
+	case q.cluster == "":
+	case who.ClusterID != "" && q.cluster != who.ClusterID:
+		p.Allowed, p.Reason = false, who.Actor+" polls only for "+who.ClusterID
+	case who.Credential == "certificate" && !slices.ContainsFunc(who.ClusterDNS, func(dns string) bool { return sameDNS(dns, q.cluster) }):
+		// Whoever has one may not ask which cluster that is.
+		p.Allowed, p.Reason = false, fmt.Sprintf("%s is a certificate, which names clusters by DNS name, and polls only for %s: "+
+			"ask for poll cluster/DNS-NAME", who.Actor, argv.ListOf(who.ClusterDNS))
 	}
 	return p
+}
+
+// sameDNS compares DNS names as the server does.
+func sameDNS(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
 func (s authCommands) printPermission(c *cli.Context, p permission) error {
