@@ -230,7 +230,7 @@ func (q question) answer(who api.Identity) permission {
 	p := permission{Needs: q.needs, Actor: who.Actor, Role: who.Role, Allowed: slices.Contains(who.May, q.needs)}
 	switch {
 	case !p.Allowed && who.Mode != "crud" && q.needs != "poll":
-		p.Reason = "this server is in mode " + who.Mode + ", and serves polls alone"
+		p.Reason = "this server is in mode " + who.Mode + ", and serves what Flux asks for alone"
 	case !p.Allowed:
 		p.Reason = fmt.Sprintf("it needs the role %s, and %s has the role %s", q.needs, who.Actor, who.Role)
 	case q.cluster == "":

@@ -30,6 +30,7 @@ func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
 			break
 		}
 		out.Role = known.name
+		// The list of clusters for Flux needs a reader in every mode; it is no reason to say that the fleet may be read here.
 		if s.cfg.Mode == ModeCRUD || known.role == rolePoll {
 			out.May = append(out.May, known.name)
 		}

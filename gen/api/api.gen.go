@@ -1141,7 +1141,7 @@ type Identity struct {
 	// Example: 2027-01-01T00:00:00Z
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// May What this server takes from it: `poll` the Flux endpoints, `read` the fleet and plan, `write` the fleet, `admin` tokens. One in mode read-only serves polls alone.
+	// May What this server takes from it: `poll` the Flux endpoints, `read` the fleet and plan, `write` the fleet, `admin` tokens. In mode read-only it is `poll` at most, because only the Flux endpoints are there; the list of clusters among them still takes the role `read` or above.
 	//
 	// Example: ["poll","read","write"]
 	May []string `json:"may"`
