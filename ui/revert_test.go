@@ -1,16 +1,20 @@
 package ui_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
 var planHash = regexp.MustCompile(`name="plan_hash" value="([^"]+)"`)
@@ -65,6 +69,47 @@ func TestRevert(t *testing.T) {
 	require.Equal(t, http.StatusPreconditionFailed, again.status)
 	require.Contains(t, again.body, "Nothing of it is left")
 	require.EqualValues(t, 4, w.replica.State().Revision())
+}
+
+// A token that is revoked between the plan and the revert reverts nothing.
+func TestRevertAfterRevocation(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3)
+	w.withChanges()
+	require.Equal(t, http.StatusSeeOther, w.signIn(w.issue("editor", "write")).status)
+	hash := w.hash("/ui/changes/3/revert")
+	w.revoke("editor")
+	before := w.replica.State().Revision()
+	rsp := w.send(w.client, http.MethodPost, "/ui/changes/3/revert", url.Values{"plan_hash": {hash}, "reason": {"x"}})
+	require.Contains(t, rsp.header.Get("Location"), "/ui/sign-in")
+	require.Equal(t, before, w.replica.State().Revision())
+}
+
+// A revert that the API acknowledges after the page's time is up was made, and is not said to have failed.
+func TestRevertThatTakesLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answers := map[string]string{
+			"/whoami": `{"actor":"x","credential":"token","role":"write","cluster_dns":[],"may":["read","write"],"mode":"crud"}`,
+			"/plan":   `{"base_revision":6,"plan_hash":"h","changes":[],"groups":[],"ownership":[],"results":[],"warnings":[],"totals":{}}`,
+			"/batch":  `{"revision":7,"changes":[],"results":[],"plan_hash":"h","warnings":[]}`,
+		}
+		page, err := ui.New(ui.Config{Changes: true, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/batch" {
+				time.Sleep(time.Minute) // of the bubble's time
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, answers[r.URL.Path])
+		})})
+		require.NoError(t, err)
+		rec := httptest.NewRecorder()
+		page.ServeHTTP(rec, local(http.MethodPost, "http://127.0.0.1/ui/sign-in", url.Values{"token": {"x"}}.Encode()))
+		req := local(http.MethodPost, "http://127.0.0.1/ui/changes/3/revert", url.Values{"plan_hash": {"h"}, "reason": {"x"}}.Encode())
+		req.AddCookie(rec.Result().Cookies()[0])
+		rec = httptest.NewRecorder()
+		page.ServeHTTP(rec, req)
+		require.Equal(t, "/ui/changes/7", rec.Header().Get("Location"), rec.Body)
+	})
 }
 
 // What was changed again since is named, and nothing is reverted.
