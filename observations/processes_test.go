@@ -85,51 +85,70 @@ func TestProcessesDoNotGoOnDisagreeing(t *testing.T) {
 	}
 }
 
+// pair is two processes with a table in common, between which a cluster goes to and fro.
+type pair struct {
+	t     *testing.T
+	table Table
+	a, b  *Book
+	at    time.Time
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	table := newShared()
+	return &pair{t, table, NewBook(Config{Table: table}), NewBook(Config{Table: table}), noon}
+}
+
+// exchange has both know what the other one knows.
+func (p *pair) exchange() {
+	for range 3 {
+		p.a.Exchange(p.t.Context(), p.at)
+		p.b.Exchange(p.t.Context(), p.at)
+	}
+}
+
+// give has the cluster poll one of them, a second later.
+func (p *pair) give(book *Book, etag string, receipt byte) {
+	p.at = p.at.Add(time.Second)
+	if book.Polled("x", "components", etag, "flux-operator/v1", p.at) {
+		book.Given("x", asked(etag, receipt)[0], p.at)
+	}
+}
+
+// receive has the cluster tell one of them that it has applied what it was given, a second later.
+func (p *pair) receive(book *Book, receipt byte) {
+	p.at = p.at.Add(time.Second)
+	book.Received("x", "components", "c0", rcpt(receipt), p.at)
+}
+
 // TestGivenByOneAndConfirmedToAnother: the process that gives an answer last, before it has heard that the cluster has applied it,
 // takes that back for nobody; and what one voids is void for all.
 func TestGivenByOneAndConfirmedToAnother(t *testing.T) {
 	t.Parallel()
-	table := newShared()
-	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
-	at := noon
-	exchange := func() {
-		for range 3 {
-			a.Exchange(t.Context(), at)
-			b.Exchange(t.Context(), at)
-		}
-	}
-	give := func(book *Book, etag string, receipt byte) {
-		at = at.Add(time.Second)
-		if book.Polled("x", "components", etag, "flux-operator/v1", at) {
-			book.Given("x", asked(etag, receipt)[0], at)
-		}
-	}
-	receive := func(book *Book, receipt byte) {
-		at = at.Add(time.Second)
-		book.Received("x", "components", "c0", rcpt(receipt), at)
-	}
-	give(a, "1", 1)
-	receive(a, 1)
-	exchange()
-	give(a, "2", 2)
-	receive(a, 2)
-	give(b, "2", 2) // which has heard of neither
-	exchange()
+	p := newPair(t)
+	a, b := p.a, p.b
+	p.give(a, "1", 1)
+	p.receive(a, 1)
+	p.exchange()
+	p.give(a, "2", 2)
+	p.receive(a, 2)
+	p.give(b, "2", 2) // which has heard of neither
+	p.exchange()
 	for _, book := range []*Book{a, b} {
-		require.Equal(t, Confirmed, book.state("x", at, asked("2", 2)))
+		require.Equal(t, Confirmed, book.state("x", p.at, asked("2", 2)))
 	}
-	give(b, "3", 3)
-	exchange()
-	restarted := NewBook(Config{Table: table})
-	restarted.Exchange(t.Context(), at)
+	p.give(b, "3", 3)
+	p.exchange()
+	restarted := NewBook(Config{Table: p.table})
+	restarted.Exchange(t.Context(), p.at)
 	for _, book := range []*Book{a, b, restarted} {
-		require.Equal(t, Behind, book.state("x", at, asked("2", 2)), "it has gone on to another one since")
+		require.Equal(t, Behind, book.state("x", p.at, asked("2", 2)), "it has gone on to another one since")
 	}
-	give(a, "2", 2)
-	receive(a, 2)
-	exchange()
+	p.give(a, "2", 2)
+	p.receive(a, 2)
+	p.exchange()
 	for _, book := range []*Book{a, b} {
-		require.Equal(t, Confirmed, book.state("x", at, asked("2", 2)), "it has come back")
+		require.Equal(t, Confirmed, book.state("x", p.at, asked("2", 2)), "it has come back")
 	}
 }
 
@@ -137,38 +156,24 @@ func TestGivenByOneAndConfirmedToAnother(t *testing.T) {
 // that; both end up saying the same, and that the cluster has it when it says so.
 func TestTwoGiveDifferentAnswers(t *testing.T) {
 	t.Parallel()
-	table := newShared()
-	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
-	at := noon
-	exchange := func() {
-		for range 3 {
-			a.Exchange(t.Context(), at)
-			b.Exchange(t.Context(), at)
-		}
-	}
-	give := func(book *Book, etag string, receipt byte) {
-		at = at.Add(time.Second)
-		if book.Polled("x", "components", etag, "flux-operator/v1", at) {
-			book.Given("x", asked(etag, receipt)[0], at)
-		}
-	}
-	give(a, "1", 1)
-	a.Received("x", "components", "c0", rcpt(1), at)
-	give(b, "1", 1)
-	exchange()
-	give(a, "2", 2)
-	give(b, "1", 1) // it was taken back
-	exchange()
-	give(b, "1", 1)
-	exchange()
+	p := newPair(t)
+	a, b := p.a, p.b
+	p.give(a, "1", 1)
+	p.receive(a, 1)
+	p.give(b, "1", 1)
+	p.exchange()
+	p.give(a, "2", 2)
+	p.give(b, "1", 1) // it was taken back
+	p.exchange()
+	p.give(b, "1", 1)
+	p.exchange()
 	for _, book := range []*Book{a, b} {
-		require.Equal(t, Delivered, book.state("x", at, asked("1", 1)), "it may have begun with the other one")
+		require.Equal(t, Delivered, book.state("x", p.at, asked("1", 1)), "it may have begun with the other one")
 	}
-	at = at.Add(time.Second)
-	a.Received("x", "components", "c0", rcpt(1), at)
-	exchange()
+	p.receive(a, 1)
+	p.exchange()
 	for _, book := range []*Book{a, b} {
-		require.Equal(t, Confirmed, book.state("x", at, asked("1", 1)))
+		require.Equal(t, Confirmed, book.state("x", p.at, asked("1", 1)))
 	}
 }
 
