@@ -205,7 +205,7 @@ func (ad *adoption) outOfCluster(before *Document, obj map[string]any) (changed 
 	for component, paths := range ad.patches {
 		o := patchesOn(before.Cluster(), component)
 		for path := range paths {
-			o.remove(path)
+			o.Remove(path)
 		}
 		if err := setPatches(before, obj, component, o); err != nil {
 			return false, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/owned"
 )
 
 // clusterEdit changes what a cluster's document says, given as it is, and as the object that is stored next, which is only
@@ -240,7 +241,7 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 		}
 		a.setEntries(obj, left)
 		if kind == KindComponent {
-			err = setPatches(before, obj, id, &managedPatches{})
+			err = setPatches(before, obj, id, owned.Read(nil, nil))
 		}
 		return true, err
 	}
@@ -269,14 +270,14 @@ func (tx *Tx) noteGiven(cluster *Document, a *assigned, id string) {
 }
 
 // setPatches replaces a component's patches on a cluster and who owns them; those that say nothing are left out.
-func setPatches(before *Document, obj map[string]any, component string, o *managedPatches) error {
+func setPatches(before *Document, obj map[string]any, component string, o *owned.Patches) error {
 	for _, field := range []string{"patches", "patch_owners"} {
 		if _, err := opened(obj, field); err != nil {
 			return unreadable(before, err)
 		}
 	}
-	setIn(obj, "patches", component, o.values, len(o.values))
-	owners := o.record()
+	setIn(obj, "patches", component, o.Values(), len(o.Values()))
+	owners := o.Stored()
 	setIn(obj, "patch_owners", component, owners, len(owners))
 	return nil
 }

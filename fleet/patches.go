@@ -1,20 +1,14 @@
 package fleet
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/owned"
 )
-
-// anonymous is the manager of whoever does not name one. It conflicts with nobody, and nobody conflicts with it.
-const anonymous = ""
 
 // PatchOptions says who changes patches and how.
 type PatchOptions struct {
@@ -23,132 +17,19 @@ type PatchOptions struct {
 	Retain  bool // relinquish: leave the values in place
 }
 
-// managedPatches is one component's patches on one cluster with who owns them, while they are edited. Every path has at least
-// one owner: what no named manager owns is the anonymous one's.
-type managedPatches struct {
-	values api.PatchValues
-	owners map[string][]string // path -> managers, sorted
+// patchesOn are a component's patches on a cluster.
+func patchesOn(c *api.Cluster, component string) *owned.Patches {
+	return owned.Read(c.Patches[component], c.PatchOwners[component])
 }
 
-// patchesOn reads them from a cluster. Stored are only the named owners, and the anonymous one where it owns a path
-// together with a named one.
-func patchesOn(c *api.Cluster, component string) *managedPatches {
-	o := &managedPatches{values: api.PatchValues{}, owners: map[string][]string{}}
-	maps.Copy(o.values, c.Patches[component])
-	for manager, paths := range c.PatchOwners[component] {
-		for _, path := range paths {
-			if _, ok := o.values[path]; ok {
-				o.own(path, manager)
-			}
-		}
-	}
-	for path := range o.values {
-		if len(o.owners[path]) == 0 {
-			o.owners[path] = []string{anonymous}
-		}
-	}
-	return o
-}
-
-func (o *managedPatches) own(path, manager string) {
-	if !slices.Contains(o.owners[path], manager) {
-		o.owners[path] = append(o.owners[path], manager)
-		slices.Sort(o.owners[path])
-	}
-}
-
-// others are the named managers of a path but one.
-func (o *managedPatches) others(path, manager string) []string {
-	var out []string
-	for _, m := range o.owners[path] {
-		if m != manager && m != anonymous {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// set gives a path a value (nil removes it) and returns the conflict when another named manager wants a different one.
-func (o *managedPatches) set(path string, value json.RawMessage, opt PatchOptions) *Problem {
-	current, exists := o.values[path]
-	if exists && value != nil && bytes.Equal(current, value) {
-		o.own(path, opt.Manager)
-		return nil
-	}
-	if others := o.others(path, opt.Manager); len(others) > 0 && !opt.Force {
-		return o.conflict(path, others)
-	}
-	if value == nil {
-		o.remove(path)
-		return nil
-	}
-	o.values[path], o.owners[path] = value, []string{opt.Manager}
-	return nil
-}
-
-func (o *managedPatches) conflict(path string, managers []string) *Problem {
-	return &Problem{Pointer: jsontext.Pointer(path), Detail: fmt.Sprintf("%q is owned by %s with the value %s", path, quoted(managers), o.values[path])}
-}
-
-func quoted(names []string) string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = fmt.Sprintf("%q", n)
-	}
-	return strings.Join(out, ", ")
-}
-
-func (o *managedPatches) remove(path string) {
-	delete(o.values, path)
-	delete(o.owners, path)
-}
-
-// giveUp ends a manager's ownership of a path. A value that nobody owns any more is removed, or left to the anonymous
-// manager.
-func (o *managedPatches) giveUp(path, manager string, retain bool) {
-	left := slices.DeleteFunc(o.owners[path], func(m string) bool { return m == manager })
-	switch {
-	case len(left) > 0:
-		o.owners[path] = left
-	case retain:
-		o.owners[path] = []string{anonymous}
-	default:
-		o.remove(path)
-	}
-}
-
-// managers is who owns what, as the API shows it.
-func (o *managedPatches) managers() map[string][]string {
-	out := map[string][]string{}
-	for _, path := range sortedKeys(o.owners) {
-		for _, m := range o.owners[path] {
-			out[m] = append(out[m], path)
-		}
-	}
-	return out
-}
-
-// record is who owns what, as it is stored.
-func (o *managedPatches) record() map[string][]string {
-	out := map[string][]string{}
-	for manager, paths := range o.managers() {
-		var keep []string
-		for _, path := range paths {
-			if manager != anonymous || len(o.owners[path]) > 1 {
-				keep = append(keep, path)
-			}
-		}
-		if len(keep) > 0 {
-			out[manager] = keep
-		}
-	}
-	return out
+func (opt PatchOptions) writer() owned.Writer {
+	return owned.Writer{Manager: opt.Manager, Force: opt.Force}
 }
 
 // OwnedPatches is a component's patches on a cluster with their managers.
 func (d *Document) OwnedPatches(component string) api.OwnedPatches {
 	o := patchesOn(d.Cluster(), component)
-	return api.OwnedPatches{Values: o.values, Managers: o.managers()}
+	return api.OwnedPatches{Values: o.Values(), Managers: o.Managers()}
 }
 
 // PatchValues sets single values of a component's patches; null removes one. CodeFieldConflict lists the paths that
@@ -158,8 +39,8 @@ func (tx *Tx) PatchValues(cluster, component string, body []byte, opt PatchOptio
 }
 
 func (tx *Tx) patchValues(component string, body []byte, opt PatchOptions) clusterEdit {
-	return tx.editPatches(component, body, opt, func(o *managedPatches, values map[string]json.RawMessage) []Problem {
-		return o.setAll(values, opt)
+	return tx.editPatches(component, body, opt, func(o *owned.Patches, values owned.Values) []jsontext.Problem {
+		return o.Set(values, opt.writer())
 	})
 }
 
@@ -169,13 +50,8 @@ func (tx *Tx) ApplyValues(cluster, component string, body []byte, opt PatchOptio
 }
 
 func (tx *Tx) applyValues(component string, body []byte, opt PatchOptions) clusterEdit {
-	return tx.editPatches(component, body, opt, func(o *managedPatches, values map[string]json.RawMessage) []Problem {
-		for _, path := range sortedKeys(o.owners) {
-			if _, listed := values[path]; !listed && slices.Contains(o.owners[path], opt.Manager) {
-				o.giveUp(path, opt.Manager, false)
-			}
-		}
-		return o.setAll(values, opt)
+	return tx.editPatches(component, body, opt, func(o *owned.Patches, values owned.Values) []jsontext.Problem {
+		return o.Apply(values, opt.writer())
 	})
 }
 
@@ -196,23 +72,10 @@ func (tx *Tx) editValues(op, cluster, component string, body []byte, opt PatchOp
 }
 
 func (tx *Tx) relinquish(component string, opt PatchOptions) clusterEdit {
-	return tx.editPatches(component, []byte(`{}`), opt, func(o *managedPatches, _ map[string]json.RawMessage) []Problem {
-		for _, path := range sortedKeys(o.owners) {
-			if slices.Contains(o.owners[path], opt.Manager) {
-				o.giveUp(path, opt.Manager, opt.Retain)
-			}
-		}
+	return tx.editPatches(component, []byte(`{}`), opt, func(o *owned.Patches, _ owned.Values) []jsontext.Problem {
+		o.Relinquish(opt.Manager, opt.Retain)
 		return nil
 	})
-}
-
-func (o *managedPatches) setAll(values map[string]json.RawMessage, opt PatchOptions) (conflicts []Problem) {
-	for _, path := range sortedKeys(values) {
-		if p := o.set(path, values[path], opt); p != nil {
-			conflicts = append(conflicts, *p)
-		}
-	}
-	return conflicts
 }
 
 func fieldConflict(conflicts []Problem) error {
@@ -226,7 +89,7 @@ func fieldConflict(conflicts []Problem) error {
 }
 
 // editPatches changes the patches of a component on a cluster that has it.
-func (tx *Tx) editPatches(component string, body []byte, opt PatchOptions, change func(*managedPatches, map[string]json.RawMessage) []Problem) clusterEdit {
+func (tx *Tx) editPatches(component string, body []byte, opt PatchOptions, change func(*owned.Patches, owned.Values) []jsontext.Problem) clusterEdit {
 	values, wrong := patchRequest(body, opt)
 	return func(before *Document, obj map[string]any) (bool, error) {
 		if !tx.hasComponent(before, component) {
@@ -236,7 +99,7 @@ func (tx *Tx) editPatches(component string, body []byte, opt PatchOptions, chang
 			return false, wrong
 		}
 		o := patchesOn(before.Cluster(), component)
-		if err := fieldConflict(change(o, values)); err != nil {
+		if err := fieldConflict(problemsOf(change(o, values))); err != nil {
 			return false, err
 		}
 		return true, setPatches(before, obj, component, o)
@@ -295,39 +158,13 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, gives func(obj map
 			continue
 		}
 		o := patchesOn(before, component)
-		for _, p := range o.overwrite(patches[component], force) {
+		for _, p := range problemsOf(o.Overwrite(patches[component], force)) {
 			p.Pointer = jsontext.Pointer("patches", component) + p.Pointer
 			conflicts = append(conflicts, p)
 		}
-		if record := o.record(); len(record) > 0 {
+		if record := o.Stored(); len(record) > 0 {
 			owners[component] = record
 		}
 	}
 	return fieldConflict(conflicts)
-}
-
-// overwrite makes values all there is.
-func (o *managedPatches) overwrite(values api.PatchValues, force bool) (conflicts []Problem) {
-	opt := PatchOptions{Manager: anonymous, Force: force}
-	for _, path := range sortedKeys(o.values) {
-		if v, ok := values[path]; ok && sameJSON(v, o.values[path]) {
-			continue // not touched: its owners stay who they are
-		}
-		if p := o.set(path, values[path], opt); p != nil {
-			conflicts = append(conflicts, *p)
-		}
-	}
-	return conflicts
-}
-
-// sameJSON compares values that may be written differently.
-func sameJSON(a, b json.RawMessage) bool {
-	x, errX := ParseJSON(a)
-	y, errY := ParseJSON(b)
-	if errX != nil || errY != nil {
-		return bytes.Equal(a, b)
-	}
-	cx, errX := jsontext.Canonical(x)
-	cy, errY := jsontext.Canonical(y)
-	return errX == nil && errY == nil && bytes.Equal(cx, cy)
 }

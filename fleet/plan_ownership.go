@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/owned"
 )
 
 // ownership is what the commit changes about who owns the values of clusters. Two managers that want the same value
@@ -51,7 +53,7 @@ func namedOwners(d *Document) map[valueOf][]string {
 	for component, managers := range d.Cluster().PatchOwners {
 		for _, manager := range sortedKeys(managers) {
 			for _, path := range managers[manager] {
-				if manager != anonymous {
+				if manager != owned.Anonymous {
 					at := valueOf{component, path}
 					owners[at] = append(owners[at], manager)
 				}

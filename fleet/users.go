@@ -60,7 +60,7 @@ func (tx *Tx) forgetPatches(component string) error {
 		doc, err := tx.edited(d, func(before *Document, obj map[string]any) (bool, error) {
 			o := patchesOn(before.Cluster(), component)
 			for path := range before.Cluster().Patches[component] {
-				o.remove(path)
+				o.Remove(path)
 			}
 			return true, setPatches(before, obj, component, o)
 		})
