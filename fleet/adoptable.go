@@ -8,6 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // choose decides which entries of a list are adopted.
@@ -116,7 +117,7 @@ func (ad *adoption) common(list *adoptedList) (map[string]map[string]any, error)
 		}
 		common[id] = nil
 		if e.alike {
-			obj, err := decodeOwn(e.text)
+			obj, err := object.Decode(e.text)
 			if err != nil {
 				return nil, unreadable(ad.clusters[0].doc, err)
 			}
@@ -129,12 +130,12 @@ func (ad *adoption) common(list *adoptedList) (map[string]map[string]any, error)
 // openList is a list in a cluster's opened object, with its entries as they are.
 func (a *assigned) openList(obj map[string]any) ([]any, error) {
 	if a.typed {
-		if _, err := opened(obj, "resources"); err != nil {
+		if _, err := object.OpenField(obj, "resources"); err != nil {
 			return nil, err
 		}
 	}
 	if holder := a.holder(obj); holder != nil {
-		if _, err := opened(holder, a.field); err != nil {
+		if _, err := object.OpenField(holder, a.field); err != nil {
 			return nil, err
 		}
 	}

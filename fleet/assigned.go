@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -94,12 +95,12 @@ func (a *assigned) entriesIn(obj map[string]any) []any {
 // have the id: all others stay Text.
 func (a *assigned) openEntries(obj map[string]any, id string) ([]any, error) {
 	if a.typed {
-		if _, err := opened(obj, "resources"); err != nil {
+		if _, err := object.OpenField(obj, "resources"); err != nil {
 			return nil, err
 		}
 	}
 	if holder := a.holder(obj); holder != nil {
-		if _, err := opened(holder, a.field); err != nil {
+		if _, err := object.OpenField(holder, a.field); err != nil {
 			return nil, err
 		}
 	}
@@ -174,7 +175,7 @@ func (a *assigned) excludedOn(c *api.Cluster) []string {
 
 // forgottenBy takes all that a layer's object says about a definition out of it.
 func (a *assigned) forgottenBy(obj map[string]any, id string) map[string]any {
-	a.setEntries(obj, slices.DeleteFunc(slices.Clone(a.entriesIn(obj)), isEntry(id)))
+	a.setEntries(obj, slices.DeleteFunc(slices.Clone(a.entriesIn(obj)), object.HasID(id)))
 	if a.kind == KindComponent {
 		for _, field := range []string{"overrides", "patches"} {
 			said, _ := obj[field].(map[string]any)

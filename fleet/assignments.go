@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/owned"
 )
 
@@ -50,46 +51,13 @@ func (tx *Tx) edited(before *Document, edit clusterEdit) (*Document, error) {
 	return tx.kinds.rewrite(before, obj)
 }
 
-// openDocument opens a document whose typed value is looked at too. One that names a field twice or in another case, as none
-// that was written here does, is refused: its value was not made of what we would change.
+// openDocument opens a document, of which those parts stay text that nobody changes.
 func openDocument(d *Document) (map[string]any, error) {
-	v, err := jsontext.Open(jsontext.Text(d.Body))
+	obj, err := object.Open(d.Body)
 	if err != nil {
 		return nil, unreadable(d, err)
 	}
-	obj, _ := v.(map[string]any)
-	for field := range obj {
-		if strings.ToLower(field) != field {
-			return nil, unreadable(d, fmt.Errorf("the field %q is in another case", field))
-		}
-	}
 	return obj, nil
-}
-
-// decodeStrict is decodeOwn with the same refusal.
-func decodeStrict(body []byte) (map[string]any, error) {
-	obj, twice, err := jsontext.Decode(body)
-	if err != nil {
-		return nil, err
-	}
-	for field := range obj {
-		if twice || strings.ToLower(field) != field {
-			return nil, fmt.Errorf("a field, as %q, is there twice, or in another case", field)
-		}
-	}
-	return obj, nil
-}
-
-// opened is a field of an opened object, opened as well if it was still Text: what it has of objects and lists is.
-func opened(obj map[string]any, field string) (any, error) {
-	if text, ok := obj[field].(jsontext.Text); ok {
-		v, err := jsontext.Open(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", field, err)
-		}
-		obj[field] = v
-	}
-	return obj[field], nil
 }
 
 func unreadable(d *Document, err error) error {
@@ -120,7 +88,7 @@ func setLabels(patch []byte) clusterEdit {
 			delete(obj, "labels")
 			return true, nil
 		}
-		labels, err := opened(obj, "labels")
+		labels, err := object.OpenField(obj, "labels")
 		if err != nil {
 			return false, unreadable(before, err)
 		}
@@ -154,7 +122,7 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 		if err != nil {
 			return false, unreadable(before, err)
 		}
-		at := slices.IndexFunc(entries, isEntry(id))
+		at := slices.IndexFunc(entries, object.HasID(id))
 		if at < 0 {
 			at = len(entries)
 			entries = append(entries, tx.newEntry(before, a, id))
@@ -162,7 +130,7 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 				return false, unreadable(before, err)
 			}
 		}
-		entry, _, _ := entryID(entries[at])
+		entry, _, _ := object.Entry(entries[at])
 		maps.Copy(entry, request)
 		a.setEntries(obj, entries)
 		return true, nil
@@ -185,12 +153,12 @@ func (a *assigned) include(obj map[string]any, id string) error {
 	if obj["excludes"] == nil {
 		return nil
 	}
-	if _, err := opened(obj, "excludes"); err != nil {
+	if _, err := object.OpenField(obj, "excludes"); err != nil {
 		return err
 	}
 	excludes, _ := obj["excludes"].(map[string]any)
 	if a.typed {
-		if _, err := opened(excludes, "resources"); err != nil {
+		if _, err := object.OpenField(excludes, "resources"); err != nil {
 			return err
 		}
 	}
@@ -198,20 +166,13 @@ func (a *assigned) include(obj map[string]any, id string) error {
 	if holder == nil {
 		return nil
 	}
-	if _, err := opened(holder, a.field); err != nil {
+	if _, err := object.OpenField(holder, a.field); err != nil {
 		return err
 	}
 	if ids, _ := holder[a.field].([]any); slices.Contains(ids, any(id)) {
 		holder[a.field] = slices.DeleteFunc(slices.Clone(ids), func(v any) bool { return v == id })
 	}
 	return nil
-}
-
-func isEntry(id string) func(any) bool {
-	return func(item any) bool {
-		_, have, ok := entryID(item)
-		return ok && have == id
-	}
 }
 
 // Unassign removes a definition from a cluster's list, and a component's patches with it. Nothing happens when it is
@@ -235,7 +196,7 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 		if err != nil {
 			return false, unreadable(before, err)
 		}
-		left := slices.DeleteFunc(slices.Clone(entries), isEntry(id))
+		left := slices.DeleteFunc(slices.Clone(entries), object.HasID(id))
 		if len(left) == len(entries) {
 			return false, nil
 		}
@@ -272,24 +233,12 @@ func (tx *Tx) noteGiven(cluster *Document, a *assigned, id string) {
 // setPatches replaces a component's patches on a cluster and who owns them; those that say nothing are left out.
 func setPatches(before *Document, obj map[string]any, component string, o *owned.Patches) error {
 	for _, field := range []string{"patches", "patch_owners"} {
-		if _, err := opened(obj, field); err != nil {
+		if _, err := object.OpenField(obj, field); err != nil {
 			return unreadable(before, err)
 		}
 	}
-	setIn(obj, "patches", component, o.Values(), len(o.Values()))
+	object.SetIn(obj, "patches", component, o.Values(), len(o.Values()))
 	owners := o.Stored()
-	setIn(obj, "patch_owners", component, owners, len(owners))
+	object.SetIn(obj, "patch_owners", component, owners, len(owners))
 	return nil
-}
-
-// setIn sets one key of an object that is a field, or removes it when there is nothing (n is 0) to say.
-func setIn(obj map[string]any, field, key string, value any, n int) {
-	object, ok := obj[field].(map[string]any)
-	if !ok {
-		object = map[string]any{}
-		obj[field] = object
-	}
-	if object[key] = value; n == 0 {
-		delete(object, key)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // KindBudget is the kind of one document that remembers which removals of late nobody has confirmed. It is a document of
@@ -103,7 +104,7 @@ func (s *State) spend(c Commit, removals int) (*Document, error) {
 
 // recordOf is a document made of a value of ours.
 func (ks *kindSet) recordOf(kind Kind, id string, value any) (*Document, error) {
-	obj, err := asObject(value)
+	obj, err := object.Of(value)
 	if err != nil {
 		return nil, err
 	}

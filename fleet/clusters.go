@@ -10,6 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // MaxInputs is how many inputs one answer may have: every provider we ship sets filter.limit to this, and what is
@@ -20,16 +21,16 @@ const MaxInputs = 10_000
 const adviseInputs = 100
 
 func (ks *kindSet) normalizeCluster(obj map[string]any) {
-	dropEmpty(obj, "cluster_name")
-	setDefault(obj, "cluster_name", obj["id"])
-	setDefault(obj, "labels", map[string]any{})
-	setDefault(obj, "patches", map[string]any{})
-	setDefault(obj, "deletion_protection", false)
+	object.DropEmpty(obj, "cluster_name")
+	object.SetDefault(obj, "cluster_name", obj["id"])
+	object.SetDefault(obj, "labels", map[string]any{})
+	object.SetDefault(obj, "patches", map[string]any{})
+	object.SetDefault(obj, "deletion_protection", false)
 	if dns, ok := obj["cluster_dns"].(string); ok {
 		obj["cluster_dns"] = strings.ToLower(dns)
 	}
 	for _, a := range ks.lists {
-		setDefault(obj, a.field, []any{})
+		object.SetDefault(obj, a.field, []any{})
 		normalizeEntries(a.entriesIn(obj), a.normalizeEntry)
 	}
 	normalizeResources(obj)
@@ -58,7 +59,7 @@ func normalizeEntries(entries []any, normalize func(map[string]any)) {
 func normalizeResources(obj map[string]any) {
 	resources, ok := obj["resources"].(map[string]any)
 	for id := range resources {
-		dropEmptyList(resources, id)
+		object.DropEmptyList(resources, id)
 		entries, _ := resources[id].([]any)
 		normalizeEntries(entries, normalizeResourceEntry)
 	}
@@ -209,7 +210,7 @@ func dropOrphanedPatches(before *api.Cluster, obj map[string]any, on map[string]
 	patches, _ := obj["patches"].(map[string]any)
 	entries, _ := obj["platform_components"].([]any)
 	for _, e := range entries {
-		if _, id, ok := entryID(e); ok {
+		if _, id, ok := object.Entry(e); ok {
 			on[id] = true
 		}
 	}
@@ -237,11 +238,11 @@ func dropOrphanedPatches(before *api.Cluster, obj map[string]any, on map[string]
 func normalizeExcludes(obj map[string]any) {
 	excludes, ok := obj["excludes"].(map[string]any)
 	if ok {
-		dropEmptyList(excludes, "namespaces")
-		dropEmptyList(excludes, "rolebindings")
+		object.DropEmptyList(excludes, "namespaces")
+		object.DropEmptyList(excludes, "rolebindings")
 		resources, isObject := excludes["resources"].(map[string]any)
 		for id := range resources {
-			dropEmptyList(resources, id)
+			object.DropEmptyList(resources, id)
 		}
 		if isObject && len(resources) == 0 || excludes["resources"] == nil {
 			delete(excludes, "resources")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // How a cluster deploys a component.
@@ -80,21 +81,21 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 func (d *Document) Component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
 
 func normalizeComponent(obj map[string]any) {
-	dropEmpty(obj, "component_version", "oci_tag", "release_name", "target_namespace", "type")
-	setDefault(obj, "component_version", latest)
-	setDefault(obj, "oci_tag", latest)
-	setDefault(obj, "cluster_env_enabled", false)
-	setDefault(obj, "depends_on", []any{})
-	setDefault(obj, "patches", map[string]any{})
-	setDefault(obj, "release_name", obj["id"])
-	setDefault(obj, "target_namespace", obj["id"])
-	setDefault(obj, "secret_ref", "")
-	dropEmptyList(obj, "values_from")
+	object.DropEmpty(obj, "component_version", "oci_tag", "release_name", "target_namespace", "type")
+	object.SetDefault(obj, "component_version", latest)
+	object.SetDefault(obj, "oci_tag", latest)
+	object.SetDefault(obj, "cluster_env_enabled", false)
+	object.SetDefault(obj, "depends_on", []any{})
+	object.SetDefault(obj, "patches", map[string]any{})
+	object.SetDefault(obj, "release_name", obj["id"])
+	object.SetDefault(obj, "target_namespace", obj["id"])
+	object.SetDefault(obj, "secret_ref", "")
+	object.DropEmptyList(obj, "values_from")
 	kind := typeHelm
 	if u, _ := obj["oci_url"].(string); strings.HasPrefix(u, "oci://") {
 		kind = typeKustomize
 	}
-	setDefault(obj, "type", kind)
+	object.SetDefault(obj, "type", kind)
 }
 
 func checkComponent(c *checker, p *api.PlatformComponent) {

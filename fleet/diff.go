@@ -9,6 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // fieldChanges compares two inputs field by field. Objects are compared by key, lists as a whole.
@@ -21,11 +22,11 @@ func fieldChanges(before, after any) ([]api.FieldChange, error) {
 	if err != nil || bytes.Equal(was, is) {
 		return nil, err
 	}
-	x, err := decodeOwn(was)
+	x, err := object.Decode(was)
 	if err != nil {
 		return nil, err
 	}
-	y, err := decodeOwn(is)
+	y, err := object.Decode(is)
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +86,4 @@ func nullableRaw(raw json.RawMessage) nullable.Nullable[json.RawMessage] {
 		return nullable.NewNullNullable[json.RawMessage]()
 	}
 	return nullable.NewNullableWithValue(raw)
-}
-
-func asObject(value any) (map[string]any, error) {
-	body, err := jsontext.Canonical(value)
-	if err != nil {
-		return nil, err
-	}
-	return decodeOwn(body)
 }

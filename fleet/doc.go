@@ -30,6 +30,6 @@
 //  7. plan.go, affected.go, effects.go and diff.go: the same, to be read before it is done.
 //  8. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
 //
-// Below it, jsontext reads and writes documents as text, helmvalues is the grammar of patches, owned is about their field
+// Below it, jsontext reads and writes documents as text, object changes them, helmvalues is the grammar of patches, owned is about their field
 // managers, and typeschema about the schemas of resource types.
 package fleet

@@ -13,6 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // effects works out what a commit does to the polls of clusters. One change usually does the same on thousands of
@@ -165,7 +166,7 @@ func (e *effects) difference(list *assigned, id string, before, after any) (*dif
 func compare(list *assigned, id string, before, after any) (*difference, error) {
 	d := &difference{}
 	if before == nil {
-		obj, err := asObject(after)
+		obj, err := object.Of(after)
 		if err != nil {
 			return nil, err
 		}

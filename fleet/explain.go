@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // Explain says of every value of a cluster's inputs who says it and what that won over; of those of one list and one input
@@ -78,7 +79,7 @@ func (ex *explainer) read(d *Document) error {
 		}
 	}
 	for _, doc := range docs {
-		obj, err := decodeOwn(doc.Body)
+		obj, err := object.Decode(doc.Body)
 		if err != nil {
 			return unreadable(doc, err)
 		}
@@ -131,7 +132,7 @@ func (o *sayings) add(p place, keys ...any) {
 
 // entry is where a place assigns a definition, or -1.
 func (p place) entry(a *assigned, id string) int {
-	return slices.IndexFunc(a.entriesIn(p.obj), isEntry(id))
+	return slices.IndexFunc(a.entriesIn(p.obj), object.HasID(id))
 }
 
 // inList are the keys that lead to an entry of a list, or to something in it.
@@ -145,12 +146,12 @@ func (a *assigned) inList(at int, keys ...any) []any {
 // input explains one input.
 func (ex *explainer) input(a *assigned, in input, pointer string) (api.ExplainedInput, error) {
 	out := api.ExplainedInput{List: a.endpoint, ID: in.id, Values: []api.ExplainedValue{}}
-	obj, err := asObject(in.value)
+	obj, err := object.Of(in.value)
 	if err != nil {
 		return out, err
 	}
 	def := ex.state.docs[a.kind][in.id]
-	body, err := decodeOwn(def.Body)
+	body, err := object.Decode(def.Body)
 	if err != nil {
 		return out, unreadable(def, err)
 	}
@@ -263,7 +264,7 @@ func (of *explainedInput) schemaDefault(who *sayings, property string) {
 	if t == nil {
 		return
 	}
-	body, err := decodeOwn(t.Body)
+	body, err := object.Decode(t.Body)
 	if err != nil {
 		who.err = unreadable(t, err)
 		return

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // ParseJSON reads JSON from outside into maps, slices, strings, booleans and json.Number; see [jsontext.Parse].
@@ -26,12 +27,6 @@ func ParseObject(body []byte) (map[string]any, error) {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "must be a JSON object"}})
 	}
 	return obj, nil
-}
-
-// decodeOwn reads what canonical wrote.
-func decodeOwn(body []byte) (map[string]any, error) {
-	obj, _, err := jsontext.Decode(body)
-	return obj, err
 }
 
 // overlay is the meaning of PUT: fields present and not null replace, the rest stays. Entries of a list that have an
@@ -76,14 +71,14 @@ func overlayEntries(stored any, items []any) []any {
 	before := map[string]map[string]any{}
 	list, _ := stored.([]any)
 	for _, item := range list {
-		if entry, id, ok := entryID(item); ok {
+		if entry, id, ok := object.Entry(item); ok {
 			before[id] = entry
 		}
 	}
 	out := make([]any, len(items))
 	for i, item := range items {
 		out[i] = item
-		entry, id, ok := entryID(item)
+		entry, id, ok := object.Entry(item)
 		if !ok || before[id] == nil {
 			continue
 		}
@@ -96,13 +91,4 @@ func overlayEntries(stored any, items []any) []any {
 		out[i] = merged
 	}
 	return out
-}
-
-func entryID(item any) (entry map[string]any, id string, ok bool) {
-	entry, ok = item.(map[string]any)
-	if !ok {
-		return nil, "", false
-	}
-	id, ok = entry["id"].(string)
-	return entry, id, ok
 }

@@ -356,26 +356,3 @@ func (s *State) PolledAt(endpoint string) (Kind, bool) {
 // readOnly are the fields the server fills in. In a request they are ignored, so that what a GET answered can be
 // sent back.
 var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters"}
-
-func setDefault(obj map[string]any, field string, value any) {
-	if obj[field] == nil {
-		obj[field] = value
-	}
-}
-
-// dropEmpty removes fields that are null, or empty strings or zero where that means the same as absent.
-func dropEmpty(obj map[string]any, fields ...string) {
-	for _, f := range fields {
-		if v, ok := obj[f]; ok && (v == nil || v == "") {
-			delete(obj, f)
-		}
-	}
-}
-
-// dropEmptyList removes a list that is null or has nothing in it, where that means the same as absent.
-func dropEmptyList(obj map[string]any, field string) {
-	v, ok := obj[field]
-	if list, isList := v.([]any); ok && (v == nil || isList && len(list) == 0) {
-		delete(obj, field)
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // KindLayer is the kind of layers: what clusters have in common, said once for all that a selector matches.
@@ -51,15 +52,15 @@ func layerRules(ks *kindSet) *kindRules {
 }
 
 func (ks *kindSet) normalizeLayer(obj map[string]any) {
-	setDefault(obj, "description", "")
-	setDefault(obj, "overrides", map[string]any{})
-	setDefault(obj, "patches", map[string]any{})
-	dropEmpty(obj, "selector", "deletion_protection")
+	object.SetDefault(obj, "description", "")
+	object.SetDefault(obj, "overrides", map[string]any{})
+	object.SetDefault(obj, "patches", map[string]any{})
+	object.DropEmpty(obj, "selector", "deletion_protection")
 	if all, isBool := obj["all"].(bool); obj["all"] == nil || isBool && !all {
 		delete(obj, "all")
 	}
 	for _, a := range ks.lists[:ks.fixed] {
-		setDefault(obj, a.field, []any{})
+		object.SetDefault(obj, a.field, []any{})
 		normalizeEntries(a.entriesIn(obj), normalizeLayerEntry)
 	}
 	normalizeResources(obj)
@@ -93,8 +94,8 @@ func dropOtherSelection(stored, request map[string]any) {
 
 // normalizeLayerEntry leaves out what the layer does not say.
 func normalizeLayerEntry(entry map[string]any) {
-	dropEmpty(entry, "enabled", "oci_tag", "component_path", "component_version")
-	dropEmptyList(entry, "values_from")
+	object.DropEmpty(entry, "enabled", "oci_tag", "component_path", "component_version")
+	object.DropEmptyList(entry, "values_from")
 }
 
 // completeLayer reads what is folded.

@@ -9,6 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // Deletion policies of a namespace.
@@ -33,9 +34,9 @@ var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespac
 		n.Revision, n.CreatedAt, n.UpdatedAt = revision, created, updated
 	},
 	normalize: func(obj map[string]any) {
-		setDefault(obj, "labels", map[string]any{})
-		setDefault(obj, "annotations", map[string]any{})
-		setDefault(obj, "deletion_policy", policyDelete)
+		object.SetDefault(obj, "labels", map[string]any{})
+		object.SetDefault(obj, "annotations", map[string]any{})
+		object.SetDefault(obj, "deletion_policy", policyDelete)
 	},
 	check: checkNamespace,
 	input: func(_ *site, n *api.Namespace, _ *api.NamespaceRef) (api.FluxNamespace, error) {

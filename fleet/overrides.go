@@ -10,14 +10,15 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // What a cluster says about a component otherwise than the catalog: its entry, its patches, and what becomes of both.
 
 func normalizeAssignment(entry map[string]any) {
-	setDefault(entry, "enabled", true)
-	dropEmpty(entry, "oci_tag", "component_path", "component_version")
-	dropEmptyList(entry, "values_from")
+	object.SetDefault(entry, "enabled", true)
+	object.DropEmpty(entry, "oci_tag", "component_path", "component_version")
+	object.DropEmptyList(entry, "values_from")
 }
 
 // hasComponent tells whether a component is on a cluster as the Tx sees it, whoever put it there.

@@ -7,6 +7,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/owned"
 )
 
@@ -147,7 +148,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, gives func(obj map
 	on := gives(obj)
 	entries, _ := obj["platform_components"].([]any)
 	for _, e := range entries {
-		_, id, _ := entryID(e)
+		_, id, _ := object.Entry(e)
 		on[id] = true
 	}
 	var conflicts []Problem

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -51,10 +52,10 @@ var typeKind = kindRules{
 	name: KindResourceType, noun: "resource type", collection: "resource_types",
 	empty: func() any { return new(resourceType) },
 	normalize: func(obj map[string]any) {
-		setDefault(obj, "description", "")
-		setDefault(obj, "overridable", []any{})
-		setDefault(obj, "removal", removalDelete)
-		setDefault(obj, "template", "")
+		object.SetDefault(obj, "description", "")
+		object.SetDefault(obj, "overridable", []any{})
+		object.SetDefault(obj, "removal", removalDelete)
+		object.SetDefault(obj, "template", "")
 	},
 	complete: func(value any) error { return value.(*resourceType).parse() },
 	check:    func(c *checker, d *Document) { checkResourceType(c, d.value.(*resourceType)) },
@@ -244,8 +245,8 @@ func resourceKind(id string, of *Document) *assigned {
 }
 
 func normalizeResource(id string, of *Document, obj map[string]any) {
-	setDefault(obj, "type", id)
-	setDefault(obj, "spec", map[string]any{})
+	object.SetDefault(obj, "type", id)
+	object.SetDefault(obj, "spec", map[string]any{})
 	spec, ok := obj["spec"].(map[string]any)
 	if !ok || of == nil {
 		return
@@ -289,6 +290,6 @@ func checkResource(c *checker, r *resource) {
 
 // decodeValue reads a value that canonical wrote.
 func decodeValue(body json.RawMessage) (any, error) {
-	obj, err := decodeOwn(slices.Concat([]byte(`{"v":`), body, []byte(`}`)))
+	obj, err := object.Decode(slices.Concat([]byte(`{"v":`), body, []byte(`}`)))
 	return obj["v"], err
 }

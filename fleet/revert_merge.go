@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // mergeBack merges what a document was before a change into what it is now.
 func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, error) {
 	sides := make([]map[string]any, 3)
 	for i, body := range []json.RawMessage{ch.After, now, ch.Before} {
-		obj, err := decodeStrict(body)
+		obj, err := object.DecodeStrict(body)
 		if err != nil {
 			return reversal{}, fmt.Errorf("%s %q cannot be read: %w", ch.Kind, ch.ID, err)
 		}
@@ -44,14 +45,6 @@ func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (r
 	return reversal{changes: !bytes.Equal(body, now), body: body}, err
 }
 
-// objectIn is a field that is an object; an empty one when it is not.
-func objectIn(obj map[string]any, field string) map[string]any {
-	if inner, ok := obj[field].(map[string]any); ok {
-		return inner
-	}
-	return map[string]any{}
-}
-
 // fillAlike gives all versions of a document the sets of patches, and the lists of resources, that one of them has: they are
 // left out where there is nothing in them, which is another thing than that somebody has deleted them.
 func fillAlike(sides []map[string]any) {
@@ -61,7 +54,7 @@ func fillAlike(sides []map[string]any) {
 	} {
 		all := map[string]bool{}
 		for _, obj := range sides {
-			for key := range objectIn(obj, field) {
+			for key := range object.In(obj, field) {
 				all[key] = true
 			}
 		}
@@ -69,9 +62,9 @@ func fillAlike(sides []map[string]any) {
 			continue
 		}
 		for _, obj := range sides {
-			inner := objectIn(obj, field)
+			inner := object.In(obj, field)
 			for key := range all {
-				setDefault(inner, key, empty())
+				object.SetDefault(inner, key, empty())
 			}
 			obj[field] = inner
 		}
@@ -90,8 +83,8 @@ func (v ownedValue) MarshalJSON() ([]byte, error) { return jsontext.Canonical(v.
 
 // joinOwners makes a document's patches ownedValues.
 func joinOwners(obj map[string]any) {
-	owners := objectIn(obj, "patch_owners")
-	for component, patches := range objectIn(obj, "patches") {
+	owners := object.In(obj, "patch_owners")
+	for component, patches := range object.In(obj, "patches") {
 		values, ok := patches.(map[string]any)
 		if !ok {
 			continue
@@ -99,7 +92,7 @@ func joinOwners(obj map[string]any) {
 		for path, value := range values {
 			values[path] = ownedValue{value: value}
 		}
-		managers := objectIn(owners, component)
+		managers := object.In(owners, component)
 		for _, manager := range sortedKeys(managers) {
 			paths, _ := managers[manager].([]any)
 			for _, p := range paths {
@@ -116,11 +109,11 @@ func joinOwners(obj map[string]any) {
 
 // partOwners undoes joinOwners, and leaves out what is empty, as documents do.
 func partOwners(obj map[string]any) {
-	patches, owners := objectIn(obj, "patches"), map[string]any{}
+	patches, owners := object.In(obj, "patches"), map[string]any{}
 	for component := range patches {
 		values := map[string]any{}
 		managers := map[string]any{}
-		owned := objectIn(patches, component)
+		owned := object.In(patches, component)
 		for _, path := range sortedKeys(owned) {
 			v, ok := owned[path].(ownedValue)
 			if !ok {
@@ -132,7 +125,7 @@ func partOwners(obj map[string]any) {
 				managers[manager] = append(paths, path)
 			}
 		}
-		setIn(obj, "patches", component, values, len(values))
+		object.SetIn(obj, "patches", component, values, len(values))
 		if len(managers) > 0 {
 			owners[component] = managers
 		}
@@ -145,17 +138,17 @@ func partOwners(obj map[string]any) {
 // keepTogether finds patches that were added since to a component which goes, with the assignment that the revision made. Those
 // that layers give stay.
 func keepTogether(m *jsontext.Merge, sides []map[string]any, merged map[string]any, given map[string]bool) {
-	base, ours, patches := sides[0], sides[1], objectIn(merged, "patches")
+	base, ours, patches := sides[0], sides[1], object.In(merged, "patches")
 	entries, _ := merged["platform_components"].([]any)
 	had, _ := ours["platform_components"].([]any)
 	for _, component := range sortedKeys(patches) {
-		at := slices.IndexFunc(had, isEntry(component))
-		if len(objectIn(patches, component)) == 0 || at < 0 || given[component] || slices.ContainsFunc(entries, isEntry(component)) {
+		at := slices.IndexFunc(had, object.HasID(component))
+		if len(object.In(patches, component)) == 0 || at < 0 || given[component] || slices.ContainsFunc(entries, object.HasID(component)) {
 			continue
 		}
 		m.Conflicts = append(m.Conflicts, jsontext.MergeConflict{
 			Pointer: jsontext.Pointer("patches", component),
-			Base:    objectIn(base, "patches")[component], Ours: objectIn(ours, "patches")[component],
+			Base:    object.In(base, "patches")[component], Ours: object.In(ours, "patches")[component],
 		})
 		if m.Prefer == jsontext.Theirs {
 			delete(patches, component)

@@ -9,6 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 const (
@@ -41,20 +42,20 @@ var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRo
 }
 
 func normalizeRoleBinding(obj map[string]any) {
-	setDefault(obj, "subjects", []any{}) // cleared by a merge patch
+	object.SetDefault(obj, "subjects", []any{}) // cleared by a merge patch
 	subjects, _ := obj["subjects"].([]any)
 	for _, s := range subjects {
 		subject, ok := s.(map[string]any)
 		if !ok {
 			continue
 		}
-		dropEmpty(subject, "namespace", "apiGroup")
-		setDefault(subject, "namespace", "")
+		object.DropEmpty(subject, "namespace", "apiGroup")
+		object.SetDefault(subject, "namespace", "")
 		group := rbacGroup
 		if subject["kind"] == "ServiceAccount" {
 			group = ""
 		}
-		setDefault(subject, "apiGroup", group)
+		object.SetDefault(subject, "apiGroup", group)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // Seed is a set of documents to start a fleet from, as a seed file or another program's database holds them.
@@ -135,7 +136,7 @@ func NewSeedDocument(kind Kind, at string, item any) (SeedDocument, error) {
 		if id := obj["id"]; id != nil && id != key {
 			return SeedDocument{}, errors.New("has an _id and another id; one of them is enough")
 		}
-		setDefault(obj, "id", key)
+		object.SetDefault(obj, "id", key)
 		delete(obj, "_id")
 	}
 	dropNulls(obj)

@@ -15,6 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // Roles of tokens. Each may do what those before it may, but for RolePoll everywhere and not on one cluster only.
@@ -258,7 +259,7 @@ func (tx *Tx) storeToken(id string, t storedToken) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj, err := decodeOwn(body)
+	obj, err := object.Decode(body)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +324,7 @@ func withoutSecrets(body json.RawMessage) (json.RawMessage, error) {
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&t); err != nil {
 		return nil, fmt.Errorf("a token of the log: %w", err)
 	}
-	obj, err := asObject(t)
+	obj, err := object.Of(t)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // Tx collects edits to a State. It sees its own edits. Nothing outside it changes; Finish says what would.
@@ -244,7 +245,7 @@ func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, requ
 
 // edit changes a document through a function of what is stored.
 func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any) (*Document, error) {
-	stored, err := decodeOwn(before.Body)
+	stored, err := object.Decode(before.Body)
 	if err != nil {
 		return nil, unreadable(before, err)
 	}
