@@ -30,6 +30,7 @@
 //  7. plan.go, affected.go, effects.go and diff.go: the same, to be read before it is done.
 //  8. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
 //
-// Below it, jsontext reads and writes documents as text, object changes them, helmvalues is the grammar of patches, owned is about their field
-// managers, and typeschema about the schemas of resource types.
+// Below it are rooms that know no fleet: jsontext reads and writes documents as text, object changes them, threeway takes a
+// change of one back; helmvalues is the grammar of patches, owned their field managers; typeschema is about the schemas of
+// resource types.
 package fleet

@@ -10,6 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/threeway"
 )
 
 // revert takes back what one revision changed, and leaves what was changed since: of each document it is a three-way merge
@@ -187,6 +188,26 @@ func (tx *Tx) reversal(ch Change, prefer jsontext.Side) (reversal, error) {
 		r.conflicts = []jsontext.MergeConflict{{Ours: what}}
 	}
 	return r, nil
+}
+
+// mergeBack merges what a document was before a change into what it is now.
+func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, error) {
+	opt := threeway.Options{Prefer: prefer}
+	if ch.Kind == KindCluster { // a layer says something about components that it does not give
+		opt.Given = tx.gives
+	}
+	merged, conflicts, err := threeway.Merge(threeway.Versions{Made: ch.After, Now: now, Before: ch.Before}, opt)
+	if err != nil {
+		return reversal{}, fmt.Errorf("%s %q cannot be read: %w", ch.Kind, ch.ID, err)
+	}
+	if len(conflicts) > 0 {
+		return reversal{conflicts: conflicts}, nil
+	}
+	if rules := tx.kinds.byName[ch.Kind]; rules != nil {
+		rules.normalize(merged)
+	}
+	body, err := jsontext.Canonical(merged)
+	return reversal{changes: !bytes.Equal(body, now), body: body}, err
 }
 
 // live tells whether there is a document, and no decommissioned cluster.

@@ -1,22 +1,38 @@
-package fleet
+// Package threeway is what becomes of one document when what a revision made of it is taken back: a three-way merge by key and
+// by the ids of entries, which beyond that knows what hangs together in documents that assign components. A patch and its
+// managers are one thing, and a component that goes takes its patches with it: merged apart, each of them would be valid, and
+// on the cluster they would mean something else. It knows no fleet.
+package threeway
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
-// mergeBack merges what a document was before a change into what it is now.
-func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, error) {
+// Versions are the three that a merge is made of: what the revision had made of a document, what it is now, and what it was
+// before that revision.
+type Versions struct{ Made, Now, Before []byte }
+
+// Options say how a document is merged.
+type Options struct {
+	// Prefer decides conflicts. Empty: nothing is merged when there are any.
+	Prefer jsontext.Side
+	// Given are the components that a cluster has without listing them, by its merged object; nil: it is no cluster, and may say
+	// something about components that it does not list.
+	Given func(merged map[string]any) map[string]bool
+}
+
+// Merge brings what a document was before to what it is now. The object is to be normalized before it is stored; it is nil
+// where conflicts are left.
+func Merge(v Versions, opt Options) (map[string]any, []jsontext.MergeConflict, error) {
 	sides := make([]map[string]any, 3)
-	for i, body := range []json.RawMessage{ch.After, now, ch.Before} {
+	for i, body := range [][]byte{v.Made, v.Now, v.Before} {
 		obj, err := object.DecodeStrict(body)
 		if err != nil {
-			return reversal{}, fmt.Errorf("%s %q cannot be read: %w", ch.Kind, ch.ID, err)
+			return nil, nil, err
 		}
 		sides[i] = obj
 	}
@@ -27,22 +43,18 @@ func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (r
 			joinOwners(obj)
 		}
 	}
-	m := &jsontext.Merge{Prefer: prefer, Sets: []string{"/depends_on"}}
+	m := &jsontext.Merge{Prefer: opt.Prefer, Sets: []string{"/depends_on"}}
 	merged := m.Objects(sides[0], sides[1], sides[2])
 	if assigns {
-		if ch.Kind == KindCluster { // a layer says something about components that it does not give
-			keepTogether(m, sides, merged, tx.gives(merged))
+		if opt.Given != nil {
+			keepTogether(m, sides, merged, opt.Given(merged))
 		}
 		partOwners(merged)
 	}
-	if len(m.Conflicts) > 0 && prefer == "" {
-		return reversal{conflicts: m.Conflicts}, nil
+	if len(m.Conflicts) > 0 && opt.Prefer == "" {
+		return nil, m.Conflicts, nil
 	}
-	if rules := tx.kinds.byName[ch.Kind]; rules != nil {
-		rules.normalize(merged)
-	}
-	body, err := jsontext.Canonical(merged)
-	return reversal{changes: !bytes.Equal(body, now), body: body}, err
+	return merged, nil, nil
 }
 
 // fillAlike gives all versions of a document the sets of patches, and the lists of resources, that one of them has: they are
@@ -93,7 +105,7 @@ func joinOwners(obj map[string]any) {
 			values[path] = ownedValue{value: value}
 		}
 		managers := object.In(owners, component)
-		for _, manager := range sortedKeys(managers) {
+		for _, manager := range sorted(managers) {
 			paths, _ := managers[manager].([]any)
 			for _, p := range paths {
 				path, _ := p.(string)
@@ -114,7 +126,7 @@ func partOwners(obj map[string]any) {
 		values := map[string]any{}
 		managers := map[string]any{}
 		owned := object.In(patches, component)
-		for _, path := range sortedKeys(owned) {
+		for _, path := range sorted(owned) {
 			v, ok := owned[path].(ownedValue)
 			if !ok {
 				continue
@@ -141,7 +153,7 @@ func keepTogether(m *jsontext.Merge, sides []map[string]any, merged map[string]a
 	base, ours, patches := sides[0], sides[1], object.In(merged, "patches")
 	entries, _ := merged["platform_components"].([]any)
 	had, _ := ours["platform_components"].([]any)
-	for _, component := range sortedKeys(patches) {
+	for _, component := range sorted(patches) {
 		at := slices.IndexFunc(had, object.HasID(component))
 		if len(object.In(patches, component)) == 0 || at < 0 || given[component] || slices.ContainsFunc(entries, object.HasID(component)) {
 			continue
@@ -158,3 +170,5 @@ func keepTogether(m *jsontext.Merge, sides []map[string]any, merged map[string]a
 	}
 	merged["platform_components"] = entries
 }
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
