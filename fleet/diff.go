@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/oapi-codegen/nullable"
-
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
@@ -64,10 +62,10 @@ func (d *differ) objects(at string, before, after map[string]any) {
 		}
 		change := api.FieldChange{Pointer: here}
 		if had {
-			change.Before = nullableRaw(a)
+			change.Before = jsontext.Nullable(a)
 		}
 		if has {
-			change.After = nullableRaw(b)
+			change.After = jsontext.Nullable(b)
 		}
 		d.changes = append(d.changes, change)
 	}
@@ -79,11 +77,4 @@ func (d *differ) raw(v any) json.RawMessage {
 		d.err = err
 	}
 	return body
-}
-
-func nullableRaw(raw json.RawMessage) nullable.Nullable[json.RawMessage] {
-	if string(raw) == "null" {
-		return nullable.NewNullNullable[json.RawMessage]()
-	}
-	return nullable.NewNullableWithValue(raw)
 }

@@ -31,6 +31,6 @@
 //  8. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
 //
 // Below it are rooms that know no fleet: jsontext reads and writes documents as text, object changes them, threeway takes a
-// change of one back; helmvalues is the grammar of patches, owned their field managers; typeschema is about the schemas of
-// resource types.
+// change of one back, explain says which of them a value is from; helmvalues is the grammar of patches, owned their field
+// managers; typeschema is about the schemas of resource types.
 package fleet
