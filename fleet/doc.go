@@ -27,10 +27,10 @@
 //     batch.go, batch_operations.go, restore.go and revert.go are many of them at once, seed.go is the first.
 //  6. finish.go: what a change comes to. dependents.go, relayered.go and sizes.go look at clusters that it only touches; guard.go and
 //     budget.go are about what Flux would remove, forgotten.go about what it keeps.
-//  7. plan.go, affected.go, effects.go and diff.go: the same, to be read before it is done.
+//  7. plan.go, affected.go and effects.go: the same, to be read before it is done.
 //  8. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
 //
 // Below it are rooms that know no fleet: jsontext reads and writes documents as text, object changes them, threeway takes a
-// change of one back, explain says which of them a value is from; helmvalues is the grammar of patches, owned their field
+// change of one back, explain says which of them a value is from, diff how two inputs differ; helmvalues is the grammar of patches, owned their field
 // managers; typeschema is about the schemas of resource types.
 package fleet

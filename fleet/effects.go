@@ -12,6 +12,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/diff"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
@@ -175,7 +176,7 @@ func compare(list *assigned, id string, before, after any) (*difference, error) 
 		d.text = "+" + string(d.added)
 		return d, err
 	}
-	fields, err := fieldChanges(before, after)
+	fields, err := diff.Fields(before, after)
 	if err != nil || len(fields) == 0 {
 		return d, err
 	}

@@ -1,8 +1,12 @@
-package fleet
+// Package diff is how two inputs differ, field by field: what a plan shows of each cluster, and hashes. It is asked for each
+// input of thousands of clusters, and knows nothing of them.
+package diff
 
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -10,8 +14,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
-// fieldChanges compares two inputs field by field. Objects are compared by key, lists as a whole.
-func fieldChanges(before, after any) ([]api.FieldChange, error) {
+// Fields are the fields in which two inputs differ. Objects are compared by key, lists as a whole.
+func Fields(before, after any) ([]api.FieldChange, error) {
 	was, err := jsontext.Canonical(before)
 	if err != nil {
 		return nil, err
@@ -46,7 +50,7 @@ func (d *differ) objects(at string, before, after map[string]any) {
 	for k := range after {
 		keys[k] = true
 	}
-	for _, k := range sortedKeys(keys) {
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		was, had := before[k]
 		is, has := after[k]
 		here := at + jsontext.Pointer(k)
