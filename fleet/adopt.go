@@ -8,7 +8,9 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
 // adoption moves what all clusters of a layer say alike out of their documents into the layer. What each of them has stays as it
@@ -127,13 +129,12 @@ func (ad *adoption) survey() error {
 		return Invalid([]Problem{{Detail: fmt.Sprintf("layer %q matches no cluster: there is nothing to adopt", ad.layer.ID)}})
 	}
 	slices.SortFunc(ad.clusters, func(a, b member) int { return bytes.Compare([]byte(a.doc.ID), []byte(b.doc.ID)) })
-	errs := make([]error, len(ad.clusters))
-	inParallel(len(ad.clusters), func(i int) {
+	return parallel.Errors(len(ad.clusters), func(i int) (err error) {
 		m := &ad.clusters[i]
 		m.has = ad.tx.effective(m.doc)
-		m.obj, errs[i] = openDocument(m.doc)
+		m.obj, err = openDocument(m.doc)
+		return err
 	})
-	return firstOf(errs)
 }
 
 // intoLayer is what becomes of the layer.
@@ -219,27 +220,25 @@ func (ad *adoption) outOfCluster(before *Document, obj map[string]any) (changed 
 
 // verify holds what the clusters have against what they had: whatever is wrong here, they are not told to remove anything.
 func (ad *adoption) verify() error {
-	errs := make([]error, len(ad.clusters))
-	inParallel(len(ad.clusters), func(i int) {
+	return parallel.Errors(len(ad.clusters), func(i int) error {
 		m := ad.clusters[i]
 		doc, err := ad.tx.Get(KindCluster, m.doc.ID)
 		if err != nil {
-			errs[i] = err
-			return
+			return err
 		}
 		is := ad.tx.effective(doc)
 		for _, list := range ad.lists {
 			differ, _ := list.reassigned(m.has, is)
 			if len(differ) > 0 || !slices.Equal(list.ids(m.has), list.ids(is)) {
-				errs[i] = ad.wouldChange(list.field, m.doc.ID)
+				err = ad.wouldChange(list.field, m.doc.ID)
 			}
 		}
-		same := func(a, b api.PatchValues) bool { return maps.EqualFunc(a, b, sameBytes) }
+		same := func(a, b api.PatchValues) bool { return maps.EqualFunc(a, b, jsontext.Same) }
 		if !maps.EqualFunc(m.has.cluster.Patches, is.cluster.Patches, same) {
-			errs[i] = ad.wouldChange("patches", m.doc.ID)
+			err = ad.wouldChange("patches", m.doc.ID)
 		}
+		return err
 	})
-	return firstOf(errs)
 }
 
 // wouldChange refuses to go on from documents that an operation before this one has left wrong: what a cluster has of an entry

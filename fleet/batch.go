@@ -11,6 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
 // Documents are bodies of documents by kind and id; nil is one that did not exist.
@@ -254,7 +255,7 @@ type outcome struct {
 // edited runs an edit on clusters, on all processors, and keeps nothing of what it makes.
 func (b *Batch) edited(clusters []string, apply clusterEdit) ([]outcome, error) {
 	out := make([]outcome, len(clusters))
-	inParallel(len(clusters), func(i int) {
+	parallel.Each(len(clusters), func(i int) {
 		if b.tx.stop.now() != nil || b.grown.Load() > maxGrowth {
 			return
 		}

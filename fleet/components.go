@@ -60,7 +60,7 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	overrides: &overrides[api.PlatformComponent]{
 		size: overridesBound,
 		differ: func(was, is *api.Cluster, id string) bool {
-			return !maps.EqualFunc(was.Patches[id], is.Patches[id], sameBytes)
+			return !maps.EqualFunc(was.Patches[id], is.Patches[id], jsontext.Same)
 		},
 		on:          func(c *api.Cluster, id string) bool { return len(c.Patches[id]) > 0 },
 		invalidates: patchesInvalidated,

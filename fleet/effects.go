@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -211,8 +210,6 @@ func (a affected) interesting(next *State, list *assigned) map[string]bool {
 	}
 	return look
 }
-
-func sameBytes(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
 
 type inputList struct {
 	list []input

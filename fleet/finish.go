@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
 // Finish validates the fleet as it would be after the edits and returns the commit that makes them, with c's id, time,
@@ -256,7 +258,7 @@ type finding struct{ now, was *checker }
 // find looks at many things at once, until enough is wrong.
 func (v *verdict) find(n int, look func(i int) finding) []finding {
 	found := make([]finding, n)
-	inParallel(n, func(i int) {
+	parallel.Each(n, func(i int) {
 		if v.enough() {
 			return
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
 // layering is the layers of a State and what they make of its clusters. It is worked out when a layer or a cluster changes,
@@ -84,7 +86,7 @@ func (ks *kindSet) layered(s, before *State, was *layering, there bool) (*layeri
 	}
 	clusters := slices.Collect(maps.Values(s.docs[KindCluster]))
 	found := make([]matched, len(clusters))
-	inParallel(len(clusters), func(i int) {
+	parallel.Each(len(clusters), func(i int) {
 		var prev *Document
 		if before != nil {
 			prev = before.docs[KindCluster][clusters[i].ID]
@@ -130,7 +132,7 @@ func (l *layering) folded(ks *kindSet, was *layering, clusters []*Document, foun
 		stacks[i] = l.stack(ks, found[i], was)
 	}
 	made := make([]*Effective, len(clusters))
-	inParallel(len(clusters), func(i int) {
+	parallel.Each(len(clusters), func(i int) {
 		d, st := clusters[i], stacks[i]
 		if e := was.of[d.ID]; e != nil && e.stack == st && e.own == d.alone {
 			made[i] = e

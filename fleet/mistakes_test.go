@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -161,4 +162,36 @@ func TestListsHaveAnEnd(t *testing.T) {
 	w.refused(CodeInvalid, binding(maxSubjects+1))
 	w.must(component(maxDependencies))
 	w.must(binding(maxSubjects))
+}
+
+// TestProblemsOfManyDocumentsComeInOrder, however many processors look for them.
+func TestProblemsOfManyDocumentsComeInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, string(KindNamespace), `{"id":"n"}`)
+	create := func(namespace string) func(*Tx) error {
+		return func(tx *Tx) error {
+			for i := range 500 {
+				body := fmt.Sprintf(`{"id":"k%03d","cluster_dns":"k%03d.example.com","environment":"dev","namespaces":[{"id":"%s"}]}`, i, i, namespace)
+				if _, err := tx.Create(KindCluster, []byte(body)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	_, err := w.try(create("gone"))
+	var refused *Error
+	require.ErrorAs(t, err, &refused)
+	require.Len(t, refused.Problems, 500)
+	for i, p := range refused.Problems {
+		require.Equal(t, fmt.Sprintf("k%03d", i), p.ID)
+	}
+	res, err := w.try(create("n"))
+	require.NoError(t, err)
+	followed, err := w.state.Apply(res.Commit)
+	require.NoError(t, err)
+	require.Equal(t, 500, followed.Clusters())
+	loaded, err := NewState(Rules{}, followed.Head(), followed.At(), slices.Collect(followed.Records()))
+	require.NoError(t, err)
+	require.Equal(t, 500, loaded.Clusters())
 }

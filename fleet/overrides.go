@@ -64,7 +64,7 @@ func checkComponentsOn(c *checker, on *subject) {
 // mistake.
 func (c *checker) orphaned(on *subject, id string) {
 	same := func(was *Document) bool {
-		return maps.EqualFunc(was.Cluster().Patches[id], on.own.Patches[id], sameBytes)
+		return maps.EqualFunc(was.Cluster().Patches[id], on.own.Patches[id], jsontext.Same)
 	}
 	switch was := c.before(on.has.id); {
 	case was != nil && same(was) && isAssigned(c.base.Effective(was).cluster, id):
@@ -199,7 +199,7 @@ func adviseComponentsOn(c *checker, has *Effective) {
 
 // patchesInvalidated: the component became another type, or its own patches, which a cluster's are laid over, are others now.
 func patchesInvalidated(was, is *api.PlatformComponent) bool {
-	return was.Type != is.Type || !maps.EqualFunc(was.Patches, is.Patches, sameBytes)
+	return was.Type != is.Type || !maps.EqualFunc(was.Patches, is.Patches, jsontext.Same)
 }
 
 // warnOfReinstall says what a change of a component does to what is installed.

@@ -10,6 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/threeway"
 )
 
@@ -96,13 +97,14 @@ func (b *Batch) revertChanges(changes []Change, prefer jsontext.Side) ([]*Docume
 	var conflicts []Problem
 	for _, group := range b.tx.restoreOrder(before) {
 		ids := sortedKeys(group.docs)
-		merged, errs := make([]reversal, len(ids)), make([]error, len(ids))
-		inParallel(len(ids), func(i int) {
+		merged := make([]reversal, len(ids))
+		failed := parallel.Errors(len(ids), func(i int) (err error) {
 			if b.tx.stop.now() == nil {
-				merged[i], errs[i] = b.tx.reversal(of[docKey{group.kind, ids[i]}], prefer)
+				merged[i], err = b.tx.reversal(of[docKey{group.kind, ids[i]}], prefer)
 			}
+			return err
 		})
-		if err := cmp.Or(b.stopped(), firstOf(errs)); err != nil {
+		if err := cmp.Or(b.stopped(), failed); err != nil {
 			return nil, err
 		}
 		for i, r := range merged {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
 // Rules are the settings of a server that decide what is valid.
@@ -65,9 +67,12 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	for kind := range ks.byName {
 		s.docs[kind] = map[string]*Document{}
 	}
-	docs, errs := make([]*Document, len(records)), make([]error, len(records))
-	inParallel(len(records), func(i int) { docs[i], errs[i] = ks.document(records[i]) })
-	if err := firstOf(errs); err != nil {
+	docs := make([]*Document, len(records))
+	err = parallel.Errors(len(records), func(i int) (err error) {
+		docs[i], err = ks.document(records[i])
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	docs = slices.AppendSeq(docs, maps.Values(types))
@@ -99,15 +104,6 @@ func (ks *kindSet) types(records []Record) (types map[string]*Document, rest []R
 		}
 	}
 	return types, rest, nil
-}
-
-func firstOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *State) index() (err error) {
@@ -234,14 +230,14 @@ func (s *State) Apply(c Commit) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
 	}
-	errs := make([]error, len(c.Changes))
-	inParallel(len(edits), func(i int) {
+	err = parallel.Errors(len(edits), func(i int) (err error) {
 		ch := c.Changes[i]
 		if ch.After != nil && edits[i].doc == nil {
-			edits[i].doc, errs[i] = kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After})
+			edits[i].doc, err = kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After})
 		}
+		return err
 	})
-	if err := firstOf(errs); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
 	}
 	next, err := s.with(c, edits, true)

@@ -1,6 +1,10 @@
 package fleet
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
+)
 
 // clustersWith is how many clusters have a definition, or something of a resource type: of a layer or their own.
 func (tx *Tx) clustersWith(kind Kind, id string) (n int) {
@@ -87,15 +91,16 @@ func (tx *Tx) deleteResources(typeID string) error {
 			clusters = append(clusters, d)
 		}
 	})
-	after, errs := make([]*Document, len(clusters)), make([]error, len(clusters))
-	inParallel(len(clusters), func(i int) {
-		after[i], errs[i] = tx.edited(clusters[i], func(before *Document, obj map[string]any) (bool, error) {
+	after := make([]*Document, len(clusters))
+	failed := parallel.Errors(len(clusters), func(i int) (err error) {
+		after[i], err = tx.edited(clusters[i], func(before *Document, obj map[string]any) (bool, error) {
 			if _, err := a.openEntries(obj, ""); err != nil {
 				return false, unreadable(before, err)
 			}
 			a.setEntries(obj, nil)
 			return true, nil
 		})
+		return err
 	})
 	for _, doc := range after {
 		if doc != nil {
@@ -110,7 +115,7 @@ func (tx *Tx) deleteResources(typeID string) error {
 			return err
 		}
 	}
-	return firstOf(errs)
+	return failed
 }
 
 // users are the documents that refer to a definition or are of a resource type, as the Tx sees them, sorted by kind and id.

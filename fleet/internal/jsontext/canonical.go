@@ -17,6 +17,9 @@ func Canonical(v any) (json.RawMessage, error) {
 	return w.text, err
 }
 
+// Same tells whether two texts are the same, byte by byte.
+func Same(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
+
 // writer writes what parsed JSON is made of by itself, since a change of many documents does little else, and leaves
 // everything else to the encoder.
 type writer struct {

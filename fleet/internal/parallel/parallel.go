@@ -1,4 +1,6 @@
-package fleet
+// Package parallel spreads work that is done while others wait, for each of thousands of clusters, over the processors. It
+// knows nothing of the fleet.
+package parallel
 
 import (
 	"fmt"
@@ -8,9 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// inParallel calls f for 0 to n-1, on all processors when there is enough to do. Polls go first: the calls give way to
+// Each calls f for 0 to n-1, on all processors when there is enough to do. Polls go first: the calls give way to
 // them. A panic in f becomes one of the caller, who knows what to do about it; its value says where it was.
-func inParallel(n int, f func(i int)) {
+func Each(n int, f func(i int)) {
 	const few = 64 // not worth a goroutine
 	workers := min(runtime.GOMAXPROCS(0), (n+few-1)/few)
 	if workers <= 1 {
@@ -40,4 +42,17 @@ func inParallel(n int, f func(i int)) {
 	if v := panicked.Load(); v != nil {
 		panic(*v)
 	}
+}
+
+// Errors is Each for what can fail. All calls are made, and the answer is the first error in the order of their numbers: it
+// does not depend on how many processors there are.
+func Errors(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	Each(n, func(i int) { errs[i] = f(i) })
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
