@@ -24,13 +24,15 @@
 //  3. layers.go, fold.go, layering.go and effective.go: what clusters have in common, and what each has by that.
 //  4. answers.go: a poll.
 //  5. tx.go, assignments.go and patches.go: changes of one document, of a cluster's lists, and of values that have managers.
-//     batch.go, batch_operations.go, restore.go and revert.go are many of them at once, seed.go is the first.
+//     batch.go, batch_operations.go, restore.go and revert.go are many of them at once, seed.go is the first. cause.go keeps
+//     what somebody asked for.
 //  6. finish.go: what a change comes to. dependents.go, relayered.go and sizes.go look at clusters that it only touches; guard.go and
 //     budget.go are about what Flux would remove, forgotten.go about what it keeps.
 //  7. plan.go, affected.go and effects.go: the same, to be read before it is done.
 //  8. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
 //
-// Below it are rooms that know no fleet: jsontext reads and writes documents as text, object changes them, threeway takes a
-// change of one back, explain says which of them a value is from, diff how two inputs differ; helmvalues is the grammar of patches, owned their field
-// managers; typeschema is about the schemas of resource types.
+// Below it are rooms that know no fleet. Of texts and documents: jsontext reads and writes them, object changes them, threeway
+// takes a change of one back, explain says which of them a value is from, diff how two inputs differ. Of patches: helmvalues is
+// their grammar, owned their field managers. And typeschema is about the schemas of resource types, graph about cycles, wording
+// about history in words, parallel about processors.
 package fleet

@@ -1,4 +1,6 @@
-package fleet
+// Package wording says in words what a commit was asked for, or did: a line of history, for people. The log keeps operations and
+// names; which words they become is decided here, and nothing else depends on it.
+package wording
 
 import (
 	"fmt"
@@ -8,26 +10,24 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// maxPhrases is how many operations a summary tells one by one.
+// maxPhrases is how many operations are told one by one.
 const maxPhrases = 3
 
-// Summary says in words what a commit was asked for, or what it changed where that is not known: changed are then the first
-// of so many documents.
-func (c Commit) Summary(changed []api.ChangeRef, count int) string {
-	ops, more := c.Cause()
-	if len(ops) == 0 {
-		return changesInWords(changed, count)
-	}
-	if sameOperation(ops) && len(ops)+more > 1 {
+// Names is what words are made with: what people call a kind of document, by the kind's name.
+type Names func(kind string) string
+
+// Operations says what somebody asked for: some operations, and so many more.
+func (n Names) Operations(ops []api.RevisionOperation, more int) string {
+	if alike(ops) && len(ops)+more > 1 {
 		var names []string
 		for _, op := range ops {
-			names = append(names, nameOf(op.Kind, op.ID))
+			names = append(names, n.document(op.Kind, op.ID))
 		}
 		return past(ops[0].Op) + " " + someOf(names, len(names)+more)
 	}
 	var phrases []string
 	for _, op := range ops[:min(len(ops), maxPhrases)] {
-		phrases = append(phrases, phrase(op))
+		phrases = append(phrases, n.phrase(op))
 	}
 	if more += len(ops) - len(phrases); more > 0 {
 		phrases = append(phrases, "and "+plural(more, "more operation"))
@@ -35,22 +35,37 @@ func (c Commit) Summary(changed []api.ChangeRef, count int) string {
 	return strings.Join(phrases, "; ")
 }
 
-// sameOperation tells whether operations do the same to one document each.
-func sameOperation(ops []api.RevisionOperation) bool {
-	return slices.Contains(documentOperations, ops[0].Op) &&
-		!slices.ContainsFunc(ops, func(op api.RevisionOperation) bool { return op.Op != ops[0].Op || op.Clusters > 0 || op.Mode != "" })
-}
-
-func changesInWords(changed []api.ChangeRef, count int) string {
+// Changes says what was changed: these are the first of so many documents.
+func (n Names) Changes(changed []api.ChangeRef, count int) string {
 	var names []string
 	for i, ch := range changed {
-		name := nameOf(ch.Kind, ch.ID)
+		name := n.document(ch.Kind, ch.ID)
 		if i == 0 || ch.Action != changed[i-1].Action {
 			name = past(ch.Action) + " " + name
 		}
 		names = append(names, name)
 	}
 	return someOf(names, count)
+}
+
+// alike tells whether operations do the same to one document each.
+func alike(ops []api.RevisionOperation) bool {
+	switch ops[0].Op {
+	case "create", "update", "patch", "delete":
+		return !slices.ContainsFunc(ops, func(op api.RevisionOperation) bool { return op.Op != ops[0].Op || op.Clusters > 0 || op.Mode != "" })
+	}
+	return false
+}
+
+// document is a document as messages to people name it: component/podinfo.
+func (n Names) document(kind, id string) string { return n(kind) + "/" + id }
+
+// plural is a number of things.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // someOf lists the first of so many names.
@@ -73,18 +88,10 @@ func past(action string) string {
 	return "changed"
 }
 
-// nameOf is a document as messages to people name it: component/podinfo.
-func nameOf(kind, id string) string {
-	if a := compiledIn.assigned(Kind(kind)); a != nil {
-		kind = a.stem()
-	}
-	return kind + "/" + id
-}
-
 // phrase says what one operation did.
-func phrase(op api.RevisionOperation) string {
-	name := nameOf(op.Kind, op.ID)
-	if op.Kind == string(KindToken) {
+func (n Names) phrase(op api.RevisionOperation) string {
+	name := n.document(op.Kind, op.ID)
+	if op.Kind == "token" {
 		name += " (" + strings.Join(op.Fields, ", ") + ")"
 	}
 	with := func(text string) string {
@@ -118,28 +125,28 @@ func phrase(op api.RevisionOperation) string {
 	case op.Op == "revert":
 		return fmt.Sprintf("reverted revision %d of %s", op.Revision, name)
 	case op.Op == "adopt":
-		return "moved what clusters have in common to " + where(op)
+		return "moved what clusters have in common to " + n.where(op)
 	case op.Op == "set_labels":
-		return with("labelled " + where(op))
+		return with("labelled " + n.where(op))
 	case verb == "assign":
-		return with("assigned " + name + " to " + where(op))
+		return with("assigned " + name + " to " + n.where(op))
 	case verb == "unassign":
-		return "took " + name + " off " + where(op)
+		return "took " + name + " off " + n.where(op)
 	case op.Op == "relinquish_values":
-		return fmt.Sprintf("gave up the values that %q owns of %s on %s", op.FieldManager, name, where(op))
+		return fmt.Sprintf("gave up the values that %q owns of %s on %s", op.FieldManager, name, n.where(op))
 	case verb == "set" || verb == "patch" || verb == "apply":
-		return "set " + strings.Join(op.Fields, ", ") + " of " + name + " on " + where(op)
+		return "set " + strings.Join(op.Fields, ", ") + " of " + name + " on " + n.where(op)
 	}
 	return strings.TrimSuffix(op.Op+" "+name, " /")
 }
 
 // where says on which clusters, or layers.
-func where(op api.RevisionOperation) string {
+func (n Names) where(op api.RevisionOperation) string {
 	switch {
 	case len(op.Layers) > 0:
 		names := make([]string, len(op.Layers))
 		for i, id := range op.Layers {
-			names[i] = nameOf(string(KindLayer), id)
+			names[i] = n.document("layer", id)
 		}
 		return someOf(names, op.LayerCount)
 	case len(op.ClusterIds) == 1 && op.Clusters == 1:

@@ -7,6 +7,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/wording"
 )
 
 // What a commit was asked for, as the log keeps it beside what that changed: a list of 200 clusters that were updated does
@@ -71,6 +72,21 @@ func (c Commit) Cause() (operations []api.RevisionOperation, more int) {
 		return nil, 0
 	}
 	return stored.Operations, stored.More
+}
+
+// Summary says in words what a commit was asked for, or what it changed where that is not known: changed are then the first
+// of so many documents.
+func (c Commit) Summary(changed []api.ChangeRef, count int) string {
+	names := wording.Names(func(kind string) string {
+		if a := compiledIn.assigned(Kind(kind)); a != nil {
+			return a.stem()
+		}
+		return kind
+	})
+	if ops, more := c.Cause(); len(ops) > 0 {
+		return names.Operations(ops, more)
+	}
+	return names.Changes(changed, count)
 }
 
 // fieldsOf names the fields that a body changes, with those values that are short.
