@@ -207,8 +207,8 @@ func (l *layer) leavesOf(a *assigned) map[string]map[string]bool {
 	switch {
 	case a.typed:
 		for _, s := range l.resources[a.field] {
-			for property := range s.entry.Overrides {
-				say(s.entry.ID, property, true)
+			for property := range s.Entry.Overrides {
+				say(s.Entry.ID, property, true)
 			}
 		}
 	case a.kind == KindComponent:

@@ -150,3 +150,5 @@ func check(s *State, d *Document, most int) *checker {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func hasKey[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok }

@@ -33,6 +33,6 @@
 //
 // Below it are rooms that know no fleet. Of texts and documents: jsontext reads and writes them, object changes them, threeway
 // takes a change of one back, explain says which of them a value is from, diff how two inputs differ. Of patches: helmvalues is
-// their grammar, owned their field managers. And typeschema is about the schemas of resource types, graph about cycles, wording
-// about history in words, parallel about processors.
+// their grammar, owned their field managers. Of lists: fold is who wins where several say something. And typeschema is about
+// the schemas of resource types, graph about cycles, wording about history in words, parallel about processors.
 package fleet

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fold"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
@@ -29,9 +30,9 @@ type layer struct {
 	selector  Selector
 	wrong     error // the selector cannot be read: it matches nothing
 	lists     map[Kind]any
-	resources map[string][]said[api.ResourceAssignment]
-	settings  map[string]said[api.ComponentAssignment] // of components, whoever assigned them
-	counts    map[Kind]int                             // of entries
+	resources map[string][]fold.Said[api.ResourceAssignment]
+	settings  map[string]fold.Said[api.ComponentAssignment] // of components, whoever assigned them
+	counts    map[Kind]int                                  // of entries
 }
 
 func (d *Document) layer() *layer { return d.value.(*layer) }
@@ -114,16 +115,16 @@ func (ks *kindSet) completeLayer(l *layer, body json.RawMessage) error {
 		}
 		l.lists[a.kind], l.counts[a.kind] = entries, len(a.layering.ids(entries))
 	}
-	l.resources = map[string][]said[api.ResourceAssignment]{}
+	l.resources = map[string][]fold.Said[api.ResourceAssignment]{}
 	for typeID, entries := range l.Resources {
 		for _, e := range entries {
-			l.resources[typeID] = append(l.resources[typeID], said[api.ResourceAssignment]{entry: e})
+			l.resources[typeID] = append(l.resources[typeID], fold.Said[api.ResourceAssignment]{Entry: e})
 		}
 		l.counts[ResourceKind(typeID)] = len(entries)
 	}
-	l.settings = make(map[string]said[api.ComponentAssignment], len(l.Overrides))
+	l.settings = make(map[string]fold.Said[api.ComponentAssignment], len(l.Overrides))
 	for id, o := range l.Overrides {
-		l.settings[id] = said[api.ComponentAssignment]{silent: true, entry: api.ComponentAssignment{
+		l.settings[id] = fold.Said[api.ComponentAssignment]{Silent: true, Entry: api.ComponentAssignment{
 			ID: id, OCITag: o.OCITag, ComponentPath: o.ComponentPath, ComponentVersion: o.ComponentVersion, ValuesFrom: o.ValuesFrom,
 		}}
 	}
@@ -158,7 +159,7 @@ func (l *layer) entriesOf(a *assigned) []string {
 	}
 	var ids []string
 	for _, s := range l.resources[a.field] {
-		ids = append(ids, s.entry.ID)
+		ids = append(ids, s.Entry.ID)
 	}
 	return ids
 }

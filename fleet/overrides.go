@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -175,14 +176,14 @@ func adviseComponentsOn(c *checker, has *Effective) {
 				c.warn("component %q depends on %q, which is not assigned to cluster %q", e.ID, dep, cl.ID)
 			}
 		}
-		if cl.Environment == "prod" && first(e.ComponentVersion, p.ComponentVersion) == latest && first(e.OCITag, p.OCITag) == latest {
+		if cl.Environment == "prod" && cmp.Or(e.ComponentVersion, p.ComponentVersion) == latest && cmp.Or(e.OCITag, p.OCITag) == latest {
 			c.warn("component %q follows \"latest\" on cluster %q, which is prod", e.ID, cl.ID)
 		}
 		if p.Type == typeKustomize && len(e.ValuesFrom) > 0 {
 			c.warn("values_from of component %q on cluster %q does nothing: it is of type kustomize, and has no Helm values", e.ID, cl.ID)
 		}
 		if p.Type == typeHelm {
-			if pinned := first(e.ComponentVersion, p.ComponentVersion); e.OCITag != "" && e.OCITag != pinned && pinned != latest {
+			if pinned := cmp.Or(e.ComponentVersion, p.ComponentVersion); e.OCITag != "" && e.OCITag != pinned && pinned != latest {
 				c.warn("oci_tag %q of component %q on cluster %q does nothing: a helm component installs its component_version, here %s; set component_version on the cluster instead", e.OCITag, e.ID, cl.ID, pinned)
 			}
 			// Flux keeps a release where the HelmRelease is, whatever namespace it installs into.
@@ -217,9 +218,9 @@ func warnOfReinstall(c *checker, was, is *api.PlatformComponent) {
 func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches api.PatchValues, on *site) (api.FluxPlatformComponent, error) {
 	in := api.FluxPlatformComponent{
 		ID: e.ID, Enabled: e.Enabled,
-		ComponentPath:     first(e.ComponentPath, p.ComponentPath),
-		ComponentVersion:  first(e.ComponentVersion, p.ComponentVersion),
-		Source:            api.FluxSource{OCIURL: p.OCIURL, OCITag: first(e.OCITag, p.OCITag)},
+		ComponentPath:     cmp.Or(e.ComponentPath, p.ComponentPath),
+		ComponentVersion:  cmp.Or(e.ComponentVersion, p.ComponentVersion),
+		Source:            api.FluxSource{OCIURL: p.OCIURL, OCITag: cmp.Or(e.OCITag, p.OCITag)},
 		ClusterEnvEnabled: p.ClusterEnvEnabled,
 		DependsOn:         p.DependsOn,
 		Dependencies:      []api.FluxDependency{},
@@ -260,18 +261,9 @@ func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches
 	return in, nil
 }
 
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 // deploymentOn is how a component is deployed on a cluster of an environment.
 func deploymentOn(p *api.PlatformComponent, e *api.ComponentAssignment, environment string) deployment {
-	return newDeployment(deployment{p.Type, p.ReleaseName, p.TargetNamespace, first(e.ComponentPath, p.ComponentPath), p.OCIURL}, p.ClusterEnvEnabled, environment)
+	return newDeployment(deployment{p.Type, p.ReleaseName, p.TargetNamespace, cmp.Or(e.ComponentPath, p.ComponentPath), p.OCIURL}, p.ClusterEnvEnabled, environment)
 }
 
 func inputDeployment(in api.FluxPlatformComponent) deployment {

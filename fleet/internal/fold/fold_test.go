@@ -1,0 +1,93 @@
+package fold_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fold"
+)
+
+type entry struct {
+	ID  string `json:"id"`
+	Tag string `json:"tag"`
+}
+
+var rules = fold.Rules[entry]{
+	ID: func(e *entry) string { return e.ID },
+	Lay: func(below, above fold.Said[entry]) fold.Said[entry] {
+		if above.Entry.Tag == "" {
+			above.Entry.Tag = below.Entry.Tag
+		}
+		return above
+	},
+}
+
+// TestUnder: whatever layers and a cluster say, each entry is there once, unless it is excluded and not said again; in the order of first
+// mention; and the highest who says something has the last word.
+func TestUnder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		id, tag := rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.SampledFrom([]string{"", "1", "2"})
+		list := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) entry { return entry{id.Draw(t, "id"), tag.Draw(t, "tag")} }), 0, 4, func(e entry) string { return e.ID })
+		var layers []fold.Layer[entry]
+		var order []string
+		tags := map[string]string{}
+		say := func(e entry) {
+			if e.Tag != "" {
+				tags[e.ID] = e.Tag
+			}
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "layers") {
+			l := fold.Layer[entry]{Apart: map[string]fold.Said[entry]{}}
+			for _, e := range list.Draw(t, "layer") {
+				l.Entries = append(l.Entries, fold.Said[entry]{Entry: e})
+				if say(e); !slices.Contains(order, e.ID) {
+					order = append(order, e.ID)
+				}
+			}
+			for _, e := range list.Draw(t, "apart") {
+				if !slices.ContainsFunc(l.Entries, func(s fold.Said[entry]) bool { return s.Entry.ID == e.ID }) {
+					l.Apart[e.ID] = fold.Said[entry]{Entry: e}
+					say(e)
+				}
+			}
+			layers = append(layers, l)
+		}
+		own, excluded := list.Draw(t, "own"), rapid.SliceOf(id).Draw(t, "excluded")
+		order = slices.DeleteFunc(order, func(id string) bool {
+			return slices.Contains(excluded, id) && !slices.ContainsFunc(own, func(e entry) bool { return e.ID == id })
+		})
+		for _, e := range own {
+			if say(e); !slices.Contains(order, e.ID) {
+				order = append(order, e.ID)
+			}
+		}
+		want := []entry{}
+		for _, id := range order {
+			want = append(want, entry{id, tags[id]})
+		}
+		pile := rules.Pile(layers)
+		settled := slices.Clone(pile.Settled())
+		got := rules.Under(pile, own, excluded)
+		require.Equal(t, want, append([]entry{}, got...))
+		require.Equal(t, settled, pile.Settled(), "what others share is not changed")
+	})
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	said, err := fold.Read[entry](json.RawMessage(`[{"id":"a"},{"id":"b","enabled":false},{"id":"c","enabled":null}]`))
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false, true}, []bool{said[0].Silent, said[1].Silent, said[2].Silent})
+	none, err := fold.Read[entry](nil)
+	require.NoError(t, err)
+	require.Nil(t, none)
+	for _, wrong := range []string{`{}`, `[1]`, `[{"id":1}]`, `[{"enabled":"no"}]`} {
+		_, err := fold.Read[entry](json.RawMessage(wrong))
+		require.Error(t, err, wrong)
+	}
+}
