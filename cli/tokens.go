@@ -60,11 +60,11 @@ func expiry(t *time.Time) string {
 	return when(*t)
 }
 
-// adminPath tells whether a request is about tokens, which also to read needs the token for changes.
+// adminPath tells whether a request is about tokens or for a backup, which also to read needs the token for changes.
 func adminPath(base string, requested *url.URL) bool {
 	if u, err := url.Parse(base); err == nil {
-		rest, ok := strings.CutPrefix(requested.Path, strings.TrimRight(u.Path, "/")+"/tokens")
-		return ok && (rest == "" || rest[0] == '/')
+		rest, ok := strings.CutPrefix(requested.Path, strings.TrimRight(u.Path, "/"))
+		return ok && (rest == "/backup" || rest == "/tokens" || strings.HasPrefix(rest, "/tokens/"))
 	}
 	return false
 }

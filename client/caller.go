@@ -28,10 +28,25 @@ type caller struct {
 	client *http.Client
 }
 
-// Do sends a request and reads the whole answer. See [New] for what it answers with.
+// Do sends a request and reads the whole answer, unless that is a backup. See [New] for what it answers with.
 func (c *caller) Do(req *http.Request) (*http.Response, error) {
+	if streams(req.Context()) {
+		call := withPatience(req.Context(), DefaultBackupWait, c.cfg.Timeout)
+		rsp, err := c.do(call, req)
+		if err != nil {
+			call.end()
+			return nil, err
+		}
+		rsp.Body = body{rsp.Body, call}
+		return rsp, nil
+	}
 	ctx, cancel := context.WithTimeout(req.Context(), c.cfg.Timeout)
 	defer cancel()
+	return c.do(ctx, req)
+}
+
+// do sends a request until ctx ends.
+func (c *caller) do(ctx context.Context, req *http.Request) (*http.Response, error) {
 	var connected connections
 	req = req.WithContext(httptrace.WithClientTrace(ctx, connected.trace()))
 	c.setHeaders(req)
@@ -98,7 +113,7 @@ func (c *caller) setHeaders(req *http.Request) {
 	if !isRead(req.Method) && req.Header.Get(requestID) == "" {
 		req.Header.Set(requestID, uuid.NewString()) // to be found by, should the answer be lost
 	}
-	if isRead(req.Method) {
+	if isRead(req.Method) && !streams(req.Context()) {
 		token = c.cfg.Token
 	}
 	if revision := c.cfg.Seen.Revision(); revision > 0 && req.Header.Get(minRevision) == "" {
@@ -127,6 +142,9 @@ func (c *caller) attempt(req *http.Request) (*http.Response, error) {
 	}
 	if c.cfg.Changed != nil && rsp.StatusCode/100 == 2 && c.changes(req) {
 		c.cfg.Changed(rsp.Header)
+	}
+	if streams(req.Context()) && rsp.StatusCode == http.StatusOK {
+		return rsp, nil
 	}
 	body, err := io.ReadAll(io.LimitReader(rsp.Body, c.cfg.MaxResponse+1))
 	_ = rsp.Body.Close()

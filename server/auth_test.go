@@ -133,7 +133,7 @@ func accessOf(method, path string) access {
 		return list
 	case strings.HasPrefix(path, "/api/v2/flux/clusters/"):
 		return pollOwn
-	case strings.HasPrefix(path, "/tokens") && reads:
+	case (strings.HasPrefix(path, "/tokens") || path == "/backup") && reads:
 		return tokens
 	case strings.HasPrefix(path, "/tokens"):
 		return manage

@@ -31,12 +31,13 @@ const (
 	queueBatches = "batches"
 	queueHistory = "reads of the history"
 	queueReads   = "reads"
+	queueBackups = "backups"
 )
 
 // slow are the operations that may take long, by their ids in the contract.
 var slow = map[string]string{
 	"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
-	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain,
+	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain, "GetBackup": queueBackups,
 }
 
 // queueOf is where an operation waits.

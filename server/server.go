@@ -36,7 +36,9 @@ type Config struct {
 	History History
 	// StoreSize tells how many bytes the store takes; nil when nobody can.
 	StoreSize func(context.Context) (int64, error)
-	Tokens    Tokens
+	// Backup makes a copy of the whole store, and ends when its context does; only mode crud needs it.
+	Backup func(context.Context) (*Backup, error)
+	Tokens Tokens
 	// TLS is the server's, nil without. A client certificate is believed for as long as it says so.
 	TLS *TLS
 	// RequireClientCert makes a verified client certificate a condition for everything but the service endpoints: a

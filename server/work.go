@@ -36,6 +36,7 @@ func newQueues() map[string]*queue {
 		queueExplain: newQueue(queueExplain, limits{each: 4, total: 24, atOnce: 1}),
 		queueHistory: newQueue(queueHistory, limits{each: 8, total: 48, atOnce: 2}),
 		queueReads:   newQueue(queueReads, limits{each: 128, total: 512}),
+		queueBackups: newQueue(queueBackups, limits{each: 1, total: 1}),
 	}
 }
 

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"io"
@@ -129,6 +130,7 @@ func setupWith(t *testing.T, o options) *world {
 		Mode: server.ModeCRUD, Replica: w.replica, History: w.faults,
 		Tokens:  server.Tokens{Read: readToken, ReadPrevious: readPrevious, Write: writeToken, WritePrevious: writePrevious},
 		Version: "v2.0.0-test", StoreName: "memory", Logger: logger, Now: w.clock.Now,
+		Backup: func(context.Context) (*server.Backup, error) { return backupOf([]byte("SQLite format 3")), nil },
 	}
 	if o.mode != "" {
 		cfg.Mode = o.mode

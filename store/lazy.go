@@ -31,7 +31,10 @@ type attempt struct {
 	err   error
 }
 
-var _ Store = (*Lazy)(nil)
+var (
+	_ Store     = (*Lazy)(nil)
+	_ Shortened = (*Lazy)(nil)
+)
 
 // NewLazy makes a Lazy of a function that opens the store. It is called by one goroutine at a time.
 func NewLazy(open func(context.Context) (Store, error)) *Lazy {
@@ -182,6 +185,17 @@ func (l *Lazy) At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Rev
 		return rec, false, err
 	}
 	return s.At(ctx, kind, id, rev)
+}
+
+// Kept implements Shortened. ErrCompacted when the store is none.
+func (l *Lazy) Kept(ctx context.Context, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error) {
+	return with(ctx, l, func(s Store) ([]fleet.Commit, error) {
+		shortened, ok := s.(Shortened)
+		if !ok {
+			return nil, ErrCompacted
+		}
+		return shortened.Kept(ctx, after, oldest, limit)
+	})
 }
 
 // Ping implements Store.

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
@@ -71,7 +72,7 @@ func backup(c *cli.Context) (err error) {
 		return made.send(c.App.Writer)
 	}
 	if c.String("dir") != "" {
-		target = filepath.Join(c.String("dir"), made.name())
+		target = filepath.Join(c.String("dir"), nameOfBackup(made.state.Revision()))
 	}
 	if err := made.moveTo(target); err != nil {
 		return err
@@ -123,21 +124,48 @@ type backupFile struct {
 	digest    []byte
 }
 
+// writeBackup writes a store into a new file and reads that as a server would.
 func writeBackup(c *cli.Context, source store.Store, path string) (*backupFile, error) {
-	file := sqliteDatabase{sqlite.Config{Path: path}}
-	if err := file.migrate(c.Context); err != nil {
-		return nil, err
-	}
-	if _, err := copyInto(c, source, file); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, fileMode); err != nil {
+	if _, err := copyToFile(c.Context, source, path, newProgress(c)); err != nil {
 		return nil, err
 	}
 	made := &backupFile{path: path}
 	var err error
-	made.state, made.documents, made.digest, err = examine(c.Context, file)
+	made.state, made.documents, made.digest, err = examine(c.Context, sqliteDatabase{sqlite.Config{Path: path}})
 	return made, err
+}
+
+// copyToFile writes a store into a new file, which is the backup once both were compared.
+func copyToFile(ctx context.Context, source store.Store, path string, progress func(store.Progress)) (last store.Progress, err error) {
+	file := sqliteDatabase{sqlite.Config{Path: path}}
+	if err := file.migrate(ctx); err != nil {
+		return last, err
+	}
+	if last, err = copyInto(ctx, source, file, progress); err != nil {
+		return last, err
+	}
+	return last, os.Chmod(path, fileMode)
+}
+
+// takeBackup is how a server takes backups: of the store that it has open, whose lock or connections another one would need again.
+func takeBackup(source store.Store) func(context.Context) (*server.Backup, error) {
+	return func(ctx context.Context) (made *server.Backup, err error) {
+		dir, err := os.MkdirTemp("", "backup-*")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }() // what is open stays until it is closed, whatever becomes of the process
+		path := filepath.Join(dir, "fleet.db")
+		last, err := copyToFile(ctx, source, path, func(store.Progress) {})
+		if err != nil {
+			return nil, err
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return &server.Backup{File: file, Name: nameOfBackup(last.Of), Revision: last.Of}, nil
+	}
 }
 
 // examine reads a store as a server does, and works out every answer to every cluster.
@@ -180,8 +208,8 @@ func digestOfAnswers(st *fleet.State) ([]byte, error) {
 // backupName is how files are called that backup names itself. They sort by time.
 var backupName = regexp.MustCompile(`^fleet-\d{8}T\d{6}Z-r\d+\.db$`)
 
-func (f *backupFile) name() string {
-	return fmt.Sprintf("fleet-%s-r%d.db", time.Now().UTC().Format("20060102T150405Z"), f.state.Revision())
+func nameOfBackup(of fleet.Revision) string {
+	return fmt.Sprintf("fleet-%s-r%d.db", time.Now().UTC().Format("20060102T150405Z"), of)
 }
 
 func (f *backupFile) send(to io.Writer) error {
@@ -295,7 +323,7 @@ func copyFrom(c *cli.Context, from, to database) (err error) {
 	if err := to.migrate(c.Context); err != nil {
 		return err
 	}
-	_, err = copyInto(c, source, to)
+	_, err = copyInto(c.Context, source, to, newProgress(c))
 	return err
 }
 

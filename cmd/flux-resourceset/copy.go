@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -53,7 +54,7 @@ func copyStore(c *cli.Context) (err error) {
 	if err := to.migrate(c.Context); err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
-	last, err := copyInto(c, source, to)
+	last, err := copyInto(c.Context, source, to, newProgress(c))
 	if err != nil {
 		return err
 	}
@@ -62,8 +63,8 @@ func copyStore(c *cli.Context) (err error) {
 }
 
 // copyInto copies a store into an empty one, which is closed then: of a file, everything is in it.
-func copyInto(c *cli.Context, source store.Store, to database) (last store.Progress, err error) {
-	target, err := to.open(c.Context, false)
+func copyInto(ctx context.Context, source store.Store, to database, progress func(store.Progress)) (last store.Progress, err error) {
+	target, err := to.open(ctx, false)
 	if err != nil {
 		return last, fmt.Errorf("the store to copy into: %w", err)
 	}
@@ -72,8 +73,7 @@ func copyInto(c *cli.Context, source store.Store, to database) (last store.Progr
 	if !ok {
 		return last, fmt.Errorf("a %s store cannot be copied into", to.name())
 	}
-	progress := newProgress(c)
-	err = store.Copy(c.Context, source, importer, func(p store.Progress) { last = p; progress(p) })
+	err = store.Copy(ctx, source, importer, func(p store.Progress) { last = p; progress(p) })
 	return last, err
 }
 

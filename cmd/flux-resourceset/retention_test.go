@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -40,5 +41,13 @@ func TestOldHistoryIsRemoved(t *testing.T) {
 	p.eventually("/revisions/2", 404)
 	require.Equal(t, 200, p.send("GET", "/revisions/3", "").status)
 	require.Equal(t, 200, p.send("GET", "/namespaces/a", "").status)
+	// A backup has what is left of it.
+	file, copied := filepath.Join(t.TempDir(), "backup.db"), "sqlite://"+filepath.Join(t.TempDir(), "fleet.db")
+	require.NoError(t, os.WriteFile(file, []byte(p.get("/backup")), 0o600))
+	code, _, stderr := invoke(t, "restore", file, "--database-url", copied)
+	require.Zero(t, code, stderr)
+	restored := start(t, "API_MODE=crud", "DATABASE_URL="+copied)
+	require.Equal(t, p.get("/revisions"), restored.get("/revisions"))
+	require.Equal(t, 404, restored.send("GET", "/revisions/2", "").status)
 	require.Regexp(t, `flux_resourceset_store_size_bytes \d{5,}|flux_resourceset_store_size_bytes \d\.\d+e\+0[5-9]`, p.get("/metrics"))
 }

@@ -3485,6 +3485,12 @@ type PollResourcesParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// GetBackupParams defines parameters for GetBackup.
+type GetBackupParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // ApplyBatchParams defines parameters for ApplyBatch.
 type ApplyBatchParams struct {
 	// DryRun Do everything but commit: validate, and answer what would be.

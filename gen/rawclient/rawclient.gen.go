@@ -163,6 +163,16 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 	PollResources(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetBackup Take a backup
+	//
+	// The whole store with its history in one file, a SQLite database whatever the store is: what `flux-resourceset backup`
+	// writes and `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes
+	// seconds for a large one. A process makes one at a time: a second request is 429. Who does not take 1 MiB of it in 30 seconds
+	// is cut off. Check what came against `Content-Length` and `Content-Digest`.
+	//
+	// Corresponds with GET /backup (the `GetBackup` operationId).
+	GetBackup(ctx context.Context, params *GetBackupParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ApplyBatchWithBody Apply several operations in one commit
 	//
 	// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
@@ -1380,6 +1390,26 @@ func (c *Client) PollRoleBindings(ctx context.Context, clusterDNS ClusterDNSPath
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 func (c *Client) PollResources(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPollResourcesRequest(c.Server, clusterDNS, pType, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBackup Take a backup
+//
+// The whole store with its history in one file, a SQLite database whatever the store is: what `flux-resourceset backup`
+// writes and `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes
+// seconds for a large one. A process makes one at a time: a second request is 429. Who does not take 1 MiB of it in 30 seconds
+// is cut off. Check what came against `Content-Length` and `Content-Digest`.
+//
+// Corresponds with GET /backup (the `GetBackup` operationId).
+func (c *Client) GetBackup(ctx context.Context, params *GetBackupParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBackupRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4282,6 +4312,48 @@ func NewPollResourcesRequest(server string, clusterDNS ClusterDNSPath, pType Res
 			}
 
 			req.Header.Set("X-Fleet-Min-Revision", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetBackupRequest constructs an http.Request for the GetBackup method
+func NewGetBackupRequest(server string, params *GetBackupParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/backup")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
 		}
 
 	}
@@ -15018,6 +15090,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 	PollResourcesWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*PollResourcesResponse, error)
 
+	// GetBackupWithResponse Take a backup
+	//
+	// The whole store with its history in one file, a SQLite database whatever the store is: what `flux-resourceset backup`
+	// writes and `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes
+	// seconds for a large one. A process makes one at a time: a second request is 429. Who does not take 1 MiB of it in 30 seconds
+	// is cut off. Check what came against `Content-Length` and `Content-Digest`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /backup (the `GetBackup` operationId).
+	GetBackupWithResponse(ctx context.Context, params *GetBackupParams, reqEditors ...RequestEditorFn) (*GetBackupResponse, error)
+
 	// ApplyBatchWithBodyWithResponse Apply several operations in one commit
 	//
 	// All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
@@ -16422,6 +16506,36 @@ func (r PollResourcesResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r PollResourcesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetBackupResponse200Headers the declared response headers of an HTTP 200 response for GetBackup
+type GetBackupResponse200Headers struct {
+	ContentDigest      *string
+	ContentDisposition *string
+	XFleetRevision     *int64
+}
+
+type GetBackupResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetBackupResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBackupResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBackupResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -19560,6 +19674,24 @@ func (c *ClientWithResponses) PollResourcesWithResponse(ctx context.Context, clu
 	return ParsePollResourcesResponse(rsp)
 }
 
+// GetBackupWithResponse Take a backup
+//
+// The whole store with its history in one file, a SQLite database whatever the store is: what `flux-resourceset backup`
+// writes and `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes
+// seconds for a large one. A process makes one at a time: a second request is 429. Who does not take 1 MiB of it in 30 seconds
+// is cut off. Check what came against `Content-Length` and `Content-Digest`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /backup (the `GetBackup` operationId).
+func (c *ClientWithResponses) GetBackupWithResponse(ctx context.Context, params *GetBackupParams, reqEditors ...RequestEditorFn) (*GetBackupResponse, error) {
+	rsp, err := c.GetBackup(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBackupResponse(rsp)
+}
+
 // ApplyBatchWithBodyWithResponse Apply several operations in one commit
 //
 // All of them or none, in one revision. Problems of all operations are reported together, each with the operation's index in
@@ -21898,6 +22030,49 @@ func ParsePollResourcesResponse(rsp *http.Response) (*PollResourcesResponse, err
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetBackupResponse parses an HTTP response from a GetBackupWithResponse call
+func ParseGetBackupResponse(rsp *http.Response) (*GetBackupResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBackupResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetBackupResponse200Headers
+		if values := rsp.Header.Values("Content-Digest"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Digest", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentDigest = &value
+		}
+		if values := rsp.Header.Values("Content-Disposition"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Disposition", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentDisposition = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+)
+
+// backupCommand saves the server's store.
+func (s *session) backupCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "backup",
+		Usage:     "Save the server's whole store, with its history, in a file",
+		ArgsUsage: "FILE|-",
+		Description: "It takes an admin's token. The file is a SQLite database whatever the store is: the server's `flux-resourceset restore` " +
+			"fills an empty store with it. It gets its name when it has come whole and has the digest that the server gave it; no file's " +
+			"place is taken. With - it goes to standard output, and the exit code says whether it is whole.\n\n" +
+			argv.ExampleText("backup fleet.db", "backup - > fleet.db"),
+		Action: func(c *cli.Context) error {
+			args, err := arguments(c, "FILE|-")
+			if err != nil {
+				return err
+			}
+			if args[0] == "-" {
+				return s.backupTo(c, s.env.Stdout)
+			}
+			return s.backupFile(c, args[0])
+		},
+	}
+}
+
+// backupTo sends a backup to standard output.
+func (s *session) backupTo(c *cli.Context, to io.Writer) error {
+	if s.env.StdoutTerminal {
+		return argv.Errorf("a backup is no text for a terminal: name a FILE, or send it somewhere")
+	}
+	saved, err := s.saveBackup(c, to)
+	if err == nil {
+		s.note("revision %d, %s, sha256:%x", saved.Revision, bytesText(saved.Size), saved.SHA256)
+	}
+	return err
+}
+
+// backupFile writes a backup beside its place, so that it is there whole or not at all.
+func (s *session) backupFile(c *cli.Context, target string) (err error) {
+	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
+		return cmp.Or(err, argv.Errorf("%s exists; a backup takes no file's place", target))
+	}
+	file, err := os.CreateTemp(filepath.Dir(target), ".backup-*") // only its owner can read it: it has the tokens' digests
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // unless it has its name
+	saved, err := s.saveBackup(c, file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) { // it took a while
+		return cmp.Or(err, fmt.Errorf("%s exists by now; a backup takes no file's place", target))
+	}
+	if err := os.Rename(file.Name(), target); err != nil {
+		return err
+	}
+	if dir, err := os.Open(filepath.Dir(target)); err == nil {
+		_ = dir.Sync() // where the system can do that
+		_ = dir.Close()
+	}
+	_, err = fmt.Fprintf(s.env.Stdout, "%s has revision %d: %s, sha256:%x\n", target, saved.Revision, bytesText(saved.Size), saved.SHA256)
+	return err
+}
+
+// saveBackup asks for a backup; on a terminal a line says how far it is.
+func (s *session) saveBackup(c *cli.Context, to io.Writer) (apiclient.SavedBackup, error) {
+	conn, err := s.ready(c)
+	if err != nil {
+		return apiclient.SavedBackup{}, err
+	}
+	if !s.env.StderrTerminal || s.quiet {
+		return apiclient.Backup(c.Context, conn, to, nil)
+	}
+	line := func(text string) { _, _ = fmt.Fprint(s.env.Stderr, "\r\033[K"+text) }
+	line("The server makes the backup ...")
+	var shown time.Time
+	defer line("")
+	return apiclient.Backup(c.Context, conn, to, func(n, of int64) {
+		if now := s.env.Now(); now.Sub(shown) >= 200*time.Millisecond {
+			shown = now
+			line(fmt.Sprintf("%s of %s", bytesText(n), bytesText(of)))
+		}
+	})
+}
+
+func bytesText(n int64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}

@@ -1,0 +1,79 @@
+package cli_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli"
+)
+
+// A backup that is cut off, or changed on its way, never stands under its name, and the program says so.
+func TestBackupThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	server := serve(t, "DATABASE_URL=sqlite::memory:", "SEED_FILE=../examples/demo/seed.json", "SEED_ACCEPT=true")
+	var spoil func(*http.Response) error
+	lossy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(server) },
+		ModifyResponse: func(r *http.Response) error { return spoil(r) },
+	})
+	t.Cleanup(lossy.Close)
+	variables := map[string]string{"FLUX_API_URL": lossy.URL, "FLUX_API_TOKEN": "read-token", "FLUX_API_WRITE_TOKEN": "write-token"}
+	backup := func(env cli.Env, to string) (got result) {
+		for ctx := t.Context(); ctx.Err() == nil; { // the server may not have noticed yet that the one before has gone
+			if got = run(t, env, variables, "backup", to); !strings.Contains(got.stderr, "429") {
+				break
+			}
+		}
+		return got
+	}
+	for says, how := range map[string]func(*http.Response) error{
+		"did not come whole": func(r *http.Response) error { r.Body = &shortened{r.Body, 20_000}; return nil },
+		"digest": func(r *http.Response) error {
+			r.Header.Set("Content-Digest", "sha-256=:"+strings.Repeat("A", 43)+"=:")
+			return nil
+		},
+	} {
+		spoil = how
+		dir := t.TempDir()
+		for _, to := range []string{filepath.Join(dir, "fleet.db"), "-"} {
+			got := backup(cli.Env{}, to)
+			if got.code != 1 || !strings.Contains(got.stderr, says) {
+				t.Errorf("backup %s: exit %d\n%s", to, got.code, got.stderr)
+			}
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) > 0 {
+			t.Errorf("%v %v", entries, err)
+		}
+	}
+	spoil = func(*http.Response) error { return nil }
+	if got := backup(cli.Env{StdoutTerminal: true}, "-"); got.code != 2 || !strings.Contains(got.stderr, "terminal") {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+	got := backup(cli.Env{StderrTerminal: true}, filepath.Join(t.TempDir(), "fleet.db"))
+	if got.code != 0 || !strings.Contains(got.stderr, "makes the backup") || !strings.HasSuffix(got.stderr, "\r\033[K") {
+		t.Errorf("exit %d\n%q", got.code, got.stderr)
+	}
+}
+
+// shortened is a body that breaks off.
+type shortened struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements io.Reader.
+func (s *shortened) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := s.ReadCloser.Read(p[:min(len(p), s.left)])
+	s.left -= n
+	return n, err
+}
