@@ -32,7 +32,7 @@ func parsePath(path string) ([]step, error) {
 	if !utf8.ValidString(path) {
 		return nil, errors.New("a value path must be valid UTF-8")
 	}
-	var steps []step
+	steps := make([]step, 0, 4) // nearly always enough
 	names := 0
 	for rest := path; ; {
 		name, stop, tail, err := scanName(rest)

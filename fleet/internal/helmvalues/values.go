@@ -55,14 +55,22 @@ func plant(patches map[string]json.RawMessage) (root *node, problems []jsontext.
 	return root, problems
 }
 
-// node is a values tree while it is built: a leaf when path is set, else a map or a list by its first child.
+// node is a values tree while it is built: a leaf, or else a map or a list by its first child.
 type node struct {
-	path  string // of the patch that set this leaf, or the first one below
-	leaf  bool
-	val   any
-	names map[string]*node
-	items map[int]*node
+	path     string // of the patch that set this leaf, or the first one below
+	leaf     bool
+	val      any
+	children []child
+	index    map[step]*node // of the children, when there are many
 }
+
+type child struct {
+	at step
+	*node
+}
+
+// fewChildren is up to how many children it is not worth having an index of them.
+const fewChildren = 8
 
 // insert adds a leaf. When it cannot stand beside a path that is there already, that path is returned.
 func (n *node) insert(steps []step, path string, value any) (other string, clash bool) {
@@ -70,7 +78,7 @@ func (n *node) insert(steps []step, path string, value any) (other string, clash
 		return n.path, true
 	}
 	if len(steps) == 0 {
-		if n.names != nil || n.items != nil {
+		if n.children != nil {
 			return n.path, true
 		}
 		n.leaf, n.path, n.val = true, path, value
@@ -79,44 +87,48 @@ func (n *node) insert(steps []step, path string, value any) (other string, clash
 	if n.path == "" {
 		n.path = path
 	}
-	s := steps[0]
-	if s.isIndex() {
-		if n.names != nil {
-			return n.path, true
-		}
-		if n.items == nil {
-			n.items = map[int]*node{}
-		}
-		child := n.items[s.index]
-		if child == nil {
-			child = &node{}
-			n.items[s.index] = child
-		}
-		return child.insert(steps[1:], path, value)
-	}
-	if n.items != nil {
+	if n.children != nil && n.isList() != steps[0].isIndex() {
 		return n.path, true
 	}
-	if n.names == nil {
-		n.names = map[string]*node{}
+	return n.child(steps[0]).insert(steps[1:], path, value)
+}
+
+// isList tells whether it is a list, of a node with children.
+func (n *node) isList() bool { return n.children[0].at.isIndex() }
+
+// child is the one at a step, made if need be.
+func (n *node) child(at step) *node {
+	if n.index != nil {
+		if found := n.index[at]; found != nil {
+			return found
+		}
+	} else {
+		for _, c := range n.children {
+			if c.at == at {
+				return c.node
+			}
+		}
 	}
-	child := n.names[s.name]
-	if child == nil {
-		child = &node{}
-		n.names[s.name] = child
+	made := child{at, &node{}}
+	n.children = append(n.children, made)
+	switch {
+	case n.index != nil:
+		n.index[at] = made.node
+	case len(n.children) > fewChildren:
+		n.index = make(map[step]*node, len(n.children))
+		for _, c := range n.children {
+			n.index[c.at] = c.node
+		}
 	}
-	return child.insert(steps[1:], path, value)
+	return made.node
 }
 
 // slots is how many entries the lists of the tree have in all, gaps included.
 func (n *node) slots() int {
 	total, last := 0, -1
-	for i, child := range n.items {
-		last = max(last, i)
-		total += child.slots()
-	}
-	for _, child := range n.names {
-		total += child.slots()
+	for _, c := range n.children {
+		last = max(last, c.at.index)
+		total += c.slots()
 	}
 	return total + last + 1
 }
@@ -125,24 +137,24 @@ func (n *node) value() any {
 	switch {
 	case n.leaf:
 		return n.val
-	case n.items != nil:
+	case n.children == nil:
+		return nil
+	case n.isList():
 		last := 0
-		for i := range n.items {
-			last = max(last, i)
+		for _, c := range n.children {
+			last = max(last, c.at.index)
 		}
 		items := make([]any, last+1) // a gap is null, as Helm has it
-		for i, child := range n.items {
-			items[i] = child.value()
+		for _, c := range n.children {
+			items[c.at.index] = c.value()
 		}
 		return items
-	case n.names != nil:
-		m := make(map[string]any, len(n.names))
-		for name, child := range n.names {
-			m[name] = child.value()
-		}
-		return m
 	}
-	return nil
+	m := make(map[string]any, len(n.children))
+	for _, c := range n.children {
+		m[c.at.name] = c.value()
+	}
+	return m
 }
 
 // typed gives a patch's value the type it has in the chart. A string is typed as `helm --set` types it; one that is
