@@ -88,6 +88,9 @@ func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 	}
 	edits = tx.dropTokens(tx.endTombstones(edits))
 	slices.SortFunc(edits, func(a, b edit) int {
+		if a.kind == b.kind { // nearly always, and there may be thousands
+			return strings.Compare(a.id, b.id)
+		}
 		return strings.Compare(string(a.kind)+"/"+a.id, string(b.kind)+"/"+b.id)
 	})
 	return edits, changesOf(tx.base, edits), nil

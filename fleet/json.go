@@ -24,10 +24,12 @@ func ParseObject(body []byte) (map[string]any, error) {
 	}
 	obj, ok := v.(map[string]any)
 	if !ok {
-		return nil, Invalid([]Problem{{Pointer: "", Detail: "must be a JSON object"}})
+		return nil, notAnObject()
 	}
 	return obj, nil
 }
+
+func notAnObject() error { return Invalid([]Problem{{Detail: "must be a JSON object"}}) }
 
 // overlay is the meaning of PUT: fields present and not null replace, the rest stays. Entries of a list that have an
 // id keep the fields which the request does not mention, so that a client which knows less than we do loses nothing.

@@ -485,7 +485,7 @@ func TestSeedsHaveLayers(t *testing.T) {
 		"clusters":[{"_id":"a","cluster_dns":"a.example.com","environment":"dev"}],"namespaces":[{"id":"web"}],
 		"components":[{"id":"c","component_path":"p","oci_url":"https://charts.example.com"}]}`))
 	require.NoError(t, err)
-	require.NoError(t, seed.Check(testRules))
+	require.NoError(t, seed.Check(testRules, nil))
 	w := newWorld(t)
 	w.must(seed.Create)
 	require.Equal(t, []string{"web"}, ids(inputsOf(t, w.state, "a.example.com", KindNamespace)))

@@ -34,7 +34,7 @@ func typedWorld(t *testing.T) *world {
 		{"id":"k1","cluster_dns":"k1.example.com","environment":"dev","resources":{"network-policies":[{"id":"b"},{"id":"a"}]}},
 		{"id":"k2","cluster_dns":"k2.example.com","environment":"dev","resources":{"network-policies":[{"id":"b","overrides":{"rules":[{"from":"y"}]}},{"id":"a"}]}}]}`))
 	require.NoError(t, err)
-	require.NoError(t, seed.Check(testRules))
+	require.NoError(t, seed.Check(testRules, nil))
 	w.must(seed.Create)
 	return w
 }

@@ -17,29 +17,18 @@ import (
 // Seed is a set of documents to start a fleet from, as a seed file or another program's database holds them.
 type Seed []SeedDocument
 
-// SeedDocument is one document of a seed; At is where it stands, for messages.
+// SeedDocument is one document of a seed; At is where it stands, for messages. Kind and ID are known when it was read.
 type SeedDocument struct {
 	Kind Kind
 	ID   string
 	At   string
 
-	// A seed is read, held against the contract, checked and committed, and may be 10,000 clusters: what one step has
-	// worked out the next one takes over.
-	obj   map[string]any // until it is made a document
+	// A seed may be 10,000 clusters, so each is parsed when it is its turn, and let go of as soon as it is a document.
+	text  jsontext.Text
+	obj   map[string]any // of what was parsed already
 	doc   *Document
 	under *Rules // by which the whole seed has been found valid
 }
-
-// Value is the document as parsed JSON, which must not be changed.
-func (d SeedDocument) Value() (any, error) {
-	if d.obj != nil {
-		return d.obj, nil
-	}
-	return ParseJSON(d.doc.Body)
-}
-
-// Valid tells whether the seed it is part of has passed Check.
-func (d SeedDocument) Valid() bool { return d.under != nil }
 
 // seedList is a top-level key of a seed file. Without a kind it has the definitions of all resource types, which say of
 // which they are.
@@ -71,9 +60,13 @@ func (ks *kindSet) seedLists() []seedList {
 func ParseSeed(body []byte) (Seed, error) { return compiledIn.parseSeed(body) }
 
 func (ks *kindSet) parseSeed(body []byte) (Seed, error) {
-	obj, err := ParseObject(body)
-	if err != nil {
-		return nil, err
+	v, found := jsontext.Split(body)
+	if len(found) > 0 {
+		return nil, Invalid(problemsOf(found))
+	}
+	obj, ok := v.(map[string]any)
+	if !ok {
+		return nil, notAnObject()
 	}
 	var seed Seed
 	var problems []Problem
@@ -84,10 +77,9 @@ func (ks *kindSet) parseSeed(body []byte) (Seed, error) {
 		}
 		delete(obj, list.key)
 		for i, item := range items {
-			doc, err := list.document(jsontext.Pointer(list.key, i), item)
-			if err != nil {
-				problems = append(problems, Problem{Pointer: jsontext.Pointer(list.key, i), Detail: err.Error()})
-				continue
+			doc := SeedDocument{Kind: list.kind, At: jsontext.Pointer(list.key, i)}
+			if doc.text, ok = item.(jsontext.Text); !ok {
+				problems = append(problems, doc.problems(errNoObject)...)
 			}
 			seed = append(seed, doc)
 		}
@@ -96,19 +88,6 @@ func (ks *kindSet) parseSeed(body []byte) (Seed, error) {
 		problems = append(problems, Problem{Pointer: jsontext.Pointer(key), Detail: "is not a list that a seed has; it has clusters, " + ks.collections()})
 	}
 	return seed, Invalid(problems)
-}
-
-// document makes a seed's document of an item of the list.
-func (l seedList) document(at string, item any) (SeedDocument, error) {
-	kind := l.kind
-	if obj, ok := item.(map[string]any); ok && kind == "" {
-		id, _ := obj["type"].(string)
-		if id == "" {
-			return SeedDocument{}, errors.New("type: is required: the resource type it is of")
-		}
-		kind = ResourceKind(id)
-	}
-	return NewSeedDocument(kind, at, item)
 }
 
 // collections names those of the definitions.
@@ -123,25 +102,55 @@ func (ks *kindSet) collections() string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
+var errNoObject = errors.New("must be an object")
+
 // NewSeedDocument makes a seed's document of parsed JSON.
-func NewSeedDocument(kind Kind, at string, item any) (SeedDocument, error) {
+func NewSeedDocument(kind Kind, at string, item any) (d SeedDocument, err error) {
+	d.Kind, d.At = kind, at
+	d.obj, err = d.take(item)
+	return d, err
+}
+
+// read is the document as parsed JSON, unless there is something wrong with that.
+func (d *SeedDocument) read(shape Shape) (obj map[string]any, err error) {
+	if obj = d.obj; d.text != nil {
+		item, problems := d.text.Parse()
+		if err = Invalid(problemsOf(problems)); err == nil {
+			obj, err = d.take(item)
+		}
+	}
+	if err == nil && shape != nil && obj != nil {
+		err = Invalid(shape(d.Kind, obj))
+	}
+	return obj, err
+}
+
+// take finds out which document parsed JSON is, and makes it one of ours.
+func (d *SeedDocument) take(item any) (map[string]any, error) {
 	obj, ok := item.(map[string]any)
 	if !ok {
-		return SeedDocument{}, errors.New("must be an object")
+		return nil, errNoObject
+	}
+	if d.Kind == "" {
+		id, _ := obj["type"].(string)
+		if id == "" {
+			return nil, errors.New("type: is required: the resource type it is of")
+		}
+		d.Kind = ResourceKind(id)
 	}
 	if obj["deleted_at"] != nil {
-		return SeedDocument{}, errors.New("is a decommissioned cluster (deleted_at): leave it out")
+		return nil, errors.New("is a decommissioned cluster (deleted_at): leave it out")
 	}
 	if key, ok := obj["_id"]; ok {
 		if id := obj["id"]; id != nil && id != key {
-			return SeedDocument{}, errors.New("has an _id and another id; one of them is enough")
+			return nil, errors.New("has an _id and another id; one of them is enough")
 		}
 		object.SetDefault(obj, "id", key)
 		delete(obj, "_id")
 	}
 	dropNulls(obj)
-	id, _ := obj["id"].(string)
-	return SeedDocument{Kind: kind, ID: id, At: at, obj: obj}, nil
+	d.ID, _ = obj["id"].(string)
+	return obj, nil
 }
 
 // dropNulls removes what the reference writes for an option that is not set: in the document itself and in the entries
@@ -160,24 +169,38 @@ func dropNulls(obj map[string]any) {
 }
 
 // Create adds every document of the seed to a Tx. Problems are reported together, each at its place in the seed.
-func (s Seed) Create(tx *Tx) error {
+func (s Seed) Create(tx *Tx) error { return s.create(tx, nil) }
+
+// create is Create of documents in which shape, if there is one, finds nothing wrong. What it finds is all that is reported.
+func (s Seed) create(tx *Tx, shape Shape) error {
 	return tx.as(api.RevisionOperation{Op: "seed"}, func() error {
-		var problems []Problem
+		var misshapen, problems []Problem
 		for i := range s {
-			if err := s[i].create(tx); err != nil {
-				problems = append(problems, s[i].problems(err)...)
+			d := &s[i]
+			obj, err := d.read(shape)
+			if err != nil {
+				misshapen = append(misshapen, d.problems(err)...)
+			}
+			if len(misshapen) > 0 {
+				continue
+			}
+			if err := d.create(tx, obj); err != nil {
+				problems = append(problems, d.problems(err)...)
 			}
 		}
 		tx.seed = s
+		if len(misshapen) > 0 {
+			return Invalid(misshapen)
+		}
 		return Invalid(problems)
 	})
 }
 
-func (d *SeedDocument) create(tx *Tx) (err error) {
+func (d *SeedDocument) create(tx *Tx, obj map[string]any) (err error) {
 	switch {
 	case d.doc == nil:
-		if d.doc, err = tx.create(d.Kind, d.obj); err == nil {
-			d.obj = nil
+		if d.doc, err = tx.create(d.Kind, obj); err == nil {
+			d.text, d.obj = nil, nil
 		}
 	case tx.base.Revision() == 0 && tx.raw(d.Kind, d.ID) == nil:
 		tx.record(d.Kind, d.ID, d.doc)
@@ -187,14 +210,20 @@ func (d *SeedDocument) create(tx *Tx) (err error) {
 	return err
 }
 
-// Check tells what is wrong with the seed as the content of an empty fleet.
-func (s Seed) Check(rules Rules) error {
+// Shape tells what is wrong with parsed JSON by itself, as a document of a kind.
+type Shape func(kind Kind, value any) []Problem
+
+// Check tells what is wrong with the seed as the content of an empty fleet, in which every document has to have the shape.
+func (s Seed) Check(rules Rules, shape Shape) error {
+	if s.Checked() {
+		return nil
+	}
 	empty, err := NewState(rules, Head{}, time.Time{}, nil)
 	if err != nil {
 		return err
 	}
 	tx := empty.Begin()
-	if err := s.Create(tx); err != nil {
+	if err := s.create(tx, shape); err != nil {
 		return err
 	}
 	if _, err := tx.Finish(Commit{}); err != nil {
@@ -205,6 +234,9 @@ func (s Seed) Check(rules Rules) error {
 	}
 	return nil
 }
+
+// Checked tells whether the seed has passed Check.
+func (s Seed) Checked() bool { return len(s) == 0 || s[len(s)-1].under != nil }
 
 // settles tells whether a Tx does nothing but create what Check has found valid.
 func (s Seed) settles(tx *Tx) bool {

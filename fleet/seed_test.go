@@ -25,7 +25,7 @@ func TestCheckedSeedsAreNotCheckedAgain(t *testing.T) {
 	want, err := plainTx.Finish(Commit{})
 	require.NoError(t, err)
 
-	require.NoError(t, seed.Check(rules))
+	require.NoError(t, seed.Check(rules, nil))
 	for range 2 { // an update that lost a race runs again
 		tx := begin(rules)
 		require.NoError(t, seed.Create(tx))

@@ -233,7 +233,9 @@ func TestDeletionInUseNamesEveryDefinition(t *testing.T) {
 
 func TestSeedRefusesWhatItWouldDrop(t *testing.T) {
 	t.Parallel()
-	_, err := ParseSeed([]byte(`{"clusters":[{"id":"a","deleted_at":"2026-01-02T03:04:05Z"},{"id":"b","_id":"c"}],"namespaces":[{"_id":"n"},{"_id":"m","id":"m"}]}`))
+	seed, err := ParseSeed([]byte(`{"clusters":[{"id":"a","deleted_at":"2026-01-02T03:04:05Z"},{"id":"b","_id":"c"}],"namespaces":[{"_id":"n"},{"_id":"m","id":"m"}]}`))
+	require.NoError(t, err)
+	err = seed.Check(testRules, nil)
 	e, ok := errors.AsType[*Error](err)
 	require.True(t, ok)
 	require.Len(t, e.Problems, 2)

@@ -188,17 +188,17 @@ func (op *operation) bodySchema(contentType string) *openapi3.Schema {
 // checkSchema holds a body against a schema: types, required and unknown fields.
 func checkSchema(schema *openapi3.Schema, body []byte) []fleet.Problem {
 	value, err := fleet.ParseJSON(body)
-	return checkValue(schema, value, err)
-}
-
-// checkValue is checkSchema of a body that was parsed, or could not be.
-func checkValue(schema *openapi3.Schema, value any, err error) []fleet.Problem {
 	if err != nil {
 		if invalid, ok := errors.AsType[*fleet.Error](err); ok {
 			return invalid.Problems
 		}
 		return []fleet.Problem{{Detail: err.Error()}}
 	}
+	return checkValue(schema, value)
+}
+
+// checkValue is checkSchema of a body that was parsed.
+func checkValue(schema *openapi3.Schema, value any) []fleet.Problem {
 	if err := visit(schema, value); err == nil {
 		return nil
 	}

@@ -129,6 +129,9 @@ func NewReplica(cfg Config) *Replica {
 	return r
 }
 
+// Rules are the settings that every State is held against.
+func (r *Replica) Rules() fleet.Rules { return r.cfg.Rules }
+
 // State returns the newest State known, whatever its age, nil until the first one was loaded. It never changes and never
 // blocks. Reads are answered from [Replica.Served].
 func (r *Replica) State() *fleet.State { return r.current.Load().state }

@@ -27,13 +27,37 @@ type Problem struct {
 // decoder would silently repair or round: invalid UTF-8, halves of surrogate pairs, duplicate keys, \u0000, integers
 // above 2^53, and nesting deeper than 64.
 func Parse(body []byte) (any, []Problem) {
+	if problem := malformed(body); problem != nil {
+		return nil, []Problem{*problem}
+	}
+	return (&parser{body: body}).all()
+}
+
+// Split is Parse of an object with lists, down to their items: objects and lists in those stay Text. So a text of any size
+// can be read with little of it in memory as values.
+func Split(body []byte) (any, []Problem) {
+	if problem := malformed(body); problem != nil {
+		return nil, []Problem{*problem}
+	}
+	return (&parser{body: body, cut: 3}).all()
+}
+
+// Parse reads what Split has left.
+func (t Text) Parse() (any, []Problem) { return (&parser{body: t}).all() }
+
+// malformed tells why a text is no JSON. What is in it is looked at when it is parsed.
+func malformed(body []byte) *Problem {
 	if !utf8.Valid(body) {
-		return nil, []Problem{{Detail: "the body is not valid UTF-8"}}
+		return &Problem{Detail: "the body is not valid UTF-8"}
 	}
 	if !json.Valid(body) {
-		return nil, []Problem{{Detail: "the body is not valid JSON: " + syntaxError(body)}}
+		return &Problem{Detail: "the body is not valid JSON: " + syntaxError(body)}
 	}
-	p := &parser{body: body}
+	return nil
+}
+
+// all parses the text, which is valid JSON.
+func (p *parser) all() (any, []Problem) {
 	v, err := p.value(1)
 	if errors.Is(err, errManyProblems) {
 		return nil, p.problems
@@ -41,7 +65,7 @@ func Parse(body []byte) (any, []Problem) {
 	if err != nil {
 		return nil, []Problem{{Detail: "the body is not valid JSON: " + err.Error()}}
 	}
-	if i := loneSurrogate(body); i >= 0 {
+	if i := loneSurrogate(p.body); i >= 0 {
 		p.problems = append(p.problems, Problem{Detail: fmt.Sprintf("half of a surrogate pair (at byte %d) stands for no character", i)})
 	}
 	if len(p.problems) > 0 {
@@ -64,9 +88,11 @@ func loneSurrogate(body []byte) int {
 		return rune(n)
 	}
 	for i := 0; i < len(body); i++ {
-		if body[i] != '\\' {
-			continue
+		next := bytes.IndexByte(body[i:], '\\')
+		if next < 0 {
+			return -1
 		}
+		i += next
 		r := unit(i)
 		switch {
 		case !utf16.IsSurrogate(r):

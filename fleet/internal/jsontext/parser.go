@@ -27,7 +27,7 @@ type parser struct {
 	problems []Problem
 	ours     bool // written by Canonical: nothing is checked
 	twice    bool // a key is there twice
-	shallow  bool // objects and lists within the outermost one are not taken apart
+	cut      int  // from this depth on, objects and lists are not taken apart; 0: all are
 }
 
 // problem notes what is wrong at the present place.
@@ -44,7 +44,7 @@ func (p *parser) value(depth int) (any, error) {
 		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
 	c := p.next()
-	if depth > 1 && p.shallow && (c == '{' || c == '[') {
+	if p.cut > 0 && depth >= p.cut && (c == '{' || c == '[') {
 		return p.whole(), nil
 	}
 	switch c {
@@ -263,7 +263,7 @@ func Decode(body []byte) (obj map[string]any, twice bool, err error) {
 // Open takes an object or a list apart that Canonical wrote, which is valid JSON: by one level, so that the objects and
 // lists in it stay Text. It fails where a key is there twice.
 func Open(text Text) (any, error) {
-	p := &parser{body: text, ours: true, shallow: true}
+	p := &parser{body: text, ours: true, cut: 2}
 	v, err := p.value(1)
 	if err == nil && p.twice {
 		err = errors.New("a field is there twice")
