@@ -43,6 +43,7 @@ func importReference(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	defer collectLess()()
 	seed, err := readReference(c.Context, from, a)
 	if err == nil && seed == nil {
 		return fmt.Errorf("%s is not a database of the reference, or it has been imported already", from)

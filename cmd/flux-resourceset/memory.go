@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"runtime/debug"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -26,4 +27,17 @@ func limitMemory(ctx context.Context, logger *slog.Logger, limit memlimit.Provid
 	case bytes < math.MaxInt64:
 		logger.InfoContext(ctx, "memory is limited", "bytes", bytes)
 	}
+}
+
+// gcFilling is GOGC while a store is filled, by a process that does nothing else yet: a tenth of the processor time less. The
+// soft limit holds all the same.
+const gcFilling = 300
+
+// collectLess makes the garbage collector wait for more, until it is called what it returns.
+func collectLess() (asBefore func()) {
+	before := debug.SetGCPercent(gcFilling)
+	if before < 0 || before > gcFilling { // somebody has asked for even less
+		debug.SetGCPercent(before)
+	}
+	return func() { debug.SetGCPercent(before) }
 }

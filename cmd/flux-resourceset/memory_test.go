@@ -28,3 +28,17 @@ func TestMemoryLimit(t *testing.T) {
 	limitMemory(t.Context(), logger, memlimit.Limit(container))
 	require.EqualValues(t, math.Floor(container*memoryShare), debug.SetMemoryLimit(-1))
 }
+
+// While a store is filled less garbage is collected, unless somebody has asked for even less; afterwards it is as before.
+func TestCollectLess(t *testing.T) {
+	was := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(was) })
+	for before, during := range map[int]int{100: gcFilling, 50: gcFilling, 400: 400, -1: -1} {
+		debug.SetGCPercent(before)
+		asBefore := collectLess()
+		got := debug.SetGCPercent(during)
+		asBefore()
+		require.Equal(t, during, got)
+		require.Equal(t, before, debug.SetGCPercent(before))
+	}
+}
