@@ -11,7 +11,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -45,7 +44,7 @@ func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 	if seed.Checked() {
 		return nil
 	}
-	doc, err := apiserver.GetSpec()
+	doc, err := description()
 	if err != nil {
 		return fmt.Errorf("the embedded contract: %w", err)
 	}
