@@ -109,7 +109,7 @@ fix: ## let the linters correct what they can, then format
 .PHONY: test
 test: ## run the tests, with real databases and a real browser (installed where they are missing); no cluster is needed
 	@scripts/need browser postgresql curl jq
-	go test -timeout 20m ./...
+	go test -timeout 20m -skip '^TestDrill' ./...
 
 .PHONY: race
 race: ## run the tests under the race detector (needs a C compiler)
@@ -126,6 +126,11 @@ bench: ## run the benchmarks, each with its baseline
 .PHONY: faults
 faults: ## break things around real servers for minutes and check their promises: docs/reliability.md
 	go run ./faults -duration '$(FAULTS_DURATION)' $(FAULTS)
+
+.PHONY: faults-short
+faults-short: ## the same in a minute or two: the quickest attacks, six seconds of faults, the quickest negative controls
+	@scripts/need postgresql
+	go test -count=1 -timeout 20m -run '^TestDrill' ./faults
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s each)

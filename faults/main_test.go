@@ -22,9 +22,9 @@ func invoke(t *testing.T, args ...string) (code int, said string) {
 	return code, out.String()
 }
 
-// The short form of `make faults`: some seconds of faults on each store, judged, saved, and judged again; then with one
+// The drill, in its short form: `make faults-short`, and not `make test`, runs the tests of this name. Some seconds of faults on each store, judged, saved, and judged again; then with one
 // answer of the saved history doctored.
-func TestPromisesAreKeptUnderFaults(t *testing.T) {
+func TestDrillPromisesAreKept(t *testing.T) {
 	t.Parallel()
 	binary, err := rig.Build(t.Context(), source, t.TempDir())
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestPromisesAreKeptUnderFaults(t *testing.T) {
 }
 
 // The quickest attacks. `make faults` makes all of them.
-func TestAttacksAreWithstood(t *testing.T) {
+func TestDrillAttacksAreWithstood(t *testing.T) {
 	t.Parallel()
 	binary, err := rig.Build(t.Context(), source, t.TempDir())
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestAttacksAreWithstood(t *testing.T) {
 }
 
 // Servers with a mistake are found out. The other negative controls take longer: `make faults` runs them.
-func TestNegativeControlsFail(t *testing.T) {
+func TestDrillNegativeControlsFail(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"reference-skipped", "noop-unconfirmed", "age-ignored", "authority-unchecked"} {
 		t.Run(name, func(t *testing.T) {
