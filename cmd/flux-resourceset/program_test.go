@@ -105,11 +105,11 @@ func (p *program) get(path string, headers ...string) string {
 
 func (p *program) eventually(path string, status int) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return p.send(http.MethodGet, path, "").status == status }, time.Minute, 10*time.Millisecond, "%s: %d", path, status)
+	require.Eventually(p.t, func() bool { return p.send(http.MethodGet, path, "").status == status }, waitFor, tick, "%s: %d", path, status)
 }
 
 // How long what happens by itself may take, and how often it is looked for.
 const (
 	waitFor = time.Minute
-	tick    = 10 * time.Millisecond
+	tick    = 50 * time.Millisecond
 )
