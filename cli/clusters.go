@@ -109,6 +109,7 @@ func clusterFilters() []filter {
 		{&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only clusters that match this label `SELECTOR`, such as 'region in (eu),team=web'"}, "selector"},
 		{&cli.StringFlag{Name: "component", Usage: "only clusters that are assigned this `COMPONENT`"}, "component"},
 		{&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters that run this `VERSION` of it"}, "component_version"},
+		{&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters that have this `TAG` of it"}, "oci_tag"},
 		{&cli.StringFlag{Name: "dns", Usage: "only the cluster with this DNS `NAME`"}, "cluster_dns"},
 		{&cli.BoolFlag{Name: "deleted", Usage: "only deleted clusters that Flux is still told to empty"}, "deleted"},
 	}

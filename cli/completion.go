@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -64,6 +65,7 @@ type completer struct {
 	*session
 	c     *cli.Context
 	typed string // the resource type of the command that is being typed
+	about string // the component that its other flags are about
 }
 
 var _ argv.Values = (*completer)(nil)
@@ -75,6 +77,13 @@ func (s *completer) Set(flag cli.Flag, value string) {
 		return
 	}
 	_ = s.c.Set(flag.Names()[0], value)
+}
+
+// Beside takes over another flag of the command.
+func (s *completer) Beside(flag cli.Flag, value string) {
+	if flag.Names()[0] == components.name {
+		s.about = value
+	}
 }
 
 // Flag answers what a flag's value can be.
@@ -111,6 +120,10 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		return nil
 	case "depends-on":
 		return s.idsOf(components)
+	case "component-version", "oci-tag":
+		return s.running(flag.Names()[0])
+	case "state":
+		return clusterStates
 	case "environment", "confirm":
 		return s.environments()
 	case "label-columns":
@@ -208,24 +221,43 @@ type listed struct {
 	Revision    int64             `json:"revision"`
 }
 
-// ask asks the server for a list, for no longer than somebody waits for a completion. No answer: no candidates.
+// ask asks the server for a list. No answer: no candidates.
 func (s *completer) ask(list func(ctx context.Context, c client, e ...edit) (*http.Response, error), e ...edit) []listed {
+	var docs []listed
+	s.question(&docs, func(ctx context.Context, c client) (*http.Response, error) { return list(ctx, c, e...) })
+	return docs
+}
+
+// question asks the server, for no longer than somebody waits for a completion.
+func (s *completer) question(out any, ask func(ctx context.Context, c client) (*http.Response, error)) {
 	s.quiet = true
 	conn, err := s.client(s.c)
 	if err != nil {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
 	defer cancel()
-	a, err := receive(list(ctx, conn, e...))
+	a, err := receive(ask(ctx, conn))
 	if err != nil {
+		return
+	}
+	_ = a.decode(out) // what is not as expected is no candidate
+}
+
+// running are the versions, or the tags, that clusters are asked for of the component that is typed.
+func (s *completer) running(what string) []string {
+	if s.about == "" {
 		return nil
 	}
-	var docs []listed
-	if a.decode(&docs) != nil {
-		return nil
+	var known api.ComponentStatus
+	s.question(&known, func(ctx context.Context, c client) (*http.Response, error) {
+		return c.GetPlatformComponentStatus(ctx, s.about, nil)
+	})
+	there := map[string]bool{}
+	for _, v := range known.Versions {
+		there[map[string]string{"component-version": v.ComponentVersion, "oci-tag": v.OCITag}[what]] = true
 	}
-	return docs
+	return render.SortedKeys(there)
 }
 
 func (s *completer) idsOf(n noun) []string {

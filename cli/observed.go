@@ -63,9 +63,9 @@ var (
 		}),
 	}
 	inputStatusView = view{
-		header: []string{"ID", "LIST", "STATE", "SINCE", "LAST WORDS", "RECEIPT"}, narrow: 5,
+		header: []string{"ID", "LIST", "STATE", "SINCE", "LAST WORDS", "VERSION", "TAG", "RECEIPT"}, narrow: 5,
 		row: rowOf(func(in api.InputStatus) []string {
-			return []string{in.ID, in.List, in.State, seenAt(in.Since), lastWords(in.Failure), in.Receipt}
+			return []string{in.ID, in.List, in.State, seenAt(in.Since), lastWords(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
 		}),
 	}
 	versionStatusView = view{
@@ -76,16 +76,24 @@ var (
 	}
 )
 
+// clusterStates are those of docs/status.md, the worst first.
+var clusterStates = []string{"failed", "silent", "behind", "unknown", "never", "delivered", "confirmed"}
+
+// statusFilters are the flags that say which clusters a status is of.
+var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "state"}
+
 func (s clusterCommands) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "status", Usage: "Show what clusters have received, applied, and failed at", ArgsUsage: "[NAME]",
 		Description: "Of one cluster input by input, with the first line of what it said of a failure; -o json has all of it. Without NAME " +
 			"of all clusters. What the states mean is in docs/status.md; none says that something is healthy.\n\n" +
-			argv.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --component podinfo --selector environment=dev"),
+			argv.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --component podinfo --component-version 6.9.0"),
 		Flags: []cli.Flag{
 			limitFlag(),
 			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only clusters that match this `SELECTOR`"},
 			&cli.StringFlag{Name: "component", Usage: "only what is known of this `COMPONENT`, on clusters that have it"},
+			&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters that are asked for this `VERSION` of it"},
+			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters that are asked for this `TAG` of it"},
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
 		},
 		Action: func(c *cli.Context) error {
@@ -98,7 +106,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 				return err
 			}
 			if len(args) > 0 {
-				for _, name := range []string{"selector", "component", "state", "limit"} {
+				for _, name := range append([]string{"limit"}, statusFilters...) {
 					if c.IsSet(name) {
 						return argv.Errorf("--%s is about all clusters: leave NAME out", name)
 					}
@@ -150,9 +158,9 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 	if limit > 0 {
 		filter.Set("limit", strconv.Itoa(min(limit, maxPage)))
 	}
-	for _, name := range []string{"selector", "component", "state"} {
+	for _, name := range statusFilters {
 		if c.IsSet(name) {
-			filter.Set(name, c.String(name))
+			filter.Set(strings.ReplaceAll(name, "-", "_"), c.String(name))
 		}
 	}
 	a, err := receive(conn.GetStatus(c.Context, nil, query(filter)))

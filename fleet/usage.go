@@ -20,17 +20,6 @@ func running(p *api.PlatformComponent, e *api.ComponentAssignment) api.Component
 	}
 }
 
-// Runs tells whether a cluster is assigned a component, and, if a version is named, runs that version of it.
-func (s *State) Runs(cluster *Document, component, version string) bool {
-	doc, ok := s.Get(KindComponent, component)
-	if !ok {
-		return false
-	}
-	return slices.ContainsFunc(s.Effective(cluster).Cluster().PlatformComponents, func(e api.ComponentAssignment) bool {
-		return e.ID == component && (version == "" || running(doc.Component(), &e).ComponentVersion == version)
-	})
-}
-
 // Running is what a cluster runs of a component; not ok when it is not assigned it.
 func (s *State) Running(cluster *Document, component string) (runs api.ComponentVariant, ok bool) {
 	doc, there := s.Get(KindComponent, component)

@@ -28,12 +28,11 @@ func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
 		dns := fleet.NormalDNS(*p.ClusterDNS)
 		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return fleet.NormalDNS(d.Cluster().ClusterDNS) != dns })
 	}
-	if p.Component == nil && p.ComponentVersion != nil {
-		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter component_version: needs component beside it"}})
+	running, err := runningOnly(st, p.Component, p.ComponentVersion, p.OCITag)
+	if err != nil {
+		return err
 	}
-	if p.Component != nil {
-		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return !st.Runs(d, *p.Component, value(p.ComponentVersion)) })
-	}
+	docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return !running(d) })
 	if p.View != nil {
 		return listViews(c, docs, p.Limit, p.Offset, st.EffectiveView)
 	}
@@ -49,6 +48,24 @@ func selectClusters(docs []*fleet.Document, environment, selector *string) ([]*f
 	return slices.DeleteFunc(docs, func(d *fleet.Document) bool {
 		return environment != nil && d.Cluster().Environment != *environment || !sel.Matches(d.Cluster())
 	}), nil
+}
+
+// runningOnly keeps the clusters that are asked to run a component and, of it, a version and a tag; nil does not filter.
+func runningOnly(st *fleet.State, component, version, tag *string) (func(*fleet.Document) bool, error) {
+	if component == nil {
+		var problems []fleet.Problem
+		if version != nil {
+			problems = append(problems, fleet.Problem{Detail: "query parameter component_version: needs component beside it"})
+		}
+		if tag != nil {
+			problems = append(problems, fleet.Problem{Detail: "query parameter oci_tag: needs component beside it"})
+		}
+		return func(*fleet.Document) bool { return true }, fleet.Invalid(problems)
+	}
+	return func(d *fleet.Document) bool {
+		runs, ok := st.Running(d, *component)
+		return ok && (value(version) == "" || runs.ComponentVersion == *version) && (value(tag) == "" || runs.OCITag == *tag)
+	}, nil
 }
 
 func (s *Server) CreateCluster(c echo.Context, p api.CreateClusterParams) error {

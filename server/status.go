@@ -61,6 +61,10 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 			failure := failureOf(in.Failure)
 			one.Failure = &failure
 		}
+		if in.List == fleet.KindComponent.Endpoint() {
+			runs, _ := st.Running(doc, in.ID)
+			one.ComponentVersion, one.OCITag = runs.ComponentVersion, runs.OCITag
+		}
 		out.Inputs = append(out.Inputs, one)
 	}
 	for _, e := range known.Events {
@@ -100,10 +104,14 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		return err
 	}
 	component := value(p.Component)
-	if component != "" {
+	if p.Component != nil {
 		if _, err := st.Find(fleet.KindComponent, component); err != nil {
 			return err
 		}
+	}
+	running, err := runningOnly(st, p.Component, p.ComponentVersion, p.OCITag)
+	if err != nil {
+		return err
 	}
 	docs, err := selectClusters(st.All(fleet.KindCluster), p.Environment, p.Selector)
 	if err != nil {
@@ -116,7 +124,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		if err := job.stopped(); err != nil {
 			return err
 		}
-		if component != "" && !st.Runs(doc, component, "") {
+		if !running(doc) {
 			continue
 		}
 		known, err := s.statusOf(st, doc, component, false)

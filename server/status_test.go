@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,40 @@ func TestStatusOfTheFleet(t *testing.T) {
 
 	readOnly := setupWith(t, options{mode: server.ModeReadOnly})
 	readOnly.get("/status").problem(404, "not_found")
+}
+
+// Clusters are found by what they are asked to run, whoever says so: the cluster, a layer, or the catalog.
+func TestStatusOfAVersion(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(3, "qa")
+	w.batch(`{"op":"set_component","component_id":"podinfo","component_version":"6.9.0","cluster_ids":["qa-01","qa-02"]}`).want(200)
+	w.confirm(at(w.get("/clusters/qa-01").json(), "cluster_dns").(string))
+	w.create("/layers", `{"id":"pinned","priority":5,"selector":"id in (qa-00)","overrides":{"podinfo":{"component_version":"6.8.0","oci_tag":"v6"}}}`)
+	for query, want := range map[string][]string{
+		"component_version=6.9.0": {"qa-01", "qa-02"}, "component_version=latest": {"demo-cluster-01"}, "component_version=6.8.0": {"qa-00"}, "component_version=6": {},
+		"oci_tag=latest": {"demo-cluster-01", "qa-01", "qa-02"}, "oci_tag=v6": {"qa-00"}, "component_version=6.9.0&oci_tag=v6": {}, "component_version=6.9.0&environment=dev": {},
+		"component_version=6.9.0&state=confirmed": {"qa-01"},
+	} {
+		found, ids := w.get("/status?component=podinfo&"+query).want(200).json(), []string{}
+		for _, cluster := range found["clusters"].([]any) {
+			ids = append(ids, at(cluster, "id").(string))
+		}
+		require.Equal(t, want, ids, query)
+		if !strings.Contains(query, "state") {
+			require.EqualValues(t, len(want), found["total"], query)
+			require.Equal(t, want, w.get("/clusters?component=podinfo&"+query).want(200).ids(), "clusters are found by the same: %s", query)
+		}
+	}
+	for _, path := range []string{"/status", "/clusters"} {
+		problem := w.get(path+"?component_version=6.9.0&oci_tag=x").problem(400, "validation_error")
+		require.Contains(t, string(problem.body), "component_version: needs component beside it")
+		require.Contains(t, string(problem.body), "oci_tag: needs component beside it")
+	}
+	w.get("/status?component=&component_version=6.9.0").problem(404, "not_found")
+	in := w.input("qa-00", "platform-components", "podinfo")
+	require.Equal(t, []any{"6.8.0", "v6"}, []any{in["component_version"], in["oci_tag"]})
+	require.NotContains(t, w.input("qa-00", "namespaces", "podinfo"), "component_version")
 }
 
 // A cluster that is created under the id of one that was forgotten does not inherit what that one said.

@@ -1192,6 +1192,16 @@ type InputStatus struct {
 
 	// Failure What a cluster said, in its own words. They come from outside; show them as text.
 	Failure *Failure `json:"failure,omitempty"`
+
+	// ComponentVersion Of a platform component: the version that is asked for, by the cluster, a layer or the catalog; absent in other lists.
+	//
+	// Example: 6.9.0
+	ComponentVersion string `json:"component_version,omitempty"`
+
+	// OCITag Of a platform component: the tag that is asked for, by the cluster, a layer or the catalog; absent in other lists.
+	//
+	// Example: latest
+	OCITag string `json:"oci_tag,omitempty"`
 }
 
 // IssuedToken A token with its secret, which is shown this once.
@@ -3365,6 +3375,9 @@ type RevisionPath = int64
 // RoleBindingPath defines model for RoleBindingPath.
 type RoleBindingPath = string
 
+// RunningTag defines model for RunningTag.
+type RunningTag = string
+
 // RunningVersion defines model for RunningVersion.
 type RunningVersion = string
 
@@ -3523,8 +3536,11 @@ type ListClustersParams struct {
 	// Component Only clusters that are assigned this platform component.
 	Component *Component `form:"component,omitempty" json:"component,omitempty"`
 
-	// ComponentVersion With `component`: only clusters for which this is its version, by themselves or by the catalog.
+	// ComponentVersion With `component`: only clusters for which this is its version, by themselves, a layer or the catalog.
 	ComponentVersion *RunningVersion `form:"component_version,omitempty" json:"component_version,omitempty"`
+
+	// OCITag With `component`: only clusters for which this is its tag, by themselves, a layer or the catalog.
+	OCITag *RunningTag `form:"oci_tag,omitempty" json:"oci_tag,omitempty"`
 
 	// Deleted true: only decommissioned clusters, which still answer an empty list.
 	Deleted *Deleted `form:"deleted,omitempty" json:"deleted,omitempty"`
@@ -5064,6 +5080,12 @@ type GetStatusParams struct {
 
 	// Component Only clusters that are assigned this platform component.
 	Component *Component `form:"component,omitempty" json:"component,omitempty"`
+
+	// ComponentVersion With `component`: only clusters for which this is its version, by themselves, a layer or the catalog.
+	ComponentVersion *RunningVersion `form:"component_version,omitempty" json:"component_version,omitempty"`
+
+	// OCITag With `component`: only clusters for which this is its tag, by themselves, a layer or the catalog.
+	OCITag *RunningTag `form:"oci_tag,omitempty" json:"oci_tag,omitempty"`
 
 	// State Only clusters in one of these states, separated by commas.
 	State *string `form:"state,omitempty" json:"state,omitempty"`

@@ -1167,7 +1167,8 @@ type ClientInterface interface {
 	// GetStatus What is known of the fleet
 	//
 	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-	// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
+	// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them;
+	// `component_version` and `oci_tag` leave out those that are asked for another one.
 	//
 	// Corresponds with GET /status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3654,7 +3655,8 @@ func (c *Client) GetRoleBindingHistory(ctx context.Context, id ID, params *GetRo
 // GetStatus What is known of the fleet
 //
 // How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
+// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them;
+// `component_version` and `oci_tag` leave out those that are asked for another one.
 //
 // Corresponds with GET /status (the `GetStatus` operationId).
 func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4555,6 +4557,18 @@ func NewListClustersRequest(server string, params *ListClustersParams) (*http.Re
 		if params.ComponentVersion != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "component_version", *params.ComponentVersion, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.OCITag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "oci_tag", *params.OCITag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14318,6 +14332,30 @@ func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request,
 
 		}
 
+		if params.ComponentVersion != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "component_version", *params.ComponentVersion, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.OCITag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "oci_tag", *params.OCITag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.State != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -16204,7 +16242,8 @@ type ClientWithResponsesInterface interface {
 	// GetStatusWithResponse What is known of the fleet
 	//
 	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-	// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
+	// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them;
+	// `component_version` and `oci_tag` leave out those that are asked for another one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21538,7 +21577,8 @@ func (c *ClientWithResponses) GetRoleBindingHistoryWithResponse(ctx context.Cont
 // GetStatusWithResponse What is known of the fleet
 //
 // How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them.
+// silent, behind, unknown, never, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them;
+// `component_version` and `oci_tag` leave out those that are asked for another one.
 //
 // Returns a wrapper object for the known response body format(s).
 //

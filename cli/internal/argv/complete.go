@@ -19,11 +19,12 @@ var Shells = []string{"bash", "zsh", "fish", "powershell"}
 func Script(shell string) ([]byte, error) { return scripts.ReadFile("completion/" + shell) }
 
 // Values are what can stand for the value of a flag, or for an argument. Set is told of flags before the last word that may
-// say which server to ask, and of operands.
+// say which server to ask, and of operands; Beside of the other flags before it.
 type Values interface {
 	Flag(flag cli.Flag, path []*cli.Command) []string
 	Argument(path []*cli.Command, index int) []string
 	Set(flag cli.Flag, value string)
+	Beside(flag cli.Flag, value string)
 }
 
 // Complete answers the words that start like the last one of words and can stand in its place.
@@ -104,6 +105,8 @@ func (a *completion) pass() (flag cli.Flag, isLast bool) {
 	}
 	if FindFlag(a.app.Flags, FlagName(w)) == flag {
 		a.values.Set(flag, value)
+	} else {
+		a.values.Beside(flag, value)
 	}
 	return nil, false
 }
