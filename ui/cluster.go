@@ -54,7 +54,6 @@ func showCluster(v *visit) error {
 	if known.SeenAt != nil && known.IntervalSeconds > 0 {
 		view.Due = known.SeenAt.Add(time.Duration(known.IntervalSeconds * float32(time.Second)))
 	}
-	var versions map[string]string
 	switch problem, answered := errors.AsType[*client.Error](err); {
 	case err == nil:
 		for name, value := range doc.JSON200.Labels {
@@ -63,9 +62,6 @@ func showCluster(v *visit) error {
 		}
 		slices.SortFunc(view.Labels, func(a, b pair) int { return cmp.Compare(a.Name, b.Name) })
 		view.Layers, view.Protect = doc.JSON200.Layers, doc.JSON200.DeletionProtection
-		if versions, err = v.versions(doc.JSON200.PlatformComponents); err != nil {
-			return err
-		}
 	case answered && problem.StatusCode == http.StatusNotFound: // only what it said is left
 		view.Gone = true
 	default:
@@ -78,9 +74,7 @@ func showCluster(v *visit) error {
 				continue
 			}
 			row := inputRow{InputStatus: in}
-			if l.List == "platform-components" {
-				row.Version = versions[in.ID]
-			}
+			row.Version = version(in.ComponentVersion, in.OCITag)
 			list.Inputs = append(list.Inputs, row)
 			if in.Failure != nil {
 				view.Failed = append(view.Failed, in)
@@ -94,24 +88,6 @@ func showCluster(v *visit) error {
 	}
 	view.frame = v.frame(id, "clusters")
 	return v.show("cluster", view)
-}
-
-// versions are what a cluster is asked to run of each component: its own or a layer's word, or else the catalog's.
-func (v *visit) versions(assigned []api.ComponentAssignment) (map[string]string, error) {
-	list, err := v.fleet.ListPlatformComponentsWithResponse(v.r.Context(), nil)
-	if err != nil {
-		return nil, err
-	}
-	catalog := map[string]api.PlatformComponent{}
-	for _, c := range *list.JSON200 {
-		catalog[c.ID] = c
-	}
-	out := map[string]string{}
-	for _, own := range assigned {
-		c := catalog[own.ID]
-		out[own.ID] = version(cmp.Or(own.ComponentVersion, c.ComponentVersion), cmp.Or(own.OCITag, c.OCITag))
-	}
-	return out, nil
 }
 
 type inputView struct {

@@ -47,11 +47,14 @@ type clustersView struct {
 }
 
 // filter is what the page is asked for.
-type filter struct{ Selector, Environment, State, Component string }
+type filter struct{ Selector, Environment, State, Component, Version, Tag string }
+
+// page is the list of clusters that it finds.
+func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode() }
 
 func (f filter) values() url.Values {
 	out := url.Values{}
-	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component} {
+	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag} {
 		if value != "" {
 			out.Set(name, value)
 		}
@@ -89,10 +92,11 @@ func makePager(path string, query url.Values, size, offset, shown, all int) page
 
 // showClusters answers: who is behind?
 func showClusters(v *visit) error {
-	f := filter{v.query("selector"), v.query("environment"), v.query("state"), v.query("component")}
+	f := filter{v.query("selector"), v.query("environment"), v.query("state"), v.query("component"), v.query("component_version"), v.query("oci_tag")}
 	offset, sort := v.offset(), api.GetStatusParamsSortState
 	ask := api.GetStatusParams{
 		Selector: optional(f.Selector), Environment: optional(f.Environment), State: optional(f.State), Component: optional(f.Component),
+		ComponentVersion: optional(f.Version), OCITag: optional(f.Tag),
 		Sort: &sort, Limit: new(rowsPerPage), Offset: &offset,
 	}
 	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &ask)
@@ -130,7 +134,7 @@ func showClusters(v *visit) error {
 func stateChoices(f filter, counts api.StatusCounts, total int) []choice {
 	link := func(state string) string {
 		f.State = state
-		return prefix + "/clusters?" + f.values().Encode()
+		return f.page()
 	}
 	on := f.State
 	out := []choice{{Label: "All", Count: total, Link: link(""), On: on == ""}}

@@ -27,7 +27,7 @@ type componentRow struct {
 
 // versionCell is a version with what the clusters that have it said.
 type versionCell struct {
-	Version, Link       string
+	Version, Tag, Link  string
 	Clusters, Confirmed int
 	Pinned              bool // another one than the catalog's
 	Bar                 bar
@@ -61,12 +61,19 @@ func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) compo
 	row := componentRow{
 		ID: c.ID, Default: version(c.ComponentVersion, c.OCITag), Type: c.Type, Clusters: status.Clusters, Bar: makeBar(status.Counts, componentIn(c.ID)),
 	}
+	alike := map[string]int{} // of a version there may be several tags, which then are part of its name
+	for _, one := range status.Versions {
+		alike[one.ComponentVersion]++
+	}
 	for _, one := range status.Versions {
 		cell := versionCell{
 			Version: version(one.ComponentVersion, one.OCITag), Clusters: one.Clusters, Confirmed: one.Counts["confirmed"], Bar: makeBar(one.Counts, nil),
-			Link: link("components", c.ID),
+			Link: filter{Component: c.ID, Version: one.ComponentVersion, Tag: one.OCITag}.page(),
 		}
-		cell.Pinned = cell.Version != row.Default
+		if alike[one.ComponentVersion] > 1 && cell.Version != one.OCITag {
+			cell.Tag = one.OCITag
+		}
+		cell.Pinned = one.ComponentVersion != c.ComponentVersion || one.OCITag != c.OCITag
 		row.Versions = append(row.Versions, cell)
 	}
 	return row
@@ -75,7 +82,7 @@ func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) compo
 // componentIn is the page of the clusters whose word on a component is a state.
 func componentIn(id string) func(state string) string {
 	return func(state string) string {
-		return prefix + "/clusters?" + url.Values{"component": {id}, "state": {state}}.Encode()
+		return filter{Component: id, State: state}.page()
 	}
 }
 
@@ -92,10 +99,10 @@ type componentView struct {
 type variantRow struct {
 	api.ComponentVariant
 
-	Version      string
-	Environments []pairCount
-	Clusters     []string // the first
-	More         int
+	Version, Link string
+	Environments  []pairCount
+	Clusters      []string // the first
+	More          int
 }
 
 type pairCount struct {
@@ -123,7 +130,7 @@ func showComponent(v *visit) error {
 	}
 	view := componentView{Component: *doc.JSON200, Row: makeComponentRow(*doc.JSON200, *status.JSON200), Disabled: usage.JSON200.Disabled, More: changesOf("platform_component", id)}
 	for _, variant := range usage.JSON200.Variants {
-		row := variantRow{ComponentVariant: variant, Version: version(variant.ComponentVersion, variant.OCITag)}
+		row := variantRow{ComponentVariant: variant, Version: version(variant.ComponentVersion, variant.OCITag), Link: filter{Component: id, Version: variant.ComponentVersion, Tag: variant.OCITag}.page()}
 		for name, n := range variant.Environments {
 			row.Environments = append(row.Environments, pairCount{name, n})
 		}

@@ -162,5 +162,10 @@ func makeBar(counts api.StatusCounts, to func(state string) string) (out bar) {
 	return out
 }
 
-// version is what a component runs at, in a word.
-func version(component, tag string) string { return cmp.Or(component, tag, "–") }
+// version is what a component runs at, in a word: where the version is not pinned, the tag decides.
+func version(component, tag string) string {
+	if component == "latest" {
+		return cmp.Or(tag, component)
+	}
+	return cmp.Or(component, tag, "–")
+}

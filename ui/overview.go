@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"net/url"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -62,5 +61,5 @@ func showOverview(v *visit) error {
 
 // clustersIn is the page of all clusters in a state.
 func clustersIn(state string) string {
-	return prefix + "/clusters?" + url.Values{"state": {state}}.Encode()
+	return filter{State: state}.page()
 }

@@ -1,15 +1,19 @@
 package ui_test
 
 import (
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
@@ -245,6 +249,32 @@ func TestMasked(t *testing.T) {
 		require.Contains(t, w.get(path).body, "••••••", path)
 		require.Contains(t, w.get(path+"?reveal=true").body, "hunter2", path)
 	}
+}
+
+// A count leads to the clusters that it counts, whoever says what they run.
+func TestACellLeadsToItsClusters(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 30)
+	_, err := w.replica.Update(t.Context(), store.Meta{Actor: "ci"}, func(tx *fleet.Tx) error {
+		if _, err := tx.Patch(fleet.KindLayer, "gold", []byte(`{"overrides":{"podinfo":{"component_version":"6.8.0"}}}`)); err != nil {
+			return err
+		}
+		_, err := tx.Patch(fleet.KindCluster, "cluster-0002", []byte(`{"platform_components":[{"id":"podinfo","oci_tag":"v7"}]}`))
+		return err
+	})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	cell := regexp.MustCompile(`class="cell[^"]*" href="([^"]+)"[^>]*><span>([^<]+).*?/(\d+)<`)
+	cells := cell.FindAllStringSubmatch(w.get("/ui/components").body, -1)
+	require.Len(t, cells, 5, "grafana 8.1.0 and 9.0.0; podinfo 6.8.0, 6.9.0 and its other tag")
+	for _, c := range cells {
+		page := w.get(html.UnescapeString(c[1]))
+		require.Equal(t, 200, page.status)
+		require.Contains(t, page.body, "All <b>"+c[3]+"</b>", "%s", c[1])
+		require.Contains(t, page.body, `name="component_version" value="`+c[2][:3])
+	}
+	require.Contains(t, w.get("/ui/clusters?component_version=6.9.0").body, `role="alert"`, "of which component?")
+	require.Contains(t, w.get("/ui/clusters/cluster-0000").body, "6.8.0", "the layer's word")
 }
 
 // Search leads where the name says, and lists what it may mean otherwise.
