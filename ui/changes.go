@@ -101,6 +101,24 @@ type documentView struct {
 	Kind, ID, Action, Link string
 	Fields                 []fieldChange
 	More                   int
+	Restore                []crumb // plans that put it back
+}
+
+// restores are the plans of putting a document back to what a revision made of it, or to what it was before.
+func restores(revision int64, kind, id, action string) (out []crumb) {
+	to := func(revision int64) string {
+		return fmt.Sprintf("%s/changes/%d/restore?", prefix, revision) + url.Values{"kind": {kind}, "id": {id}}.Encode()
+	}
+	if kind == "token" {
+		return nil
+	}
+	if action != "create" && revision > 1 {
+		out = append(out, crumb{"Put back as it was before", to(revision - 1)})
+	}
+	if action != "delete" {
+		out = append(out, crumb{"Put back as it was then", to(revision)})
+	}
+	return out
 }
 
 // documentsPerChange and fieldsPerDocument are how much of a revision is shown.
@@ -126,7 +144,7 @@ func showChange(v *visit) error {
 	}
 	counts := api.StatusCounts{}
 	for _, ch := range r.Changes {
-		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID)}
+		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID), Restore: restores(number, ch.Kind, ch.ID, ch.Action)}
 		fields, err := diff(ch.Before, ch.After, v.reveal())
 		if err != nil {
 			return err

@@ -24,7 +24,8 @@ type clusterView struct {
 	Changes []changeRow
 	More    string // the rest of the history
 	Protect bool
-	Gone    bool // decommissioned
+	Gone    bool    // decommissioned
+	Actions []crumb // that the visitor may take
 }
 
 type pair struct{ Name, Value string }
@@ -81,6 +82,12 @@ func showCluster(v *visit) error {
 			}
 		}
 		view.Lists = append(view.Lists, list)
+	}
+	if v.offers() && !view.Gone {
+		view.Actions = []crumb{{"Protect…", link("clusters", id, "protect")}, {"Delete…", link("clusters", id, "delete")}}
+		if view.Protect {
+			view.Actions = []crumb{{"Lift the protection…", link("clusters", id, "unprotect")}}
+		}
 	}
 	view.More = changesOf("cluster", id)
 	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Kind: new("cluster"), ID: &id, Limit: new(overviewChanges)}); err != nil {

@@ -94,6 +94,7 @@ type componentView struct {
 	Disabled  int
 	Changes   []changeRow
 	More      string
+	Delete    string // the plan of that; empty: not for this visitor
 }
 
 type variantRow struct {
@@ -141,6 +142,9 @@ func showComponent(v *visit) error {
 	}
 	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Kind: new("platform_component"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
+	}
+	if v.offers() {
+		view.Delete = link("components", id, "delete")
 	}
 	view.frame = v.frame(id, "components")
 	return v.show("component", view)

@@ -38,6 +38,7 @@ type layerView struct {
 	Patched   []string
 	Changes   []changeRow
 	MoreAbout string
+	Delete    string // the plan of that; empty: not for this visitor
 }
 
 func showLayer(v *visit) error {
@@ -57,6 +58,9 @@ func showLayer(v *visit) error {
 	view.Patched = slices.Sorted(maps.Keys(layer.Patches))
 	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Kind: new("layer"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
+	}
+	if v.offers() {
+		view.Delete = link("layers", id, "delete")
 	}
 	view.frame = v.frame(id, "layers")
 	return v.show("layer", view)

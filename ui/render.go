@@ -106,7 +106,11 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 	}
 	status, view := http.StatusInternalServerError, failureView{Headline: "This page cannot be shown", Detail: "The log of the service says why."}
 	problem, answered := errors.AsType[*client.Error](err)
+	change := r.Method == http.MethodPost && v != nil
+	_, unanswered := errors.AsType[*client.UnansweredError](err)
 	switch {
+	case change && (unanswered || errors.Is(err, context.DeadlineExceeded) || answered && problem.Problem.Error == client.CodeOutcomeUnknown):
+		status, view.Headline, view.Detail = http.StatusServiceUnavailable, "It is not known whether this was done", "The store did not say in time. Look at the changes before you try again."
 	case errors.Is(err, errNotFound):
 		status, view.Headline, view.Detail = http.StatusNotFound, "There is no such page", "The link may be cut off."
 	case answered && problem.StatusCode == http.StatusUnauthorized || errors.Is(err, errMayNotRead): // revoked, expired, or another one by now
@@ -131,6 +135,9 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 			view.Headline = "Your token may not see this"
 		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 			view.Headline = "The fleet cannot be read at the moment"
+			if change {
+				view.Headline = "Nothing was done"
+			}
 			maps.Copy(w.Header(), http.Header{"Retry-After": problem.Header["Retry-After"]})
 		}
 	default:

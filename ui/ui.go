@@ -85,14 +85,16 @@ func New(cfg Config) (*Page, error) {
 		"/layers/{id}":                      showLayer,
 		"/changes":                          showChanges,
 		"/changes/{revision}":               showChange,
-		"/changes/{revision}/revert":        showRevert,
 		"/search":                           showSearch,
 		"/":                                 func(*visit) error { return errNotFound },
 	} {
 		p.routes.Handle("GET "+prefix+pattern, p.visited(show))
 	}
-	if cfg.Changes {
-		p.routes.Handle("POST "+prefix+"/changes/{revision}/revert", p.visited(revert))
+	for pattern, propose := range proposals {
+		p.routes.Handle("GET "+prefix+pattern, p.visited(planned(propose)))
+		if cfg.Changes {
+			p.routes.Handle("POST "+prefix+pattern, p.visited(done(propose)))
+		}
 	}
 	p.routes.Handle("GET "+prefix, http.RedirectHandler(prefix+"/", http.StatusMovedPermanently))
 	return p, nil

@@ -99,7 +99,7 @@ func flags() []cli.Flag {
 		text("tls-key-file", "TLS_KEY_FILE", "", "PEM `FILE` with the certificate's key"),
 		text("tls-client-ca-file", "TLS_CLIENT_CA_FILE", "", "PEM `FILE` of CAs: a client certificate of theirs with a cluster's DNS name may poll for that cluster"),
 		text("ui", "UI", "on", "on or off: whether mode crud serves the fleet page at /ui/"),
-		text("ui-changes", "UI_CHANGES", "false", "true or false: whether the fleet page offers to revert, to those whose token may"),
+		text("ui-changes", "UI_CHANGES", "false", "true or false: whether the fleet page offers changes, to those whose token may write"),
 		secret("session-key", "SESSION_KEY", "`SECRET` that sessions of the fleet page are kept under, the same for all replicas, at least 32 characters; when not set, sessions end with the process"),
 		text("require-client-cert", "REQUIRE_CLIENT_CERT", "false", "true or false: whether a token is only good over a connection with a client certificate; probes and the other service endpoints need none"),
 	}

@@ -37,6 +37,14 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden && live() && Date.now() - read > every) htmx.trigger(live(), "refresh");
 });
 
+// A change is sent once, however often somebody clicks.
+document.addEventListener("submit", (e) => {
+  if (!e.target.matches(".decide")) return;
+  if (e.target.dataset.sent) e.preventDefault();
+  e.target.dataset.sent = "true";
+});
+window.addEventListener("pageshow", () => document.querySelectorAll(".decide").forEach((form) => delete form.dataset.sent));
+
 const pages = { o: "/ui/", c: "/ui/clusters", p: "/ui/components", l: "/ui/layers", h: "/ui/changes" };
 let waiting = false;
 

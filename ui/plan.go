@@ -13,14 +13,17 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-type revertView struct {
+// planView is what a proposal would do, and the form that does it.
+type planView struct {
 	frame
-	Revision  int64
-	Command   string
-	Refused   string   // why it cannot be reverted as it is
+	proposal
+
+	Code      string   // why the API refuses it
+	Refused   string   // the same in words
 	Conflicts []string // what was changed again since
-	Nothing   bool
-	Hidden    bool // something is masked
+	Empty     bool     // nothing is left to do
+	Hidden    bool     // something is masked
+	Reveal    string
 	Plan      api.Plan
 	Documents []documentView
 	Left      int // documents that are not shown
@@ -54,27 +57,29 @@ const (
 	groupClusters = 8
 )
 
-// showRevert shows what taking a revision back would do. It does nothing.
-func showRevert(v *visit) error {
-	number, err := v.revision()
-	if err != nil {
-		return err
+// planned shows what a proposal would do. It does nothing.
+func planned(propose func(*visit) (proposal, error)) func(*visit) error {
+	return func(v *visit) error {
+		p, err := propose(v)
+		if err != nil {
+			return err
+		}
+		return v.showPlan(p, http.StatusOK, "", "")
 	}
-	return v.showPlan(number, http.StatusOK, "", "")
 }
 
+// refusals are answers that mean that something cannot be done as it is.
+var refusals = []int{http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
+
 // showPlan shows the plan as it is now, with what was wrong with the one that was sent.
-func (v *visit) showPlan(number int64, status int, problem, reason string) error {
-	view := revertView{
-		Revision: number, Command: fmt.Sprintf("frs revision revert %d", number),
-		Offered: v.page.cfg.Changes && v.may("write"), Problem: problem, Reason: reason,
-	}
-	plan, err := v.fleet.PlanWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: revertOf(number)})
+func (v *visit) showPlan(p proposal, status int, problem, reason string) error {
+	view := planView{proposal: p, Offered: v.offers(), Problem: problem, Reason: reason, Reveal: v.revealed()}
+	plan, err := v.fleet.PlanWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: []api.Operation{p.Operation}})
 	refused, answered := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil:
 		view.Plan = *plan.JSON200
-		view.Nothing = len(view.Plan.Changes) == 0
+		view.Empty = len(view.Plan.Changes) == 0
 		view.Protected = protected(view.Plan)
 		for _, group := range view.Plan.Groups[:min(len(view.Plan.Groups), groupsShown)] {
 			one := makeGroup(group, v.reveal())
@@ -85,39 +90,41 @@ func (v *visit) showPlan(number int64, status int, problem, reason string) error
 			return err
 		}
 		view.More = len(view.Plan.Groups) - len(view.Groups)
-	case answered && refused.StatusCode == http.StatusConflict:
-		view.Refused = refused.Problem.Detail
-		if !v.reveal() && secretName.MatchString(view.Refused) { // it names the values
-			view.Refused, view.Hidden = "It cannot be taken back as it is.", true
-		}
-		for _, one := range refused.Problem.Errors {
-			detail := one.Detail
-			if !v.reveal() && (named(one.Pointer) || secretName.MatchString(detail)) {
-				detail, view.Hidden = "was changed again since", true
-			}
-			view.Conflicts = append(view.Conflicts, strings.TrimSpace(one.Pointer+" "+detail))
-		}
+	case answered && slices.Contains(refusals, refused.StatusCode):
+		v.showRefusal(&view, refused.Problem)
 	default:
 		return err
 	}
-	view.frame = v.frame(fmt.Sprintf("Reverting revision %d", number), "changes")
-	v.page.render(v.w, v.r, status, "revert", view)
+	view.frame = v.frame(p.Headline, p.In)
+	v.page.render(v.w, v.r, status, "plan", view)
 	return nil
+}
+
+// showRefusal says why the API does not do it.
+func (v *visit) showRefusal(view *planView, problem api.Problem) {
+	view.Code, view.Refused = problem.Error, problem.Detail
+	if !v.reveal() && secretName.MatchString(view.Refused) { // it names the values
+		view.Refused, view.Hidden = "It cannot be done as it is.", true
+	}
+	for _, one := range problem.Errors {
+		detail := one.Detail
+		if !v.reveal() && (named(one.Pointer) || secretName.MatchString(detail)) {
+			detail, view.Hidden = "was changed again since", true
+		}
+		view.Conflicts = append(view.Conflicts, strings.TrimSpace(one.Pointer+" "+detail))
+	}
 }
 
 // documentsOfPlan is how many documents of a plan are named.
 const documentsOfPlan = 200
 
 // showDocuments names the documents that a plan changes, what goes first: not everything that changes a document is seen by a
-// cluster that polls. Of those that the revision is known to have changed, the fields that go back are shown.
-func (v *visit) showDocuments(view *revertView) error {
-	rev, err := v.fleet.GetRevisionWithResponse(v.r.Context(), view.Revision, &api.GetRevisionParams{Limit: new(documentsPerChange)})
-	if err != nil {
-		return err
-	}
-	back := map[api.ChangeRef][]fieldChange{}
-	for _, ch := range rev.JSON200.Changes {
-		if back[api.ChangeRef{Kind: ch.Kind, ID: ch.ID}], err = diff(ch.After, ch.Before, v.reveal()); err != nil {
+// cluster that polls. Of those of which that is known, the fields are shown.
+func (v *visit) showDocuments(view *planView) error {
+	var known fieldsOf
+	if view.fields != nil && !view.Empty {
+		var err error
+		if known, err = view.fields(v); err != nil {
 			return err
 		}
 	}
@@ -128,7 +135,7 @@ func (v *visit) showDocuments(view *revertView) error {
 	})
 	for _, ch := range changes[:min(len(changes), documentsOfPlan)] {
 		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID)}
-		if fields := back[api.ChangeRef{Kind: ch.Kind, ID: ch.ID}]; ch.Action == "update" {
+		if fields := known[api.ChangeRef{Kind: ch.Kind, ID: ch.ID}]; ch.Action == "update" {
 			doc.Fields = fields[:min(len(fields), fieldsPerDocument)]
 			doc.More = len(fields) - len(doc.Fields)
 		}
@@ -141,10 +148,6 @@ func (v *visit) showDocuments(view *revertView) error {
 	return nil
 }
 
-func revertOf(number int64) []api.Operation {
-	return []api.Operation{{Op: client.OpRevert, Revision: number}}
-}
-
 // protected is what somebody types who means it: the protected environments from which something would go.
 func protected(plan api.Plan) string {
 	var names []string
@@ -154,42 +157,49 @@ func protected(plan api.Plan) string {
 	return strings.Join(names, ",")
 }
 
-// revert takes a revision back, by the plan that the visitor has seen.
-func revert(v *visit) error {
-	number, err := v.revision()
-	if err != nil {
-		return err
+// done does what is proposed, by the plan that the visitor has seen.
+func done(propose func(*visit) (proposal, error)) func(*visit) error {
+	return func(v *visit) error {
+		if !v.may("write") {
+			return errMayNotWrite
+		}
+		p, err := propose(v)
+		if err != nil {
+			return err
+		}
+		return v.do(p)
 	}
-	if !v.may("write") {
-		return errMayNotWrite
-	}
+}
+
+func (v *visit) do(p proposal) error {
 	reason, hash := strings.TrimSpace(v.r.PostFormValue("reason")), v.r.PostFormValue("plan_hash")
 	switch {
 	case hash == "":
-		return v.showPlan(number, http.StatusBadRequest, "Look at the plan first.", reason)
+		return v.showPlan(p, http.StatusBadRequest, "Look at the plan first.", reason)
 	case reason == "":
-		return v.showPlan(number, http.StatusBadRequest, "Say why: it is kept with the revision.", reason)
+		return v.showPlan(p, http.StatusBadRequest, "Say why: it is kept with the revision.", reason)
 	}
-	plan, err := v.fleet.PlanWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: revertOf(number)})
-	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || refused.StatusCode != http.StatusConflict) { // which is said below
+	operations := []api.Operation{p.Operation}
+	plan, err := v.fleet.PlanWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: operations})
+	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !slices.Contains(refusals, refused.StatusCode)) { // which is said below
 		return err
 	}
 	if err == nil && protected(*plan.JSON200) != "" && protected(*plan.JSON200) != strings.TrimSpace(v.r.PostFormValue("confirm")) {
-		return v.showPlan(number, http.StatusBadRequest, "Type "+protected(*plan.JSON200)+" if something is to go from there.", reason)
+		return v.showPlan(p, http.StatusBadRequest, "Type "+protected(*plan.JSON200)+" if something is to go from there.", reason)
 	}
 	// With the hash nothing else is taken from anywhere than what was shown.
-	done, err := v.fleet.ApplyBatchWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: revertOf(number), PlanHash: hash, Reason: reason})
-	if refused, answered := errors.AsType[*client.Error](err); answered && slices.Contains([]string{client.CodeStale, client.CodeConfirmationRequired, client.CodeRevertConflict, client.CodeValidation}, refused.Problem.Error) {
+	made, err := v.fleet.ApplyBatchWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: operations, PlanHash: hash, Reason: reason})
+	if refused, answered := errors.AsType[*client.Error](err); answered && (refused.Problem.Error == client.CodeStale || slices.Contains(refusals, refused.StatusCode)) {
 		problem := refused.Problem.Detail
 		if refused.Problem.Error == client.CodeStale {
 			problem = "The fleet has changed since you looked, and nothing was done. This is what it would do now."
 		}
-		return v.showPlan(number, refused.StatusCode, problem, reason)
+		return v.showPlan(p, refused.StatusCode, problem, reason)
 	}
 	if err != nil {
 		return err
 	}
-	v.goTo(fmt.Sprintf("%s/changes/%d", prefix, done.JSON200.Revision))
+	v.goTo(fmt.Sprintf("%s/changes/%d", prefix, made.JSON200.Revision))
 	return nil
 }
 
