@@ -12,10 +12,13 @@ import (
 )
 
 // functions are what templates may call.
-var functions = template.FuncMap{
-	"number": number, "ago": func(t any) string { return ago(timeOf(t), time.Now()) }, "moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
-	"stamp": func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) }, "due": func(t time.Time) string { return due(t, time.Now()) }, "label": label, "says": says, "assets": assets, "link": link, "short": short, "plural": plural, "kind": kindName,
-	"hasPrefix": strings.HasPrefix,
+func functions(now func() time.Time) template.FuncMap {
+	return template.FuncMap{
+		"ago": func(t any) string { return ago(timeOf(t), now()) }, "due": func(t time.Time) string { return due(t, now()) },
+		"moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
+		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
+		"number": number, "plural": plural, "short": short, "label": label, "says": says, "kind": kindName, "link": link, "assets": assets,
+	}
 }
 
 // states are what is known of a cluster, the worst first, with what people call it and what it means.

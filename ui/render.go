@@ -42,7 +42,7 @@ func (v *visit) frame(title, section string) frame {
 var templates embed.FS
 
 // pages are the templates, each with the frame around it.
-var pages = sync.OnceValues(func() (map[string]*template.Template, error) {
+func pages(now func() time.Time) (map[string]*template.Template, error) {
 	out := map[string]*template.Template{}
 	files, err := fs.Glob(templates, "templates/*.html")
 	if err != nil {
@@ -50,12 +50,12 @@ var pages = sync.OnceValues(func() (map[string]*template.Template, error) {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "templates/"), ".html")
-		if out[name], err = template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html", file); err != nil {
+		if out[name], err = template.New("frame.html").Funcs(functions(now)).ParseFS(templates, "templates/frame.html", file); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
-})
+}
 
 // assets is a digest of all static files, so that a browser never uses those of another version.
 var assets = sync.OnceValues(func() (string, error) {
@@ -73,12 +73,8 @@ var assets = sync.OnceValues(func() (string, error) {
 
 // render answers with a page, or with an error when it cannot be made: never with half of one.
 func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name string, view any) {
-	all, err := pages()
 	var out bytes.Buffer
-	if err == nil {
-		err = all[name].Execute(&out, view)
-	}
-	if err != nil {
+	if err := p.pages[name].Execute(&out, view); err != nil {
 		p.cfg.Logger.ErrorContext(r.Context(), "a page cannot be made", slog.String("page", name), slog.Any("error", err))
 		http.Error(w, "this page cannot be made: the log of the service says why", http.StatusInternalServerError)
 		return
@@ -121,8 +117,12 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 		status, view.Headline, view.Detail = http.StatusForbidden, "Your token may not do this", err.Error()
 	case errors.Is(err, errBadQuery):
 		status, view.Detail = http.StatusBadRequest, err.Error()
+	case errors.Is(err, errTooMany):
+		status, view.Headline, view.Detail = http.StatusTooManyRequests, "Too many pages at once", "You have asked for more than can be made at a time. Nothing was done; try again in a moment."
+		w.Header().Set("Retry-After", "2")
 	case errors.Is(err, context.DeadlineExceeded):
 		status, view.Detail = http.StatusServiceUnavailable, "It takes too long at the moment: others are asking as well."
+		w.Header().Set("Retry-After", "5")
 	case answered:
 		status, view.Detail = problem.StatusCode, problem.Problem.Detail
 		for _, one := range problem.Problem.Errors {

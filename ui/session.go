@@ -20,6 +20,7 @@ import (
 // A session is the visitor's own token, sealed in a cookie that only this service can open. Every page asks the API with it, so
 // there is nothing to keep on the server and nothing that outlives the token.
 type session struct {
+	ID      string    `json:"i"` // tells sessions of one token apart
 	Token   string    `json:"t"`
 	Started time.Time `json:"s"`
 	Seen    time.Time `json:"l"`
@@ -198,7 +199,7 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := p.cfg.Now()
-	s := session{Token: token, Started: now, Seen: now}
+	s := session{ID: rand.Text(), Token: token, Started: now, Seen: now}
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
 	r = r.WithContext(ctx)

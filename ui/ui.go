@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"html/template"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -35,6 +36,8 @@ type Page struct {
 	routes  *http.ServeMux
 	origins *http.CrossOriginProtection
 	places  chan struct{}
+	readers readers
+	pages   map[string]*template.Template
 }
 
 // maxRequests is how many requests to the API are under way for all pages together: each may be about ten thousand clusters. The
@@ -52,7 +55,8 @@ func New(cfg Config) (*Page, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if _, err := pages(); err != nil {
+	all, err := pages(cfg.Now)
+	if err != nil {
 		return nil, err
 	}
 	if _, err := assets(); err != nil {
@@ -65,7 +69,10 @@ func New(cfg Config) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{cfg: cfg, seal: sealed, routes: http.NewServeMux(), origins: http.NewCrossOriginProtection(), places: make(chan struct{}, maxRequests)}
+	p := &Page{
+		cfg: cfg, seal: sealed, routes: http.NewServeMux(), origins: http.NewCrossOriginProtection(), places: make(chan struct{}, maxRequests),
+		readers: readers{each: map[string]*reader{}}, pages: all,
+	}
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		return nil, err
@@ -162,6 +169,12 @@ func (p *Page) visited(show func(*visit) error) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
+		leave, err := p.readers.enter(ctx, session.ID)
+		if err != nil {
+			p.failed(w, r, nil, err)
+			return
+		}
+		defer leave()
 		v, err := p.newVisit(w, r, session)
 		if err == nil {
 			err = v.identify()

@@ -127,6 +127,16 @@ func TestSessionsEnd(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, w.get("/ui/").status, "not for more than a day")
 }
 
+// How long ago something was is by the clock of the service, which need not be that of whoever looks.
+func TestAges(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3)
+	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	require.Contains(t, w.get("/ui/changes").body, ">2 h ago<")
+	w.advance(5 * time.Hour)
+	require.Contains(t, w.get("/ui/changes").body, ">7 h ago<")
+}
+
 // Another process opens a session with the same key, and none with another one; nobody else makes or changes one.
 func TestSessionsAreSealed(t *testing.T) {
 	t.Parallel()
