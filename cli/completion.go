@@ -133,7 +133,7 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 			return s.labelKeys("=")
 		}
 		return nil
-	case "revision":
+	case "revision", "changed-in":
 		return s.revisions()
 	}
 	return s.idsOfNamed(flag.Names()[0])

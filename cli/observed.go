@@ -80,7 +80,7 @@ var (
 var clusterStates = []string{"failed", "silent", "behind", "unknown", "never", "delivered", "confirmed"}
 
 // statusFilters are the flags that say which clusters a status is of.
-var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "state"}
+var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state"}
 
 func (s clusterCommands) statusCommand() *cli.Command {
 	return &cli.Command{
@@ -94,6 +94,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			&cli.StringFlag{Name: "component", Usage: "only what is known of this `COMPONENT`, on clusters that have it"},
 			&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters that are asked for this `VERSION` of it"},
 			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters that are asked for this `TAG` of it"},
+			&cli.Int64Flag{Name: "changed-in", Usage: "only clusters that this `REVISION` was the last to change"},
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
 		},
 		Action: func(c *cli.Context) error {

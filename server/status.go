@@ -124,7 +124,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		if err := job.stopped(); err != nil {
 			return err
 		}
-		if !running(doc) {
+		if p.ChangedIn != nil && doc.Revision != fleet.Revision(*p.ChangedIn) || !running(doc) {
 			continue
 		}
 		known, err := s.statusOf(st, doc, component, false)

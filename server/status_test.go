@@ -143,6 +143,28 @@ func TestStatusOfAVersion(t *testing.T) {
 	require.NotContains(t, w.input("qa-00", "namespaces", "podinfo"), "component_version")
 }
 
+// How far a revision has come is what the clusters say that it was the last to change.
+func TestStatusOfARevision(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(3, "qa")
+	w.confirm(at(w.get("/clusters/qa-01").json(), "cluster_dns").(string))
+	made := w.revision()
+	w.put("/clusters/qa-00", `{"labels":{"a":"b"}}`).want(200)
+	status := func(revision int) (total, counts any) {
+		found := w.get(fmt.Sprintf("/status?component=podinfo&changed_in=%d", revision)).want(200).json()
+		return found["total"], found["counts"]
+	}
+	total, counts := status(made)
+	require.EqualValues(t, 2, total, "qa-00 was changed since")
+	require.Equal(t, map[string]any{"confirmed": 1.0, "never": 1.0}, counts)
+	total, _ = status(made + 1)
+	require.EqualValues(t, 1, total)
+	total, _ = status(made + 100)
+	require.EqualValues(t, 0, total)
+	w.get("/status?changed_in=0").problem(400, "validation_error")
+}
+
 // A cluster that is created under the id of one that was forgotten does not inherit what that one said.
 func TestAnotherClusterOfThatIDBeginsAnew(t *testing.T) {
 	t.Parallel()

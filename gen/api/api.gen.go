@@ -5087,6 +5087,9 @@ type GetStatusParams struct {
 	// OCITag With `component`: only clusters for which this is its tag, by themselves, a layer or the catalog.
 	OCITag *RunningTag `form:"oci_tag,omitempty" json:"oci_tag,omitempty"`
 
+	// ChangedIn Only clusters whose document this revision was the last to change: how far it has come.
+	ChangedIn *int64 `form:"changed_in,omitempty" json:"changed_in,omitempty"`
+
 	// State Only clusters in one of these states, separated by commas.
 	State *string `form:"state,omitempty" json:"state,omitempty"`
 

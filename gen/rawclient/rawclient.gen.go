@@ -14356,6 +14356,18 @@ func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request,
 
 		}
 
+		if params.ChangedIn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "changed_in", *params.ChangedIn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.State != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
