@@ -91,8 +91,8 @@ type changeView struct {
 	Left      int // documents that are not shown
 	Hidden    bool
 	Arrived   bar
-	Asked     int // clusters whose word Arrived is
-	Newer     bool
+	Asked     string // whose word Arrived is; empty: nobody's
+	Again     bool   // all of its clusters have been changed again since
 	Revert    string
 }
 
@@ -142,7 +142,6 @@ func showChange(v *visit) error {
 		Change: changeRow{Revision: r.Revision, Summary: r.Summary, By: cmp.Or(r.Author, r.Actor), Reason: r.Reason, RequestID: r.RequestID, At: r.At, Count: r.ChangeCount},
 		Actor:  r.Actor, Left: r.ChangeCount - len(r.Changes), Revert: fmt.Sprintf("%s/changes/%d/revert", prefix, number),
 	}
-	counts := api.StatusCounts{}
 	for _, ch := range r.Changes {
 		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID), Restore: restores(number, ch.Kind, ch.ID, ch.Action)}
 		fields, err := diff(ch.Before, ch.After, v.reveal())
@@ -155,32 +154,48 @@ func showChange(v *visit) error {
 		doc.Fields = fields[:min(len(fields), fieldsPerDocument)]
 		doc.More = len(fields) - len(doc.Fields)
 		view.Documents = append(view.Documents, doc)
-		if ch.Kind == client.KindCluster {
-			state, there, err := v.stateOf(ch.ID)
-			if err != nil {
-				return err
-			}
-			if there {
-				counts[state]++
-				view.Asked++
-			}
-		}
 	}
-	view.Arrived = makeBar(counts, nil)
+	if err := v.arrival(&view, r); err != nil {
+		return err
+	}
 	view.frame = v.frame("Revision "+strconv.FormatInt(number, 10), "changes")
 	return v.show("change", view)
 }
 
-// stateOf is what is known of a cluster; not there when it is gone.
-func (v *visit) stateOf(id string) (state string, there bool, err error) {
-	status, err := v.fleet.GetClusterStatusWithResponse(v.r.Context(), id, nil)
-	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
-		return "", false, nil
+// arrival finds out how far a revision has come: by the clusters that it was the last to change, or, of one that changed a
+// component of the catalog, by those that have it.
+func (v *visit) arrival(view *changeView, rev api.RevisionDetail) error {
+	var clusters bool
+	var components []string
+	for _, ch := range rev.Changes {
+		clusters = clusters || ch.Kind == client.KindCluster && ch.Action != "delete"
+		if ch.Kind == client.KindPlatformComponent && ch.Action == "update" {
+			components = append(components, ch.ID)
+		}
+	}
+	ask := api.GetStatusParams{Limit: new(1)}
+	switch {
+	case clusters:
+		ask.ChangedIn = &rev.Revision
+	case len(components) == 1 && view.Left == 0:
+		ask.Component = &components[0]
+	default:
+		return nil
+	}
+	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &ask)
+	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound { // the component is gone
+		return nil
 	}
 	if err != nil {
-		return "", false, err
+		return err
 	}
-	return status.JSON200.State, true, nil
+	total := status.JSON200.Total
+	view.Arrived, view.Again = makeBar(status.JSON200.Counts, nil), total == 0
+	view.Asked = "of " + plural(total, "cluster") + " that it was the last to change"
+	if !clusters {
+		view.Asked = "of " + plural(total, "cluster") + " that have " + components[0]
+	}
+	return nil
 }
 
 func (v *visit) revision() (int64, error) {

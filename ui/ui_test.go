@@ -127,6 +127,21 @@ func TestSessionsEnd(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, w.get("/ui/").status, "not for more than a day")
 }
 
+// How far a revision has come is known of all clusters, however many it changed.
+func TestArrival(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 120)
+	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	require.Contains(t, w.get("/ui/changes/2").body, "of 119 clusters that it was the last to change", "fifty documents of it are shown")
+	require.Contains(t, w.get("/ui/changes/3").body, "of 1 cluster that")
+	w.edit(patched(fleet.KindCluster, "cluster-0001", `{"labels":{"a":"b"}}`))
+	w.edit(patched(fleet.KindComponent, "grafana", `{"component_version":"8.2.0"}`))
+	require.Contains(t, w.get("/ui/changes/3").body, "have been changed again since")
+	require.Contains(t, w.get("/ui/changes/5").body, "of 120 clusters that have grafana")
+	w.edit(patched(fleet.KindLayer, "gold", `{"description":"x"}`))
+	require.NotContains(t, w.get("/ui/changes/6").body, "How far")
+}
+
 // How long ago something was is by the clock of the service, which need not be that of whoever looks.
 func TestAges(t *testing.T) {
 	t.Parallel()
