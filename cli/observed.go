@@ -94,7 +94,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			&cli.StringFlag{Name: "component", Usage: "only what is known of this `COMPONENT`, on clusters that have it"},
 			&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters that are asked for this `VERSION` of it"},
 			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters that are asked for this `TAG` of it"},
-			&cli.Int64Flag{Name: "changed-in", Usage: "only clusters that this `REVISION` was the last to change"},
+			&cli.IntFlag{Name: "changed-in", Usage: "only clusters that this `REVISION` was the last to change"},
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
 		},
 		Action: func(c *cli.Context) error {
