@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -20,56 +21,149 @@ import (
 // arrive signs in with a browser.
 func arrive(t *testing.T, w *world) *testbrowser.Browser {
 	t.Helper()
+	return arriveWith(t, w, readToken)
+}
+
+// arriveWith is arrive with another token, and with changes.
+func arriveWith(t *testing.T, w *world, token string, changes ...bool) *testbrowser.Browser {
+	t.Helper()
 	w.http.Close()
-	w.http = httptest.NewServer(w.page(""))
+	w.http = httptest.NewServer(w.page("", changes...))
 	t.Cleanup(w.http.Close)
 	b := testbrowser.New(t)
 	b.Run(chromedp.Navigate(w.http.URL + "/"))
-	b.Run(chromedp.WaitVisible("#token", chromedp.ByQuery), chromedp.SendKeys("#token", readToken+"\r", chromedp.ByQuery))
+	b.Run(chromedp.WaitVisible("#token", chromedp.ByQuery), chromedp.SendKeys("#token", token+"\r", chromedp.ByQuery))
 	b.At("/ui/")
 	return b
 }
 
-// Each of the page's questions is answered by a few clicks, as a person would.
+// asker answers questions by clicking, as a person would, and counts.
+type asker struct {
+	*testbrowser.Browser
+
+	w      *world
+	clicks int
+}
+
+func (a *asker) follow(selector string) {
+	a.T.Helper()
+	a.clicks++
+	a.Follow(selector)
+}
+
+// question is answered from the first page.
+func (a *asker) question(what string, answer func()) {
+	a.T.Helper()
+	a.Run(chromedp.Navigate(a.w.http.URL + "/ui/"))
+	a.clicks = 0
+	answer()
+	a.T.Logf("%-45s %d clicks", what, a.clicks)
+}
+
+// Each of the page's questions is answered by a few clicks.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, 2000, "")
-	b := arrive(t, w)
-	b.Screenshot("page-overview.png")
-	b.Follow(".tile.s-failed") // is anything wrong?
-	require.Contains(t, b.Text("tbody"), "UpgradeFailed")
-	b.Screenshot("page-clusters.png")
-	b.Follow("tbody th a") // one cluster, and its own words
-	require.Contains(t, b.Text(".failures"), "timed out waiting")
-	b.Screenshot("page-cluster.png")
-	b.Follow(`a[href$="/inputs/platform-components/podinfo"]`) // who says so?
-	require.Contains(t, b.Text("tbody"), "component podinfo")
-	b.Screenshot("page-input.png")
-	b.Follow(`nav a[href="/ui/components"]`) // what runs where?
-	require.Contains(t, b.Text("tbody"), "9.0.0")
-	b.Screenshot("page-components.png")
-	b.Follow(`tbody a[href="/ui/components/grafana"]`)
-	require.Contains(t, b.Text("tbody"), "cluster-0001")
-	b.Screenshot("page-component.png")
-	b.Follow(`nav a[href="/ui/changes"]`) // what changed?
-	b.Screenshot("page-changes.png")
-	b.Follow(`.changes .what`)
-	require.Contains(t, b.Text(".doc"), "9.0.0")
-	require.NotContains(t, b.Text("main"), "hunter2")
-	b.Screenshot("page-change.png")
-	b.Follow(".actions a")
-	require.Contains(t, b.Text("main"), "This page only looks")
-	b.Screenshot("page-revert.png")
-	b.Follow(`nav a[href="/ui/layers"]`)
-	b.Follow(`tbody th a`)
-	require.Contains(t, b.Text("main"), "tier=gold")
-	b.Screenshot("page-layer.png")
+	a := &asker{Browser: arrive(t, w), w: w}
+	a.question("Is anything wrong now?", func() {
+		require.Contains(t, a.Text("h1"), "122 clusters need a look")
+		require.Contains(t, a.Text(".tiles"), "49")
+		require.Contains(t, a.Text("tbody"), "UpgradeFailed")
+		a.Screenshot("page-overview.png")
+	})
+	a.question("Who is behind?", func() {
+		a.follow(".tile.s-behind")
+		require.Contains(t, a.Text("tbody"), "cluster-0009")
+	})
+	a.question("Who fails, in whose words?", func() {
+		a.follow(".tile.s-failed")
+		require.Contains(t, a.Text("tbody"), "401 Unauthorized")
+		a.Screenshot("page-clusters.png")
+	})
+	a.question("What runs where?", func() {
+		a.follow(`nav a[href="/ui/components"]`)
+		require.Contains(t, a.Text("tbody"), "9.0.0")
+		a.Screenshot("page-components.png")
+	})
+	a.question("Which clusters run this version?", func() {
+		a.follow(`nav a[href="/ui/components"]`)
+		a.follow(`.cell.pinned`)
+		require.Contains(t, a.Text("tbody"), "cluster-0001")
+		require.Contains(t, a.Text(".chips"), "All\n1")
+		a.Screenshot("page-version.png")
+	})
+	a.question("What changed?", func() {
+		require.Contains(t, a.Text(".changes"), "grafana 9 on trial")
+		a.follow(`.changes .what`)
+		require.Contains(t, a.Text(".doc"), "9.0.0")
+		require.Contains(t, a.Text(".spread"), "Confirmed\n1")
+		require.NotContains(t, a.Text("main"), "hunter2")
+		a.Screenshot("page-change.png")
+	})
+	a.question("What would taking it back do?", func() {
+		a.follow(`.changes .what`)
+		a.follow(".actions a")
+		require.Contains(t, a.Text("main"), "This page only looks")
+		a.Screenshot("page-revert.png")
+	})
+	a.question("What about this cluster?", func() {
+		a.follow("tbody th a")
+		require.Contains(t, a.Text(".failures"), "timed out waiting")
+		a.Screenshot("page-cluster.png")
+	})
+	a.question("Who says this value?", func() {
+		a.follow("tbody th a")
+		a.follow(`a[href$="/inputs/platform-components/podinfo"]`)
+		require.Contains(t, a.Text("tbody"), "component podinfo")
+		a.Screenshot("page-input.png")
+	})
+	a.question("What about this component?", func() {
+		a.follow(`nav a[href="/ui/components"]`)
+		a.follow(`tbody a[href="/ui/components/grafana"]`)
+		require.Contains(t, a.Text("tbody"), "cluster-0001")
+		a.Screenshot("page-component.png")
+	})
+	a.question("What about this layer?", func() {
+		a.follow(`nav a[href="/ui/layers"]`)
+		a.follow(`tbody th a`)
+		require.Contains(t, a.Text("main"), "tier=gold")
+		a.Screenshot("page-layer.png")
+	})
+	a.question("What changed before?", func() {
+		a.follow(`nav a[href="/ui/changes"]`)
+		require.Contains(t, a.Text("main"), "the catalog")
+		a.Screenshot("page-changes.png")
+	})
+	t.Log("How is this rollout going?                    there are no rollouts yet, and no page of them")
 
-	for _, url := range b.Requested() {
+	for _, url := range a.Requested() {
 		require.True(t, strings.HasPrefix(url, w.http.URL+"/"), "the page asked for %s", url)
 		require.NotContains(t, url, readToken)
 	}
-	require.Empty(t, b.Complaints())
+	require.Empty(t, a.Complaints())
+}
+
+// phone is the size of one; dark and light are what a browser prefers.
+var (
+	phone = emulation.SetDeviceMetricsOverride(390, 844, 2, true)
+	dark  = prefers("dark")
+	light = prefers("light")
+)
+
+func prefers(scheme string) chromedp.Action {
+	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})
+}
+
+// pictures are pages that are kept as they look, by the names of the files.
+func pictures(t *testing.T, b *testbrowser.Browser, w *world, style string, pages map[string]string) {
+	t.Helper()
+	for name, path := range pages {
+		b.Run(chromedp.Navigate(w.http.URL+path), chromedp.WaitReady("main", chromedp.ByQuery))
+		var wide bool
+		b.Run(chromedp.Evaluate(`document.documentElement.scrollWidth > document.documentElement.clientWidth`, &wide))
+		require.False(t, wide, "%s is wider than the screen", path)
+		b.Screenshot("page-" + style + name + ".png")
+	}
 }
 
 // What it looks like in the dark and on a phone; nothing is wider than the screen.
@@ -77,44 +171,83 @@ func TestLooks(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, 200, "")
 	b := arrive(t, w)
-	b.Run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
-	for name, path := range map[string]string{"dark-overview.png": "/ui/", "dark-cluster.png": "/ui/clusters/cluster-0003", "dark-change.png": "/ui/changes/3"} {
-		b.Run(chromedp.Navigate(w.http.URL + path))
-		b.Screenshot("page-" + name)
-	}
-	b.Run(emulation.SetDeviceMetricsOverride(390, 844, 2, true))
-	for name, path := range map[string]string{"phone-overview.png": "/ui/", "phone-clusters.png": "/ui/clusters", "phone-cluster.png": "/ui/clusters/cluster-0003", "phone-change.png": "/ui/changes/3", "phone-components.png": "/ui/components"} {
-		b.Run(chromedp.Navigate(w.http.URL + path))
-		var wide int
-		b.Run(chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide))
-		require.LessOrEqual(t, wide, 390, path)
-		b.Screenshot("page-" + name)
-	}
+	b.Run(dark)
+	pictures(t, b, w, "dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components"})
+	b.Run(phone)
+	pictures(t, b, w, "phone-dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003"})
+	b.Run(light)
+	pictures(t, b, w, "phone-", map[string]string{
+		"overview": "/ui/", "clusters": "/ui/clusters", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "component": "/ui/components/grafana",
+		"revert": "/ui/changes/3/revert", "input": "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "layer": "/ui/layers/gold",
+	})
 	require.Empty(t, b.Complaints())
+}
+
+// What it looks like when there is nothing, when everything fails, when names are as long as they may be, and when something is refused.
+func TestLooksWhenThingsAreExtreme(t *testing.T) {
+	t.Parallel()
+	words := strings.Repeat("Helm upgrade failed for release observability/grafana with chart grafana@8.1.0: context deadline exceeded; ", 12)
+	w := setupWith(t, 200, words)
+	long := strings.Repeat("very-long-name-", 3) + "at-last"
+	w.edit(func(tx *fleet.Tx) error {
+		if _, err := tx.Create(fleet.KindComponent, fmt.Appendf(nil, `{"id":%q,"component_path":"charts/x","oci_url":"https://charts.example.com","component_version":"1.0.0-%s"}`, long, long)); err != nil {
+			return err
+		}
+		_, err := tx.Create(fleet.KindCluster, fmt.Appendf(nil, `{"id":%q,"cluster_dns":"%s.k8s.example.com","environment":"prod","labels":{"aaa.example.com/%s":"%s"},"platform_components":[{"id":%q},{"id":"grafana"}]}`, long, long, long, long, long))
+		return err
+	})
+	w.advance(time.Minute)
+	for i, doc := range w.replica.State().All(fleet.KindCluster) {
+		w.hear(i*40+3, doc, w.now()) // as those that fail
+	}
+	everything := map[string]string{
+		"all-failing": "/ui/", "all-failing-clusters": "/ui/clusters?state=failed", "long-cluster": "/ui/clusters/" + long, "long-component": "/ui/components/" + long, "long-components": "/ui/components",
+		"long-input": "/ui/clusters/" + long + "/inputs/platform-components/" + long, "delete": "/ui/clusters/cluster-0003/delete", "protect": "/ui/clusters/cluster-0003/protect",
+		"in-use": "/ui/components/grafana/delete", "no-such": "/ui/clusters/nobody", "no-page": "/ui/nothing", "bad-selector": "/ui/clusters?selector=tier+in+gold)",
+		"no-match": "/ui/clusters?selector=tier%3Dnone", "search": "/ui/search?q=cluster-00", "not-found": "/ui/search?q=nothing-like-it", "sign-in": "/ui/sign-in",
+	}
+	nothing := map[string]string{"empty": "/ui/", "empty-clusters": "/ui/clusters", "empty-components": "/ui/components", "empty-layers": "/ui/layers", "empty-changes": "/ui/changes"}
+	for w, pages := range map[*world]map[string]string{w: everything, setupEmpty(t): nothing} {
+		b := arriveWith(t, w, writeToken, true)
+		pictures(t, b, w, "", pages)
+		if os.Getenv("SCREENSHOT_DIR") != "" { // the dark is as wide
+			b.Run(dark)
+			pictures(t, b, w, "dark-", pages)
+		}
+		b.Run(light, phone)
+		pictures(t, b, w, "phone-", pages)
+	}
 }
 
 // The page is good for people who do not see it, or have no mouse.
 func TestAccessible(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 120)
-	b := arrive(t, w)
+	b := arriveWith(t, w, writeToken, true)
 	axe, err := os.ReadFile("testdata/axe-4.14.1.min.js")
 	require.NoError(t, err)
+	pages, rules := 0, map[string]bool{}
 	look := func(path string) {
 		t.Helper()
-		var found []string
+		var found, passed []string
 		b.Run(chromedp.Navigate(w.http.URL+path), chromedp.WaitReady("main", chromedp.ByQuery), chromedp.Evaluate(string(axe), nil),
-			chromedp.Evaluate(`axe.run().then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" ")))`, &found,
-				func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+			chromedp.Evaluate(`axe.run().then(r => (window.axed = r, r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" "))))`, &found,
+				func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
+			chromedp.Evaluate(`axed.passes.map(p => p.id)`, &passed))
 		require.Empty(t, found, path)
+		pages++
+		for _, rule := range passed {
+			rules[rule] = true
+		}
 	}
 	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in"}, everyPage...) {
 		look(path)
 	}
-	b.Run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
-	for _, path := range []string{"/ui/", "/ui/clusters/cluster-0003", "/ui/changes/3", "/ui/components"} { // the colours are others
+	b.Run(dark) // the colours are others
+	for _, path := range []string{"/ui/", "/ui/clusters/cluster-0003", "/ui/changes/3", "/ui/components", "/ui/clusters/cluster-0001/delete", "/ui/clusters?selector=in+in"} {
 		look(path)
 	}
+	t.Logf("axe-core: violations 0, rules passed %d, pages %d", len(rules), pages)
 }
 
 // From the first page to a cluster's failure without a mouse.

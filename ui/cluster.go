@@ -103,6 +103,7 @@ type inputView struct {
 	Values            []valueRow
 	Hidden            bool
 	Reveal            string
+	Contested         bool // somebody else said something else
 }
 
 type valueRow struct {
@@ -134,6 +135,7 @@ func showInput(v *visit) error {
 				row.InsteadOf = append(row.InsteadOf, saying(say, value.Pointer, v.reveal()))
 			}
 			view.Hidden = view.Hidden || row.Hidden
+			view.Contested = view.Contested || len(row.InsteadOf) > 0
 			view.Values = append(view.Values, row)
 		}
 	}

@@ -38,6 +38,7 @@ func clusterRows(clusters []api.ClusterSummary) []clusterRow {
 type clustersView struct {
 	frame
 	Filter       filter
+	Filtered     bool
 	Problem      string // with the filter
 	States       []choice
 	Complete     bool
@@ -100,7 +101,7 @@ func showClusters(v *visit) error {
 		Sort: &sort, Limit: new(rowsPerPage), Offset: &offset,
 	}
 	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &ask)
-	view := clustersView{Filter: f}
+	view := clustersView{Filter: f, Filtered: f != filter{}}
 	if problem, ok := errors.AsType[*client.Error](err); ok && (problem.StatusCode == http.StatusBadRequest || problem.StatusCode == http.StatusNotFound) {
 		view.Problem = problem.Problem.Detail
 		if all := problem.Problem.Errors; len(all) > 0 {

@@ -17,7 +17,7 @@ func functions(now func() time.Time) template.FuncMap {
 		"ago": func(t any) string { return ago(timeOf(t), now()) }, "due": func(t time.Time) string { return due(t, now()) },
 		"moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
 		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
-		"number": number, "plural": plural, "short": short, "label": label, "says": says, "kind": kindName, "link": link, "assets": assets,
+		"number": number, "plural": plural, "short": short, "label": label, "says": says, "kind": kindName, "listName": listName, "link": link, "assets": assets,
 	}
 }
 
@@ -120,6 +120,17 @@ func short(text string, most int) string {
 // kindName is a kind of document as people call it: platform_component is component.
 func kindName(kind string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(kind, "platform_"), "resource/"), "_", " ")
+}
+
+// listName is a list that clusters poll, as people call it.
+func listName(list string) string {
+	switch list {
+	case "platform-components":
+		return "Components"
+	case "rolebindings":
+		return "Role bindings"
+	}
+	return strings.ToUpper(list[:min(1, len(list))]) + strings.ReplaceAll(list[min(1, len(list)):], "-", " ")
 }
 
 // bar is how clusters, or inputs, are spread over states, the worst first.

@@ -14,13 +14,14 @@ const (
 
 type overviewView struct {
 	frame
-	Complete bool
-	Total    int
-	Trouble  int // clusters in trouble
-	Tiles    []tile
-	Bar      bar
-	Worst    []clusterRow
-	Changes  []changeRow
+	Complete  bool
+	Total     int
+	Trouble   int // clusters in trouble
+	InTrouble string
+	Tiles     []tile
+	Bar       bar
+	Worst     []clusterRow
+	Changes   []changeRow
 }
 
 // tile is a number that is a filter.
@@ -43,7 +44,7 @@ func showOverview(v *visit) error {
 		return err
 	}
 	fleet := *status.JSON200
-	view := overviewView{Complete: fleet.Complete, Total: fleet.Total, Bar: makeBar(fleet.Counts, clustersIn), Worst: clusterRows(fleet.Clusters)}
+	view := overviewView{Complete: fleet.Complete, Total: fleet.Total, Bar: makeBar(fleet.Counts, clustersIn), Worst: clusterRows(fleet.Clusters), InTrouble: clustersIn(strings.Join(trouble, ","))}
 	for _, s := range states {
 		if !s.Trouble {
 			continue

@@ -93,6 +93,7 @@ type failureView struct {
 	frame
 	Headline, Detail string
 	Problems         []string
+	Missing          bool // to ask again leads nowhere
 }
 
 // failed answers instead of a page.
@@ -147,5 +148,6 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 	if v != nil {
 		view.frame = v.frame(view.Headline, "")
 	}
+	view.Missing = status == http.StatusNotFound
 	p.render(w, r, status, "failure", view)
 }

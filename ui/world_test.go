@@ -83,6 +83,24 @@ func setup(t testing.TB, clusters int) *world {
 // setupWith is setup with another text in what people and clusters wrote.
 func setupWith(t testing.TB, clusters int, text string) *world {
 	t.Helper()
+	return setupFleet(t, text, []step{
+		{"the catalog", fillCatalog},
+		{"the first clusters " + text, func(tx *fleet.Tx) error { return fillClusters(tx, clusters) }},
+		{"CHG-7: grafana 9 on trial", func(tx *fleet.Tx) error {
+			_, err := tx.Patch(fleet.KindCluster, "cluster-0001", []byte(`{"platform_components":[{"id":"podinfo"},{"id":"grafana","component_version":"9.0.0"}],"patches":{"grafana":{"adminPassword":"hunter2","replicas":3}}}`))
+			return err
+		}},
+	})
+}
+
+// step is a revision of the fleet that a test begins with.
+type step struct {
+	reason string
+	edit   func(*fleet.Tx) error
+}
+
+func setupFleet(t testing.TB, text string, steps []step) *world {
+	t.Helper()
 	st, err := sqlite.Open(t.Context(), sqlite.Config{Memory: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = st.Close() })
@@ -91,18 +109,12 @@ func setupWith(t testing.TB, clusters int, text string) *world {
 	logger := slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.replica = store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50, Protected: []string{"prod"}}, Logger: logger, Now: longAgo})
 	require.NoError(t, w.replica.Load(t.Context()))
-	for _, step := range []struct {
-		reason string
-		edit   func(*fleet.Tx) error
-	}{
-		{"the catalog", fillCatalog},
-		{"the first clusters " + text, func(tx *fleet.Tx) error { return fillClusters(tx, clusters) }},
-		{"CHG-7: grafana 9 on trial", func(tx *fleet.Tx) error {
-			_, err := tx.Patch(fleet.KindCluster, "cluster-0001", []byte(`{"platform_components":[{"id":"podinfo"},{"id":"grafana","component_version":"9.0.0"}],"patches":{"grafana":{"adminPassword":"hunter2","replicas":3}}}`))
-			return err
-		}},
-	} {
-		_, err = w.replica.Update(t.Context(), store.Meta{Actor: "ci", Author: "ada", Reason: step.reason}, step.edit)
+	for _, step := range steps {
+		reason := step.reason
+		if len(reason) > 1000 {
+			reason = reason[:1000]
+		}
+		_, err = w.replica.Update(t.Context(), store.Meta{Actor: "ci", Author: "ada", Reason: reason}, step.edit)
 		require.NoError(t, err)
 	}
 	w.book = observations.NewBook(observations.Config{})
@@ -116,6 +128,12 @@ func setupWith(t testing.TB, clusters int, text string) *world {
 	t.Cleanup(w.http.Close)
 	w.client = w.visitor(t)
 	return w
+}
+
+// setupEmpty is a service in front of which nobody has made anything.
+func setupEmpty(t testing.TB) *world {
+	t.Helper()
+	return setupFleet(t, "", nil)
 }
 
 // page is another process's page in front of the same API.
@@ -179,6 +197,13 @@ func silent(i int) bool  { return i%50 == 7 }
 func behind(i int) bool  { return i%60 == 9 }
 func unheard(i int) bool { return i%97 == 11 }
 
+// failures are what clusters that fail say, in turn.
+var failures = []struct{ reason, message string }{
+	{"UpgradeFailed", "Helm upgrade failed: timed out waiting for the condition "},
+	{"InstallFailed", "Helm install failed for release grafana/grafana with chart grafana@8.1.0: 1 error occurred: serviceaccounts \"grafana\" already exists "},
+	{"ArtifactFailed", "chart pull error: failed to fetch https://charts.example.com/index.yaml: 401 Unauthorized "},
+}
+
 func (w *world) hear(i int, doc *fleet.Document, now time.Time) {
 	asked, err := w.replica.State().Asked(doc)
 	if err != nil {
@@ -206,8 +231,8 @@ func (w *world) hear(i int, doc *fleet.Document, now time.Time) {
 			switch {
 			case failing(i) && id == "grafana":
 				w.book.Happened(doc.ID, list.List, id, observations.Event{
-					Input: receipt.String(), Severity: "error", Reason: "UpgradeFailed", Object: "HelmRelease/flux-system/platform-grafana", At: at,
-					Message: "Helm upgrade failed: timed out waiting for the condition " + w.text,
+					Input: receipt.String(), Severity: "error", Reason: failures[i/40%3].reason, Object: "HelmRelease/flux-system/platform-grafana", At: at,
+					Message: failures[i/40%3].message + w.text,
 				}, at)
 			case behind(i):
 				w.book.Received(doc.ID, list.List, id, fleet.Receipt{1}, at)
