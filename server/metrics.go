@@ -2,6 +2,8 @@ package server
 
 import (
 	"net/http"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +26,8 @@ type metrics struct {
 	unresolved prometheus.Counter
 	panics     prometheus.Counter
 	stored     prometheus.Counter
+	commits    *prometheus.CounterVec
+	work       *prometheus.HistogramVec
 
 	turnedAway   prometheus.Counter
 	authFailures *prometheus.CounterVec
@@ -64,6 +68,14 @@ func newMetrics(s *Server) *metrics {
 			Namespace: namespace, Name: "stored_violations_total",
 			Help: "Problems that changes met in stored documents and that were not refused because they were there before.",
 		}),
+		commits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "commits_total",
+			Help: "Commits that this process made, by the kinds of documents they changed: one that changed several counts for each.",
+		}, []string{"kind"}),
+		work: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "work_duration_seconds",
+			Help: "Time that plans, batches, explanations and pages of the history were worked on, without the wait for their turn.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50},
+		}, []string{"work"}),
 		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "anonymous_requests_turned_away_total",
 			Help: "Requests of nobody known that were answered by a status alone, because too many of them were under way.",
@@ -90,10 +102,39 @@ func newMetrics(s *Server) *metrics {
 	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
+	for _, kind := range slices.Concat(fleet.Kinds(), []fleet.Kind{fleet.KindToken, kindResource}) {
+		m.commits.WithLabelValues(string(kind))
+	}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info", Help: "1, with what runs here.",
+		ConstLabels: prometheus.Labels{"version": s.cfg.Version, "goversion": runtime.Version(), "mode": s.cfg.Mode, "store": s.cfg.StoreName},
+	})
+	info.Set(1)
 	m.clusters.MustRegister(&pollCollector{s})
-	m.registry.MustRegister(m.requests, m.durations, m.unresolved, m.panics, m.stored, m.turnedAway, m.authFailures, &fleetCollector{server: s}, &stateCollector{server: s},
+	m.registry.MustRegister(info, m.commits, m.work, m.requests, m.durations, m.unresolved, m.panics, m.stored, m.turnedAway, m.authFailures, &fleetCollector{server: s}, &stateCollector{server: s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// kindResource stands for the definitions of all resource types, whose number and names are somebody else's business.
+const kindResource fleet.Kind = "resource"
+
+// committed counts a commit.
+func (m *metrics) committed(changes []fleet.Change) {
+	kinds := map[fleet.Kind]bool{}
+	for _, ch := range changes {
+		kind := ch.Kind
+		if kind == fleet.KindBudget {
+			continue // it comes with others
+		}
+		if _, typed := strings.CutPrefix(string(kind), string(kindResource)+"/"); typed {
+			kind = kindResource
+		}
+		kinds[kind] = true
+	}
+	for kind := range kinds {
+		m.commits.WithLabelValues(string(kind)).Inc()
+	}
 }
 
 // pollsOf are the polls of a kind. Those of all resource types count as one, by their route.
@@ -165,13 +206,16 @@ var (
 	descReloads  = desc("store_reloads_total", "Times another history was accepted in place of the one that was served.")
 	descStale    = desc("store_stale_commits_total", "Commits that lost to another process's commit.")
 	descSize     = desc("store_size_bytes", "Bytes that the database takes on disk, with its log and its indexes.")
+	descConns    = desc("store_connections", "Connections of this process to its database: in_use, idle, and how many there may be (max).", "state")
+	descWaits    = desc("store_connection_waits_total", "Times somebody had to wait for a connection to the database.")
+	descWaited   = desc("store_connection_wait_seconds_total", "Seconds that were waited for connections to the database.")
 	descPolled   = desc("clusters_polled", "Clusters whose Flux polled within the time before.", "within")
 	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster's Flux last polled.", "cluster")
 )
 
 // Describe implements prometheus.Collector.
 func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descPolled} {
+	for _, d := range []*prometheus.Desc{descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descPolled, descConns, descWaits, descWaited} {
 		ch <- d
 	}
 }
@@ -196,6 +240,15 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	if size, known := f.size.read(s.cfg.StoreSize); known {
 		gauge(descSize, float64(size))
 	}
+	if s.cfg.StorePool != nil {
+		if pool, ok := s.cfg.StorePool(); ok {
+			gauge(descConns, float64(pool.InUse), "in_use")
+			gauge(descConns, float64(pool.Idle), "idle")
+			gauge(descConns, float64(pool.Max), "max")
+			ch <- prometheus.MustNewConstMetric(descWaits, prometheus.CounterValue, float64(pool.Waits))
+			ch <- prometheus.MustNewConstMetric(descWaited, prometheus.CounterValue, pool.Waited.Seconds())
+		}
+	}
 	st := s.cfg.Replica.State()
 	if st == nil {
 		return
@@ -212,7 +265,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, t := range st.All(fleet.KindResourceType) {
 		resources += st.Count(fleet.ResourceKind(t.ID))
 	}
-	gauge(descDocs, float64(resources), "resource")
+	gauge(descDocs, float64(resources), string(kindResource))
 	gauge(descDocs, float64(st.Count(fleet.KindToken)), string(fleet.KindToken))
 	var polled [len(pollAges)]int
 	now := s.cfg.Now()

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 // metric is the value of one series, -1 when there is none, as who may read is shown it.
@@ -177,10 +179,52 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// Commits are counted by what they changed, once for each kind; what changed nothing is none.
+func TestCommitsByKind(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, options{configure: func(c *server.Config) {
+		c.StorePool = func() (store.PoolStats, bool) {
+			return store.PoolStats{InUse: 1, Idle: 2, Max: 4, Waits: 7, Waited: 3 * time.Second}, true
+		}
+	}})
+	commits := func(kind string) float64 { return w.metric(`flux_resourceset_commits_total{kind="` + kind + `"}`) }
+	for _, kind := range []string{"cluster", "platform_component", "namespace", "rolebinding", "resource_type", "resource", "layer", "token"} {
+		require.Zero(t, commits(kind), kind)
+	}
+	w.create("/namespaces", `{"id":"a"}`)
+	w.create("/resource_types", `{"id":"things","schema":{"type":"object","additionalProperties":false,"properties":{}}}`)
+	w.create("/resources/things", `{"id":"one"}`)
+	w.do("POST", "/batch", `{"operations":[{"op":"create","kind":"namespace","document":{"id":"b"}},{"op":"create","kind":"namespace","document":{"id":"c"}},
+		{"op":"set_labels","all":true,"labels":{"a":"b"}}]}`).want(200)
+	w.do("POST", "/namespaces?dry_run=true", `{"id":"d"}`).want(200)
+	w.patch("/namespaces/a", `{}`).want(200)
+	w.create("/namespaces", `{"id":"e"}`)
+	w.do("POST", "/namespaces", `{"id":"e"}`).want(409)
+	require.Equal(t, 3.0, commits("namespace"))
+	require.Equal(t, 1.0, commits("cluster"))
+	require.Equal(t, 1.0, commits("resource"))
+	require.Equal(t, 1.0, commits("resource_type"))
+	require.Equal(t, -1.0, commits("resource/things"), "what people call their types is no label")
+	require.Zero(t, commits("token"))
+	w.issue(pollBody)
+	require.Equal(t, 1.0, commits("token"))
+
+	w.plan(`{"op":"create","kind":"namespace","document":{"id":"d"}}`)
+	require.Equal(t, 1.0, w.metric(`flux_resourceset_work_duration_seconds_count{work="plans"}`))
+	require.Equal(t, 1.0, w.metric(`flux_resourceset_work_duration_seconds_count{work="batches"}`))
+	require.Equal(t, 1.0, w.metric(`flux_resourceset_build_info{goversion="`+runtime.Version()+`",mode="crud",store="memory",version="v2.0.0-test"}`))
+	require.Equal(t, 2.0, w.metric(`flux_resourceset_store_connections{state="idle"}`))
+	require.Equal(t, 4.0, w.metric(`flux_resourceset_store_connections{state="max"}`))
+	require.Equal(t, 7.0, w.metric("flux_resourceset_store_connection_waits_total"))
+	require.Equal(t, 3.0, w.metric("flux_resourceset_store_connection_wait_seconds_total"))
+}
+
 // TestChartKnowsTheMetrics: alerts and the dashboard ask for metrics that exist, with labels that they have.
 func TestChartKnowsTheMetrics(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
+	w := setupWith(t, options{configure: func(c *server.Config) {
+		c.StorePool = func() (store.PoolStats, bool) { return store.PoolStats{}, true }
+	}})
 	w.poll(demoPolls + "/namespaces").want(200)
 	served := string(w.get("/metrics", "Authorization", "Bearer "+readToken).want(200).body)
 	ours := regexp.MustCompile(`\bflux_resourceset_[a-z_]+`)

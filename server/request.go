@@ -126,6 +126,9 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	if err == nil {
 		res, err = update(meta)
 	}
+	if err == nil && !meta.DryRun {
+		s.metrics.committed(res.Commit.Changes)
+	}
 	if refusal != nil && errors.Is(err, refusal) { // or else the store could not be asked
 		return res, s.refused(c, refusal)
 	}

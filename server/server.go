@@ -36,6 +36,8 @@ type Config struct {
 	History History
 	// StoreSize tells how many bytes the store takes; nil when nobody can.
 	StoreSize func(context.Context) (int64, error)
+	// StorePool tells how the store's connections are used; nil when there is no pool.
+	StorePool func() (store.PoolStats, bool)
 	// Backup makes a copy of the whole store, and ends when its context does; only mode crud needs it.
 	Backup func(context.Context) (*Backup, error)
 	Tokens Tokens
@@ -103,8 +105,8 @@ func New(cfg Config) (*Server, error) {
 		s.book = observations.NewBook(observations.Config{})
 	}
 	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, observations.OfflineAfter)
-	s.queues = newQueues()
 	s.metrics = newMetrics(s)
+	s.queues = newQueues(s.metrics.work)
 	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })
 	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })
 	s.echo.HideBanner, s.echo.HidePort = true, true

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -29,8 +31,8 @@ type limits struct {
 }
 
 // newQueues are the queues of a server, by their names.
-func newQueues() map[string]*queue {
-	return map[string]*queue{
+func newQueues(work *prometheus.HistogramVec) map[string]*queue {
+	queues := map[string]*queue{
 		queuePlans:   newQueue(queuePlans, limits{each: 4, total: 24, atOnce: 1}),
 		queueBatches: newQueue(queueBatches, limits{each: 4, total: 24, atOnce: 1}),
 		queueExplain: newQueue(queueExplain, limits{each: 4, total: 24, atOnce: 1}),
@@ -38,6 +40,12 @@ func newQueues() map[string]*queue {
 		queueReads:   newQueue(queueReads, limits{each: 128, total: 512}),
 		queueBackups: newQueue(queueBackups, limits{each: 1, total: 1}),
 	}
+	for name, q := range queues {
+		if q.turn != nil {
+			q.took = work.WithLabelValues(name)
+		}
+	}
+	return queues
 }
 
 // queue is where plans, batches or reads wait for each other.
@@ -45,6 +53,7 @@ type queue struct {
 	what  string
 	most  limits
 	turn  chan struct{} // holds a token for each that is worked on; nil: nobody waits
+	took  prometheus.Observer
 	mu    sync.Mutex
 	each  map[string]int // by principal
 	total int
@@ -95,6 +104,7 @@ type job struct {
 	who   string
 	ctx   context.Context //nolint:containedctx // it ends with the request, as the job does
 	turn  bool            // it is worked on
+	begun time.Time       // since when
 	stop  context.CancelFunc
 }
 
@@ -135,7 +145,7 @@ func (j *job) begin() error {
 	}
 	select {
 	case j.queue.turn <- struct{}{}:
-		j.turn = true
+		j.turn, j.begun = true, time.Now()
 		return nil
 	case <-j.ctx.Done():
 		if j.ctx.Err() == context.Canceled {
@@ -156,6 +166,7 @@ func (j *job) leave() {
 	}
 	if j.turn {
 		<-j.queue.turn
+		j.queue.took.Observe(time.Since(j.begun).Seconds())
 	}
 	j.queue.leave(j.who)
 	j.queue, j.turn = nil, false

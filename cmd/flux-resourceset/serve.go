@@ -71,7 +71,7 @@ func serve(c *cli.Context) error {
 	}
 	srv, err := server.New(server.Config{
 		Observations: book, OfflineAfter: cfg.offlineAfter,
-		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, Backup: takeBackup(st), Tokens: cfg.tokens,
+		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: takeBackup(st), Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
 		MetricsApart: cfg.metrics != "",
 	})

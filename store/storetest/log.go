@@ -299,3 +299,16 @@ func testSize(t *testing.T, b *bench) {
 	require.NoError(t, err)
 	require.Greater(t, after-before, int64(noise.Len()/4))
 }
+
+// Whoever watches the store sees its connections, and what was asked by now does not hold one.
+func testPool(t *testing.T, b *bench) {
+	s, ok := b.Store.(store.Pooled)
+	require.True(t, ok)
+	b.commit(create(fleet.KindNamespace, "a", body(`{}`)))
+	b.load()
+	stats, ok := s.Pool()
+	require.True(t, ok)
+	require.Positive(t, stats.Max)
+	require.Positive(t, stats.InUse+stats.Idle)
+	require.LessOrEqual(t, stats.InUse+stats.Idle, stats.Max)
+}

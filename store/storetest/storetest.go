@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"Parts", testParts},
 		{"NoChanges", testNoChanges},
 		{"Size", testSize},
+		{"Pool", testPool},
 		{"Times", testTimes},
 		{"CreatedAgain", testCreatedAgain},
 		{"LoadIsOneMoment", testLoadIsOneMoment},

@@ -154,3 +154,50 @@ func TestTemplatesAreShippedAsTheyAre(t *testing.T) {
 		}
 	}
 }
+
+// What a platform asks of every workload can be said without a fork of the chart.
+func TestWhatPlatformsAsk(t *testing.T) {
+	t.Parallel()
+	for setting, says := range map[string]string{
+		"name=fleet":                   "name: fleet-crud\n",
+		"commonLabels.team=platform":   "team: platform\n",
+		"crud.podLabels.team=platform": "team: platform\n",
+		"crud.initContainers[0].name=wait,crud.initContainers[0].image=x":               "initContainers:\n        - image: x\n          name: wait\n",
+		"crud.extraContainers[0].name=proxy,crud.extraContainers[0].image=x":            "        - image: x\n          name: proxy\n",
+		"crud.extraVolumes[0].name=ca,crud.extraVolumes[0].emptyDir.medium=Memory":      "medium: Memory\n          name: ca\n",
+		"crud.extraVolumeMounts[0].name=ca,crud.extraVolumeMounts[0].mountPath=/ca":     "- mountPath: /ca\n              name: ca\n",
+		"crud.terminationGracePeriodSeconds=77":                                         "terminationGracePeriodSeconds: 77\n",
+		"crud.ingress.enabled=true,crud.ingress.host=a.x,crud.ingress.extraHosts={b.x}": "- host: \"b.x\"\n",
+		"networkPolicy.enabled=true":                                                    "kind: NetworkPolicy\n",
+		"serviceMonitor.enabled=true":                                                   "kind: ServiceMonitor\n",
+		"prometheusRule.enabled=true":                                                   "kind: PrometheusRule\n",
+		"dashboard.enabled=true":                                                        "flux_resourceset_commits_total",
+	} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			if strings.Contains(rendered(t, service, "demo"), says) {
+				t.Errorf("it is there without being asked for: %q", says)
+			}
+			if out := rendered(t, service, "demo", setting); !strings.Contains(out, says) {
+				t.Errorf("no %q in\n%s", says, out)
+			}
+		})
+	}
+}
+
+// Whoever installs it is told of the page, and what that needs with several replicas.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	const page, key = "://127.0.0.1:8080/ui/", "key session-key of Secret"
+	for settings, says := range map[string][2]bool{
+		"crud.replicas=1": {true, false},
+		"crud.replicas=2": {true, true},
+		"crud.replicas=1,crud.autoscaling.enabled=true": {true, true},
+		"crud.replicas=2,page.enabled=false":            {false, false},
+	} {
+		out := rendered(t, service, "postgres", settings)
+		if strings.Contains(out, page) != says[0] || strings.Contains(out, key) != says[1] {
+			t.Errorf("%s:\n%s", settings, out)
+		}
+	}
+}

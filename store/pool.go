@@ -1,0 +1,30 @@
+package store
+
+import "time"
+
+// PoolStats tells how a store's connections to its database are used.
+type PoolStats struct {
+	InUse, Idle, Max int
+	Waits            int64         // how often somebody had to wait for one
+	Waited           time.Duration // and for how long, all together
+}
+
+// Pooled is a Store that has a pool of connections.
+type Pooled interface {
+	Store
+	// Pool asks nobody and never waits; false while there is no pool.
+	Pool() (PoolStats, bool)
+}
+
+var _ Pooled = (*Lazy)(nil)
+
+// Pool implements Pooled. It does not open the store.
+func (l *Lazy) Pool() (PoolStats, bool) {
+	l.mu.Lock()
+	opened := l.store
+	l.mu.Unlock()
+	if pooled, ok := opened.(Pooled); ok {
+		return pooled.Pool()
+	}
+	return PoolStats{}, false
+}
