@@ -43,7 +43,7 @@ func (p *program) counted() map[string]string {
 	return out
 }
 
-// Two processes that take changes and two that do not, with the role that docs/operations.md gives these: a cluster polls, confirms
+// Two processes that take changes and two that do not, with the role that docs/databases.md gives these: a cluster polls, confirms
 // and fails at whichever the balancer chooses, and all of them come to say the same. The table is dropped on the way, and a process
 // that starts later says it too.
 func TestFourProcessesAgree(t *testing.T) {

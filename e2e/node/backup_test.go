@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Last night's backup, and the lines of docs/operations.md for the morning after.
+// Last night's backup, and the lines of docs/backup.md for the morning after.
 func backup(t *testing.T) {
 	before := polls(t)
 	helm(t, "upgrade", "flux-api", "charts/flux-resourceset", "--reuse-values", "--set", "backup.enabled=true", "--wait", "--timeout", "3m")
@@ -48,17 +48,17 @@ func backup(t *testing.T) {
 	}
 }
 
-// documented is the block of docs/operations.md that begins with a line.
+// documented is the block of docs/backup.md that begins with a line.
 func documented(t *testing.T, first string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/backup.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, block, found := strings.Cut(string(text), "```yaml\n"+first)
 	block, _, closed := strings.Cut(block, "```")
 	if !found || !closed {
-		t.Fatalf("docs/operations.md has no block %q", first)
+		t.Fatalf("docs/backup.md has no block %q", first)
 	}
 	return block
 }

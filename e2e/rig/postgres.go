@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// postgres is a PostgreSQL server with a database fleet and the two roles of docs/operations.md: one that owns the
+// postgres is a PostgreSQL server with a database fleet and the two roles of docs/databases.md: one that owns the
 // tables, and one that may only read them.
 type postgres struct {
 	dir, bin string

@@ -51,7 +51,7 @@ func TestObservationsOfAnEmptiedDatabase(t *testing.T) {
 	require.NoError(t, o.Put(t.Context(), rows))
 }
 
-// Exactly the rights that docs/operations.md gives a read-only role are enough; without them it is told so, and reads.
+// Exactly the rights that docs/databases.md gives a read-only role are enough; without them it is told so, and reads.
 func TestReadOnlyRoleObserves(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)

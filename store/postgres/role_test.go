@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// A read-only role with exactly the rights that docs/operations.md gives it loads, follows, and holds the store when its
+// A read-only role with exactly the rights that docs/databases.md gives it loads, follows, and holds the store when its
 // history is replaced; and it may change nothing else. Without the right to hold, it says that it may not.
 func TestReadOnlyRoleHolds(t *testing.T) {
 	t.Parallel()
