@@ -53,6 +53,7 @@ func TestCutOffProcessRefusesPolls(t *testing.T) {
 	crud := start(t, url, "API_MODE=crud", "SEED_FILE="+demoSeed, "MAX_STALENESS=1s")
 	reader := start(t, url, "MAX_STALENESS=1s")
 	endless := start(t, url, "MAX_STALENESS=0")
+	endless.eventually("/ready", 200) // it may begin before a database that is busy answers it
 	before := endless.demo()
 	server.Kill(t)
 	for _, p := range []*program{crud, reader} {
