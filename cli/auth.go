@@ -64,7 +64,7 @@ func (s authCommands) whoAmICommand() *cli.Command {
 // callers asks for each token. An error beside some answers is about the others.
 func (s authCommands) callers(c *cli.Context, conn client) ([]caller, error) {
 	uses := [][]string{{forReads}, {forChanges}}
-	if s.settings.WriteToken == s.settings.Token {
+	if s.link.settings.WriteToken == s.link.settings.Token {
 		uses = [][]string{{forReads, forChanges}}
 	}
 	var known []caller
@@ -87,7 +87,7 @@ func (s authCommands) callers(c *cli.Context, conn client) ([]caller, error) {
 func (s authCommands) identity(ctx context.Context, conn client, use string) (api.Identity, error) {
 	var who api.Identity
 	a, err := receive(conn.WhoAmI(ctx, nil, func(ctx context.Context, req *http.Request) error {
-		return s.sendToken(ctx, req, use == forReads)
+		return s.link.sendToken(ctx, req, use == forReads)
 	}))
 	if err != nil {
 		return who, err

@@ -180,7 +180,7 @@ func (s *session) perform(c *cli.Context, ch change) error {
 			return err
 		}
 	}
-	about, before := ops, s.seen.Revision()
+	about, before := ops, s.link.seen.Revision()
 	a, err := s.send(c, conn, ch, hash)
 	if apiclient.ErrorCode(err) == "confirmation_required" && hash == "" {
 		if hash, err = s.agreedAfter(c, conn, ch, err); err != nil {

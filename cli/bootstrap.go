@@ -83,7 +83,7 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 	}
 	id := identityOf{url: c.String("poll-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret"), silent: c.Bool("no-receipts")}
 	if id.url == "" {
-		id.url = s.settings.URL
+		id.url = s.link.settings.URL
 	}
 	id.url = strings.TrimRight(id.url, "/")
 	if err := s.checkPollURL(id); err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/ask"
 	"github.com/urfave/cli/v2"
 )
 
@@ -50,10 +49,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 	if env.Now == nil {
 		env.Now = time.Now
 	}
-	out := &stdout{to: env.Stdout}
-	env.Stdout = out
-	s := &session{env: env, stdout: out, warned: map[string]bool{}}
-	s.person = ask.Person{In: env.Stdin, Out: env.Stderr}
+	s := newSession(env)
 	app := s.app()
 	words := args[1:]
 	if len(words) > 0 && words[0] == "help" { // as others have it
@@ -63,12 +59,12 @@ func Run(ctx context.Context, args []string, env Env) int {
 	switch {
 	case err != nil:
 	case line.Help:
-		argv.PrintUsage(env.Stdout, app, line.Path)
+		argv.PrintUsage(s.env.Stdout, app, line.Path)
 		return exitOK
 	default:
 		err = app.RunContext(ctx, append([]string{argv.Program}, line.Args...))
 		s.moreWarnings()
-		s.remember()
+		s.link.remember()
 	}
 	switch {
 	case err == nil:

@@ -231,7 +231,7 @@ func (s *completer) ask(list func(ctx context.Context, c client, e ...edit) (*ht
 // question asks the server, for no longer than somebody waits for a completion.
 func (s *completer) question(out any, ask func(ctx context.Context, c client) (*http.Response, error)) {
 	s.quiet = true
-	conn, err := s.client(s.c)
+	conn, err := s.link.client(s.c)
 	if err != nil {
 		return
 	}

@@ -29,7 +29,7 @@ func (s *session) confirm(c *cli.Context, ch change) error {
 		}
 		return argv.Errorf("%s: nobody is at a terminal to confirm it; add --yes", ch.what)
 	}
-	if _, err := io.WriteString(s.env.Stderr, s.where()); err != nil {
+	if _, err := io.WriteString(s.env.Stderr, s.link.where()); err != nil {
 		return err
 	}
 	return s.person.Yes(ch.what)
@@ -121,7 +121,7 @@ func takesAway(plan api.Plan) bool {
 // meant by whoever types its name.
 func (s *session) askAbout(c *cli.Context, plan api.Plan, ch change) error {
 	what := first(ch.what, "make this change")
-	text := []string{s.planText(plan, nil, planStyle{terminal: s.env.StderrTerminal}), "\n", s.where()}
+	text := []string{s.planText(plan, nil, planStyle{terminal: s.env.StderrTerminal}), "\n", s.link.where()}
 	for _, tier := range plan.Protected {
 		line := fmt.Sprintf("Protected: %s on %s in %s.", count(tier.Removals, "thing"), count(tier.Clusters, "cluster"), render.Printable(tier.Environment))
 		text = append(text, s.colour(render.Red, line), "\n")
@@ -136,15 +136,6 @@ func (s *session) askAbout(c *cli.Context, plan api.Plan, ch change) error {
 	return s.person.Yes(what)
 }
 
-// where is a line that says which server is going to be asked.
-func (s *session) where() string {
-	line := "On " + s.settings.URL
-	if name := s.settings.Context; name != "" {
-		line += fmt.Sprintf(" (context %q)", name)
-	}
-	return render.Printable(line) + "\n"
-}
-
 // unconfirmed are the protected environments that lose something and that --confirm does not name.
 func unconfirmed(c *cli.Context, plan api.Plan) []string {
 	var names []string
@@ -155,6 +146,3 @@ func unconfirmed(c *cli.Context, plan api.Plan) []string {
 	}
 	return names
 }
-
-// interactive is true when somebody can be shown something and asked.
-func (s *session) interactive() bool { return s.env.StdinTerminal && s.env.StderrTerminal }

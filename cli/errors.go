@@ -45,18 +45,18 @@ func (s *session) older(err error) error {
 	problem, ok := errors.AsType[*apiclient.Error](err)
 	unrouted := ok && problem.Problem.Error == "" && problem.Problem.Detail == "" &&
 		(problem.StatusCode == http.StatusNotFound || problem.StatusCode == http.StatusMethodNotAllowed)
-	if !unrouted || s.conn == nil {
+	if !unrouted || s.link.conn == nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), olderTimeout)
 	defer cancel()
-	a, down := receive(s.conn.GetHealth(ctx))
+	a, down := receive(s.link.conn.GetHealth(ctx))
 	var health api.Status
 	if down != nil || json.Unmarshal(a.body, &health) != nil || health.Status != "ok" {
 		return err
 	}
 	route := problem.Path
-	if base, err := url.Parse(s.settings.URL); err == nil {
+	if base, err := url.Parse(s.link.settings.URL); err == nil {
 		route = strings.TrimPrefix(route, strings.TrimSuffix(base.Path, "/"))
 	}
 	return hintedError{
@@ -97,17 +97,16 @@ func (s *session) reportError(err error) {
 
 // madeBefore says that something was changed before what went wrong; empty: nothing was.
 func (s *session) madeBefore() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.made {
+	made, at := s.link.change()
+	if !made {
 		return ""
 	}
 	text := "  A change was made before that"
 	if s.stdout.failed {
 		text = "  The change was made"
 	}
-	if s.madeAt != "" {
-		text += ": the fleet is at revision " + render.Printable(s.madeAt)
+	if at != "" {
+		text += ": the fleet is at revision " + render.Printable(at)
 	}
 	if s.stdout.failed {
 		text += ". Only the output failed"
@@ -158,7 +157,7 @@ func (s *session) hint(err error) string {
 		return e.hint
 	}
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
-		if hint := s.behindHint(problem); hint != "" {
+		if hint := s.link.behindHint(problem); hint != "" {
 			return hint
 		}
 		return hints[first(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
@@ -171,7 +170,7 @@ func (s *session) hint(err error) string {
 		dns        *net.DNSError
 		authority  x509.UnknownAuthorityError
 		usage      argv.Error
-		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.settings.URL)
+		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.link.settings.URL)
 	)
 	switch {
 	case errors.As(err, &usage):

@@ -71,7 +71,7 @@ func withInherited(docs []json.RawMessage, has map[string]json.RawMessage) (rend
 
 // effectiveOnes are clusters with all that they have, asked for one by one.
 func (s *session) effectiveOnes(c *cli.Context, docs []json.RawMessage) (map[string]json.RawMessage, error) {
-	conn, err := s.client(c)
+	conn, err := s.link.client(c)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *session) effectiveOnes(c *cli.Context, docs []json.RawMessage) (map[str
 // effectiveList is a list of clusters with all that they have. It is asked for only where there are layers: without, it is as
 // large as the list of the documents, and the same.
 func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) (map[string]json.RawMessage, error) {
-	conn, err := s.client(c)
+	conn, err := s.link.client(c)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func (s *session) newest(c *cli.Context, conn client) error {
 		return err
 	}
 	for _, revision := range found {
-		s.seen.Note(revision.Revision)
+		s.link.seen.Note(revision.Revision)
 	}
 	return nil
 }

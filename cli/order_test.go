@@ -15,10 +15,7 @@ import (
 )
 
 func testSession() *session {
-	return &session{
-		env:    Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }},
-		warned: map[string]bool{},
-	}
+	return newSession(Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }})
 }
 
 // leaves are all commands that do something, hidden ones included.

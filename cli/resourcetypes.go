@@ -122,7 +122,7 @@ func (s *completer) typeNames() []string { return s.idsOf(resourceTypes) }
 
 // propertiesOf are the names of the fields of the type that is being typed, with an equals sign behind each.
 func (s *completer) propertiesOf(flag string) []string {
-	conn, err := s.client(s.c)
+	conn, err := s.link.client(s.c)
 	if err != nil {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,13 +11,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/ask"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 	"github.com/urfave/cli/v2"
@@ -33,149 +27,22 @@ type edit = apiclient.RequestEditorFn
 
 // session is one run of the program.
 type session struct {
-	env  Env
+	console
+	link link
 	root *cli.App
 
-	settings          config.Settings
-	conn              client // nil until it is needed
-	token, writeToken string
-	quiet, verbose    bool
-	seen              *apiclient.Seen // the newest revision of the server; nil until there is a client
-	memory            *config.Memory  // what earlier runs saw of it; nil until there is a client
-	person            ask.Person      // at the terminal
-	line              string          // what a person is told of the change that was made; empty: what it answered
-
+	person ask.Person // at the terminal
+	line   string     // what a person is told of the change that was made; empty: what it answered
 	stdout *stdout
-
-	mu     sync.Mutex // guards what the client's callbacks use
-	warned map[string]bool
-	alike  int    // warnings that were not printed, because they say of another cluster what was said of one
-	silent bool   // what comes back says its warnings itself
-	made   bool   // something was changed
-	madeAt string // the fleet's revision then, if it is known
 }
 
-// client connects as the command line, the environment and the context say. Nothing is sent yet.
-func (s *session) client(c *cli.Context) (client, error) {
-	if s.conn != nil {
-		return s.conn, nil
-	}
-	set, err := s.world().Resolve(c)
-	if err != nil {
-		return nil, err
-	}
-	tlsConfig, err := set.TLS()
-	if err != nil {
-		return nil, err
-	}
-	cfg := apiclient.Config{
-		URL:       set.URL,
-		UserAgent: argv.Program + "/" + s.env.Version,
-		Timeout:   set.Timeout,
-		Author:    set.Author,
-		TLS:       tlsConfig,
-		Seen:      s.recall(set),
-		Warn:      s.warn,
-		Changed:   s.changed,
-	}
-	if c.Bool("verbose") {
-		cfg.Trace = s.trace
-	}
-	api, err := apiclient.New(cfg)
-	if err != nil {
-		return nil, argv.Error{Err: err}
-	}
-	s.settings = set
-	inner, ok := api.ClientInterface.(*rawclient.Client)
-	if !ok {
-		return nil, errors.New("the client is not of the expected kind")
-	}
-	inner.RequestEditors = append(inner.RequestEditors, s.authorize)
-	s.conn = inner
-	return inner, nil
-}
-
-// world is where configuration comes from.
-func (s *session) world() config.World {
-	return config.World{Getenv: s.env.Getenv, Stdin: s.env.Stdin, Stderr: s.env.Stderr, Now: s.env.Now, Warn: s.warn}
-}
-
-// warn prints the server's advice, each piece once, and about one of several clusters.
-func (s *session) warn(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kind := aboutCluster.ReplaceAllString(text, "cluster")
-	if s.quiet || s.silent || s.warned[text] {
-		return
-	}
-	s.warned[text] = true
-	if kind != text && s.warned[kind] {
-		s.alike++
-		return
-	}
-	s.warned[kind] = true
-	_, _ = fmt.Fprintf(s.env.Stderr, "%s %s\n", s.colour(render.Yellow, "Warning:"), render.Printable(text))
-}
-
-// silently asks for what says its warnings itself.
-func (s *session) silently(ask func() error) error {
-	s.silence(true)
-	defer s.silence(false)
-	return ask()
-}
-
-func (s *session) silence(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.silent = on
-}
-
-// moreWarnings counts those that were not printed.
-func (s *session) moreWarnings() {
-	if s.alike > 0 {
-		s.note("The same of %s more; --plan --full shows all.", count(s.alike, "cluster"))
-	}
-}
-
-// note tells the user something about the output. Unlike a warning it is not the server's.
-func (s *session) note(format string, args ...any) {
-	if !s.quiet {
-		_, _ = fmt.Fprintf(s.env.Stderr, format+"\n", args...)
-	}
-}
-
-// changed notes that a change was made, which is so before its answer can be read or shown.
-func (s *session) changed(h http.Header) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.made, s.madeAt = true, h.Get("X-Fleet-Revision")
-}
-
-// trace prints one attempt of a request.
-func (s *session) trace(req *http.Request, rsp *http.Response, took time.Duration, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var b strings.Builder
-	_, _ = fmt.Fprintf(&b, "> %s %s\n", req.Method, req.URL.Redacted())
-	for _, name := range []string{"Authorization", "Content-Type", "If-Match", "X-Change-Author", "X-Change-Reason", "X-Fleet-Min-Revision"} {
-		if value := req.Header.Get(name); value != "" {
-			if name == "Authorization" {
-				value = "Bearer ***"
-			}
-			_, _ = fmt.Fprintf(&b, "> %s: %s\n", name, value)
-		}
-	}
-	if err != nil {
-		_, _ = fmt.Fprintf(&b, "< %v (%s)\n", err, took.Round(time.Millisecond))
-	} else {
-		_, _ = fmt.Fprintf(&b, "< %s (%s)\n", rsp.Status, took.Round(time.Millisecond))
-		for _, name := range []string{"ETag", "X-Fleet-Revision", "X-Request-Id", "Retry-After"} {
-			if value := rsp.Header.Get(name); value != "" {
-				_, _ = fmt.Fprintf(&b, "< %s: %s\n", name, value)
-			}
-		}
-	}
-	_, _ = io.WriteString(s.env.Stderr, b.String())
+func newSession(env Env) *session {
+	out := &stdout{to: env.Stdout}
+	env.Stdout = out
+	s := &session{console: console{env: env, warned: map[string]bool{}}, stdout: out}
+	s.link.console = &s.console
+	s.person = ask.Person{In: env.Stdin, Out: env.Stderr}
+	return s
 }
 
 // answer is a successful answer of the API.
@@ -257,17 +124,4 @@ func planned(hash string) edit {
 		return func(context.Context, *http.Request) error { return nil }
 	}
 	return query(url.Values{"plan_hash": {hash}})
-}
-
-// colour marks text for standard error. NO_COLOR (no-color.org) switches it off.
-func (s *session) colour(code, text string) string {
-	return s.paint(s.env.StderrTerminal, code, text)
-}
-
-// paint marks text for where it is written, if that is a terminal.
-func (s *session) paint(terminal bool, code, text string) string {
-	if !terminal || s.env.Getenv("NO_COLOR") != "" {
-		return text
-	}
-	return render.Paint(code, text)
 }

@@ -1,11 +1,6 @@
 package cli
 
 import (
-	"context"
-	"errors"
-	"net/http"
-	"strings"
-
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
 	"github.com/urfave/cli/v2"
 )
@@ -35,35 +30,6 @@ func globalFlags() []cli.Flag {
 		&cli.StringFlag{Name: "reason", Category: serverCategory, Usage: "why; kept with the change, see revision list"},
 		&cli.StringFlag{Name: "author", Category: serverCategory, Usage: "`WHO` stands behind the change; kept with it as claimed (FLUX_RESOURCESET_AUTHOR)"},
 	}
-}
-
-// authorize sets the token, read when it is first needed: a command that prints one may ask for a password.
-func (s *session) authorize(ctx context.Context, req *http.Request) error {
-	// A plan changes nothing, and the server takes the token for reads; who may see tokens may change them.
-	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || strings.HasSuffix(req.URL.Path, "/plan")
-	return s.sendToken(ctx, req, reads && !adminPath(s.settings.URL, req.URL))
-}
-
-// sendToken sets the token that is used for reads, or that for changes.
-func (s *session) sendToken(ctx context.Context, req *http.Request, reads bool) error {
-	source, cached := s.settings.WriteToken, &s.writeToken
-	if reads || s.settings.WriteToken == s.settings.Token {
-		source, cached = s.settings.Token, &s.token
-	}
-	if *cached == "" {
-		token, err := source.Read(ctx, s.world())
-		if err != nil {
-			return err
-		}
-		if strings.ContainsFunc(token, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return errors.New("the token must be one line without control characters")
-		}
-		*cached = token
-	}
-	if *cached != "" {
-		req.Header.Set("Authorization", "Bearer "+*cached)
-	}
-	return nil
 }
 
 func first(values ...string) string {

@@ -186,7 +186,7 @@ func (s *session) ready(c *cli.Context) (client, error) {
 	if err := s.checkOutput(c); err != nil {
 		return nil, err
 	}
-	return s.client(c)
+	return s.link.client(c)
 }
 
 func (v verbs) getCommand() *cli.Command {
