@@ -253,3 +253,27 @@ func TestKindsAreToldApart(t *testing.T) {
 		}
 	}
 }
+
+// TestLayersStoredBeforeTheKind: what they do not say is an empty list, to those who fold them and to those who read them. That is
+// so of a list that came late only: without it, all others would be told to remove what the layer gives.
+func TestLayersStoredBeforeTheKind(t *testing.T) {
+	t.Parallel()
+	late := roleBindingKind
+	late.late = true
+	ks := newKindSet(func(c *api.Cluster) *api.Cluster { return c }, componentKind.assigned(), namespaceKind.assigned(), late.assigned())
+	layer := func(lists string) (*Document, error) {
+		body := `{"id":"l","description":"","priority":1,"all":true,"overrides":{},"patches":{},` + lists + `}`
+		return ks.document(Record{Kind: KindLayer, ID: "l", Body: json.RawMessage(body)})
+	}
+	doc, err := layer(`"platform_components":[],"namespaces":[{"id":"n"}]`)
+	require.NoError(t, err)
+	require.Empty(t, doc.layer().entriesOf(ks.byKind[KindRoleBinding]))
+	require.Equal(t, []string{"n"}, doc.layer().entriesOf(ks.byKind[KindNamespace]))
+	shown, err := json.Marshal(doc.View())
+	require.NoError(t, err)
+	require.Contains(t, string(shown), `"rolebindings":[]`)
+	for _, lists := range []string{`"platform_components":[]`, `"namespaces":[]`, `"platform_components":null,"namespaces":[]`} {
+		_, err := layer(lists)
+		require.ErrorContains(t, err, "one of its lists is missing", lists)
+	}
+}

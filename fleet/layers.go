@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -107,8 +109,12 @@ func (ks *kindSet) completeLayer(l *layer, body json.RawMessage) error {
 		return typeError(err)
 	}
 	l.unranked = fields["priority"] == nil
+	fillLists(&l.Layer)
 	l.lists, l.counts = map[Kind]any{}, map[Kind]int{}
 	for _, a := range ks.lists[:ks.fixed] {
+		if text := fields[a.field]; !a.late && (text == nil || string(text) == "null") {
+			return errors.New("one of its lists is missing")
+		}
 		entries, err := a.layering.read(fields[a.field])
 		if err != nil {
 			return typeError(err)
@@ -129,6 +135,17 @@ func (ks *kindSet) completeLayer(l *layer, body json.RawMessage) error {
 		}}
 	}
 	return nil
+}
+
+// fillLists makes those lists of a layer empty that were no lists yet when it was stored: what the API shows has them all.
+func fillLists(l *api.Layer) {
+	v := reflect.ValueOf(l).Elem()
+	for i := range v.NumField() {
+		omitted := strings.HasSuffix(v.Type().Field(i).Tag.Get("json"), ",omitempty")
+		if f := v.Field(i); f.Kind() == reflect.Slice && f.IsNil() && !omitted {
+			f.Set(reflect.MakeSlice(f.Type(), 0, 0))
+		}
+	}
 }
 
 // readable refuses committed layers of which nobody can tell which clusters they match. Taken for none, they would leave clusters
