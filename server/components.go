@@ -50,6 +50,14 @@ func (s *Server) UnassignPlatformComponent(c echo.Context, id, componentID strin
 	return s.unassign(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
+func (s *Server) AssignLayerPlatformComponent(c echo.Context, id, componentID string, p api.AssignLayerPlatformComponentParams) error {
+	return s.assignToLayer(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+func (s *Server) UnassignLayerPlatformComponent(c echo.Context, id, componentID string, p api.UnassignLayerPlatformComponentParams) error {
+	return s.unassignFromLayer(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
 func (s *Server) GetPlatformComponentHistory(c echo.Context, id string, p api.GetPlatformComponentHistoryParams) error {
 	return s.history(c, fleet.KindComponent, id, p.Limit, p.Cursor)
 }

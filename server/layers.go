@@ -45,38 +45,6 @@ func (s *Server) GetLayerHistory(c echo.Context, id string, p api.GetLayerHistor
 	return s.history(c, fleet.KindLayer, id, p.Limit, p.Cursor)
 }
 
-func (s *Server) AssignLayerPlatformComponent(c echo.Context, id, componentID string, p api.AssignLayerPlatformComponentParams) error {
-	return s.assignToLayer(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
-}
-
-func (s *Server) UnassignLayerPlatformComponent(c echo.Context, id, componentID string, p api.UnassignLayerPlatformComponentParams) error {
-	return s.unassignFromLayer(c, id, fleet.KindComponent, componentID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
-}
-
-func (s *Server) AssignLayerNamespace(c echo.Context, id, namespaceID string, p api.AssignLayerNamespaceParams) error {
-	return s.assignToLayer(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
-}
-
-func (s *Server) UnassignLayerNamespace(c echo.Context, id, namespaceID string, p api.UnassignLayerNamespaceParams) error {
-	return s.unassignFromLayer(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
-}
-
-func (s *Server) AssignLayerRoleBinding(c echo.Context, id, rolebindingID string, p api.AssignLayerRoleBindingParams) error {
-	return s.assignToLayer(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
-}
-
-func (s *Server) UnassignLayerRoleBinding(c echo.Context, id, rolebindingID string, p api.UnassignLayerRoleBindingParams) error {
-	return s.unassignFromLayer(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
-}
-
-func (s *Server) AssignLayerResource(c echo.Context, id, typeID, resourceID string, p api.AssignLayerResourceParams) error {
-	return s.assignToLayer(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
-}
-
-func (s *Server) UnassignLayerResource(c echo.Context, id, typeID, resourceID string, p api.UnassignLayerResourceParams) error {
-	return s.unassignFromLayer(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
-}
-
 // assignToLayer and unassignFromLayer change one entry of one of a layer's lists.
 func (s *Server) assignToLayer(c echo.Context, layer string, kind fleet.Kind, id string, p writeParams) error {
 	return s.update(c, fleet.KindLayer, layer, p, func(tx *fleet.Tx) error {

@@ -43,6 +43,14 @@ func (s *Server) UnassignNamespace(c echo.Context, id, namespaceID string, p api
 	return s.unassign(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
+func (s *Server) AssignLayerNamespace(c echo.Context, id, namespaceID string, p api.AssignLayerNamespaceParams) error {
+	return s.assignToLayer(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+func (s *Server) UnassignLayerNamespace(c echo.Context, id, namespaceID string, p api.UnassignLayerNamespaceParams) error {
+	return s.unassignFromLayer(c, id, fleet.KindNamespace, namespaceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
 func (s *Server) GetNamespaceHistory(c echo.Context, id string, p api.GetNamespaceHistoryParams) error {
 	return s.history(c, fleet.KindNamespace, id, p.Limit, p.Cursor)
 }

@@ -46,6 +46,14 @@ func (s *Server) UnassignResource(c echo.Context, id, typeID, resourceID string,
 	return s.unassign(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
+func (s *Server) AssignLayerResource(c echo.Context, id, typeID, resourceID string, p api.AssignLayerResourceParams) error {
+	return s.assignToLayer(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+func (s *Server) UnassignLayerResource(c echo.Context, id, typeID, resourceID string, p api.UnassignLayerResourceParams) error {
+	return s.unassignFromLayer(c, id, fleet.ResourceKind(typeID), resourceID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
 func (s *Server) GetResourceHistory(c echo.Context, typeID, id string, p api.GetResourceHistoryParams) error {
 	return s.history(c, fleet.ResourceKind(typeID), id, p.Limit, p.Cursor)
 }

@@ -43,6 +43,14 @@ func (s *Server) UnassignRoleBinding(c echo.Context, id, rolebindingID string, p
 	return s.unassign(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
 }
 
+func (s *Server) AssignLayerRoleBinding(c echo.Context, id, rolebindingID string, p api.AssignLayerRoleBindingParams) error {
+	return s.assignToLayer(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
+func (s *Server) UnassignLayerRoleBinding(c echo.Context, id, rolebindingID string, p api.UnassignLayerRoleBindingParams) error {
+	return s.unassignFromLayer(c, id, fleet.KindRoleBinding, rolebindingID, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash})
+}
+
 func (s *Server) GetRoleBindingHistory(c echo.Context, id string, p api.GetRoleBindingHistoryParams) error {
 	return s.history(c, fleet.KindRoleBinding, id, p.Limit, p.Cursor)
 }
