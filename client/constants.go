@@ -16,26 +16,32 @@ const (
 
 // Operations of a batch or a plan.
 const (
-	OpCreate              = "create"
-	OpUpdate              = "update"
-	OpPatch               = "patch"
-	OpDelete              = "delete"
-	OpRestore             = "restore"
-	OpRevert              = "revert"
-	OpAssignComponent     = "assign_component"
-	OpSetComponent        = "set_component"
-	OpUnassignComponent   = "unassign_component"
-	OpPatchValues         = "patch_values"
-	OpApplyValues         = "apply_values"
-	OpRelinquishValues    = "relinquish_values"
-	OpAssignNamespace     = "assign_namespace"
-	OpUnassignNamespace   = "unassign_namespace"
+	OpCreate  = "create"
+	OpUpdate  = "update"
+	OpPatch   = "patch"
+	OpDelete  = "delete"
+	OpRestore = "restore"
+	OpRevert  = "revert"
+
+	OpAssignComponent   = "assign_component"
+	OpSetComponent      = "set_component"
+	OpUnassignComponent = "unassign_component"
+
+	OpPatchValues      = "patch_values"
+	OpApplyValues      = "apply_values"
+	OpRelinquishValues = "relinquish_values"
+
+	OpAssignNamespace   = "assign_namespace"
+	OpUnassignNamespace = "unassign_namespace"
+
 	OpAssignRoleBinding   = "assign_rolebinding"
 	OpUnassignRoleBinding = "unassign_rolebinding"
-	OpAssignResource      = "assign_resource"
-	OpUnassignResource    = "unassign_resource"
-	OpSetLabels           = "set_labels"
-	OpAdopt               = "adopt"
+
+	OpAssignResource   = "assign_resource"
+	OpUnassignResource = "unassign_resource"
+
+	OpSetLabels = "set_labels"
+	OpAdopt     = "adopt"
 )
 
 // Roles of tokens.
