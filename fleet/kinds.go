@@ -139,6 +139,17 @@ func (ks *kindSet) withTypes(types map[string]*Document) *kindSet {
 	return next
 }
 
+// clash refuses a committed resource type whose list is polled where a kind that is compiled in has its own. Its clusters would
+// be answered with that one, and remove all that the type gives.
+func (ks *kindSet) clash() error {
+	for _, a := range ks.lists[ks.fixed:] {
+		if other := ks.polled[a.endpoint]; other != a {
+			return fmt.Errorf("resource type %q cannot be read: this version has the list of each %s in its place", a.endpoint, other.rules.noun)
+		}
+	}
+	return nil
+}
+
 // withType is the set with a resource type changed, or without it when the document is nil.
 func (ks *kindSet) withType(id string, doc *Document) *kindSet {
 	types := map[string]*Document{}

@@ -277,3 +277,16 @@ func TestLayersStoredBeforeTheKind(t *testing.T) {
 		require.ErrorContains(t, err, "one of its lists is missing", lists)
 	}
 }
+
+// TestATypeInTheWayOfAKind: clusters that poll a resource type are never answered with the list of a kind that came later.
+func TestATypeInTheWayOfAKind(t *testing.T) {
+	t.Parallel()
+	ks := newKindSet(modelWithQuotas, componentKind.assigned(), namespaceKind.assigned(), roleBindingKind.assigned(), quotaKind.assigned())
+	of := json.RawMessage(`{"id":"` + quotaKind.endpoint + `","description":"","overridable":[],"removal":"delete"}`)
+	_, err := ks.state(Rules{}, Head{}, time.Time{}, []Record{{Kind: KindResourceType, ID: quotaKind.endpoint, Body: of}})
+	require.ErrorContains(t, err, `the list of each quota in its place`)
+	empty, err := ks.state(Rules{}, Head{}, time.Time{}, nil)
+	require.NoError(t, err)
+	_, err = empty.Apply(Commit{Revision: 1, Changes: []Change{{Kind: KindResourceType, ID: quotaKind.endpoint, After: of}}})
+	require.ErrorContains(t, err, `the list of each quota in its place`)
+}

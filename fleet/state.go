@@ -63,6 +63,9 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 		return nil, err
 	}
 	ks = ks.withTypes(types)
+	if err := ks.clash(); err != nil {
+		return nil, err
+	}
 	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, id: &stateID{}}
 	for kind := range ks.byName {
 		s.docs[kind] = map[string]*Document{}
@@ -243,6 +246,9 @@ func (s *State) Apply(c Commit) (*State, error) {
 	next, err := s.with(c, edits, true)
 	if err != nil {
 		return nil, err
+	}
+	if err := next.kinds.clash(); err != nil {
+		return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
 	}
 	if orphans := next.orphans(); len(orphans) > 0 {
 		return nil, fmt.Errorf("revision %d has documents of kind %q, which this version does not know", c.Revision, orphans[0])
