@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -123,33 +124,49 @@ func newBook(cfg config, replica *store.Replica, logger *slog.Logger) (*observat
 	return observations.NewBook(observations.Config{Table: table, Logger: logger, Clusters: clusters, Tidy: cfg.mode == server.ModeCRUD}), nil
 }
 
+const (
+	// openPatience is how long a process that cannot start without its store waits for others that start on the same file.
+	openPatience = 10 * time.Second
+	openAgain    = 100 * time.Millisecond // after so long
+)
+
 // openStore opens the store and loads the fleet. A store that may be waited for is opened later, when it can be.
 func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.Replica, logger *slog.Logger) error {
-	err := st.Open(ctx)
-	if err == nil {
-		err = replica.Load(ctx)
+	giveUp := time.Now().Add(openPatience)
+	for {
+		err := st.Open(ctx)
+		if err == nil {
+			err = replica.Load(ctx)
+		}
+		switch {
+		case err == nil, errors.Is(err, store.ErrHeld) && replica.Status().Loaded: // following it says so
+			return nil
+		case mayWait(cfg, replica.Status().Loaded, err):
+			logger.WarnContext(ctx, "the store cannot be opened yet; trying again", "store", cfg.db.where(), "error", err)
+			return nil
+		case ctx.Err() != nil, !errors.Is(err, store.ErrContended), time.Now().After(giveUp):
+			return err
+		}
+		logger.InfoContext(ctx, "another process has the store to itself at the moment; trying again", "store", cfg.db.where())
+		select {
+		case <-ctx.Done():
+		case <-time.After(openAgain):
+		}
 	}
-	if errors.Is(err, store.ErrHeld) && replica.Status().Loaded {
-		return nil // following it says so
-	}
-	if err == nil || !mayWait(cfg, replica.Status().Loaded, err) {
-		return err
-	}
-	logger.WarnContext(ctx, "the store cannot be opened yet; trying again", "store", cfg.db.where(), "error", err)
-	return nil
 }
 
 // mayWait tells whether a process may start and wait for its store: for a server that does not answer at the moment,
 // and a read-only process also for a store that a crud process has yet to initialise. One that has a fleet to serve
-// waits for anything that may be mended.
+// waits for anything that may be mended, also what the operating system refuses: a right, a directory that is not mounted.
 func mayWait(cfg config, serving bool, err error) bool {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
+	_, system := errors.AsType[syscall.Errno](err)
 	readOnly := cfg.mode == server.ModeReadOnly
 	return readOnly && is(store.ErrNotInitialised) ||
 		(readOnly || cfg.db.name() == backendPostgres) && is(store.ErrUnavailable) ||
-		serving && is(store.ErrUnavailable, store.ErrNotInitialised, store.ErrSchema, store.ErrCorrupt, store.ErrReplaced)
+		serving && (system || is(store.ErrUnavailable, store.ErrNotInitialised, store.ErrSchema, store.ErrCorrupt, store.ErrReplaced))
 }
 
 // watchStart ends the program when it has had nothing to serve for too long.

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// hearing calls heard once, when a log line says the words.
+type hearing struct {
+	io.Writer
+	words string
+	heard func()
+	once  sync.Once
+}
+
+func (h *hearing) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), h.words) {
+		h.once.Do(h.heard)
+	}
+	return h.Writer.Write(line)
+}
+
+// A process that starts while another one has the file to itself, as whoever makes the file has it, waits for that one.
+func TestStartersWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	other, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, other.Close()) })
+	other.SetMaxOpenConns(1)
+	_, err = other.Exec(`BEGIN EXCLUSIVE`)
+	require.NoError(t, err)
+
+	db, err := parseDatabase("sqlite://" + path)
+	require.NoError(t, err)
+	cfg := config{mode: server.ModeCRUD, db: db}
+	log := &hearing{Writer: io.Discard, words: "has the store to itself", heard: func() {
+		_, err := other.Exec(`ROLLBACK`)
+		require.NoError(t, err)
+	}}
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	st := store.NewLazy((&opener{cfg: cfg, logger: logger}).open)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	replica := store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{}})
+	require.NoError(t, openStore(t.Context(), cfg, st, replica, logger))
+	require.NotNil(t, replica.State())
+	log.once.Do(func() { t.Error("it was not kept from opening the file") })
+}
+
+// Whoever is told to stop does not wait on.
+func TestStartersStopWaiting(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	logger := slog.New(slog.NewTextHandler(&hearing{Writer: io.Discard, words: "has the store to itself", heard: cancel}, nil))
+	st := store.NewLazy(func(context.Context) (store.Store, error) {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrContended)
+	})
+	db, err := parseDatabase("sqlite:///nowhere.db")
+	require.NoError(t, err)
+	replica := store.NewReplica(store.Config{Store: st})
+	require.Error(t, openStore(ctx, config{mode: server.ModeCRUD, db: db}, st, replica, logger))
+	require.Error(t, ctx.Err())
+}
+
+// A process with a fleet to serve waits for whatever the operating system refuses it; one without has nothing to wait with.
+func TestWhatMayBeWaitedFor(t *testing.T) {
+	t.Parallel()
+	db, err := parseDatabase("sqlite:///nowhere.db")
+	require.NoError(t, err)
+	crud := config{mode: server.ModeCRUD, db: db}
+	for _, errno := range []syscall.Errno{syscall.EACCES, syscall.ENOTDIR, syscall.EROFS, syscall.ENOSPC, syscall.EIO} {
+		err := fmt.Errorf("migrating: %w", &fs.PathError{Op: "mkdir", Path: "/nowhere", Err: errno})
+		require.True(t, mayWait(crud, true, err), "%v", err)
+		require.False(t, mayWait(crud, false, err), "%v", err)
+	}
+	require.False(t, mayWait(crud, true, errors.New("it belongs to another program")))
+}
+
+// A crud process whose database is behind a directory that is gone answers polls from its directory, and takes changes again when
+// the directory is back.
+func TestStartsWithoutTheDirectoryOfItsDatabase(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "volume")
+	settings := []string{"API_MODE=crud", "DATABASE_URL=sqlite://" + filepath.Join(dir, "fleet.db"), "STATE_DIR=" + t.TempDir()}
+	first := start(t, append(settings, "SEED_FILE="+demoSeed)...)
+	before := first.demo()
+	first.terminate()
+	require.NoError(t, os.Rename(dir, dir+".away"))
+	require.NoError(t, os.WriteFile(dir, nil, 0o600)) // ENOTDIR
+
+	p := start(t, settings...)
+	require.NotEmpty(t, p.Base, p.Log())
+	require.Equal(t, before, p.demo())
+	require.Equal(t, 503, p.send("GET", "/ready", "").status)
+	require.NoError(t, os.Remove(dir))
+	require.NoError(t, os.Rename(dir+".away", dir))
+	p.eventually("/ready", 200)
+	require.Equal(t, before, p.demo())
+	require.Equal(t, 201, p.insist("POST", "/namespaces", `{"id":"yes"}`).status)
+}
