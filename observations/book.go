@@ -51,6 +51,7 @@ type Book struct {
 	table             string     // which one it is; empty: nobody has said yet
 	untold            []*cluster // whose rows are to be written again, those that are there included
 	written           time.Time  // when the last row that we know of was written, by the table's clock
+	newest            time.Time  // when something was last written to the table, as its writer says
 	lastSeen          time.Time
 	lastKeep          time.Time
 	recent            recent // told again after a failure

@@ -37,6 +37,7 @@ func (s *shared) content() map[string]Row {
 	defer s.mu.Unlock()
 	out := maps.Clone(s.rows)
 	delete(out, " table")
+	delete(out, " written")
 	return out
 }
 
@@ -152,6 +153,53 @@ func TestALostTableIsFilledAgain(t *testing.T) {
 	NewBook(Config{Table: table}).Exchange(t.Context(), noon.Add(time.Second))
 	exchange()
 	require.Equal(t, before, table.content())
+}
+
+// TestATableFromABackupIsFilledAgain: one that is what it was, and behind, however long ago that was written which it has not.
+func TestATableFromABackupIsFilledAgain(t *testing.T) {
+	t.Parallel()
+	table, at := newShared(), noon
+	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+	exchange := func(times int) {
+		for range times {
+			at = at.Add(exchangeEvery)
+			a.Exchange(t.Context(), at)
+			b.Exchange(t.Context(), at)
+		}
+	}
+	a.Polled("x", "components", `"1"`, "flux-operator/v1", at)
+	exchange(2)
+	backup, when := maps.Clone(table.rows), maps.Clone(table.at)
+	a.Received("x", "components", "c0", rcpt(1), at)
+	b.Received("y", "components", "c0", rcpt(2), at)
+	exchange(3)
+	exchange(100) // far more than what is read again
+	want := table.content()
+	require.Len(t, want, 5)
+	b.Received("last", "components", "c0", rcpt(4), at)
+	b.Exchange(t.Context(), at)
+
+	table.mu.Lock()
+	table.rows, table.at = maps.Clone(backup), maps.Clone(when)
+	table.given = 0
+	table.mu.Unlock()
+	exchange(4)
+	got := table.content()
+	for key, row := range want {
+		require.Equal(t, row.Body, got[key].Body, key)
+	}
+	require.Contains(t, got, "last receipt/components/c0", "which the other process did not know")
+	given := table.given
+	exchange(3)
+	require.Equal(t, given, table.given, "once")
+
+	// A process that may not write sees it, and has nothing to do about it.
+	table.fail(ErrDenied)
+	table.mu.Lock()
+	table.rows, table.at = backup, when
+	table.mu.Unlock()
+	exchange(3)
+	require.Equal(t, Confirmed, a.state("x", at, asked(`"1"`, 1)))
 }
 
 // TestAFullQueueIsMadeUpFor: what was dropped because too much waited to be written is written later.

@@ -95,8 +95,9 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 	var err error
 	flush := func() {
 		if err == nil && len(rows) > 0 {
-			if err = b.cfg.Table.Put(ctx, rows); err == nil {
+			if err = b.cfg.Table.Put(ctx, append(rows, writtenAt(now))); err == nil {
 				b.recent.add(now, batch)
+				b.newest = later(b.newest, stamp(now))
 			}
 			if err == nil && b.denied {
 				b.denied = false
@@ -118,7 +119,7 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 		if !ok {
 			continue
 		}
-		if batch, rows = append(batch, w), append(rows, row); len(rows) == maxBatch {
+		if batch, rows = append(batch, w), append(rows, row); len(rows) == maxBatch-1 {
 			flush()
 		}
 	}
@@ -189,21 +190,58 @@ func (b *Book) retell() {
 	}
 }
 
-// What says which table it is, as a row of no cluster. A table that was lost has none, and one that was made in its place another.
+// Rows of no cluster say which table it is, and when something was last written to it. A table that was lost has none of them, one
+// that was made in its place another name, and one that was brought back from a backup the name that it had and an earlier time.
 const (
-	tableID      = ""
-	tableSubject = "table"
+	tableID        = ""
+	tableSubject   = "table"
+	writtenSubject = "written"
 )
 
-// recognize sees whether the table is the one that it was. If not, what was in that is lost, and has to be told again.
-func (b *Book) recognize(ctx context.Context, found string, now time.Time) error {
-	if found == b.table && found != "" || found == "" && b.denied {
+// marks are what those rows say.
+type marks struct {
+	table   string
+	written time.Time
+}
+
+func (m *marks) read(r Row) {
+	switch r.Subject {
+	case tableSubject:
+		m.table = r.Body
+	case writtenSubject:
+		m.written = r.Said
+	}
+}
+
+// writtenAt goes into the table with every batch.
+func writtenAt(now time.Time) Row {
+	return Row{Cluster: tableID, Subject: writtenSubject, Body: `""`, Said: stamp(now)}
+}
+
+// stamp is a time as a Table keeps it.
+func stamp(t time.Time) time.Time { return t.Truncate(time.Microsecond) }
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// recognize sees whether the table is the one that it was, with all that was in it. If not, that has to be told again, by each
+// process: whoever finds out first gives the table another name.
+func (b *Book) recognize(ctx context.Context, found marks, now time.Time) error {
+	behind := found.written.Before(b.newest)
+	b.newest = found.written
+	same := found.table == b.table && found.table != ""
+	if same && !behind || (found.table == "" || same) && b.denied {
 		return nil
 	}
 	if b.table != "" {
 		b.tellAll()
+		b.written = time.Time{} // its clock may be another one, too
 	}
-	if b.table = found; found != "" {
+	if b.table = found.table; found.table != "" && !same {
 		return nil
 	}
 	row := Row{Cluster: tableID, Subject: tableSubject, Body: fmt.Sprintf("%q", rand.Text()), Said: now}
@@ -219,12 +257,10 @@ func (b *Book) read(ctx context.Context, now time.Time) error {
 	if !from.IsZero() {
 		from = from.Add(-overlap)
 	}
-	table := ""
+	var found marks
 	latest, err := b.cfg.Table.Since(ctx, from, func(r Row) {
 		if r.Cluster == tableID {
-			if r.Subject == tableSubject {
-				table = r.Body
-			}
+			found.read(r)
 			return
 		}
 		c := b.of(r.Cluster)
@@ -242,5 +278,5 @@ func (b *Book) read(ctx context.Context, now time.Time) error {
 		b.written = latest
 	}
 	b.complete.Store(true)
-	return b.recognize(ctx, table, now)
+	return b.recognize(ctx, found, now)
 }
