@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
 // A Receipt names what an input says. A cluster that has applied an input asks for its receipt, so that we know of exactly
@@ -33,11 +32,7 @@ func ParseReceipt(text string) (r Receipt, ok bool) {
 
 // receiptOf is the digest of an input's canonical JSON, which is the same whatever the order of the fields in our code.
 func receiptOf(body []byte) (r Receipt, err error) {
-	obj, err := object.Decode(body)
-	if err != nil {
-		return r, err
-	}
-	canonical, err := jsontext.Canonical(obj)
+	canonical, err := jsontext.Sorted(body)
 	if err != nil {
 		return r, err
 	}
