@@ -32,13 +32,15 @@ const (
 	queueBatches = "batches"
 	queueHistory = "reads of the history"
 	queueReads   = "reads"
+	queueStatus  = "questions about the whole fleet"
 	queueBackups = "backups"
 )
 
 // slow are the operations that may take long, by their ids in the contract.
 var slow = map[string]string{
 	"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
-	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain, "GetBackup": queueBackups,
+	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain,
+	"GetStatus": queueStatus, "GetPlatformComponentStatus": queueStatus, "GetBackup": queueBackups,
 }
 
 // queueOf is where an operation waits.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -127,6 +128,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		if p.ChangedIn != nil && doc.Revision != fleet.Revision(*p.ChangedIn) || !running(doc) {
 			continue
 		}
+		runtime.Gosched() // polls go first: its answers may have to be made
 		known, err := s.statusOf(st, doc, component, false)
 		if err != nil {
 			return err
@@ -143,6 +145,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		})
 	}
 	out.Clusters = page(c, summaries, p.Limit, p.Offset)
+	job.leave()
 	return writeJSON(c, http.StatusOK, out)
 }
 
@@ -207,6 +210,7 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 		if !ok {
 			continue
 		}
+		runtime.Gosched()
 		known, err := s.statusOf(st, doc, id, false)
 		if err != nil {
 			return err
@@ -227,5 +231,6 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 	}) {
 		out.Versions = append(out.Versions, *v)
 	}
+	job.leave()
 	return writeJSON(c, http.StatusOK, out)
 }

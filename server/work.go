@@ -14,7 +14,8 @@ import (
 // Plans and batches may take a core for seconds and hundreds of megabytes. One plan and one batch are worked on at a time;
 // the others wait, and there is a limit to how many do. Plans and batches do not wait for each other: whoever may only read
 // must not keep changes out. A page of the history and an explanation are tens of megabytes while they are made, so those wait
-// for each other, too.
+// for each other, too. So do questions about what is known of the whole fleet: after a change of the catalog the first of them makes
+// the answers of all clusters, which the others then find.
 // Other reads wait for nobody, and hold what they answer with for as long as their client takes.
 const (
 	// workTime is how long one may take, waiting included. The answer to a longer one could not be sent: see writeTimeout.
@@ -38,6 +39,7 @@ func newQueues(work *prometheus.HistogramVec) map[string]*queue {
 		queueExplain: newQueue(queueExplain, limits{each: 4, total: 24, atOnce: 1}),
 		queueHistory: newQueue(queueHistory, limits{each: 8, total: 48, atOnce: 2}),
 		queueReads:   newQueue(queueReads, limits{each: 128, total: 512}),
+		queueStatus:  newQueue(queueStatus, limits{each: 64, total: 256, atOnce: 1}),
 		queueBackups: newQueue(queueBackups, limits{each: 1, total: 1}),
 	}
 	for name, q := range queues {
