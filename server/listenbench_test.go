@@ -73,6 +73,45 @@ func BenchmarkStatus(b *testing.B) {
 	}
 }
 
+// BenchmarkStatusAfterChange: the first question after a change of the catalog for all of 10,000 clusters, which makes all their
+// answers, against their next polls, which would. They are kept: the ratio is what the question costs beside that.
+func BenchmarkStatusAfterChange(b *testing.B) {
+	h, replica, _ := confirmedFleet(b, 10_000, 30)
+	n := 0
+	change := func() {
+		n++
+		_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
+			_, err := tx.Patch(fleet.KindComponent, "component-0", fmt.Appendf(nil, `{"component_version":"2.0.%d"}`, n))
+			return err
+		})
+		require.NoError(b, err)
+	}
+	ask := func(path string) {
+		req := httptest.NewRequest(http.MethodGet, path, nil)
+		req.Header.Set("Authorization", "Bearer "+benchToken)
+		req.Header.Set("Accept-Encoding", "gzip")
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, req)
+		require.Equal(b, 200, rec.Code)
+	}
+	var status, polls time.Duration
+	for b.Loop() {
+		change()
+		before := used(b)
+		ask("/status?limit=100")
+		status += used(b) - before
+		change()
+		before = used(b)
+		for i := range 10_000 {
+			ask(pollPath(i))
+		}
+		polls += used(b) - before
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(status.Milliseconds())/float64(b.N), "cpu-ms")
+	b.ReportMetric(float64(status)/float64(polls), "of-polls")
+}
+
 // mixed answers as two handlers do: receipts by the second.
 func mixed(polls, receipts http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,6 +153,12 @@ func BenchmarkListening(b *testing.B) {
 	baseline := mixed(bare(b, handler, pollPath(0), "gzip"), bare(b, handler, receipt, "gzip"))
 	b.Run("bare", func(b *testing.B) {
 		compare(b, len(requests), true, serving(b, baseline, false, requests...), serving(b, handler, false, requests...))
+	})
+	b.Run("bare/cpu", func(b *testing.B) {
+		compareCPU(b, len(requests), true, serving(b, baseline, false, requests...), serving(b, handler, false, requests...))
+	})
+	b.Run("not-noted/cpu", func(b *testing.B) {
+		compareCPU(b, len(requests), true, serving(b, handler, false, unnoted...), serving(b, handler, false, requests...))
 	})
 	b.Run("not-noted", func(b *testing.B) {
 		compare(b, len(requests), true, serving(b, handler, false, unnoted...), serving(b, handler, false, requests...))

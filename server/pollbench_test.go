@@ -259,8 +259,8 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
 
-// pollsOf is what makes the test binary a client of a benchmark: the address, how many polls, whether connections are kept,
-// and the request.
+// pollsOf is what makes the test binary a client of a benchmark: the address, how many polls, and whether connections are kept. The
+// requests, sent in turns, are read from the standard input, one quoted on each line.
 const pollsOf = "FLUX_RESOURCESET_BENCH_POLLS"
 
 func TestMain(m *testing.M) {
@@ -271,10 +271,13 @@ func TestMain(m *testing.M) {
 	var e endpoint
 	var total int
 	var keepAlive bool
-	var request string
-	_, err := fmt.Sscanf(order, "%s %d %t %q", &e.addr, &total, &keepAlive, &request)
+	_, err := fmt.Sscanf(order, "%s %d %t", &e.addr, &total, &keepAlive)
+	for lines := bufio.NewScanner(os.Stdin); err == nil && lines.Scan(); {
+		var request string
+		request, err = strconv.Unquote(lines.Text())
+		e.requests = append(e.requests, []byte(request))
+	}
 	if err == nil {
-		e.requests = [][]byte{[]byte(request)}
 		_, err = e.send(total, keepAlive)
 	}
 	if err != nil {
@@ -290,29 +293,38 @@ func BenchmarkPollCPU(b *testing.B) {
 	for name, keepAlive := range map[string]bool{"keep-alive": true, "connection-per-poll": false} {
 		b.Run(name, func(b *testing.B) {
 			request := pollRequest(pollPath(0), !keepAlive)
-			baseline, ours := serving(b, bare(b, handler, pollPath(0), "gzip"), false), serving(b, handler, false)
-			const polls = 20_000
-			var base, own time.Duration
-			for b.Loop() {
-				base += baseline.cost(b, polls, keepAlive, request)
-				own += ours.cost(b, polls, keepAlive, request)
-			}
-			n := float64(polls * b.N)
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(base.Nanoseconds())/n/1000, "baseline-cpu-us")
-			b.ReportMetric(float64(own.Nanoseconds())/n/1000, "ours-cpu-us")
-			b.ReportMetric(base.Seconds()/own.Seconds(), "ratio")
+			compareCPU(b, 20_000, keepAlive, serving(b, bare(b, handler, pollPath(0), "gzip"), false, request), serving(b, handler, false, request))
 		})
 	}
 }
 
+// compareCPU is compare by the processor time of the server.
+func compareCPU(b *testing.B, polls int, keepAlive bool, baseline, ours *endpoint) {
+	b.Helper()
+	var base, own time.Duration
+	for b.Loop() {
+		base += baseline.cost(b, polls, keepAlive)
+		own += ours.cost(b, polls, keepAlive)
+	}
+	n := float64(polls * b.N)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(base.Nanoseconds())/n/1000, "baseline-cpu-us")
+	b.ReportMetric(float64(own.Nanoseconds())/n/1000, "ours-cpu-us")
+	b.ReportMetric(base.Seconds()/own.Seconds(), "ratio")
+}
+
 // cost is the processor time that this process uses while another one polls it.
-func (e *endpoint) cost(b *testing.B, polls int, keepAlive bool, request []byte) time.Duration {
+func (e *endpoint) cost(b *testing.B, polls int, keepAlive bool) time.Duration {
 	b.Helper()
 	self, err := os.Executable()
 	require.NoError(b, err)
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %t %q", pollsOf, e.addr, polls, keepAlive, request))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %t", pollsOf, e.addr, polls, keepAlive))
+	var requests bytes.Buffer
+	for _, request := range e.requests {
+		fmt.Fprintf(&requests, "%q\n", request)
+	}
+	cmd.Stdin = &requests
 	before := used(b)
 	out, err := cmd.CombinedOutput()
 	require.NoError(b, err, "%s", out)
