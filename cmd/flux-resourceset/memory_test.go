@@ -30,6 +30,8 @@ func TestMemoryLimit(t *testing.T) {
 }
 
 // While a store is filled less garbage is collected, unless somebody has asked for even less; afterwards it is as before.
+//
+//nolint:paralleltest // the setting is the process's
 func TestCollectLess(t *testing.T) {
 	was := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(was) })
