@@ -67,15 +67,17 @@ func (s *Server) observed(c *request, places chan struct{}, next echo.HandlerFun
 	if !poll {
 		requestID(c)
 	}
-	if err := s.recovered(c, next); err != nil {
-		requestID(c)
-		s.handleError(err, c)
-	}
-	took := time.Since(start)
 	route := "unmatched"
 	if op != nil {
 		route = c.Path()
 	}
+	endTrace := s.traced(c, route)
+	if err := s.recovered(c, next); err != nil {
+		requestID(c)
+		s.handleError(err, c)
+	}
+	endTrace()
+	took := time.Since(start)
 	s.metrics.request(route, c.Request().Method, c.Response().Status, took)
 	s.logRequest(c, poll, took)
 	return nil
@@ -110,9 +112,14 @@ func (s *Server) logRequest(c echo.Context, poll bool, took time.Duration) {
 	if !s.cfg.Logger.Enabled(ctx, level) {
 		return
 	}
-	s.cfg.Logger.LogAttrs(ctx, level, "request",
+	attrs := []slog.Attr{
 		slog.String("request_id", requestID(c)), slog.String("method", c.Request().Method),
 		slog.String("path", redact(c.Request().URL.Path)), slog.Int("status", c.Response().Status),
 		slog.Duration("took", took), slog.String("actor", actor(c)), slog.String("remote", c.Request().RemoteAddr),
-		slog.String("user_agent", redact(c.Request().UserAgent())))
+		slog.String("user_agent", redact(c.Request().UserAgent())),
+	}
+	if of := traceOf(c.Request()); of.HasTraceID() {
+		attrs = append(attrs, slog.String("trace_id", of.TraceID().String()))
+	}
+	s.cfg.Logger.LogAttrs(ctx, level, "request", attrs...)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/trace"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -57,8 +58,10 @@ type Config struct {
 	Observations *observations.Book
 	// OfflineAfter is for how long a cluster that is not seen is believed; 0 is [observations.OfflineAfter].
 	OfflineAfter time.Duration
-	Logger       *slog.Logger
-	Now          func() time.Time
+	// Tracer makes the spans of requests; nil: there are none.
+	Tracer trace.Tracer
+	Logger *slog.Logger
+	Now    func() time.Time
 }
 
 // History is the part of a store that reads the log.

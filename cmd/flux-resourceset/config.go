@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -33,6 +34,7 @@ type config struct {
 	seedAccept              bool // what it brings is served at once
 	openapiFile             string
 	listen                  string
+	otlp                    string // where traces are sent; empty: nowhere
 	metrics                 string // where else to listen, for metrics and probes; empty: nowhere
 	logLevel                slog.Level
 	logFormat               string
@@ -88,6 +90,7 @@ func flags() []cli.Flag {
 		text("offline-after", "OFFLINE_AFTER", "1h", "what a cluster said of itself is no longer believed when it has not been seen for so `LONG`"),
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
 		text("metrics-addr", "METRICS_ADDR", "", "`HOST:PORT` to listen on for /metrics, /health, /ready and /version alone; LISTEN_ADDR then has no /metrics, which tells of the whole fleet"),
+		text("otlp-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "`URL` of an OpenTelemetry collector that takes traces over HTTP, such as http://collector:4318; none are made when not set"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
@@ -108,7 +111,7 @@ func flags() []cli.Flag {
 // readConfig reads the settings and reports everything wrong with them at once.
 func readConfig(c *cli.Context) (config, error) {
 	cfg := config{
-		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"), metrics: c.String("metrics-addr"),
+		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"), metrics: c.String("metrics-addr"), otlp: c.String("otlp-endpoint"),
 		tls: server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
 	}
 	var problems []string
@@ -160,6 +163,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if _, err := net.ResolveTCPAddr("tcp", cfg.listen); err != nil {
 		problem("LISTEN_ADDR is %q: it must be HOST:PORT", cfg.listen)
+	}
+	if u, err := url.Parse(cfg.otlp); cfg.otlp != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		problem("OTEL_EXPORTER_OTLP_ENDPOINT must be a URL such as http://collector:4318")
 	}
 	if _, err := net.ResolveTCPAddr("tcp", cfg.metrics); err != nil && cfg.metrics != "" {
 		problem("METRICS_ADDR is %q: it must be HOST:PORT", cfg.metrics)

@@ -53,6 +53,12 @@ func serve(c *cli.Context) error {
 	if cfg.seedFile != "" && cfg.db.name() == backendMemory {
 		logger.WarnContext(ctx, "the store is in memory: all changes are gone with the process, and none is written back to SEED_FILE", "file", cfg.seedFile)
 	}
+	traces, err := newTracing(ctx, cfg.otlp, cfg.mode, logger)
+	if err != nil {
+		return fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
+	}
+	defer traces.stop(logger)
+	cfg.db = traces.watch(cfg.db)
 	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals}
 	opener, err := newOpener(cfg, rules, logger)
 	if err != nil {
@@ -72,7 +78,7 @@ func serve(c *cli.Context) error {
 	}
 	srv, err := server.New(server.Config{
 		Observations: book, OfflineAfter: cfg.offlineAfter,
-		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: takeBackup(st), Tokens: cfg.tokens,
+		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: takeBackup(st), Tracer: traces.tracer(), Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
 		MetricsApart: cfg.metrics != "",
 	})

@@ -19,6 +19,8 @@ type Config struct {
 	URL string
 	// ReadOnly never writes to the database: a role that may only SELECT, or a standby, is enough.
 	ReadOnly bool
+	// Tracer is told of every question; nil: nobody is. Questions have their values in their text: see pool.
+	Tracer pgx.QueryTracer
 }
 
 // Every question to the server ends by itself, here and in the server, so that one that hangs is a failure and not
@@ -99,6 +101,7 @@ func (cfg Config) pool() (*pgxpool.Config, error) {
 	p.HealthCheckPeriod = 30 * time.Second
 	p.PingTimeout = questionTimeout
 	c := p.ConnConfig
+	c.Tracer = cfg.Tracer
 	if !strings.Contains(cfg.URL, "connect_timeout=") {
 		c.ConnectTimeout = connectTimeout
 	}

@@ -168,6 +168,7 @@ func TestWhatPlatformsAsk(t *testing.T) {
 		"crud.extraVolumeMounts[0].name=ca,crud.extraVolumeMounts[0].mountPath=/ca":     "- mountPath: /ca\n              name: ca\n",
 		"crud.terminationGracePeriodSeconds=77":                                         "terminationGracePeriodSeconds: 77\n",
 		"crud.ingress.enabled=true,crud.ingress.host=a.x,crud.ingress.extraHosts={b.x}": "- host: \"b.x\"\n",
+		"config.otlpEndpoint=http://collector:4318":                                     `{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "http://collector:4318"}`,
 		"networkPolicy.enabled=true":                                                    "kind: NetworkPolicy\n",
 		"serviceMonitor.enabled=true":                                                   "kind: ServiceMonitor\n",
 		"prometheusRule.enabled=true":                                                   "kind: PrometheusRule\n",

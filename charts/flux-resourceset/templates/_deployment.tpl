@@ -171,6 +171,9 @@ spec:
 {{- if $v.config.historyRetention }}
 - {name: HISTORY_RETENTION, value: {{ $v.config.historyRetention | quote }}}
 {{- end }}
+{{- if $v.config.otlpEndpoint }}
+- {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ $v.config.otlpEndpoint | quote }}}
+{{- end }}
 {{- if and (eq .mode "crud") (or $v.seed.existingConfigMap $v.seed.data) }}
 - {name: SEED_FILE, value: /seed/seed.json}
 - {name: SEED_ACCEPT, value: {{ $v.seed.accept | quote }}}

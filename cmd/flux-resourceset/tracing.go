@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// tracing sends traces to a collector. Nil: there is none.
+type tracing struct{ provider *sdktrace.TracerProvider }
+
+// flushTimeout is how long the end waits for a collector to take what it has not yet.
+const flushTimeout = 5 * time.Second
+
+// newTracing makes the tracing that OTEL_EXPORTER_OTLP_ENDPOINT asks for. The library reads the other OTEL_ variables by itself: headers,
+// certificates, the sampler, the service's name. A collector that does not answer costs spans and nothing else.
+func newTracing(ctx context.Context, endpoint, mode string, logger *slog.Logger) (*tracing, error) {
+	if endpoint == "" {
+		return nil, nil //nolint:nilnil // off
+	}
+	to, err := url.Parse(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(to.JoinPath("v1", "traces").String()))
+	if err != nil {
+		return nil, err
+	}
+	about, err := resource.New(ctx, resource.WithAttributes(
+		attribute.String("service.name", "flux-resourceset"), attribute.String("service.version", version), attribute.String("fleet.mode", mode),
+	), resource.WithFromEnv())
+	if err != nil {
+		return nil, errors.Join(err, exporter.Shutdown(ctx))
+	}
+	// The library has one place where it says that a collector does not answer, and writes to standard error by default.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.WarnContext(ctx, "traces could not be sent", "error", err) }))
+	return &tracing{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))}, nil
+}
+
+// tracer is for requests; nil: they are not traced.
+func (t *tracing) tracer() trace.Tracer {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Tracer("github.com/flux-resourceset/flux-resourceset/server")
+}
+
+// watch has a database's questions traced.
+func (t *tracing) watch(db database) database {
+	pg, ok := db.(postgresDatabase)
+	if t == nil || !ok {
+		return db
+	}
+	pg.cfg.Tracer = withinRequests{otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider),
+		otelpgx.WithDisableSQLStatementInAttributes())} // statements have their values in them: see postgres.Config
+	return pg
+}
+
+// stop sends what is left.
+func (t *tracing) stop(logger *slog.Logger) {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		logger.WarnContext(ctx, "traces could not be sent", "error", err)
+	}
+}
+
+// withinRequests traces the questions of traced requests, and not those by which a process follows the log ten times a second.
+type withinRequests struct{ to pgx.QueryTracer }
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (w withinRequests) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx
+	}
+	return context.WithValue(w.to.TraceQueryStart(ctx, conn, data), tracedQuery{}, true)
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (w withinRequests) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryEndData) {
+	if ctx.Value(tracedQuery{}) != nil {
+		w.to.TraceQueryEnd(ctx, conn, data)
+	}
+}
+
+type tracedQuery struct{}
