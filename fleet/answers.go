@@ -165,10 +165,6 @@ func values(inputs []input) []any {
 	return out
 }
 
-func fluxCluster(c *api.Cluster) api.FluxCluster {
-	return api.FluxCluster{Name: c.ClusterName, DNS: c.ClusterDNS, Environment: c.Environment}
-}
-
 // ClustersAnswer is the list of all live clusters, encoded when it is first asked for. See the function of that name.
 func (s *State) ClustersAnswer() (*Answer, error) {
 	s.clusters.once.Do(func() { s.clusters.answer, s.clusters.err = ClustersAnswer(s.All(KindCluster)) })

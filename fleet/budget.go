@@ -115,13 +115,6 @@ func (ks *kindSet) recordOf(kind Kind, id string, value any) (*Document, error) 
 	return ks.document(Record{Kind: kind, ID: id, Body: body})
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // byMinute makes one entry of those of a minute. It counts until the last of them no longer would.
 func byMinute(entries []spent) []spent {
 	out := entries[:1:1]

@@ -111,12 +111,6 @@ func checkCluster(c *checker, d *Document) {
 	checkExcludes(c, d)
 }
 
-// subject is a cluster that is checked.
-type subject struct {
-	own *api.Cluster // what its document says; nil: that has not changed, and only what the cluster has is checked
-	has *Effective
-}
-
 // checkHas checks what has changed on a cluster whose document has not.
 func checkHas(c *checker, has *Effective) {
 	for _, a := range c.next.kinds.lists {

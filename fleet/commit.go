@@ -83,3 +83,10 @@ type Record struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -313,3 +313,9 @@ func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Effec
 	}
 	return out
 }
+
+// subject is a cluster that is checked.
+type subject struct {
+	own *api.Cluster // what its document says; nil: that has not changed, and only what the cluster has is checked
+	has *Effective
+}

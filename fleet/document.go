@@ -71,3 +71,22 @@ func typeError(err error) error {
 	}
 	return &decodeError{"/" + strings.ReplaceAll(field, ".", "/"), fmt.Sprintf("must be a %s, not a %s", t.Type, t.Value)}
 }
+
+// pendingTombstone tells whether an edit is a cluster that Finish is to decommission.
+func pendingTombstone(d *Document) bool { return d != nil && d.Body == nil }
+
+// decodeProblem is a typed decoder's error as a problem of the request.
+func decodeProblem(err error) Problem {
+	if e, ok := errors.AsType[*decodeError](err); ok {
+		return Problem{Pointer: e.pointer, Detail: e.detail}
+	}
+	return Problem{Pointer: "", Detail: err.Error()}
+}
+
+func idsOf(docs []*Document) []string {
+	ids := make([]string, len(docs))
+	for i, d := range docs {
+		ids[i] = d.ID
+	}
+	return ids
+}

@@ -136,3 +136,15 @@ func (s *State) EffectiveView(d *Document) any {
 	}
 	return view
 }
+
+// layerIDs are the layers that match, by rising priority.
+func (e *Effective) layerIDs() []string {
+	if e.stack == nil {
+		return nil
+	}
+	return idsOf(e.stack.layers)
+}
+
+func fluxCluster(c *api.Cluster) api.FluxCluster {
+	return api.FluxCluster{Name: c.ClusterName, DNS: c.ClusterDNS, Environment: c.Environment}
+}

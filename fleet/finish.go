@@ -379,11 +379,3 @@ func (v *verdict) inUse(tx *Tx, edits []edit) error {
 	}
 	return errorf(CodeInUse, "%s; unassign it first, or delete it with cascade=true", strings.Join(used, "; "))
 }
-
-func idsOf(docs []*Document) []string {
-	ids := make([]string, len(docs))
-	for i, d := range docs {
-		ids[i] = d.ID
-	}
-	return ids
-}

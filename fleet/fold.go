@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -192,4 +193,14 @@ func (ks *kindSet) stackOf(docs []*Document) *stack {
 	st.bare.cluster = ks.cluster(st.bare.value)
 	ks.fold(st, nothing, st.bare)
 	return st
+}
+
+// stackKey names a stack among those of the same layers.
+func stackKey(layers []*Document) string {
+	var key strings.Builder
+	for _, d := range layers {
+		key.WriteString(d.ID)
+		key.WriteByte(0)
+	}
+	return key.String()
 }

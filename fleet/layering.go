@@ -32,16 +32,6 @@ func byPriority(layers map[string]*Document) []*Document {
 	})
 }
 
-// stackKey names a stack among those of the same layers.
-func stackKey(layers []*Document) string {
-	var key strings.Builder
-	for _, d := range layers {
-		key.WriteString(d.ID)
-		key.WriteByte(0)
-	}
-	return key.String()
-}
-
 // relayer works out what clusters have after edits of another State, which is nil for all that this one has. It fails where that
 // is too much, unless it is there already, and where a layer that is there cannot be told to match.
 func (s *State) relayer(before *State, edits []edit, there bool) error {
@@ -146,14 +136,6 @@ func (l *layering) folded(ks *kindSet, was *layering, clusters []*Document, foun
 		}
 	}
 	return l, nil
-}
-
-// layerIDs are the layers that match, by rising priority.
-func (e *Effective) layerIDs() []string {
-	if e.stack == nil {
-		return nil
-	}
-	return idsOf(e.stack.layers)
 }
 
 // anyOf tells whether a layer matches some cluster.

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -337,9 +336,6 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 	return doc, 0, nil
 }
 
-// pendingTombstone tells whether an edit is a cluster that Finish is to decommission.
-func pendingTombstone(d *Document) bool { return d != nil && d.Body == nil }
-
 // each visits the documents of a kind as the Tx sees them.
 func (tx *Tx) each(kind Kind, visit func(*Document)) {
 	for id, doc := range tx.base.docs[kind] {
@@ -361,14 +357,6 @@ func sortDocuments(docs []*Document) {
 		}
 		return docs[i].ID < docs[j].ID
 	})
-}
-
-// decodeProblem is a typed decoder's error as a problem of the request.
-func decodeProblem(err error) Problem {
-	if e, ok := errors.AsType[*decodeError](err); ok {
-		return Problem{Pointer: e.pointer, Detail: e.detail}
-	}
-	return Problem{Pointer: "", Detail: err.Error()}
 }
 
 // deletedAt is how the time of a decommissioning is stored.
