@@ -278,6 +278,27 @@ func TestKeyboard(t *testing.T) {
 	require.Empty(t, b.Complaints())
 }
 
+// A change is made by clicking: the plan, the reason, the name of what is protected.
+func TestAChangeByClicking(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 8)
+	a := &asker{Browser: arriveWith(t, w, writeToken, true), w: w}
+	a.question("Delete this cluster", func() {
+		a.follow("tbody th a")
+		a.follow(`a[href="/ui/clusters/cluster-0003/delete"]`)
+		require.Contains(t, a.Text("main"), "platform-component grafana goes")
+		a.Click(".decide button")
+		a.At("/ui/clusters/cluster-0003/delete") // what is required is missing
+		require.EqualValues(t, 3, w.replica.State().Revision())
+		a.Run(chromedp.SendKeys("#reason", "CHG-9: it is replaced", chromedp.ByQuery), chromedp.SendKeys("#confirm", "prod", chromedp.ByQuery))
+		a.follow(".decide button")
+		a.At("/ui/changes/4")
+		require.Contains(t, a.Text("main"), "CHG-9: it is replaced")
+	})
+	require.EqualValues(t, 4, w.replica.State().Revision())
+	require.Empty(t, a.Complaints())
+}
+
 // Whoever goes on looking sees what comes; that it cannot be read, and that they are signed out, is said.
 func TestReadsItselfAgain(t *testing.T) {
 	t.Parallel()
