@@ -67,7 +67,8 @@ func (pg *postgres) letReaderRead(ctx context.Context) error {
 	return errors.Join(
 		pg.sql(ctx, "fleet", "GRANT USAGE ON SCHEMA public TO fleet_reader"),
 		pg.sql(ctx, "fleet", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO fleet_reader"),
-		pg.sql(ctx, "fleet", "GRANT INSERT, UPDATE ON observations TO fleet_reader"),
+		// Also SELECT: it may have been made just now, after the line above.
+		pg.sql(ctx, "fleet", "GRANT SELECT, INSERT, UPDATE ON observations TO fleet_reader"),
 	)
 }
 
