@@ -74,7 +74,7 @@ func newMetrics(s *Server) *metrics {
 		}, []string{"kind"}),
 		work: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "work_duration_seconds",
-			Help: "Time that plans, batches, explanations and pages of the history were worked on, without the wait for their turn.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50},
+			Help: "Time that plans, batches, explanations, pages of the history and questions about the whole fleet were worked on, without the wait for their turn.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50},
 		}, []string{"work"}),
 		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "anonymous_requests_turned_away_total",
@@ -124,8 +124,8 @@ func (m *metrics) committed(changes []fleet.Change) {
 	kinds := map[fleet.Kind]bool{}
 	for _, ch := range changes {
 		kind := ch.Kind
-		if kind == fleet.KindBudget {
-			continue // it comes with others
+		if kind == fleet.KindBudget || kind == fleet.KindForgotten {
+			continue // they come with others
 		}
 		if _, typed := strings.CutPrefix(string(kind), string(kindResource)+"/"); typed {
 			kind = kindResource
@@ -146,12 +146,16 @@ func (m *metrics) pollsOf(kind fleet.Kind) *series {
 }
 
 func (m *metrics) request(route, method string, status int, took time.Duration) {
+	m.of(seriesKey{route, knownMethod(method), status}).observe(took)
+}
+
+// knownMethod is a request's method, or "other": it is free text from outside.
+func knownMethod(method string) string {
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
-	default:
-		method = "other" // a method is free text from outside
+		return method
 	}
-	m.of(seriesKey{route, method, status}).observe(took)
+	return "other"
 }
 
 func (m *metrics) of(key seriesKey) *series {

@@ -34,8 +34,8 @@ func (s *Server) traced(c *request, route string) (end func()) {
 		return func() {}
 	}
 	ctx := traceContext.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	ctx, span := s.cfg.Tracer.Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		attribute.String("http.request.method", r.Method), attribute.String("http.route", route), attribute.String("url.path", redact(r.URL.Path)),
+	ctx, span := s.cfg.Tracer.Start(ctx, knownMethod(r.Method)+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", knownMethod(r.Method)), attribute.String("http.route", route), attribute.String("url.path", redact(r.URL.Path)),
 		attribute.String("user_agent.original", redact(r.UserAgent())),
 	))
 	c.SetRequest(r.WithContext(ctx))

@@ -55,7 +55,7 @@ func serve(c *cli.Context) error {
 	}
 	traces, err := newTracing(ctx, cfg.otlp, cfg.mode, logger)
 	if err != nil {
-		return fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
+		return fmt.Errorf("traces, by the variables OTEL_…: %w", err)
 	}
 	defer traces.stop(logger)
 	cfg.db = traces.watch(cfg.db)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -92,9 +93,13 @@ func (w withinRequests) TraceQueryStart(ctx context.Context, conn *pgx.Conn, dat
 
 // TraceQueryEnd implements pgx.QueryTracer.
 func (w withinRequests) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryEndData) {
-	if ctx.Value(tracedQuery{}) != nil {
-		w.to.TraceQueryEnd(ctx, conn, data)
+	if ctx.Value(tracedQuery{}) == nil {
+		return
 	}
+	if refused := new(pgconn.PgError); errors.As(data.Err, &refused) {
+		data.Err = errors.New("SQLSTATE " + refused.Code) // its text may quote values
+	}
+	w.to.TraceQueryEnd(ctx, conn, data)
 }
 
 type tracedQuery struct{}

@@ -82,7 +82,8 @@ const (
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	o := newOTLP(t)
-	p := start(t, "API_MODE=crud", "DATABASE_URL="+pgtest.URL(t), "SEED_FILE="+demoSeed, "OTEL_EXPORTER_OTLP_ENDPOINT="+o.URL,
+	database := pgtest.URL(t)
+	p := start(t, "API_MODE=crud", "DATABASE_URL="+database, "SEED_FILE="+demoSeed, "OTEL_EXPORTER_OTLP_ENDPOINT="+o.URL,
 		"OTEL_BSP_SCHEDULE_DELAY=50", "OTEL_EXPORTER_OTLP_TIMEOUT=5000", "LOG_FORMAT=json")
 	require.Equal(t, 200, p.send("PATCH", "/clusters/demo-cluster-01", `{"patches":{"podinfo":{"ui.message":"only-for-the-fleet"}}}`, "Traceparent", traceparent).status)
 	for range 20 {
@@ -101,6 +102,8 @@ func TestTraces(t *testing.T) {
 	require.Equal(t, "PATCH /clusters/:id", request.Name)
 	require.Equal(t, parentID, hexOf(request.ParentSpanId))
 	require.Equal(t, 200, p.send("DELETE", "/clusters/demo-cluster-01", "").status)
+	pgtest.Exec(t, database, `ALTER TABLE head RENAME TO elsewhere`)
+	require.Equal(t, 5, p.send("POST", "/namespaces", `{"id":"refused"}`).status/100)
 	p.terminate() // what is left is sent at the end
 
 	o.mu.Lock()
@@ -122,7 +125,8 @@ func TestTraces(t *testing.T) {
 	require.Equal(t, 1, names["GET /namespaces"])
 	require.Equal(t, 1, names["DELETE /clusters/:id"])
 	require.NotContains(t, strings.Join(slices.Collect(maps.Keys(names)), "\n"), "flux")
-	for _, secret := range []string{"only-for-the-fleet", writeToken} {
+	require.Contains(t, o.raw.String(), "SQLSTATE 42P01")
+	for _, secret := range []string{"only-for-the-fleet", writeToken, "does not exist"} { // what Postgres says may quote values
 		require.NotContains(t, o.raw.String(), secret)
 	}
 	require.Contains(t, p.Log(), `"trace_id":"`+traceID+`"`)
@@ -131,8 +135,13 @@ func TestTraces(t *testing.T) {
 // Without a collector the log names the trace all the same, and one that is not there keeps nobody waiting.
 func TestNoCollector(t *testing.T) {
 	t.Parallel()
+	gone := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-gone }))
+	t.Cleanup(silent.Close)
+	t.Cleanup(func() { close(gone) })
 	for name, settings := range map[string][]string{
 		"off":           nil,
+		"silent":        {"OTEL_EXPORTER_OTLP_ENDPOINT=" + silent.URL, "OTEL_BSP_SCHEDULE_DELAY=10"},
 		"not reachable": {"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_BSP_SCHEDULE_DELAY=10", "OTEL_EXPORTER_OTLP_HEADERS=a=b"},
 	} {
 		t.Run(name, func(t *testing.T) {
