@@ -110,6 +110,9 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 			return err
 		}
 	}
+	if p.ChangedIn != nil && fleet.Revision(*p.ChangedIn) > st.Revision() {
+		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d; the newest is %d", *p.ChangedIn, st.Revision())}
+	}
 	running, err := runningOnly(st, p.Component, p.ComponentVersion, p.OCITag)
 	if err != nil {
 		return err
