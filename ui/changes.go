@@ -109,7 +109,7 @@ func restores(revision int64, kind, id, action string) (out []crumb) {
 	to := func(revision int64) string {
 		return fmt.Sprintf("%s/changes/%d/restore?", prefix, revision) + url.Values{"kind": {kind}, "id": {id}}.Encode()
 	}
-	if kind == "token" {
+	if kind == "token" || kind == "forgotten" { // the API restores neither
 		return nil
 	}
 	if action != "create" && revision > 1 {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -169,7 +170,7 @@ func (p *Page) visited(show func(*visit) error) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		leave, err := p.readers.enter(ctx, session.ID)
+		leave, err := p.readers.enter(ctx, cmp.Or(session.ID, session.Token)) // sessions of before there were ids go on
 		if err != nil {
 			p.failed(w, r, nil, err)
 			return
