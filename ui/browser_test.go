@@ -287,9 +287,12 @@ func TestAChangeByClicking(t *testing.T) {
 		a.follow("tbody th a")
 		a.follow(`a[href="/ui/clusters/cluster-0003/delete"]`)
 		require.Contains(t, a.Text("main"), "platform-component grafana goes")
+		asked := len(a.Requested())
 		a.Click(".decide button")
-		a.At("/ui/clusters/cluster-0003/delete") // what is required is missing
-		require.EqualValues(t, 3, w.replica.State().Revision())
+		var complete bool
+		a.Run(chromedp.Evaluate(`document.querySelector(".decide").checkValidity()`, &complete))
+		require.False(t, complete, "a reason and the name are required")
+		require.Len(t, a.Requested(), asked, "so nothing was sent")
 		a.Run(chromedp.SendKeys("#reason", "CHG-9: it is replaced", chromedp.ByQuery), chromedp.SendKeys("#confirm", "prod", chromedp.ByQuery))
 		a.follow(".decide button")
 		a.At("/ui/changes/4")

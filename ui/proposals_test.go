@@ -171,7 +171,7 @@ func TestProposalsAreMadeOnce(t *testing.T) {
 			all.Wait()
 			made := 0
 			for _, status := range statuses {
-				require.Contains(t, []int{http.StatusSeeOther, http.StatusPreconditionFailed, http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests}, status)
+				require.Contains(t, []int{http.StatusSeeOther, http.StatusPreconditionFailed, http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable}, status)
 				if status == http.StatusSeeOther {
 					made++
 				}

@@ -53,7 +53,7 @@ func New(t *testing.T) *Browser {
 	})
 	ctx, closeTab := chromedp.NewContext(allocator)
 	t.Cleanup(closeTab)
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute) // a hang is a failure with a stack
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute) // a hang is a failure with a stack; dozens of pages on a busy machine are none
 	t.Cleanup(cancel)
 	b := &Browser{T: t, ctx: ctx}
 	chromedp.ListenTarget(ctx, b.event)
