@@ -48,10 +48,9 @@ type Book struct {
 	complete atomic.Bool
 
 	// What follows is Run's alone.
-	table             string     // which one it is; empty: nobody has said yet
+	marks             marks
 	untold            []*cluster // whose rows are to be written again, those that are there included
 	written           time.Time  // when the last row that we know of was written, by the table's clock
-	newest            time.Time  // when something was last written to the table, as its writer says
 	lastSeen          time.Time
 	lastKeep          time.Time
 	recent            recent // told again after a failure
@@ -69,7 +68,7 @@ func NewBook(cfg Config) *Book {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Book{cfg: cfg, clusters: map[string]*cluster{}, pending: map[waiting]struct{}{}, room: maxPending}
+	b := &Book{cfg: cfg, clusters: map[string]*cluster{}, pending: map[waiting]struct{}{}, room: maxPending, marks: newMarks()}
 	b.complete.Store(cfg.Table == nil)
 	return b
 }

@@ -23,8 +23,13 @@ type shared struct {
 	at   map[string]time.Time
 	err  error
 	puts int
-	// given is how many rows were put.
-	given int
+	// tried is how often somebody put something, and given how many rows of that were taken.
+	tried, given int
+	// failing is how many more puts fail, with putErr.
+	failing int
+	putErr  error
+	// beforePut is what happens before the next one.
+	beforePut func()
 }
 
 func newShared() *shared { return &shared{rows: map[string]Row{}, at: map[string]time.Time{}} }
@@ -36,9 +41,14 @@ func (s *shared) content() map[string]Row {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := maps.Clone(s.rows)
-	delete(out, " table")
-	delete(out, " written")
+	maps.DeleteFunc(out, func(_ string, r Row) bool { return r.Cluster == tableID })
 	return out
+}
+
+func (s *shared) failPuts(n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing, s.putErr = n, err
 }
 
 func (s *shared) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err }
@@ -46,8 +56,17 @@ func (s *shared) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err
 func (s *shared) Put(_ context.Context, rows []Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.tried++
 	if s.err != nil {
 		return s.err
+	}
+	if s.failing > 0 {
+		s.failing--
+		return s.putErr
+	}
+	if s.beforePut != nil {
+		s.beforePut()
+		s.beforePut = nil
 	}
 	s.puts++
 	s.given += len(rows)
@@ -82,12 +101,16 @@ func (s *shared) Since(_ context.Context, at time.Time, visit func(Row)) (time.T
 	return at, nil
 }
 
-func (s *shared) Keep(_ context.Context, clusters []string, _ int) error {
+func (s *shared) Keep(_ context.Context, clusters []string, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key := range s.rows {
-		if id, _, _ := strings.Cut(key, " "); !slices.Contains(clusters, id) {
+	kept := map[string]int{}
+	newest := slices.SortedFunc(maps.Keys(s.rows), func(a, b string) int { return s.at[b].Compare(s.at[a]) })
+	for _, key := range newest {
+		id, _, _ := strings.Cut(key, " ")
+		if kept[id]++; kept[id] > most || !slices.Contains(clusters, id) {
 			delete(s.rows, key)
+			delete(s.at, key)
 		}
 	}
 	return nil
@@ -153,53 +176,6 @@ func TestALostTableIsFilledAgain(t *testing.T) {
 	NewBook(Config{Table: table}).Exchange(t.Context(), noon.Add(time.Second))
 	exchange()
 	require.Equal(t, before, table.content())
-}
-
-// TestATableFromABackupIsFilledAgain: one that is what it was, and behind, however long ago that was written which it has not.
-func TestATableFromABackupIsFilledAgain(t *testing.T) {
-	t.Parallel()
-	table, at := newShared(), noon
-	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
-	exchange := func(times int) {
-		for range times {
-			at = at.Add(exchangeEvery)
-			a.Exchange(t.Context(), at)
-			b.Exchange(t.Context(), at)
-		}
-	}
-	a.Polled("x", "components", `"1"`, "flux-operator/v1", at)
-	exchange(2)
-	backup, when := maps.Clone(table.rows), maps.Clone(table.at)
-	a.Received("x", "components", "c0", rcpt(1), at)
-	b.Received("y", "components", "c0", rcpt(2), at)
-	exchange(3)
-	exchange(100) // far more than what is read again
-	want := table.content()
-	require.Len(t, want, 5)
-	b.Received("last", "components", "c0", rcpt(4), at)
-	b.Exchange(t.Context(), at)
-
-	table.mu.Lock()
-	table.rows, table.at = maps.Clone(backup), maps.Clone(when)
-	table.given = 0
-	table.mu.Unlock()
-	exchange(4)
-	got := table.content()
-	for key, row := range want {
-		require.Equal(t, row.Body, got[key].Body, key)
-	}
-	require.Contains(t, got, "last receipt/components/c0", "which the other process did not know")
-	given := table.given
-	exchange(3)
-	require.Equal(t, given, table.given, "once")
-
-	// A process that may not write sees it, and has nothing to do about it.
-	table.fail(ErrDenied)
-	table.mu.Lock()
-	table.rows, table.at = backup, when
-	table.mu.Unlock()
-	exchange(3)
-	require.Equal(t, Confirmed, a.state("x", at, asked(`"1"`, 1)))
 }
 
 // TestAFullQueueIsMadeUpFor: what was dropped because too much waited to be written is written later.

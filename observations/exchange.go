@@ -2,9 +2,7 @@ package observations
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -30,15 +28,16 @@ func (b *Book) Run(ctx context.Context) {
 	}
 }
 
-// Exchange writes what is new here and reads what is new elsewhere. Run does it again and again; it is not for several
-// goroutines at once.
+// Exchange reads what is new elsewhere and writes what is new here: in this order, since what is written hides what the table has
+// lost. Run does it again and again; it is not for several goroutines at once.
 func (b *Book) Exchange(ctx context.Context, now time.Time) {
 	if b.cfg.Table == nil {
 		b.failed(ctx, b.tidy(ctx, now))
 		return
 	}
+	err := b.read(ctx)
 	b.retell()
-	err := errors.Join(b.write(ctx, now), b.read(ctx, now), b.tidy(ctx, now))
+	err = errors.Join(err, b.write(ctx, now), b.tidy(ctx, now))
 	b.failed(ctx, err)
 	if err == nil {
 		b.recent.drop(now.Add(-overlap))
@@ -94,10 +93,11 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 	batch, rows := make([]waiting, 0, maxBatch), make([]Row, 0, maxBatch)
 	var err error
 	flush := func() {
-		if err == nil && len(rows) > 0 {
-			if err = b.cfg.Table.Put(ctx, append(rows, writtenAt(now))); err == nil {
+		if err == nil {
+			mark := b.marks.next(now)
+			if err = b.cfg.Table.Put(ctx, append(rows, b.marks.row(mark))); err == nil {
 				b.recent.add(now, batch)
-				b.newest = later(b.newest, stamp(now))
+				b.marks.at[b.marks.turn] = mark
 			}
 			if err == nil && b.denied {
 				b.denied = false
@@ -123,7 +123,9 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 			flush()
 		}
 	}
-	flush()
+	if len(rows) > 0 || b.marks.due(now) && !b.denied {
+		flush()
+	}
 	return err
 }
 
@@ -190,77 +192,15 @@ func (b *Book) retell() {
 	}
 }
 
-// Rows of no cluster say which table it is, and when something was last written to it. A table that was lost has none of them, one
-// that was made in its place another name, and one that was brought back from a backup the name that it had and an earlier time.
-const (
-	tableID        = ""
-	tableSubject   = "table"
-	writtenSubject = "written"
-)
-
-// marks are what those rows say.
-type marks struct {
-	table   string
-	written time.Time
-}
-
-func (m *marks) read(r Row) {
-	switch r.Subject {
-	case tableSubject:
-		m.table = r.Body
-	case writtenSubject:
-		m.written = r.Said
-	}
-}
-
-// writtenAt goes into the table with every batch.
-func writtenAt(now time.Time) Row {
-	return Row{Cluster: tableID, Subject: writtenSubject, Body: `""`, Said: stamp(now)}
-}
-
-// stamp is a time as a Table keeps it.
-func stamp(t time.Time) time.Time { return t.Truncate(time.Microsecond) }
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-// recognize sees whether the table is the one that it was, with all that was in it. If not, that has to be told again, by each
-// process: whoever finds out first gives the table another name.
-func (b *Book) recognize(ctx context.Context, found marks, now time.Time) error {
-	behind := found.written.Before(b.newest)
-	b.newest = found.written
-	same := found.table == b.table && found.table != ""
-	if same && !behind || (found.table == "" || same) && b.denied {
-		return nil
-	}
-	if b.table != "" {
-		b.tellAll()
-		b.written = time.Time{} // its clock may be another one, too
-	}
-	if b.table = found.table; found.table != "" && !same {
-		return nil
-	}
-	row := Row{Cluster: tableID, Subject: tableSubject, Body: fmt.Sprintf("%q", rand.Text()), Said: now}
-	err := b.cfg.Table.Put(ctx, []Row{row})
-	if err == nil {
-		b.table = row.Body
-	}
-	return err
-}
-
-func (b *Book) read(ctx context.Context, now time.Time) error {
+func (b *Book) read(ctx context.Context) error {
 	from := b.written
 	if !from.IsZero() {
 		from = from.Add(-overlap)
 	}
-	var found marks
+	var found [2]time.Time
 	latest, err := b.cfg.Table.Since(ctx, from, func(r Row) {
 		if r.Cluster == tableID {
-			found.read(r)
+			b.marks.find(&found, r)
 			return
 		}
 		c := b.of(r.Cluster)
@@ -278,5 +218,9 @@ func (b *Book) read(ctx context.Context, now time.Time) error {
 		b.written = latest
 	}
 	b.complete.Store(true)
-	return b.recognize(ctx, found, now)
+	if b.marks.compare(found) {
+		b.tellAll()
+		b.written = time.Time{} // the table's clock may be another one, too
+	}
+	return nil
 }

@@ -1,0 +1,229 @@
+package observations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// backedUp is two processes whose table will be brought back from a backup, and what is in it by then.
+type backedUp struct {
+	*testing.T
+	table *shared
+	a, b  *Book
+	at    time.Time
+	rows  map[string]Row
+	when  map[string]time.Time
+	want  map[string]Row
+}
+
+// newBackedUp fills a table of which there is an older backup.
+func newBackedUp(t *testing.T) *backedUp {
+	t.Helper()
+	table := newShared()
+	p := &backedUp{T: t, table: table, a: NewBook(Config{Table: table}), b: NewBook(Config{Table: table}), at: noon}
+	p.a.Polled("x", "components", `"1"`, "flux-operator/v1", p.at)
+	p.exchange(2)
+	p.backUp()
+	p.a.Received("x", "components", "c0", rcpt(1), p.at)
+	p.b.Received("y", "components", "c0", rcpt(2), p.at)
+	p.exchange(3)
+	p.exchange(100) // far more than what is read again
+	p.want = table.content()
+	require.Len(t, p.want, 5)
+	p.b.Received("last", "components", "c0", rcpt(4), p.at)
+	p.b.Exchange(t.Context(), p.at)
+	return p
+}
+
+func (p *backedUp) exchange(times int) {
+	for range times {
+		p.at = p.at.Add(exchangeEvery)
+		p.a.Exchange(p.Context(), p.at)
+		p.b.Exchange(p.Context(), p.at)
+	}
+}
+
+// backUp makes the backup.
+func (p *backedUp) backUp() { p.rows, p.when = maps.Clone(p.table.rows), maps.Clone(p.table.at) }
+
+// untilSeen is how many exchanges it takes until it is written again that a cluster was seen, where that has failed.
+const untilSeen = int(seenEvery / exchangeEvery)
+
+// restore brings the table back.
+func (p *backedUp) restore() {
+	p.table.mu.Lock()
+	defer p.table.mu.Unlock()
+	p.table.rows, p.table.at = maps.Clone(p.rows), maps.Clone(p.when)
+	p.table.given = 0
+}
+
+// busy has a process hear something, so that it writes as soon as it can.
+func (p *backedUp) busy(books ...*Book) {
+	for i, book := range books {
+		book.Received(fmt.Sprint("busy", i), "components", "c0", rcpt(5), p.at)
+	}
+}
+
+// TestATableFromABackupIsFilledAgain: one that is what it was, and behind, however long ago that was written which it has not, and
+// whoever writes to it before anybody has looked.
+func TestATableFromABackupIsFilledAgain(t *testing.T) {
+	t.Parallel()
+	for name, restore := range map[string]func(p *backedUp){
+		"nobody writes": func(p *backedUp) { p.restore() },
+		"all write": func(p *backedUp) {
+			p.restore()
+			p.busy(p.a, p.b)
+		},
+		"another one writes first": func(p *backedUp) {
+			p.restore()
+			started := NewBook(Config{Table: p.table})
+			p.busy(started)
+			for range 2 {
+				p.at = p.at.Add(exchangeEvery)
+				started.Exchange(p.Context(), p.at)
+			}
+			p.busy(p.a, p.b)
+		},
+		"between what one reads and what it writes": func(p *backedUp) {
+			p.busy(p.b)
+			p.table.mu.Lock()
+			p.table.beforePut = func() { p.table.rows, p.table.at = maps.Clone(p.rows), maps.Clone(p.when) }
+			p.table.mu.Unlock()
+			p.at = p.at.Add(exchangeEvery)
+			p.b.Exchange(p.Context(), p.at)
+		},
+		"it takes nothing at first": func(p *backedUp) {
+			p.restore()
+			p.table.failPuts(1, errors.New("gone"))
+			p.busy(p.b)
+			p.exchange(untilSeen)
+		},
+		"it takes nothing for longer": func(p *backedUp) {
+			p.restore()
+			p.table.failPuts(4, errors.New("gone"))
+			p.busy(p.a, p.b)
+			p.exchange(4 + untilSeen)
+		},
+		"it may not be written at first": func(p *backedUp) {
+			p.restore()
+			p.table.failPuts(2, ErrDenied)
+			p.busy(p.a)
+			p.exchange(2)
+			p.busy(p.a, p.b)
+		},
+		"twice": func(p *backedUp) {
+			p.restore()
+			p.busy(p.a, p.b)
+			p.exchange(1)
+			p.restore()
+			p.busy(p.a, p.b)
+		},
+		"the clock goes back": func(p *backedUp) {
+			p.at = p.at.Add(-time.Hour)
+			p.exchange(2)
+			p.backUp()
+			p.b.Received("after", "components", "c0", rcpt(6), p.at)
+			p.b.Exchange(p.Context(), p.at)
+			p.want["after receipt/components/c0"] = p.table.content()["after receipt/components/c0"]
+			p.restore()
+			p.busy(p.a, p.b)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newBackedUp(t)
+			restore(p)
+			p.exchange(4)
+			got := p.table.content()
+			for key, row := range p.want {
+				require.Equal(t, row.Body, got[key].Body, key)
+			}
+			require.Contains(t, got, "last receipt/components/c0", "which the other process did not know")
+			given := p.table.given
+			p.exchange(3)
+			require.Equal(t, given, p.table.given, "once")
+		})
+	}
+}
+
+// TestATableFromABackupThatMayNotBeWritten: a process sees it, and has nothing to do about it.
+func TestATableFromABackupThatMayNotBeWritten(t *testing.T) {
+	t.Parallel()
+	p := newBackedUp(t)
+	p.table.fail(ErrDenied)
+	p.restore()
+	p.exchange(3)
+	require.Equal(t, Confirmed, p.a.state("x", p.at, asked(`"1"`, 1)))
+	started, tried := NewBook(Config{Table: p.table}), p.table.tried
+	for range 20 {
+		started.Exchange(t.Context(), p.at)
+	}
+	require.Equal(t, tried+1, p.table.tried, "one that has nothing to say does not go on trying")
+}
+
+// TestOneThatOnlyListens knows what others said, and tells it when the table has lost that, with those who said it gone.
+func TestOneThatOnlyListens(t *testing.T) {
+	t.Parallel()
+	table := newShared()
+	teller, listener := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+	teller.Received("x", "components", "c0", rcpt(1), noon)
+	for range 3 {
+		teller.Exchange(t.Context(), noon)
+		listener.Exchange(t.Context(), noon)
+	}
+	want := table.content()
+	require.NotEmpty(t, want)
+	table.clear()
+	for range 3 {
+		listener.Exchange(t.Context(), noon)
+	}
+	require.Equal(t, want, table.content())
+}
+
+// TestMarksOfProcessesAreBounded: processes come and go, and what they leave in the table does not grow for ever. One that goes on
+// and has nothing to say for long is not taken for one whose table was lost.
+func TestMarksOfProcessesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table, ctx := newShared(), context.WithoutCancel(t.Context())
+		tidy := NewBook(Config{Table: table, Tidy: true, Clusters: func() ([]string, bool) { return []string{"x"}, true }})
+		quiet := NewBook(Config{Table: table})
+		tidy.Received("x", "components", "c0", rcpt(1), time.Now())
+		exchange := func() {
+			for range 3 {
+				tidy.Exchange(ctx, time.Now())
+				quiet.Exchange(ctx, time.Now())
+			}
+		}
+		exchange()
+		for range 12 {
+			for range maxRows / 16 {
+				crashing := NewBook(Config{Table: table})
+				for range 2 {
+					time.Sleep(time.Millisecond)
+					crashing.Exchange(ctx, time.Now())
+				}
+			}
+			time.Sleep(keepEvery)
+			table.given = 0
+			exchange()
+			require.LessOrEqual(t, table.given, 4, "the marks of both, and nothing told again")
+		}
+		marks := 0
+		for key := range table.rows {
+			if strings.HasPrefix(key, " ") {
+				marks++
+			}
+		}
+		require.LessOrEqual(t, marks, maxRows+4)
+		require.Len(t, table.content(), 2)
+	})
+}
