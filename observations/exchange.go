@@ -90,7 +90,7 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 			c.mu.Unlock()
 		}
 	}
-	batch, rows := make([]waiting, 0, maxBatch), make([]Row, 0, maxBatch)
+	batch, rows := make([]waiting, 0, maxBatch), make([]Row, 0, maxBatch+1)
 	var err error
 	flush := func() {
 		if err == nil {
@@ -119,7 +119,7 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 		if !ok {
 			continue
 		}
-		if batch, rows = append(batch, w), append(rows, row); len(rows) == maxBatch-1 {
+		if batch, rows = append(batch, w), append(rows, row); len(rows) == maxBatch {
 			flush()
 		}
 	}
