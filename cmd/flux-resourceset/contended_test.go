@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -77,6 +78,25 @@ func TestStartersStopWaiting(t *testing.T) {
 	replica := store.NewReplica(store.Config{Store: st})
 	require.Error(t, openStore(ctx, config{mode: server.ModeCRUD, db: db}, st, replica, logger))
 	require.Error(t, ctx.Err())
+}
+
+// Whoever waits says so once, however often it tries again.
+func TestStartersSayOnceThatTheyWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		attempts := 0
+		st := store.NewLazy(func(context.Context) (store.Store, error) {
+			attempts++
+			return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrContended)
+		})
+		db, err := parseDatabase("sqlite:///nowhere.db")
+		require.NoError(t, err)
+		replica := store.NewReplica(store.Config{Store: st})
+		require.ErrorIs(t, openStore(t.Context(), config{mode: server.ModeCRUD, db: db}, st, replica, slog.New(slog.NewTextHandler(&log, nil))), store.ErrContended)
+		require.Greater(t, attempts, 2)
+		require.Equal(t, 1, strings.Count(log.String(), "has the store to itself"), log.String())
+	})
 }
 
 // A process with a fleet to serve waits for whatever the operating system refuses it; one without has nothing to wait with.

@@ -139,7 +139,7 @@ const (
 // openStore opens the store and loads the fleet. A store that may be waited for is opened later, when it can be.
 func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.Replica, logger *slog.Logger) error {
 	giveUp := time.Now().Add(openPatience)
-	for {
+	for waits := false; ; waits = true {
 		err := st.Open(ctx)
 		if err == nil {
 			err = replica.Load(ctx)
@@ -153,7 +153,9 @@ func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.R
 		case ctx.Err() != nil, !errors.Is(err, store.ErrContended), time.Now().After(giveUp):
 			return err
 		}
-		logger.InfoContext(ctx, "another process has the store to itself at the moment; trying again", "store", cfg.db.where())
+		if !waits {
+			logger.InfoContext(ctx, "another process has the store to itself at the moment; trying again", "store", cfg.db.where())
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(openAgain):
