@@ -129,8 +129,9 @@ func TestStartsWithoutTheDirectoryOfItsDatabase(t *testing.T) {
 	require.NotEmpty(t, p.Base, p.Log())
 	require.Equal(t, before, p.demo())
 	require.Equal(t, 503, p.send("GET", "/ready", "").status)
-	require.NoError(t, os.Remove(dir))
-	require.NoError(t, os.Rename(dir+".away", dir))
+	link := dir + ".link" // in one step: the server would make the directory anew while there is nothing
+	require.NoError(t, os.Symlink(dir+".away", link))
+	require.NoError(t, os.Rename(link, dir))
 	p.eventually("/ready", 200)
 	require.Equal(t, before, p.demo())
 	require.Equal(t, 201, p.insist("POST", "/namespaces", `{"id":"yes"}`).status)
