@@ -32,8 +32,9 @@ const (
 	backupPace  = 30 * time.Second
 )
 
-// GetBackup answers with a copy of the whole store. The queue sees to it that there is one at a time, until it has been sent.
-func (s *Server) GetBackup(c echo.Context, _ api.GetBackupParams) (err error) {
+// GetBackup answers with a copy of the whole store. The queue sees to it that there is one at a time: whoever has seen the
+// end of one may ask for the next.
+func (s *Server) GetBackup(c echo.Context, _ api.GetBackupParams) error {
 	if _, err := s.state(c); err != nil {
 		return err
 	}
@@ -48,37 +49,57 @@ func (s *Server) GetBackup(c echo.Context, _ api.GetBackupParams) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, made.File.Close()) }()
-	if err := s.authenticate(r); err != nil { // what was good when it was asked for may have been revoked meanwhile
+	last, err := s.sendBackup(r, made)
+	if err := errors.Join(err, made.File.Close()); err != nil {
 		return err
+	}
+	r.job.leave() // before its client can have seen the end: nothing is held any more but the last piece
+	if len(last) == 0 {
+		return nil
+	}
+	if err := wire.SetWriteDeadline(time.Now().Add(backupPace)); err != nil {
+		return err
+	}
+	_, err = c.Response().Write(last)
+	return err
+}
+
+// sendBackup sends all of a backup but its last piece.
+func (s *Server) sendBackup(r *request, made *Backup) (last []byte, err error) {
+	if err := s.authenticate(r); err != nil { // what was good when it was asked for may have been revoked meanwhile
+		return nil, err
 	}
 	r.state = nil
 	sum := sha256.New()
 	size, err := io.Copy(sum, made.File)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := made.File.Seek(0, io.SeekStart); err != nil {
-		return err
+		return nil, err
 	}
+	h := r.Response().Header()
 	h.Set(echo.HeaderContentType, "application/vnd.sqlite3")
 	h.Set(echo.HeaderContentLength, strconv.FormatInt(size, 10))
 	h.Set(echo.HeaderContentDisposition, fmt.Sprintf("attachment; filename=%q", made.Name))
 	h.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum.Sum(nil))+":")
 	h.Set(headerRevision, formatRevision(made.Revision))
-	c.Response().WriteHeader(http.StatusOK)
+	r.Response().WriteHeader(http.StatusOK)
 	if r.Request().Method == http.MethodHead {
-		return nil
+		return nil, nil
 	}
-	for sent := int64(0); sent < size; sent += backupChunk {
+	wire := http.NewResponseController(r.Response())
+	for ; size > backupChunk; size -= backupChunk {
 		if err := wire.SetWriteDeadline(time.Now().Add(backupPace)); err != nil {
-			return err
+			return nil, err
 		}
-		if _, err := io.CopyN(c.Response(), made.File, min(backupChunk, size-sent)); err != nil {
-			return err
+		if _, err := io.CopyN(r.Response(), made.File, backupChunk); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	last = make([]byte, size)
+	_, err = io.ReadFull(made.File, last)
+	return last, err
 }
 
 func (s *Server) makeBackup(r *request) (*Backup, error) {

@@ -24,10 +24,11 @@ import (
 type file struct {
 	*bytes.Reader
 	closed atomic.Bool
+	takes  time.Duration // to close it
 }
 
 // Close implements io.Closer.
-func (f *file) Close() error { f.closed.Store(true); return nil }
+func (f *file) Close() error { time.Sleep(f.takes); f.closed.Store(true); return nil }
 
 func backupOf(content []byte) *server.Backup {
 	return &server.Backup{File: &file{Reader: bytes.NewReader(content)}, Name: "fleet-r7.db", Revision: 7}
@@ -139,6 +140,30 @@ func TestBackupsWaitForNobody(t *testing.T) {
 		working.Store(&forever)
 		w.get("/backup").problem(503, "store_unavailable") // a store that hangs is not waited for for ever
 	})
+}
+
+// Whoever has seen the end of a backup may take the next one at once, and finds nothing held of the one before.
+func TestBackupsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"nothing": 0, "one piece": 128 << 10, "pieces": 3 << 20, "pieces and a byte": 3<<20 + 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T) {
+				var before *file
+				w := setupWith(t, takes(func(context.Context) (*server.Backup, error) {
+					require.True(t, before == nil || before.closed.Load())
+					made := backupOf(make([]byte, size))
+					before = made.File.(*file)
+					before.takes = time.Second
+					return made, nil
+				}))
+				for range 3 { // each on a connection of its own
+					require.Len(t, w.get("/backup", "Connection", "close").want(200).body, size)
+					w.do(http.MethodHead, "/backup", "", "Connection", "close").want(200)
+				}
+			})
+		})
+	}
 }
 
 // A client that takes a byte per second is let go of, and one that is merely slow is not.
