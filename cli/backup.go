@@ -59,7 +59,7 @@ func (s *session) backupFile(c *cli.Context, target string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // unless it has its name
+	defer func() { _ = os.Remove(file.Name()) }() // it has another name by then, or none
 	saved, err := s.saveBackup(c, file)
 	if err == nil {
 		err = file.Sync()
@@ -67,10 +67,7 @@ func (s *session) backupFile(c *cli.Context, target string) (err error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) { // it took a while
-		return cmp.Or(err, fmt.Errorf("%s exists by now; a backup takes no file's place", target))
-	}
-	if err := os.Rename(file.Name(), target); err != nil {
+	if err := giveName(file.Name(), target); err != nil {
 		return err
 	}
 	if dir, err := os.Open(filepath.Dir(target)); err == nil {
@@ -78,6 +75,23 @@ func (s *session) backupFile(c *cli.Context, target string) (err error) {
 		_ = dir.Close()
 	}
 	_, err = fmt.Fprintf(s.env.Stdout, "%s has revision %d: %s, sha256:%x\n", target, saved.Revision, bytesText(saved.Size), saved.SHA256)
+	return err
+}
+
+// giveName gives a file its name unless another one has it by now.
+func giveName(path, target string) error {
+	err := os.Link(path, target)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, os.ErrExist) { // a file system without links
+		if _, err = os.Lstat(target); errors.Is(err, os.ErrNotExist) {
+			return os.Rename(path, target)
+		}
+	}
+	if err == nil || errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists by now; a backup takes no file's place", target)
+	}
 	return err
 }
 

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Of many that want one name, one gets it, and no other one takes it away.
+func TestOneFileGetsAName(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		dir := t.TempDir()
+		target := filepath.Join(dir, "fleet.db")
+		errs := make([]error, 8)
+		for i := range errs {
+			if err := os.WriteFile(target+strconv.Itoa(i), []byte(strconv.Itoa(i)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() {
+				<-begin
+				errs[i] = giveName(target+strconv.Itoa(i), target)
+			})
+		}
+		close(begin)
+		wg.Wait()
+		got, err := os.ReadFile(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, err := range errs {
+			switch named := string(got) == strconv.Itoa(i); {
+			case named && err != nil, !named && err == nil:
+				t.Fatalf("%s has the name; %d: %v", got, i, err)
+			case !named && !strings.Contains(err.Error(), "exists by now"):
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Where there are no links, as no system has them of directories, it is renamed; what is there stays there, too.
+func TestAFileGetsANameWithoutLinks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	target := filepath.Join(dir, "fleet.db")
+	for _, name := range []string{"first", "second"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := giveName(filepath.Join(dir, "first"), target); err != nil {
+		t.Fatal(err)
+	}
+	if err := giveName(filepath.Join(dir, "second"), target); err == nil || !strings.Contains(err.Error(), "exists by now") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(target, "first")); err != nil {
+		t.Error(err)
+	}
+	if err := giveName(filepath.Join(dir, "gone"), target+"2"); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
