@@ -111,7 +111,11 @@ func (s *session) saveBackup(c *cli.Context, to io.Writer) (apiclient.SavedBacku
 	return apiclient.Backup(c.Context, conn, to, func(n, of int64) {
 		if now := s.env.Now(); now.Sub(shown) >= 200*time.Millisecond {
 			shown = now
-			line(fmt.Sprintf("%s of %s", bytesText(n), bytesText(of)))
+			text := bytesText(n)
+			if of > 0 { // what is between may have left it out
+				text += " of " + bytesText(of)
+			}
+			line(text)
 		}
 	})
 }

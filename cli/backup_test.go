@@ -53,7 +53,12 @@ func TestBackupThatDoesNotCome(t *testing.T) {
 		t.Errorf("exit %d\n%s", got.code, got.stderr)
 	}
 	got := backup(cli.Env{StderrTerminal: true}, filepath.Join(t.TempDir(), "fleet.db"))
-	if got.code != 0 || !strings.Contains(got.stderr, "makes the backup") || !strings.HasSuffix(got.stderr, "\r\033[K") {
+	if got.code != 0 || !strings.Contains(got.stderr, "makes the backup") || !strings.Contains(got.stderr, " KiB of ") || !strings.HasSuffix(got.stderr, "\r\033[K") {
+		t.Errorf("exit %d\n%q", got.code, got.stderr)
+	}
+	spoil = func(r *http.Response) error { r.ContentLength = -1; r.Header.Del("Content-Length"); return nil }
+	got = backup(cli.Env{StderrTerminal: true}, filepath.Join(t.TempDir(), "fleet.db"))
+	if got.code != 0 || !strings.Contains(got.stderr, " KiB") || strings.Contains(got.stderr, " of ") {
 		t.Errorf("exit %d\n%q", got.code, got.stderr)
 	}
 }
