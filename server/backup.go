@@ -25,10 +25,12 @@ type Backup struct {
 	Revision fleet.Revision
 }
 
+// BackupTime is how long making a backup may take.
+const BackupTime = 15 * time.Minute
+
 // A backup is made before any of it is sent: a client that takes its time holds a file, and nothing of the store.
 const (
-	backupTime  = 15 * time.Minute // to make it
-	backupChunk = 1 << 20          // bytes that a client has to take within backupPace
+	backupChunk = 1 << 20 // bytes that a client has to take within backupPace
 	backupPace  = 30 * time.Second
 )
 
@@ -42,7 +44,7 @@ func (s *Server) GetBackup(c echo.Context, _ api.GetBackupParams) error {
 	h.Del(headerAge) // it is not made from the copy in memory
 	h.Del(headerRevision)
 	wire := http.NewResponseController(c.Response())
-	if err := errors.Join(wire.SetReadDeadline(time.Time{}), wire.SetWriteDeadline(time.Now().Add(backupTime+backupPace))); err != nil {
+	if err := errors.Join(wire.SetReadDeadline(time.Time{}), wire.SetWriteDeadline(time.Now().Add(BackupTime+backupPace))); err != nil {
 		return err
 	}
 	made, err := s.makeBackup(r)
@@ -107,7 +109,7 @@ func (s *Server) makeBackup(r *request) (*Backup, error) {
 		return nil, &publicError{status: http.StatusNotFound, code: "not_found", detail: "this server makes no backups"}
 	}
 	r.state = nil // it may be replaced many times before the backup is there, and would be kept
-	ctx, cancel := context.WithTimeout(r.Request().Context(), backupTime)
+	ctx, cancel := context.WithTimeout(r.Request().Context(), BackupTime)
 	defer cancel()
 	made, err := s.cfg.Backup(ctx)
 	if errors.Is(err, store.ErrCompacted) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -148,9 +149,12 @@ func copyToFile(ctx context.Context, source store.Store, path string, progress f
 }
 
 // takeBackup is how a server takes backups: of the store that it has open, whose lock or connections another one would need again.
-func takeBackup(source store.Store) func(context.Context) (*server.Backup, error) {
+func takeBackup(source store.Store, logger *slog.Logger) func(context.Context) (*server.Backup, error) {
 	return func(ctx context.Context) (made *server.Backup, err error) {
-		dir, err := os.MkdirTemp("", "backup-*")
+		if err := removeAbandoned(os.TempDir()); err != nil {
+			logger.WarnContext(ctx, "what a process that died left of a backup cannot be removed", "error", err)
+		}
+		dir, err := os.MkdirTemp("", backupDirectory)
 		if err != nil {
 			return nil, err
 		}
@@ -166,6 +170,24 @@ func takeBackup(source store.Store) func(context.Context) (*server.Backup, error
 		}
 		return &server.Backup{File: file, Name: nameOfBackup(last.Of), Revision: last.Of}, nil
 	}
+}
+
+// backupDirectory is how directories are called in which servers make backups.
+const backupDirectory = "flux-resourceset-backup-*"
+
+// removeAbandoned removes what processes that died while they made a backup have left: nobody works on one that is so old.
+func removeAbandoned(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if ours, _ := filepath.Match(backupDirectory, e.Name()); !ours || !e.IsDir() {
+			continue
+		}
+		info, gone := e.Info()
+		if gone == nil && time.Since(info.ModTime()) > server.BackupTime {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
 }
 
 // examine reads a store as a server does, and works out every answer to every cluster.

@@ -12,9 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
@@ -52,6 +54,94 @@ func TestBackupOverTheAPI(t *testing.T) {
 	}
 }
 
+// What a process that was killed while it made a backup has left goes with the next one; what is another's, or may still be worked on, stays.
+func TestBackupRemovesWhatDeadProcessesLeft(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	old, recent := time.Now().Add(-server.BackupTime-time.Minute), time.Now().Add(-server.BackupTime/2)
+	elsewhere := filepath.Join(t.TempDir(), "fleet.db")
+	require.NoError(t, os.WriteFile(elsewhere, nil, 0o600))
+	require.NoError(t, os.Symlink(filepath.Dir(elsewhere), filepath.Join(tmp, "flux-resourceset-backup-link")))
+	for name, at := range map[string]time.Time{"flux-resourceset-backup-1": old, "flux-resourceset-backup-2": recent, "backup-3": old} {
+		dir := filepath.Join(tmp, name)
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "fleet.db"), []byte("all of it"), 0o600))
+		require.NoError(t, os.Chtimes(dir, at, at))
+	}
+	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed, "TMPDIR="+tmp)
+	require.Equal(t, 200, p.send("GET", "/backup", "").status)
+	requireOnly(t, tmp, "backup-3", "flux-resourceset-backup-2", "flux-resourceset-backup-link")
+	require.FileExists(t, elsewhere)
+}
+
+// A process that is killed while it makes a backup leaves a directory, which the next one finds and removes.
+func TestBackupOfAKilledProcess(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	settings := []string{"API_MODE=crud", "DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db"), "SEED_FILE=" + demoSeed, "TMPDIR=" + tmp}
+	p := start(t, settings...)
+	p.large(20) // it takes a moment
+	var left []string
+	for range 20 { // it may be there before it is killed
+		killWhileItMakesABackup(t, p, tmp)
+		p = start(t, settings...)
+		if left, _ = filepath.Glob(filepath.Join(tmp, "*")); len(left) > 0 {
+			break
+		}
+	}
+	require.Len(t, left, 1)
+	old := time.Now().Add(-server.BackupTime - time.Minute)
+	require.NoError(t, os.Chtimes(left[0], old, old))
+	require.Equal(t, 200, p.send("GET", "/backup", "").status)
+	requireOnly(t, tmp)
+}
+
+// killWhileItMakesABackup asks for a backup and kills the program when there is something in its directory, or an answer.
+func killWhileItMakesABackup(t *testing.T, p *program, tmp string) {
+	t.Helper()
+	conn := p.askForBackup()
+	defer conn.Close()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		_, _ = conn.Read(make([]byte, 1))
+	}()
+	for {
+		select {
+		case <-answered:
+		default:
+			if found, _ := filepath.Glob(filepath.Join(tmp, "*", "fleet.db")); len(found) == 0 {
+				continue
+			}
+		}
+		p.Kill()
+		return
+	}
+}
+
+// large adds documents that are not packed to less.
+func (p *program) large(n int) {
+	p.t.Helper()
+	for i := range n {
+		noise := make([]byte, 180<<10)
+		_, err := rand.Read(noise)
+		require.NoError(p.t, err)
+		body := fmt.Sprintf(`{"id":"large-%d","annotations":{"noise":%q}}`, i, base64.StdEncoding.EncodeToString(noise))
+		require.Equal(p.t, 201, p.send("POST", "/namespaces", body).status)
+	}
+}
+
+// askForBackup does not read the answer.
+func (p *program) askForBackup() net.Conn {
+	p.t.Helper()
+	conn, err := new(net.Dialer).DialContext(p.t.Context(), "tcp", strings.TrimPrefix(p.Base, "http://"))
+	require.NoError(p.t, err)
+	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	_, err = fmt.Fprintf(conn, "GET /backup HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", writeToken)
+	require.NoError(p.t, err)
+	return conn
+}
+
 // A client that stops in the middle of a backup holds nothing of the store: changes go on, and so do polls. When it goes, the next one
 // may take a backup.
 func TestBackupByAClientThatStops(t *testing.T) {
@@ -61,21 +151,11 @@ func TestBackupByAClientThatStops(t *testing.T) {
 			t.Parallel()
 			tmp := t.TempDir()
 			p := start(t, "API_MODE=crud", "DATABASE_URL="+url, "SEED_FILE="+demoSeed, "TMPDIR="+tmp)
-			for i := range 80 { // more than sockets hold
-				noise := make([]byte, 180<<10)
-				_, err := rand.Read(noise)
-				require.NoError(t, err)
-				body := fmt.Sprintf(`{"id":"large-%d","annotations":{"noise":%q}}`, i, base64.StdEncoding.EncodeToString(noise))
-				require.Equal(t, 201, p.send("POST", "/namespaces", body).status)
-			}
-			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Base, "http://"))
-			require.NoError(t, err)
+			p.large(80) // more than sockets hold
+			conn := p.askForBackup()
 			defer conn.Close()
-			_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-			_, err = fmt.Fprintf(conn, "GET /backup HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", writeToken)
-			require.NoError(t, err)
 			head := make([]byte, len("HTTP/1.1 200"))
-			_, err = io.ReadFull(conn, head)
+			_, err := io.ReadFull(conn, head)
 			require.NoError(t, err)
 			require.Equal(t, "HTTP/1.1 200", string(head))
 			requireOnly(t, tmp) // it is open, and has no name: no end of the process leaves it behind

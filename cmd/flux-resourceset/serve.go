@@ -78,7 +78,7 @@ func serve(c *cli.Context) error {
 	}
 	srv, err := server.New(server.Config{
 		Observations: book, OfflineAfter: cfg.offlineAfter,
-		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: takeBackup(st), Tracer: traces.tracer(), Tokens: cfg.tokens,
+		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: takeBackup(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
 		MetricsApart: cfg.metrics != "",
 	})
