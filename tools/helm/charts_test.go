@@ -79,6 +79,7 @@ func TestRefusals(t *testing.T) {
 		{service, "demo", "readonly.httpRoute.enabled=true", "readonly.httpRoute.parentRefs is required"},
 		{service, "demo", "backup.enabled=true,store.sqlite.persistence.enabled=false", "backup.enabled needs store.sqlite.persistence"},
 		{service, "demo", "backup.enabled=true,backup.keep=0", "at '/backup/keep'"},
+		{service, "demo", "tmp.sizeLimit=plenty", "at '/tmp/sizeLimit'"},
 		{service, "demo", "replicas=2", "additional properties 'replicas' not allowed"},
 		{cluster, "demo", "cluster.name=", "cluster.name is required"},
 		{cluster, "demo", "cluster.dns=", "cluster.dns is required"},
@@ -183,6 +184,20 @@ func TestWhatPlatformsAsk(t *testing.T) {
 				t.Errorf("no %q in\n%s", says, out)
 			}
 		})
+	}
+}
+
+// What is written aside cannot fill a node, in any pod.
+func TestTheTemporaryDirectoryHasALimit(t *testing.T) {
+	t.Parallel()
+	for setting, says := range map[string]string{
+		"":                   "        - name: tmp\n          emptyDir:\n            sizeLimit: 2Gi\n",
+		"tmp.sizeLimit=10Gi": "        - name: tmp\n          emptyDir:\n            sizeLimit: 10Gi\n",
+		"tmp.sizeLimit=":     "        - name: tmp\n          emptyDir: {}\n",
+	} {
+		if out := rendered(t, service, "postgres", setting); strings.Count(out, says) != 2 {
+			t.Errorf("%q: not in both deployments: %q", setting, says)
+		}
 	}
 }
 

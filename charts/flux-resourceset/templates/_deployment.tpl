@@ -221,7 +221,12 @@ spec:
 {{- $v := .root.Values }}
 {{- $disk := $v.store.sqlite.persistence }}
 - name: tmp
+  {{- if $v.tmp.sizeLimit }}
+  emptyDir:
+    sizeLimit: {{ $v.tmp.sizeLimit }}
+  {{- else }}
   emptyDir: {}
+  {{- end }}
 {{- if $v.lastGood.enabled }}
 - name: last-good
   {{- toYaml $v.lastGood.volume | nindent 2 }}
