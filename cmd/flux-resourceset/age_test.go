@@ -51,6 +51,7 @@ func TestCutOffProcessRefusesPolls(t *testing.T) {
 	server := pgtest.NewServer(t)
 	url := "DATABASE_URL=" + server.Database(t, "fleet")
 	crud := start(t, url, "API_MODE=crud", "SEED_FILE="+demoSeed, "MAX_STALENESS=1s")
+	crud.eventually("/ready", 200) // the others find a fleet that is seeded
 	reader := start(t, url, "MAX_STALENESS=1s")
 	endless := start(t, url, "MAX_STALENESS=0")
 	endless.eventually("/ready", 200) // it may begin before a database that is busy answers it
