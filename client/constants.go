@@ -65,6 +65,7 @@ const (
 	CodeFieldConflict        = "field_conflict"
 	CodeRevertConflict       = "revert_conflict"
 	CodeConfirmationRequired = "confirmation_required"
+	CodeEarlyReceipt         = "early_receipt"
 	CodeStale                = "stale"
 	CodeTooLarge             = "too_large"
 	CodeUnsupportedMediaType = "unsupported_media_type"

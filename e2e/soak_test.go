@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,10 +47,17 @@ type soak struct {
 	*cluster
 	components map[string]*soaked
 
-	mu      sync.Mutex
-	counted map[rig.Receipt]bool
-	late    []time.Duration // from a change to its receipt
-	wrong   []string
+	mu              sync.Mutex
+	counted         map[claim]bool
+	late            []time.Duration // from a change to its receipt
+	heldBack, early int             // receipts that the API did not take, or took and did not count
+	wrong           []string
+}
+
+// claim is a receipt for the change in the history of its component that it is of.
+type claim struct {
+	rig.Receipt
+	at int
 }
 
 // soakTime is how long a soak is to take.
@@ -65,7 +73,7 @@ func soakTime(t *testing.T) time.Duration {
 // startSoak makes components of each kind, named after the cluster, whose receipts are looked at from then on.
 func startSoak(t *testing.T, id string, kinds ...string) *soak {
 	t.Helper()
-	s := &soak{components: map[string]*soaked{}, counted: map[rig.Receipt]bool{}}
+	s := &soak{components: map[string]*soaked{}, counted: map[claim]bool{}}
 	var definitions, assigned []object
 	for i := range 3 {
 		for _, kind := range kinds {
@@ -134,14 +142,20 @@ func (s *soak) change(one *soaked, marker int, version string) {
 	one.inputs[digest], one.changed[digest] = len(one.history)-1, time.Now()
 }
 
-// judge holds a receipt against what is live: that has to be what the receipt is of, or something that came later.
-func (s *soak) judge(r rig.Receipt) {
+// judge holds a receipt that the API has taken against what is live: that has to be what the receipt is of, or something that came
+// later. An input that was taken back and made again has the same receipt, so one may be of the first time: that is false only
+// if the API calls the second confirmed by it.
+func (s *soak) judge(r rig.Receipt, status int) {
 	one := s.components[r.ID]
-	s.mu.Lock()
-	known := s.counted[r]
-	s.counted[r] = true
-	s.mu.Unlock()
-	if known || one == nil {
+	if one == nil {
+		return
+	}
+	if status != http.StatusOK {
+		s.mu.Lock()
+		if status == http.StatusConflict {
+			s.heldBack++
+		}
+		s.mu.Unlock()
 		return
 	}
 	// Not while it is being changed: its receipt is not known yet.
@@ -151,20 +165,69 @@ func (s *soak) judge(r rig.Receipt) {
 	if !ok {
 		return // of before the first change
 	}
-	found, err := s.get(context.Background(), "v1", "ConfigMap", one.where[0], one.where[1])
-	var marker, version string
-	if err == nil {
-		marker, version = one.live(found)
+	s.mu.Lock()
+	known := s.counted[claim{r, at}]
+	s.counted[claim{r, at}] = true
+	s.mu.Unlock()
+	if known {
+		return
+	}
+	found := s.live(one, at)
+	if found != "" && !s.claimed(r) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.counted, claim{r, at})
+		s.early++
+		return
+	}
+	if found != "" {
+		found = s.live(one, at) // it may have become so meanwhile
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.late = append(s.late, time.Since(one.changed[r.Input]))
+	if found != "" {
+		s.wrong = append(s.wrong, fmt.Sprintf("%s: confirmed %v, live is %s", r.ID, one.history[at], found))
+	}
+}
+
+// live says what is live, if that is neither what the component was once changed to nor something later.
+func (s *soak) live(one *soaked, at int) string {
+	found, err := s.get(context.Background(), "v1", "ConfigMap", one.where[0], one.where[1])
+	if err != nil {
+		return err.Error()
+	}
+	marker, version := one.live(found)
 	for _, later := range one.history[at:] {
 		if fmt.Sprint(later.marker) == marker && later.version == version {
-			return
+			return ""
 		}
 	}
-	s.wrong = append(s.wrong, fmt.Sprintf("%s: confirmed %v, live are marker %q and version %q: %v", r.ID, one.history[at], marker, version, err))
+	return fmt.Sprintf("marker %q and version %q", marker, version)
+}
+
+// claimed tells whether the API calls the input of a receipt confirmed, within the time that its processes take to tell each other.
+func (s *soak) claimed(r rig.Receipt) bool {
+	exchange := time.Duration(0)
+	if len(s.w.ReadURLs) > 1 {
+		exchange = 5 * time.Second
+	}
+	for end := time.Now().Add(exchange); ; {
+		var status object
+		if err := s.w.API.Do(s.Context(), "GET", "/clusters/"+s.id+"/status", nil, &status); err != nil {
+			s.Error(err)
+			return false
+		}
+		inputs, _ := status["inputs"].([]any)
+		for _, input := range inputs {
+			if in, ok := input.(object); ok && in["list"] == r.List && in["id"] == r.ID && in["receipt"] == r.Input && in["state"] == "confirmed" {
+				return true
+			}
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
 }
 
 // run changes components at random until the time is up.
@@ -211,8 +274,8 @@ func (s *soak) report(changes int) int {
 		}
 		return s.late[int(share*float64(len(s.late)-1))].Round(time.Millisecond)
 	}
-	s.Logf("%d changes, %d receipts compared, %d false; from a change to its receipt: median %v, 90th percentile %v, longest %v",
-		changes, len(s.late), len(s.wrong), at(0.5), at(0.9), at(1))
+	s.Logf("%d changes, %d receipts compared, %d false; %d held back, %d not counted; from a change to its receipt: median %v, 90th percentile %v, longest %v",
+		changes, len(s.late), len(s.wrong), s.heldBack, s.early, at(0.5), at(0.9), at(1))
 	for _, line := range s.wrong[:min(len(s.wrong), 5)] {
 		s.Log(line)
 	}

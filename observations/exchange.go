@@ -87,6 +87,9 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 			if c.seen > c.kept {
 				pending[waiting{c, subject{sort: sortSeen, on: aboutOf("", "")}}] = struct{}{}
 			}
+			for i := range c.polls {
+				c.polls[i].withdrawn.forget(now.UnixMilli())
+			}
 			c.mu.Unlock()
 		}
 	}

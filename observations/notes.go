@@ -8,23 +8,25 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Polled notes that a cluster itself asked for a list, and was given the answer of that ETag. It tells whether that is another
-// one than before: then Given says what is in it.
-func (b *Book) Polled(id, list, etag, agent string, now time.Time) (changed bool) {
+// Polled notes that a cluster itself asked for a list, and was given the answer of that ETag. It tells whether Given has to say
+// what is in it: that is another one than before, or nobody knows.
+func (b *Book) Polled(id, list, etag, agent string, now time.Time) (say bool) {
 	c := b.of(id)
 	c.mu.Lock()
-	changed = c.polled(list, etag, agent, now)
+	changed, known := c.polled(list, etag, agent, now)
 	c.mu.Unlock()
 	if changed {
 		b.tell(c, sortPoll, aboutOf(list, ""))
 	}
-	return changed
+	return changed || !known
 }
 
 // Given voids the receipts of what a cluster was asked for before and is not any more: it goes on to something else, and that it
 // once had what it may be asked for again says nothing by then, however often it repeats that until it has changed. When it is
 // given that again, what it says from then on counts. A void is of one receipt: another process may have had that of what is given
 // here already, and not have told yet.
+//
+// What is not asked for any more is also remembered as withdrawn: Received.
 func (b *Book) Given(id string, asked fleet.Asked, now time.Time) {
 	c, list := b.of(id), unique.Make(asked.List)
 	valid := map[about]fleet.Receipt{}
@@ -36,8 +38,15 @@ func (b *Book) Given(id string, asked fleet.Asked, now time.Time) {
 		i++
 	}
 	c.mu.Lock()
-	changed := c.given(list, valid, now.UnixMilli())
+	at := now.UnixMilli()
+	if p := c.poll(asked.List); p != nil {
+		now := inputs{asked.Receipts, true}
+		p.withdrawn.add(p.asked, now, at)
+		p.asked = now
+	}
+	changed := c.given(list, valid, at)
 	c.mu.Unlock()
+	b.tell(c, sortPoll, aboutOf(asked.List, ""))
 	for _, on := range changed {
 		b.tell(c, sortVoid, on)
 	}
@@ -56,23 +65,29 @@ func (b *Book) Begins(id string, at time.Time) {
 	c.mu.Unlock()
 }
 
-// Received notes that a cluster itself said that it has applied an input.
-func (b *Book) Received(id, list, input string, r fleet.Receipt, now time.Time) {
+// Received notes that a cluster itself said that it has applied an input. early is not 0 when that is not noted, because the input
+// was withdrawn and came back shortly before, so that the receipt may be of before: the cluster is to say it again after that time.
+func (b *Book) Received(id, list, input string, r fleet.Receipt, now time.Time) (early time.Duration) {
 	c, on := b.of(id), aboutOf(list, input)
 	c.mu.Lock()
 	at := now.UnixMilli()
 	c.seen = max(c.seen, at)
+	if early = c.early(on, r, at); early > 0 {
+		c.mu.Unlock()
+		return early
+	}
 	old, known := c.receipts[on]
 	if (!known || old.input != r) && !c.fresh.take(now, receiptBurst, receiptEvery) {
 		c.mu.Unlock()
 		b.dropped.Add(1)
-		return
+		return 0
 	}
 	changed := c.received(on, r, at)
 	c.mu.Unlock()
 	if changed {
 		b.tell(c, sortReceipt, on)
 	}
+	return 0
 }
 
 // Happened notes an event of a cluster. It is about an input of a list or, where list is empty, about the object that id names.

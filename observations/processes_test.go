@@ -2,6 +2,7 @@ package observations
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -148,7 +149,50 @@ func TestGivenByOneAndConfirmedToAnother(t *testing.T) {
 	p.receive(a, 2)
 	p.exchange()
 	for _, book := range []*Book{a, b} {
+		require.Equal(t, Delivered, book.state("x", p.at, asked("2", 2)), "that may be of before")
+	}
+	p.at = p.at.Add(settle)
+	p.receive(a, 2)
+	p.exchange()
+	for _, book := range []*Book{a, b} {
 		require.Equal(t, Confirmed, book.state("x", p.at, asked("2", 2)), "it has come back")
+	}
+}
+
+// TestAReceiptOfBeforeIsHeldBackByAll: an input is taken back and made again before the cluster has confirmed it. What it then says
+// may be of the first time, whichever process gave it what, and whichever hears it, one that started since included.
+func TestAReceiptOfBeforeIsHeldBackByAll(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string][3]int{"by one": {0, 0, 0}, "by both": {0, 1, 0}, "by both, the other way": {0, 1, 1}, "by the other": {0, 0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t)
+			books := []*Book{p.a, p.b}
+			for i, receipt := range []byte{1, 2, 1} {
+				p.give(books[order[i]], fmt.Sprint(receipt), receipt)
+				p.exchange()
+			}
+			restarted := NewBook(Config{Table: p.table})
+			restarted.Exchange(t.Context(), p.at)
+			books = append(books, restarted)
+			for i, book := range books {
+				p.at = p.at.Add(time.Second)
+				wait := book.Received("x", "components", "c0", rcpt(1), p.at)
+				require.Greater(t, wait, settle/2, i)
+				require.LessOrEqual(t, wait, settle, i)
+			}
+			p.exchange()
+			for _, book := range books {
+				require.NotEqual(t, Confirmed, book.state("x", p.at, asked("1", 1)))
+			}
+			p.at = p.at.Add(settle)
+			p.receive(books[order[2]], 1)
+			p.exchange()
+			restarted.Exchange(t.Context(), p.at)
+			for i, book := range books {
+				require.Equal(t, Confirmed, book.state("x", p.at, asked("1", 1)), i)
+			}
+		})
 	}
 }
 
@@ -170,6 +214,7 @@ func TestTwoGiveDifferentAnswers(t *testing.T) {
 	for _, book := range []*Book{a, b} {
 		require.Equal(t, Delivered, book.state("x", p.at, asked("1", 1)), "it may have begun with the other one")
 	}
+	p.at = p.at.Add(settle)
 	p.receive(a, 1)
 	p.exchange()
 	for _, book := range []*Book{a, b} {

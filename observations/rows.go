@@ -2,7 +2,6 @@ package observations
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 	"unique"
@@ -79,6 +78,9 @@ type (
 	}
 	pollBody struct {
 		ETag string `json:"etag"`
+		// The receipts of what is in it, and of what the cluster was asked for shortly before. See told.
+		Asked     *string `json:"asked,omitempty"`
+		Withdrawn *string `json:"withdrawn,omitempty"`
 	}
 	receiptBody struct {
 		Input string `json:"input"`
@@ -97,11 +99,11 @@ func (c *cluster) row(s subject) (Row, bool) {
 	case sortSeen:
 		body, said = seenBody{c.agent, c.interval.Seconds()}, c.seen
 	case sortPoll:
-		i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == s.on.list.Value() })
-		if i < 0 {
+		p := c.poll(s.on.list.Value())
+		if p == nil {
 			return Row{}, false
 		}
-		body, said = pollBody{c.polls[i].etag}, c.polls[i].since
+		body, said = pollBody{p.etag, p.asked.told(), p.withdrawn.told(p.since)}, p.since
 	case sortReceipt:
 		r, ok := c.receipts[s.on]
 		if !ok {
@@ -186,14 +188,23 @@ func (c *cluster) mergePoll(list, text string, at int64) {
 		return
 	}
 	c.seen = max(c.seen, at)
-	i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == list })
-	if i < 0 {
-		c.polls = append(c.polls, polled{list: list, etag: body.ETag, since: at})
+	after := heard(body.Asked)
+	p := c.poll(list)
+	if p == nil {
+		c.polls = append(c.polls, polled{list: list, etag: body.ETag, since: at, asked: after})
+		c.poll(list).withdrawn.hear(body.Withdrawn, at)
 		return
 	}
+	p.withdrawn.hear(body.Withdrawn, at)
+	if p.etag != body.ETag && at > p.since { // between what we gave it and what we give it next, or before
+		p.withdrawn.add(p.asked, after, at)
+	}
 	// The same answer may have been given by us a moment later than by the other; the first time counts.
-	switch p := &c.polls[i]; {
+	switch {
 	case at > max(p.since, p.last) || p.etag == body.ETag && at < p.since:
+		if p.etag != body.ETag || !p.asked.known {
+			p.asked = after
+		}
 		p.etag, p.since = body.ETag, at
 	case p.etag != body.ETag:
 		c.contest(list, at)

@@ -74,6 +74,8 @@ type polled struct {
 	list, etag  string
 	since, last int64 // it was first, and last, given that one; last is 0 when another process did
 	contested   bool  // another process gave another one meanwhile
+	asked       inputs
+	withdrawn   withdrawn
 }
 
 // cluster is what one cluster said.
@@ -114,19 +116,19 @@ func (b *bucket) take(now time.Time, burst int, every time.Duration) bool {
 	return true
 }
 
-// polled notes that the cluster was given an answer, and tells whether that is another one than before.
-func (c *cluster) polled(list, etag, agent string, now time.Time) (changed bool) {
+// polled notes that the cluster was given an answer, and tells whether that is another one than before, and whether it is known
+// what is in it.
+func (c *cluster) polled(list, etag, agent string, now time.Time) (changed, known bool) {
 	at := now.UnixMilli()
 	c.seen = max(c.seen, at)
 	if c.agent != agent {
 		c.agent = unique.Make(cut(agent, 256)).Value()
 	}
-	i := slices.IndexFunc(c.polls, func(p polled) bool { return p.list == list })
-	if i < 0 {
+	p := c.poll(list)
+	if p == nil {
 		c.polls = append(c.polls, polled{list: list, etag: etag, since: at, last: at})
-		return true
+		return true, false
 	}
-	p := &c.polls[i]
 	if p.last > 0 {
 		c.learn(time.Duration(at-p.last) * time.Millisecond)
 	}
@@ -134,7 +136,17 @@ func (c *cluster) polled(list, etag, agent string, now time.Time) (changed bool)
 	if changed = p.etag != etag || p.contested; changed {
 		p.etag, p.since, p.contested = etag, at, false
 	}
-	return changed
+	return changed, p.asked.known
+}
+
+// poll is what the cluster was last given of a list; nil when it never was.
+func (c *cluster) poll(list string) *polled {
+	for i := range c.polls {
+		if c.polls[i].list == list {
+			return &c.polls[i]
+		}
+	}
+	return nil
 }
 
 // learn is about the time between two polls of a list. The shortest counts, and is forgotten slowly: where there are several
@@ -173,6 +185,19 @@ func (c *cluster) received(on about, input fleet.Receipt, at int64) (changed boo
 	}
 	failure := c.events[on]
 	return failure != nil && failure.failed() && failure.At.UnixMilli() > old.at // it works again
+}
+
+// early is for how much longer a receipt does not count, since it may be of before its input was withdrawn and came back.
+func (c *cluster) early(on about, input fleet.Receipt, at int64) time.Duration {
+	p := c.poll(on.list.Value())
+	if p == nil {
+		return 0
+	}
+	since, ok := p.withdrawn.since(input, at)
+	if !ok {
+		return 0
+	}
+	return settle - time.Duration(at-since)*time.Millisecond
 }
 
 // given is the rule for what Given says. It answers which voids are others than before.

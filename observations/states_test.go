@@ -27,6 +27,10 @@ func TestStates(t *testing.T) {
 	late := func(s step) step {
 		return func(b *Book, now time.Time) { s(b, now.Add(-900*time.Millisecond)) }
 	}
+	// settled is what happens when the cluster had time to become what it was asked to be.
+	settled := func(s step) step {
+		return func(b *Book, now time.Time) { s(b, now.Add(settle)) }
+	}
 	receipt := func(n byte) step {
 		return func(b *Book, now time.Time) { b.Received("x", "components", "c0", rcpt(n), now) }
 	}
@@ -63,11 +67,13 @@ func TestStates(t *testing.T) {
 		"failed as soon as it was confirmed":          {[]step{poll("1"), receipt(1), late(failure(1))}, 0, asked("1", 1), Failed},
 		"going on to another input voids the receipt": {[]step{give("1", 1), receipt(1), give("2", 2)}, 0, asked("1", 1), Behind},
 		"and coming back to it is not confirmed":      {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1)}, 0, asked("1", 1), Delivered},
-		"until it says so again":                      {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), receipt(1)}, 0, asked("1", 1), Confirmed},
+		"until it says so again, when it has settled": {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), settled(receipt(1))}, 0, asked("1", 1), Confirmed},
 		"saying it late does not help":                {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1)}, 0, asked("1", 1), Behind},
 		"nor when it is asked for again":              {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1), give("1", 1)}, 0, asked("1", 1), Delivered},
-		"but then it does":                            {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1), give("1", 1), receipt(1)}, 0, asked("1", 1), Confirmed},
-		"also the third time":                         {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), receipt(1), give("2", 2), receipt(1), give("1", 1)}, 0, asked("1", 1), Delivered},
+		"but then it does":                            {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1), give("1", 1), settled(receipt(1))}, 0, asked("1", 1), Confirmed},
+		"also the third time":                         {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), settled(receipt(1)), settled(give("2", 2)), settled(receipt(1)), settled(give("1", 1))}, 0, asked("1", 1), Delivered},
+		"its own of before came too late":             {[]step{give("1", 1), give("2", 2), give("1", 1), receipt(1)}, 0, asked("1", 1), Unknown},
+		"what was new in between counts at once":      {[]step{give("1", 1), give("2", 2), receipt(2)}, 0, asked("2", 2), Confirmed},
 		"what was taken off has to be confirmed anew": {[]step{give("1", 1, 2), receipt(1), give("2"), give("1", 1)}, 0, asked("1", 1), Delivered},
 		"what was switched off, too":                  {[]step{give("1", 1), receipt(1), give("2", 0), give("1", 1)}, 0, asked("1", 1), Delivered},
 		"other inputs of the list stay confirmed":     {[]step{give("1", 1, 2), receipt(1), give("2", 1, 3)}, 0, asked("2", 1), Confirmed},

@@ -1,8 +1,12 @@
 package server
 
 import (
+	"fmt"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -69,7 +73,20 @@ func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, clust
 		return outgoing{}, err
 	}
 	if ownPoll(r, who) {
-		s.book.Received(cluster.ID, said.list, said.id, said.input, s.cfg.Now())
+		if early := s.book.Received(cluster.ID, said.list, said.id, said.input, s.cfg.Now()); early > 0 {
+			return outgoing{}, errEarlyReceipt(early)
+		}
 	}
 	return s.outgoing(r, answer, st)
+}
+
+// errEarlyReceipt has the cluster say it again, which Flux Operator does for an hour and more. It is no fault of ours, so it is
+// none of the 5xx that somebody is called for.
+func errEarlyReceipt(wait time.Duration) error {
+	seconds := int64(math.Ceil(wait.Seconds()))
+	return &publicError{
+		status: http.StatusConflict, code: "early_receipt",
+		detail: fmt.Sprintf("the cluster was asked for something else a moment ago, so that this may be of before: say it again in %d s", seconds),
+		headers: map[string]string{"Retry-After": strconv.FormatInt(seconds, 10)},
+	}
 }

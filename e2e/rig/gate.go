@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path"
@@ -27,7 +28,7 @@ type Gate struct {
 	asked  int
 
 	receipts  []Receipt
-	onReceipt func(Receipt)
+	onReceipt func(r Receipt, status int)
 }
 
 // NewGate opens a gate to the read-only servers.
@@ -84,10 +85,16 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error":"a fault of the test's"}`, status)
 		return
 	}
-	if isReceipt {
-		g.noteReceipt(receipt)
+	if !isReceipt {
+		target.ServeHTTP(w, r)
+		return
 	}
-	target.ServeHTTP(w, r)
+	answer := httptest.NewRecorder()
+	target.ServeHTTP(answer, r)
+	g.noteReceipt(receipt, answer.Code)
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes()) // fails when the cluster is gone
 }
 
 // Open lets requests through again, after any of the faults below.

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -22,26 +23,28 @@ func receiptOf(address *url.URL) (r Receipt, ok bool) {
 	return r, ok && r.Input != ""
 }
 
-// noteReceipt remembers a receipt, and tells whoever wants to know while the cluster waits.
-func (g *Gate) noteReceipt(r Receipt) {
+// noteReceipt remembers a receipt that the API has taken, and tells whoever wants to know while the cluster waits.
+func (g *Gate) noteReceipt(r Receipt, status int) {
 	g.mu.Lock()
-	g.receipts = append(g.receipts, r)
+	if status == http.StatusOK {
+		g.receipts = append(g.receipts, r)
+	}
 	tell := g.onReceipt
 	g.mu.Unlock()
 	if tell != nil {
-		tell(r)
+		tell(r, status)
 	}
 }
 
-// HasReceipt tells whether the cluster has ever sent this one.
+// HasReceipt tells whether the cluster has ever sent this one, and the API has taken it.
 func (g *Gate) HasReceipt(r Receipt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Contains(g.receipts, r)
 }
 
-// OnReceipt has tell called with every receipt as it arrives, before it is answered.
-func (g *Gate) OnReceipt(tell func(Receipt)) {
+// OnReceipt has tell called with every receipt and what the API answers to it, before the cluster has that answer.
+func (g *Gate) OnReceipt(tell func(r Receipt, status int)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.onReceipt = tell

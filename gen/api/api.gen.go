@@ -3402,6 +3402,9 @@ type BadRequest = Problem
 // Conflict RFC 9457 problem details, with a stable code and every field problem.
 type Conflict = Problem
 
+// EarlyReceipt RFC 9457 problem details, with a stable code and every field problem.
+type EarlyReceipt = Problem
+
 // Forbidden RFC 9457 problem details, with a stable code and every field problem.
 type Forbidden = Problem
 
