@@ -318,7 +318,7 @@ func TestReadYourWrites(t *testing.T) {
 
 	late := w.get(demoCluster, "X-Fleet-Min-Revision", "3").problem(503, "store_unavailable")
 	require.Equal(t, "1", late.header.Get("Retry-After"))
-	require.Contains(t, string(late.body), "which X-Fleet-Min-Revision asks for, has not arrived")
+	require.Contains(t, string(late.body), "revision 3 has not arrived here")
 }
 
 // HEAD is GET without the body, wherever there is a GET.

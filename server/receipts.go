@@ -86,7 +86,7 @@ func errEarlyReceipt(wait time.Duration) error {
 	seconds := int64(math.Ceil(wait.Seconds()))
 	return &publicError{
 		status: http.StatusConflict, code: "early_receipt",
-		detail: fmt.Sprintf("the cluster was asked for something else a moment ago, so that this may be of before: say it again in %d s", seconds),
+		detail:  fmt.Sprintf("the cluster was asked for something else a moment ago, so that this may be of before: say it again in %d s", seconds),
 		headers: map[string]string{"Retry-After": strconv.FormatInt(seconds, 10)},
 	}
 }

@@ -75,17 +75,42 @@ func (s *Server) await(r *request) error {
 	return err
 }
 
+// stateOf is the State to answer a question about a revision from. Whether there is one that this process has not heard of is for
+// the store to say: it may have been made a moment ago by another one.
+func (s *Server) stateOf(c echo.Context, revision int64) (*fleet.State, error) {
+	st, err := s.state(c)
+	if err != nil || fleet.Revision(revision) <= st.Revision() {
+		return st, err
+	}
+	ctx, cancel := context.WithTimeout(c.Request().Context(), minRevisionWait)
+	defer cancel()
+	if _, err := s.revision(ctx, st, revision); err != nil {
+		return nil, err
+	}
+	r := requestOf(c)
+	if err := s.cfg.Replica.CatchUp(ctx, fleet.Revision(revision)); err != nil {
+		if ctx.Err() != nil && c.Request().Context().Err() == nil {
+			return nil, s.notYet(r, revision)
+		}
+		return nil, err
+	}
+	if err := s.authenticate(r); err != nil {
+		return nil, err
+	}
+	return s.state(c)
+}
+
 // notYet says that a revision is not here. What is here instead is in the header: a client that knows which revisions
 // there were can tell a process that is behind from a store whose history was replaced.
 func (s *Server) notYet(r *request, revision int64) error {
-	detail := fmt.Sprintf("revision %d, which X-Fleet-Min-Revision asks for, has not arrived here", revision)
+	detail := fmt.Sprintf("revision %d has not arrived here", revision)
 	if st := s.cfg.Replica.State(); st != nil {
 		r.Response().Header()[headerRevision] = []string{formatRevision(st.Revision())}
 		detail += fmt.Sprintf(": the newest is %d", st.Revision())
 	}
 	return &publicError{
 		status: http.StatusServiceUnavailable, code: "store_unavailable",
-		detail: detail + "; try again, or leave the header out if the server was given another history since", headers: map[string]string{"Retry-After": "1"},
+		detail: detail + "; try again, or leave X-Fleet-Min-Revision out if the server was given another history since", headers: map[string]string{"Retry-After": "1"},
 	}
 }
 

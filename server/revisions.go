@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -54,23 +55,33 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	return s.recall(c, lazyList{len(out), func(i int) any { return out[i] }})
 }
 
+// revision is what the store has of one.
+func (s *Server) revision(ctx context.Context, st *fleet.State, revision int64) (store.Summary, error) {
+	found, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1}, 1+summaryChanges)
+	switch {
+	case err != nil:
+		return store.Summary{}, err
+	case len(found) == 0 && revision > 0 && fleet.Revision(revision) <= st.Revision():
+		return store.Summary{}, fmt.Errorf("%w: revision %d", store.ErrCompacted, revision)
+	case len(found) == 0:
+		return store.Summary{}, &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d", revision)}
+	case found[0].Revision != fleet.Revision(revision):
+		return store.Summary{}, &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d; the newest is %d", revision, found[0].Revision)}
+	}
+	return found[0], nil
+}
+
 func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionParams) error {
 	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	commits, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1}, 1+summaryChanges)
+	found, err := s.revision(ctx, st, revision)
 	if err != nil {
 		return err
 	}
-	if len(commits) == 0 && revision > 0 && fleet.Revision(revision) <= st.Revision() {
-		return fmt.Errorf("%w: revision %d", store.ErrCompacted, revision)
-	}
-	if len(commits) == 0 || commits[0].Revision != fleet.Revision(revision) {
-		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d", revision)}
-	}
-	commit, hidden := public(commits[0])
+	commit, hidden := public(found)
 	offset, limit := value(p.Offset), defaultChanges
 	if p.Limit != nil {
 		limit = *p.Limit

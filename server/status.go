@@ -96,7 +96,7 @@ func countsOf(counts map[observations.State]int) api.StatusCounts {
 }
 
 func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
-	st, err := s.state(c)
+	st, err := s.stateOf(c, value(p.ChangedIn))
 	if err != nil {
 		return err
 	}
@@ -109,9 +109,6 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		if _, err := st.Find(fleet.KindComponent, component); err != nil {
 			return err
 		}
-	}
-	if p.ChangedIn != nil && fleet.Revision(*p.ChangedIn) > st.Revision() {
-		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d; the newest is %d", *p.ChangedIn, st.Revision())}
 	}
 	running, err := runningOnly(st, p.Component, p.ComponentVersion, p.OCITag)
 	if err != nil {

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 // confirm has a cluster poll its components and send the receipts of all of them.
@@ -159,7 +161,17 @@ func TestStatusOfARevision(t *testing.T) {
 	total, _ = status(made + 1)
 	require.EqualValues(t, 1, total)
 	w.get("/status?changed_in=0").problem(400, "validation_error")
-	w.get("/status?changed_in=9223372036854775807") // a mistyped one has not come far.problem(404, "not_found")
+	for _, none := range []int{made + 2, math.MaxInt64} { // a mistyped one has not come far
+		w.get(fmt.Sprintf("/status?changed_in=%d", none)).problem(404, "not_found")
+	}
+	// Nor does a process answer for one that it has not heard of, which its neighbour has just made.
+	b := w.another()
+	w.put("/clusters/qa-02", `{"labels":{"a":"b"}}`).want(200)
+	require.EqualValues(t, 1, b.get(fmt.Sprintf("/status?changed_in=%d", made+2)).want(200).json()["total"])
+	require.EqualValues(t, made+2, b.replica.State().Revision())
+	w.put("/clusters/qa-02", `{"labels":{"a":"c"}}`).want(200)
+	b.faults.set(func(f *faultyStore) { f.fail = store.ErrUnavailable })
+	b.get(fmt.Sprintf("/status?changed_in=%d", made+3)).problem(503, "store_unavailable")
 }
 
 // A cluster that is created under the id of one that was forgotten does not inherit what that one said.
