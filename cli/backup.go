@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/internal/newfile"
 )
 
 // backupCommand saves the server's store.
@@ -61,37 +62,15 @@ func (s *session) backupFile(c *cli.Context, target string) (err error) {
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // it has another name by then, or none
 	saved, err := s.saveBackup(c, file)
-	if err == nil {
-		err = file.Sync()
-	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if err := giveName(file.Name(), target); err != nil {
+	if err := newfile.Name(file.Name(), target); errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists by now; a backup takes no file's place", target)
+	} else if err != nil {
 		return err
 	}
-	if dir, err := os.Open(filepath.Dir(target)); err == nil {
-		_ = dir.Sync() // where the system can do that
-		_ = dir.Close()
-	}
 	_, err = fmt.Fprintf(s.env.Stdout, "%s has revision %d: %s, sha256:%x\n", target, saved.Revision, bytesText(saved.Size), saved.SHA256)
-	return err
-}
-
-// giveName gives a file its name unless another one has it by now.
-func giveName(path, target string) error {
-	err := os.Link(path, target)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, os.ErrExist) { // a file system without links
-		if _, err = os.Lstat(target); errors.Is(err, os.ErrNotExist) {
-			return os.Rename(path, target)
-		}
-	}
-	if err == nil || errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists by now; a backup takes no file's place", target)
-	}
 	return err
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/newfile"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
@@ -75,7 +75,9 @@ func backup(c *cli.Context) (err error) {
 	if c.String("dir") != "" {
 		target = filepath.Join(c.String("dir"), nameOfBackup(made.state.Revision()))
 	}
-	if err := made.moveTo(target); err != nil {
+	if err := newfile.Name(made.path, target); errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists by now; a backup takes no file's place", target)
+	} else if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "%s has revision %s of %s: %d clusters, %d documents; answers sha256:%x\n",
@@ -241,28 +243,6 @@ func (f *backupFile) send(to io.Writer) error {
 	}
 	_, err = io.Copy(to, in)
 	return errors.Join(err, in.Close())
-}
-
-// moveTo gives the file its name once it is on disk. What is there by now stays.
-func (f *backupFile) moveTo(target string) error {
-	if err := syncFile(f.path); err != nil {
-		return err
-	}
-	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-		return cmp.Or(err, fmt.Errorf("%s exists; a backup takes no file's place", target))
-	}
-	if err := os.Rename(f.path, target); err != nil {
-		return err
-	}
-	return syncFile(filepath.Dir(target))
-}
-
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // removeOld removes all but the newest files that backup has named.

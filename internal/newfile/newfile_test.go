@@ -1,10 +1,10 @@
-package cli
+package newfile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -26,7 +26,7 @@ func TestOneFileGetsAName(t *testing.T) {
 		for i := range errs {
 			wg.Go(func() {
 				<-begin
-				errs[i] = giveName(target+strconv.Itoa(i), target)
+				errs[i] = Name(target+strconv.Itoa(i), target)
 			})
 		}
 		close(begin)
@@ -39,7 +39,7 @@ func TestOneFileGetsAName(t *testing.T) {
 			switch named := string(got) == strconv.Itoa(i); {
 			case named && err != nil, !named && err == nil:
 				t.Fatalf("%s has the name; %d: %v", got, i, err)
-			case !named && !strings.Contains(err.Error(), "exists by now"):
+			case !named && !errors.Is(err, os.ErrExist):
 				t.Fatal(err)
 			}
 		}
@@ -56,16 +56,16 @@ func TestAFileGetsANameWithoutLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := giveName(filepath.Join(dir, "first"), target); err != nil {
+	if err := link(filepath.Join(dir, "first"), target); err != nil {
 		t.Fatal(err)
 	}
-	if err := giveName(filepath.Join(dir, "second"), target); err == nil || !strings.Contains(err.Error(), "exists by now") {
+	if err := link(filepath.Join(dir, "second"), target); err == nil || !errors.Is(err, os.ErrExist) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(target, "first")); err != nil {
 		t.Error(err)
 	}
-	if err := giveName(filepath.Join(dir, "gone"), target+"2"); !os.IsNotExist(err) {
+	if err := link(filepath.Join(dir, "gone"), target+"2"); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }
