@@ -286,7 +286,8 @@ func restore(c *cli.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	// A copy: SQLite writes beside a database that it reads, and a backup may be where nothing can be written.
 	copied := filepath.Join(dir, "fleet.db")
-	if err := takeFile(c, path, copied); err != nil {
+	sum, err := takeFile(c, path, copied)
+	if err != nil {
 		return err
 	}
 	file := sqliteDatabase{sqlite.Config{Path: copied}}
@@ -310,8 +311,8 @@ func restore(c *cli.Context) (err error) {
 	if !slices.Equal(now, digest) {
 		return fmt.Errorf("%w: the restored store answers sha256:%x, and the backup sha256:%x", store.ErrCorrupt, now, digest)
 	}
-	fmt.Fprintf(c.App.Writer, "%s has revision %s: %d clusters, %d documents; answers sha256:%x\n",
-		db.where(), store.FormatHead(was.Head()), was.Clusters(), documents, digest)
+	fmt.Fprintf(c.App.Writer, "%s has revision %s: %d clusters, %d documents; answers sha256:%x; file sha256:%x\n",
+		db.where(), store.FormatHead(was.Head()), was.Clusters(), documents, digest, sum)
 	return nil
 }
 
@@ -329,19 +330,20 @@ func copyFrom(c *cli.Context, from, to database) (err error) {
 	return err
 }
 
-// takeFile copies a file, or standard input.
-func takeFile(c *cli.Context, path, to string) (err error) {
+// takeFile copies a file, or standard input, and answers its SHA-256: that is what the API's clients were told of it.
+func takeFile(c *cli.Context, path, to string) (sum []byte, err error) {
 	in := io.NopCloser(c.App.Reader)
 	if path != "-" {
 		if in, err = os.Open(path); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	digest := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, digest), in)
+	return digest.Sum(nil), errors.Join(err, out.Close())
 }
