@@ -34,7 +34,7 @@ func cluster(t *testing.T) {
 	}
 	kubectl(t, string(controllers), "apply", "-f", "-")
 	for _, name := range []string{"flux-operator", "helm-controller"} {
-		kubectl(t, "", "rollout", "status", "deployment/"+name, "--timeout=3m")
+		rolledOut(t, name)
 	}
 
 	crud := service(t, "flux-api")

@@ -34,6 +34,8 @@ func TestNode(t *testing.T) { //nolint:paralleltest // there is one node, and no
 		{"clusters poll it", polled},
 		{"its probes tell", probed},
 		{"back up and restore", backup},
+		{"back up by the API, and restore elsewhere", backupOverTheAPI},
+		{"back up and restore on Postgres", onPostgres},
 		{"upgrade, roll back, uninstall", upgrade},
 		{"a cluster runs what it says", cluster},
 		{"a pod and the node's programs go and come back", restarts},
@@ -49,7 +51,7 @@ func TestNode(t *testing.T) { //nolint:paralleltest // there is one node, and no
 // The lines of docs/install.md, with the demo's fleet.
 func install(t *testing.T) {
 	kubectl(t, "", "create", "secret", "generic", "fleet-tokens", "--from-literal=token="+rig.NodeReadToken, "--from-literal=crud-token="+rig.NodeWriteToken)
-	helm(t, "install", "flux-api", "charts/flux-resourceset", "--set", "auth.existingSecret=fleet-tokens",
+	helm(t, "install", "flux-api", chart, "--set", "auth.existingSecret=fleet-tokens",
 		"--set-file", "seed.data=examples/demo/seed.json", "--set", "seed.accept=true", "--wait", "--timeout", "3m")
 	p := readyPod(t, "crud")
 	for _, condition := range p.Status.Conditions {
@@ -130,7 +132,7 @@ func memoryLimit(t *testing.T, groups string) string {
 
 // Clusters are answered through the Service for polls; metrics, and answers to strangers, are not there.
 func polled(t *testing.T) {
-	for list, body := range polls(t) {
+	for list, body := range polls(t, "flux-api") {
 		if !strings.Contains(body, `"inputs":[{`) {
 			t.Errorf("%s: %s", list, body)
 		}
@@ -178,15 +180,15 @@ func probed(t *testing.T) {
 	if before.UID != after.UID || after.Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("pod %s took the place of %s, or was restarted: %+v", after.Name, before.Name, after.Status.ContainerStatuses)
 	}
-	polls(t)
+	polls(t, "flux-api")
 }
 
 // Upgrades, the way back and an installation that is taken away leave the fleet alone.
 func upgrade(t *testing.T) {
-	before := polls(t)
+	before := polls(t, "flux-api")
 	same := func(after string) {
 		t.Helper()
-		if now := polls(t); !maps.Equal(now, before) {
+		if now := polls(t, "flux-api"); !maps.Equal(now, before) {
 			t.Errorf("after %s, polls are answered with %v, not %v", after, now, before)
 		}
 	}
@@ -196,21 +198,21 @@ func upgrade(t *testing.T) {
 			t.Errorf("the pod runs %s, not %s", p.Spec.Containers[0].Image, want)
 		}
 	}
-	helm(t, "upgrade", "flux-api", "charts/flux-resourceset", "--reuse-values", "--set", "image.tag=next", "--wait", "--timeout", "3m")
+	helm(t, "upgrade", "flux-api", chart, "--reuse-values", "--set", "image.tag=next", "--wait", "--timeout", "3m")
 	image("next")
 	same("the upgrade")
 	helm(t, "rollback", "flux-api", "--wait", "--timeout", "3m")
 	image(appVersion(t))
 	same("the rollback")
 	helm(t, "uninstall", "flux-api", "--wait", "--timeout", "3m")
-	helm(t, "install", "flux-api", "charts/flux-resourceset", "--set", "auth.existingSecret=fleet-tokens",
+	helm(t, "install", "flux-api", chart, "--set", "auth.existingSecret=fleet-tokens",
 		"--set", "store.sqlite.persistence.existingClaim=flux-api-data-restored", "--wait", "--timeout", "3m")
 	same("taking it away and installing it again, without a seed")
 }
 
 // A pod that is deleted, a server that is killed, and a kubelet and a containerd that restart.
 func restarts(t *testing.T) {
-	before := polls(t)
+	before := polls(t, "flux-api")
 	first := readyPod(t, "crud")
 	kubectl(t, "", "delete", "pod", first.Name)
 	second := readyPod(t, "crud")
@@ -246,7 +248,7 @@ func restarts(t *testing.T) {
 	}
 	nodeReady(t, "True")
 	kubectl(t, "", "wait", "pod", "--all", "--for=condition=Ready", "--timeout=3m")
-	if after := polls(t); !maps.Equal(after, before) {
+	if after := polls(t, "flux-api"); !maps.Equal(after, before) {
 		t.Errorf("polls are answered with %v, not %v", after, before)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,7 +19,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
 
-const namespace = "flux-system"
+const (
+	namespace = "flux-system"
+	chart     = "charts/flux-resourceset"
+)
 
 // within is how long anything on the node may take.
 const within = 3 * time.Minute
@@ -86,10 +90,16 @@ func get(ctx context.Context, url, token string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// polls are the answers to the demo cluster, through the Service that clusters poll.
-func polls(t *testing.T) map[string]string {
+// polls are the answers to the demo cluster, through the Service of an installation that clusters poll.
+func polls(t *testing.T, name string) map[string]string {
 	t.Helper()
-	url := service(t, "flux-api-read")
+	return pollsWith(t, name, "")
+}
+
+// pollsWith waits until a text is among them.
+func pollsWith(t *testing.T, name, text string) map[string]string {
+	t.Helper()
+	url := service(t, name+"-read")
 	answers := map[string]string{}
 	eventually(t, func(ctx context.Context) error {
 		for _, list := range rig.Resources {
@@ -99,15 +109,49 @@ func polls(t *testing.T) map[string]string {
 			}
 			answers[list] = body
 		}
+		if !strings.Contains(strings.Join(slices.Collect(maps.Values(answers)), ""), text) {
+			return fmt.Errorf("no poll of %s is answered with %q", name, text)
+		}
 		return nil
 	})
 	return answers
 }
 
-// pod is the only pod of a component of the service's chart that is not on its way out.
+// change gives the demo cluster a namespace.
+func change(t *testing.T, name, id string) {
+	t.Helper()
+	if _, err := node.CLI(t.Context(), service(t, name), "namespace", "create", id, "--cluster", "demo-cluster-01"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sql runs statements on the node's Postgres.
+func sql(t *testing.T, role, database, statements string) {
+	t.Helper()
+	if err := node.SQL(t.Context(), role, database, statements); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rolledOut waits until the pods of a deployment are ready, and all of its newest kind.
+func rolledOut(t *testing.T, deployment string) {
+	t.Helper()
+	kubectl(t, "", "rollout", "status", "deployment/"+deployment, "--timeout=3m")
+}
+
+// uninstall takes an installation away; none of its processes is left.
+func uninstall(t *testing.T, name string) {
+	t.Helper()
+	helm(t, "uninstall", name, "--wait", "--timeout", "3m")
+	kubectl(t, "", "delete", "pods", "--selector=app.kubernetes.io/instance="+name, "--wait", "--timeout=3m")
+}
+
+// pod is the only pod of a component of release flux-api that is not on its way out.
 func pod(ctx context.Context, component string) (*corev1.Pod, error) {
 	var pods corev1.PodList
-	if err := node.Kube.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/component": component}); err != nil {
+	if err := node.Kube.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{
+		"app.kubernetes.io/instance": "flux-api", "app.kubernetes.io/component": component,
+	}); err != nil {
 		return nil, err
 	}
 	there := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })

@@ -54,6 +54,7 @@ type Node struct {
 	running     []*process // of the node itself: containerd, kubelet
 	cancel      context.CancelFunc
 	standIns    *os.File // what they log
+	pg          *postgres
 }
 
 // NodeConfig is what StartNode cannot know.
@@ -302,10 +303,25 @@ func (n *Node) startStandIns() error {
 	return errors.Join(startNames(ctx, n.Kube, logger), startSources(ctx, n.Kube, NodeAddress, logger, nil))
 }
 
+// StartPostgres starts a PostgreSQL server that pods reach at the node's address, with nothing in it. Stop ends it.
+func (n *Node) StartPostgres(ctx context.Context) error {
+	var err error
+	n.pg, err = startPostgresServer(ctx, n.dir, "/run/postgres", NodeAddress)
+	return err
+}
+
+// SQL runs statements on that server, as a role.
+func (n *Node) SQL(ctx context.Context, role, database, statements string) error {
+	return n.pg.run(ctx, role, database, statements)
+}
+
 // Stop ends everything. The logs stay until the next run.
 func (n *Node) Stop() {
 	n.cancel()
 	n.StopKubelet()
+	if n.pg != nil {
+		n.pg.stop()
+	}
 	if n.cp != nil {
 		n.cp.stop()
 	}

@@ -10,11 +10,12 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
-// postgres is a PostgreSQL server with a database fleet and the two roles of docs/databases.md: one that owns the
-// tables, and one that may only read them.
+// postgres is a PostgreSQL server; for processes, with a database fleet and the two roles of docs/databases.md: one that
+// owns the tables, and one that may only read them.
 type postgres struct {
 	dir, bin string
 	proc     *process
@@ -22,15 +23,29 @@ type postgres struct {
 
 const postgresDirs = "flux-resourceset-e2e-"
 
-// startPostgres starts a server with the programs on this machine.
+// startPostgres starts a server with that database and those roles, in a folder of this process's.
 func startPostgres(ctx context.Context, logs string) (*postgres, error) {
+	// Not beside the logs: PostgreSQL refuses to run as root, and another user may not get to the checkout.
+	removeEnded(filepath.Join(os.TempDir(), postgresDirs))
+	pg, err := startPostgresServer(ctx, logs, filepath.Join(os.TempDir(), postgresDirs+strconv.Itoa(os.Getpid())), "")
+	if err != nil {
+		return pg, err
+	}
+	return pg, errors.Join(
+		pg.sql(ctx, "postgres", "CREATE ROLE fleet_owner LOGIN"),
+		pg.sql(ctx, "postgres", "CREATE DATABASE fleet OWNER fleet_owner ENCODING 'UTF8' TEMPLATE template0"),
+		pg.sql(ctx, "postgres", "CREATE ROLE fleet_reader LOGIN"),
+	)
+}
+
+// startPostgresServer starts a server with the programs on this machine, in a new folder. It listens there, and at an
+// address unless that is empty; who comes by the latter needs a password.
+func startPostgresServer(ctx context.Context, logs, dir, address string) (*postgres, error) {
 	bin, err := postgresPrograms()
 	if err != nil {
 		return nil, err
 	}
-	// Not beside the logs: PostgreSQL refuses to run as root, and another user may not get to the checkout.
-	removeEnded(filepath.Join(os.TempDir(), postgresDirs))
-	pg := &postgres{bin: bin, dir: filepath.Join(os.TempDir(), postgresDirs+strconv.Itoa(os.Getpid()))}
+	pg := &postgres{bin: bin, dir: dir}
 	if err := os.Mkdir(pg.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -47,19 +62,22 @@ func startPostgres(ctx context.Context, logs string) (*postgres, error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return pg, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
+	if address != "" {
+		rules, err := os.OpenFile(filepath.Join(data, "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return pg, err
+		}
+		_, err = rules.WriteString("host all all all scram-sha-256\n")
+		if err := errors.Join(err, rules.Close()); err != nil {
+			return pg, err
+		}
+	}
 	if pg.proc, err = start(logs, program{name: "postgres", path: filepath.Join(bin, "postgres"), as: as, args: []string{
-		"-D", data, "-k", pg.dir, "-c", "listen_addresses=", "-c", "fsync=off",
+		"-D", data, "-k", pg.dir, "-c", "listen_addresses=" + address, "-c", "fsync=off",
 	}}); err != nil {
 		return pg, err
 	}
-	if err := pg.proc.until(ctx, func(ctx context.Context) error { return pg.sql(ctx, "postgres", "SELECT 1") }); err != nil {
-		return pg, err
-	}
-	return pg, errors.Join(
-		pg.sql(ctx, "postgres", "CREATE ROLE fleet_owner LOGIN"),
-		pg.sql(ctx, "postgres", "CREATE DATABASE fleet OWNER fleet_owner ENCODING 'UTF8' TEMPLATE template0"),
-		pg.sql(ctx, "postgres", "CREATE ROLE fleet_reader LOGIN"),
-	)
+	return pg, pg.proc.until(ctx, func(ctx context.Context) error { return pg.sql(ctx, "postgres", "SELECT 1") })
 }
 
 // letReaderRead gives the reader its rights, once the tables are there.
@@ -74,9 +92,14 @@ func (pg *postgres) letReaderRead(ctx context.Context) error {
 
 // sql runs a statement as the superuser.
 func (pg *postgres) sql(ctx context.Context, database, statement string) error {
-	out, err := exec.CommandContext(ctx, filepath.Join(pg.bin, "psql"), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1",
-		"--command="+statement, pg.url("postgres", database)).CombinedOutput()
-	if err != nil {
+	return pg.run(ctx, "postgres", database, statement)
+}
+
+// run runs statements as a role, each in a transaction of its own.
+func (pg *postgres) run(ctx context.Context, role, database, statements string) error {
+	psql := exec.CommandContext(ctx, filepath.Join(pg.bin, "psql"), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-", pg.url(role, database))
+	psql.Stdin = strings.NewReader(statements)
+	if out, err := psql.CombinedOutput(); err != nil {
 		return fmt.Errorf("psql: %w: %s", err, out)
 	}
 	return nil
