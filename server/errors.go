@@ -101,7 +101,7 @@ func toPublic(c echo.Context, err error) *publicError {
 	case errors.Is(err, store.ErrContended):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "contended",
-			detail: "other writers were faster every time: nothing was changed; try again", headers: map[string]string{"Retry-After": "1"},
+			detail: "other writers were faster every time, or one held the store for too long: nothing was changed; try again", headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &publicError{
