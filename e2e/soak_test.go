@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -173,18 +174,14 @@ func (s *soak) judge(r rig.Receipt, status int) {
 		return
 	}
 	found := s.live(one, at)
-	if found != "" && !s.claimed(r) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	claimed := found == "" || s.claimed(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !claimed {
 		delete(s.counted, claim{r, at})
 		s.early++
 		return
 	}
-	if found != "" {
-		found = s.live(one, at) // it may have become so meanwhile
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.late = append(s.late, time.Since(one.changed[r.Input]))
 	if found != "" {
 		s.wrong = append(s.wrong, fmt.Sprintf("%s: confirmed %v, live is %s", r.ID, one.history[at], found))
@@ -208,26 +205,24 @@ func (s *soak) live(one *soaked, at int) string {
 
 // claimed tells whether the API calls the input of a receipt confirmed, within the time that its processes take to tell each other.
 func (s *soak) claimed(r rig.Receipt) bool {
-	exchange := time.Duration(0)
-	if len(s.w.ReadURLs) > 1 {
-		exchange = 5 * time.Second
-	}
-	for end := time.Now().Add(exchange); ; {
+	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
+	defer cancel()
+	return rig.Eventually(ctx, func(ctx context.Context) error {
 		var status object
-		if err := s.w.API.Do(s.Context(), "GET", "/clusters/"+s.id+"/status", nil, &status); err != nil {
-			s.Error(err)
-			return false
+		if err := s.w.API.Do(ctx, "GET", "/clusters/"+s.id+"/status", nil, &status); err != nil {
+			if ctx.Err() == nil {
+				s.Error(err)
+			}
+			return err
 		}
 		inputs, _ := status["inputs"].([]any)
 		for _, input := range inputs {
 			if in, ok := input.(object); ok && in["list"] == r.List && in["id"] == r.ID && in["receipt"] == r.Input && in["state"] == "confirmed" {
-				return true
+				return nil
 			}
 		}
-		if time.Now().After(end) {
-			return false
-		}
-	}
+		return errors.New("it does not")
+	}) == nil
 }
 
 // run changes components at random until the time is up.
