@@ -17,6 +17,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/internal/newfile"
+	"github.com/flux-resourceset/flux-resourceset/internal/objectstore"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
@@ -24,23 +25,25 @@ import (
 
 func backupCommand() *cli.Command {
 	return &cli.Command{
-		Name: "backup", Usage: "write the whole store with its history into a file", ArgsUsage: "FILE|-", OnUsageError: usageError,
+		Name: "backup", Usage: "write the whole store with its history into a file, or an object of a bucket", ArgsUsage: "FILE|s3://BUCKET/KEY|-", OnUsageError: usageError,
 		Description: "The file is a SQLite database, whatever the store is, and is compared with the store before it gets its name. Servers may run " +
 			"meanwhile: it holds what was there when it began. Reading is enough: on Postgres the role of read-only servers will do. With --dir, for " +
-			"jobs, the file is called after its revision and the time.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "dir", Usage: "write a file of a new name into this `DIRECTORY`"},
+			"jobs, the file is called after its revision and the time. Nothing that is there is replaced. For s3:// the credentials are those of AWS's own " +
+			"tools: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of a pod's service account.",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "dir", Usage: "write a file of a new name into this `DIRECTORY`, or an object below s3://BUCKET/PREFIX"},
 			&cli.IntFlag{Name: "keep", Usage: "with --dir: remove all but the newest `N` such files, after the new one is there (0: keep all)"},
-		},
+		}, s3Flags()...),
 		Action: backup,
 	}
 }
 
 func restoreCommand() *cli.Command {
 	return &cli.Command{
-		Name: "restore", Usage: "fill an empty store from a file that backup wrote", ArgsUsage: "FILE|-", OnUsageError: usageError,
+		Name: "restore", Usage: "fill an empty store from what backup wrote", ArgsUsage: "FILE|s3://BUCKET/KEY|-", OnUsageError: usageError,
 		Description: "The store must never have held a commit; its schema is created. Documents, history, revisions and ETags are those of the file, and " +
-			"both are compared. Servers that still serve something newer go on with it until somebody accepts the restored history: see accept.",
+			"both are compared. Servers that still serve something newer go on with it until somebody accepts the restored history: see accept. What comes from s3:// is held against the digest that backup keeps with it first.",
+		Flags:  s3Flags(),
 		Action: restore,
 	}
 }
@@ -48,20 +51,22 @@ func restoreCommand() *cli.Command {
 const fileMode = 0o600 // it holds tokens' digests
 
 func backup(c *cli.Context) (err error) {
-	db, target, err := backupSettings(c)
+	db, target, bucket, err := backupSettings(c)
 	if err != nil {
 		return err
+	}
+	if bucket != nil {
+		if err := bucket.checkVacant(c.Context); err != nil {
+			return err
+		}
 	}
 	source, err := db.open(c.Context, true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	dir := filepath.Dir(target)
-	if target == "-" {
-		dir = os.TempDir()
-	}
-	if dir, err = os.MkdirTemp(dir, ".backup-*"); err != nil { // beside its place: renamed, it is there whole or not at all
+	dir, err := workDirectory(target, bucket)
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
@@ -69,15 +74,20 @@ func backup(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if target == "-" {
+	switch {
+	case target == "-":
 		return made.send(c.App.Writer)
+	case bucket != nil:
+		target, err = bucket.upload(c.Context, made)
+	default:
+		if dir := c.String("dir"); dir != "" {
+			target = filepath.Join(dir, nameOfBackup(made.state.Revision()))
+		}
+		if err = newfile.Name(made.path, target); errors.Is(err, os.ErrExist) {
+			err = fmt.Errorf("%s exists by now; a backup takes no file's place", target)
+		}
 	}
-	if c.String("dir") != "" {
-		target = filepath.Join(c.String("dir"), nameOfBackup(made.state.Revision()))
-	}
-	if err := newfile.Name(made.path, target); errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists by now; a backup takes no file's place", target)
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "%s has revision %s of %s: %d clusters, %d documents; answers sha256:%x\n",
@@ -88,10 +98,10 @@ func backup(c *cli.Context) (err error) {
 	return nil
 }
 
-// backupSettings are the store and the file; of a new name in a directory, only that.
-func backupSettings(c *cli.Context) (db database, target string, err error) {
+// backupSettings are the store and the file or object; of a new name in a directory, only that.
+func backupSettings(c *cli.Context) (db database, target string, bucket *object, err error) {
 	dir := c.String("dir")
-	var problems []string
+	var problems, more []string
 	switch target = c.Args().First(); {
 	case c.NArg() > 1:
 		problems = append(problems, "backup writes one FILE")
@@ -101,6 +111,13 @@ func backupSettings(c *cli.Context) (db database, target string, err error) {
 		problems = append(problems, "--dir names the file itself: leave FILE out")
 	case dir == "" && c.IsSet("keep"), c.Int("keep") < 0:
 		problems = append(problems, "--keep is how many files stay in --dir: 1 or more")
+	case objectstore.IsName(dir):
+		if c.IsSet("keep") {
+			problems = append(problems, "--keep is for directories: in a bucket, lifecycle rules remove what is old")
+		}
+		bucket, more = openObject(c, dir, objectstore.ParsePrefix)
+	case objectstore.IsName(target):
+		bucket, more = openObject(c, target, objectstore.ParseName)
 	case dir != "":
 		target = filepath.Join(dir, "new")
 	case target != "-":
@@ -108,15 +125,16 @@ func backupSettings(c *cli.Context) (db database, target string, err error) {
 			problems = append(problems, fmt.Sprintf("%s exists; a backup takes no file's place", target))
 		}
 	}
-	db, more := readDatabase(c)
+	problems = append(problems, more...)
+	db, more = readDatabase(c)
 	problems = append(problems, more...)
 	if db != nil && db.name() == backendMemory {
 		problems = append(problems, "what a memory store holds is in its process alone; export it with flux-resourceset-cli")
 	}
 	if len(problems) > 0 {
-		return nil, "", &configError{problems}
+		return nil, "", nil, &configError{problems}
 	}
-	return db, target, nil
+	return db, target, bucket, nil
 }
 
 // backupFile is a backup that was written and compared.
@@ -271,7 +289,13 @@ func restore(c *cli.Context) (err error) {
 	path := c.Args().First()
 	db, problems := readDatabase(c)
 	if c.NArg() != 1 {
-		problems = append(problems, "restore needs one FILE that backup wrote, or - for standard input")
+		problems = append(problems, "restore needs one FILE that backup wrote, s3://BUCKET/KEY, or - for standard input")
+	}
+	var bucket *object
+	if objectstore.IsName(path) {
+		var more []string
+		bucket, more = openObject(c, path, objectstore.ParseName)
+		problems = append(problems, more...)
 	}
 	if db != nil && db.name() == backendMemory {
 		problems = append(problems, "a memory store is empty again when its process ends; name another one with DATABASE_URL")
@@ -286,7 +310,7 @@ func restore(c *cli.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	// A copy: SQLite writes beside a database that it reads, and a backup may be where nothing can be written.
 	copied := filepath.Join(dir, "fleet.db")
-	sum, err := takeFile(c, path, copied)
+	sum, err := takeFile(c, path, bucket, copied)
 	if err != nil {
 		return err
 	}
@@ -330,10 +354,10 @@ func copyFrom(c *cli.Context, from, to database) (err error) {
 	return err
 }
 
-// takeFile copies a file, or standard input, and answers its SHA-256: that is what the API's clients were told of it.
-func takeFile(c *cli.Context, path, to string) (sum []byte, err error) {
+// takeFile copies a file, an object, or standard input, and answers its SHA-256: that is what the API's clients were told of it.
+func takeFile(c *cli.Context, path string, bucket *object, to string) (sum []byte, err error) {
 	in := io.NopCloser(c.App.Reader)
-	if path != "-" {
+	if path != "-" && bucket == nil {
 		if in, err = os.Open(path); err != nil {
 			return nil, err
 		}
@@ -344,6 +368,11 @@ func takeFile(c *cli.Context, path, to string) (sum []byte, err error) {
 		return nil, err
 	}
 	digest := sha256.New()
-	_, err = io.Copy(io.MultiWriter(out, digest), in)
+	both := io.MultiWriter(out, digest)
+	if bucket != nil {
+		err = bucket.download(c.Context, both)
+	} else {
+		_, err = io.Copy(both, in)
+	}
 	return digest.Sum(nil), errors.Join(err, out.Close())
 }

@@ -33,7 +33,8 @@ func main() {
 
 // run is the program; it returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := app(stdout, stderr).RunContext(ctx, hoist(args, flags()))
+	app := app(stdout, stderr)
+	err := app.RunContext(ctx, hoist(args, flags(), app.Commands))
 	var config *configError
 	switch {
 	case err == nil:

@@ -160,3 +160,21 @@ func TestPasswordsInDatabaseURLsAreNotShown(t *testing.T) {
 		}
 	}
 }
+
+// Flags are found wherever people put them.
+func TestFlagsAnywhere(t *testing.T) {
+	t.Parallel()
+	commands := app(nil, nil).Commands
+	for given, want := range map[string]string{
+		"x backup a.db --s3-region eu --database-url u": "x --database-url u backup --s3-region eu a.db",
+		"x backup a.db --s3-region=eu":                  "x backup --s3-region=eu a.db",
+		"x backup - --unknown":                          "x backup --unknown -",
+		"x backup --dir d --keep 3":                     "x backup --dir d --keep 3",
+		"x restore --s3-region eu -- --odd":             "x restore --s3-region eu -- --odd",
+		"x migrate down --steps 2 --yes":                "x migrate down --steps 2 --yes",
+		"x accept --yes --database-url u":               "x --database-url u accept --yes",
+		"x":                                             "x",
+	} {
+		require.Equal(t, strings.Fields(want), hoist(strings.Fields(given), flags(), commands), given)
+	}
+}
