@@ -79,6 +79,12 @@ func TestRefusals(t *testing.T) {
 		{service, "demo", "readonly.httpRoute.enabled=true", "readonly.httpRoute.parentRefs is required"},
 		{service, "demo", "backup.enabled=true,store.sqlite.persistence.enabled=false", "backup.enabled needs store.sqlite.persistence"},
 		{service, "demo", "backup.enabled=true,backup.keep=0", "at '/backup/keep'"},
+		{service, "demo", "backup.enabled=true,backup.s3.bucket=backups", "backup.s3.region is required"},
+		{service, "demo", "backup.enabled=true,backup.s3.region=eu-central-1", "backup.s3.bucket is required"},
+		{service, "demo", "backup.enabled=true,backup.s3.bucket=backups,backup.s3.region=x,backup.persistence.existingClaim=y", "exclude each other"},
+		{service, "demo", "backup.enabled=true,backup.s3.bucket=Backups", "at '/backup/s3/bucket'"},
+		{service, "demo", "backup.enabled=true,backup.s3.bucket=backups,backup.s3.prefix=/a", "at '/backup/s3/prefix'"},
+		{service, "demo", "backup.enabled=true,backup.s3.bucket=backups,backup.s3.endpoint=minio:9000", "at '/backup/s3/endpoint'"},
 		{service, "demo", "tmp.sizeLimit=plenty", "at '/tmp/sizeLimit'"},
 		{service, "demo", "replicas=2", "additional properties 'replicas' not allowed"},
 		{cluster, "demo", "cluster.name=", "cluster.name is required"},
@@ -197,6 +203,45 @@ func TestTheTemporaryDirectoryHasALimit(t *testing.T) {
 	} {
 		if out := rendered(t, service, "postgres", setting); strings.Count(out, says) != 2 {
 			t.Errorf("%q: not in both deployments: %q", setting, says)
+		}
+	}
+}
+
+// A backup goes onto a volume, or into a bucket, and then there is no volume and no key where a role will do.
+func TestBackupsInABucket(t *testing.T) {
+	t.Parallel()
+	job := func(settings string) string {
+		_, job, _ := strings.Cut(rendered(t, service, "demo", "backup.enabled=true"+settings), "kind: CronJob")
+		job, _, _ = strings.Cut(job, "kind: Deployment") // the next template
+		return job
+	}
+	for settings, is := range map[string]struct{ has, lacks []string }{
+		"": {
+			[]string{"args: [backup, --dir, /backups, --keep, \"14\"]", "name: flux-api-backups\n"},
+			[]string{"s3:", "AWS_", "S3_", "kind: ServiceAccount"},
+		},
+		",backup.s3.bucket=backups,backup.s3.prefix=fleet/,backup.s3.region=eu-central-1,backup.serviceAccount.create=true,backup.serviceAccount.annotations.role=x": {
+			[]string{`args: [backup, --dir, "s3://backups/fleet/"]`, `{name: AWS_REGION, value: "eu-central-1"}`, "sizeLimit: 2Gi", "serviceAccountName: flux-api-backup\n", "kind: ServiceAccount\nmetadata:\n  name: flux-api-backup\n", "role: x"},
+			[]string{"claimName: flux-api-backups", "AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE", "mountPath: /backups", "--keep"},
+		},
+		",backup.s3.bucket=backups,backup.s3.endpoint=https://minio:9000,backup.s3.addressing=path,backup.s3.existingSecret=keys,backup.s3.caSecret=ca": {
+			[]string{
+				`{name: AWS_ENDPOINT_URL_S3, value: "https://minio:9000"}`, "secretKeyRef: {name: keys, key: AWS_SECRET_ACCESS_KEY}", "{name: S3_ADDRESSING, value: path}",
+				"{name: AWS_CA_BUNDLE, value: /s3-ca/ca.crt}", "secretName: ca,", "serviceAccountName: flux-api\n",
+			},
+			[]string{"AWS_REGION", "kind: ServiceAccount"},
+		},
+	} {
+		out := job(settings)
+		for _, part := range is.has {
+			if !strings.Contains(out, part) {
+				t.Errorf("%q: no %q in\n%s", settings, part, out)
+			}
+		}
+		for _, part := range is.lacks {
+			if strings.Contains(out, part) {
+				t.Errorf("%q: %q in\n%s", settings, part, out)
+			}
 		}
 	}
 }

@@ -17,6 +17,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ .Values.serviceAccount.name | default (ternary .Values.name "default" .Values.serviceAccount.create) }}
 {{- end }}
 
+{{- define "api.backupServiceAccount" -}}
+{{- $own := .Values.backup.serviceAccount }}
+{{- if $own.create }}{{ $own.name | default (printf "%s-backup" .Values.name) }}{{ else }}{{ $own.name | default (include "api.serviceAccount" .) }}{{ end }}
+{{- end }}
+
 {{- define "api.tokenSecret" -}}
 {{ .Values.auth.existingSecret | default (printf "%s-tokens" .Values.name) }}
 {{- end }}
@@ -63,6 +68,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) }}{{ $problems = append $problems (printf "%s.httpRoute.parentRefs is required: the Gateway to attach to" $part) }}{{ end }}
 {{- end }}
 {{- if and .Values.backup.enabled (eq .Values.store.backend "sqlite") (not .Values.store.sqlite.persistence.enabled) }}{{ $problems = append $problems "backup.enabled needs store.sqlite.persistence: without a volume the job cannot read the database" }}{{ end }}
+{{- $s3 := .Values.backup.s3 }}
+{{- if $s3.bucket }}
+{{- if not (or $s3.region $s3.endpoint) }}{{ $problems = append $problems "backup.s3.region is required: the region of the bucket (or, of another service than AWS, backup.s3.endpoint)" }}{{ end }}
+{{- if .Values.backup.persistence.existingClaim }}{{ $problems = append $problems "backup.s3.bucket and backup.persistence.existingClaim exclude each other" }}{{ end }}
+{{- else if or $s3.prefix $s3.region $s3.endpoint $s3.existingSecret $s3.caSecret }}{{ $problems = append $problems "backup.s3.bucket is required with the other values of backup.s3" }}
+{{- end }}
 {{- if $problems }}{{ fail (printf "\n  - %s" (join "\n  - " $problems)) }}{{ end }}
 {{- end }}
 
