@@ -75,10 +75,10 @@ func (w *withdrawn) forget(at int64) {
 	}
 }
 
-// since is when an input was withdrawn, if a receipt of a time may be of before.
+// since is when an input was withdrawn, if a receipt of a time may be of before. Another process may say so by a clock that is ahead.
 func (w *withdrawn) since(r fleet.Receipt, at int64) (was int64, ok bool) {
 	was = max(w.at[r], w.all)
-	return was, was > 0 && at >= was && at-was < settle.Milliseconds()
+	return was, was > 0 && max(at-was, was-at) < settle.Milliseconds()
 }
 
 // told are inputs as other processes are told of them. nil: nobody knows, or there are too many.

@@ -72,3 +72,17 @@ func TestRowsOfPollsThatCannotBeRead(t *testing.T) {
 	require.Nil(t, inputs{all.Receipts, true}.told())
 	require.Nil(t, inputs{}.told())
 }
+
+// TestAClockThatIsAhead: what another process says was withdrawn in a moment from now is.
+func TestAClockThatIsAhead(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.give(p.a, "1", 1)
+	p.exchange()
+	p.at = p.at.Add(3 * time.Second)
+	p.give(p.b, "2", 2)
+	p.exchange()
+	p.at = p.at.Add(-3 * time.Second)
+	p.give(p.a, "1", 1)
+	require.Positive(t, p.a.Received("x", "components", "c0", rcpt(1), p.at))
+}
