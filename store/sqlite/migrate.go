@@ -148,6 +148,24 @@ func lock(ctx context.Context, path string) (unlock func() error, err error) {
 	return l.Unlock, nil
 }
 
+// unlessMigrating is what is wrong with a file's schema. While another process migrates it, each step can be seen from outside,
+// and that is no reason to give up: ErrContended.
+func unlessMigrating(ctx context.Context, path string, wrong error) error {
+	l := flock.New(path+".lock", flock.SetFlag(os.O_RDONLY)) // it is not made here
+	free, err := l.TryRLock()
+	if err != nil { // there is none, or it may not be looked at
+		return wrong
+	}
+	if !free {
+		return fmt.Errorf("%w: %w: another process migrates it: %v", store.ErrUnavailable, store.ErrContended, wrong) //nolint:errorlint // it is not wrong for good
+	}
+	found, err := inspect(ctx, path) // the migration may have come to its end
+	if err == nil {
+		err = found.ours(path)
+	}
+	return errors.Join(err, l.Unlock())
+}
+
 // adoptable refuses the database of some other program. The reference's is welcome: our tables go beside its own.
 func (c contents) adoptable(path string) error {
 	if len(c.tables) == 0 || c.has(versionTable) || c.isReference() {

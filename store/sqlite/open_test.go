@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gofrs/flock"
 	"github.com/stretchr/testify/require"
 	"modernc.org/sqlite"
 
@@ -80,6 +81,34 @@ func locked(t *testing.T, path string) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	_, err = db.Exec(`PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE head SET at = at; COMMIT`)
 	require.NoError(t, err)
+}
+
+// TestHalfMigrated: what can be seen of a migration while it runs is no reason to give up, and afterwards it is.
+func TestHalfMigrated(t *testing.T) {
+	t.Parallel()
+	for name, sql := range map[string]string{
+		"a step is under way": `UPDATE schema_migrations SET dirty = true`,
+		"between two of them": `UPDATE schema_migrations SET version = version - 1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := newFile(t)
+			execFile(t, path, sql)
+			migrator := flock.New(path + ".lock")
+			require.NoError(t, migrator.Lock())
+			_, err := Open(t.Context(), Config{Path: path, ReadOnly: true})
+			require.ErrorIs(t, err, store.ErrContended)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.NotErrorIs(t, err, store.ErrSchema)
+			require.NoError(t, migrator.Unlock())
+			_, err = Open(t.Context(), Config{Path: path, ReadOnly: true})
+			require.ErrorIs(t, err, store.ErrSchema)
+			require.NoError(t, os.Remove(path+".lock"))
+			_, err = Open(t.Context(), Config{Path: path, ReadOnly: true})
+			require.ErrorIs(t, err, store.ErrSchema)
+			require.NoFileExists(t, path+".lock")
+		})
+	}
 }
 
 func TestNotADatabaseIsNotMigrated(t *testing.T) {

@@ -54,7 +54,7 @@ type handles struct {
 // Open opens a database that [Migrate] has prepared; one in memory it prepares itself.
 //
 // ErrNotInitialised when the file or its schema does not exist, ErrSchema when the schema is another one than this
-// binary's, ErrCorrupt when the file is not a database, ErrUnavailable when another process holds it locked.
+// binary's, ErrCorrupt when the file is not a database, ErrUnavailable when another process holds it locked or migrates it.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{cfg: cfg, reopening: make(chan struct{}, 1), commit: commit, recalls: make(chan struct{}, historyReaders())}
 	switch {
@@ -119,7 +119,10 @@ func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	if err := found.ours(cfg.Path); err != nil {
+	if err = found.ours(cfg.Path); errors.Is(err, store.ErrSchema) {
+		err = unlessMigrating(ctx, cfg.Path, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	h := &handles{}
