@@ -59,6 +59,9 @@ func install(t *testing.T) {
 			t.Logf("pod %s was ready %s after it was created", p.Name, condition.LastTransitionTime.Sub(p.CreationTimestamp.Time))
 		}
 	}
+	for _, name := range []string{"flux-api", "flux-api-read"} { // the chart's test asks each once
+		service(t, name)
+	}
 	t.Log(helm(t, "test", "flux-api", "--logs"))
 }
 
@@ -150,8 +153,8 @@ func polled(t *testing.T) {
 		{"http://" + p.Status.PodIP + ":9090/metrics", "", http.StatusOK},
 		{"http://" + p.Status.PodIP + ":9090/ready", "", http.StatusOK},
 	} {
-		if status, body, err := get(t.Context(), c.url, c.token); err != nil || status != c.want {
-			t.Errorf("%s: %d, not %d: %.200s %v", c.url, status, c.want, body, err)
+		if status, body := statusOf(t, c.url, c.token); status != c.want {
+			t.Errorf("%s: %d, not %d: %.200s", c.url, status, c.want, body)
 		}
 	}
 }
@@ -240,8 +243,8 @@ func restarts(t *testing.T) {
 	address := readyPod(t, "crud").Status.PodIP
 	node.StopKubelet()
 	nodeReady(t, "Unknown")
-	if status, body, err := get(t.Context(), "http://"+address+":9090/ready", ""); err != nil || status != http.StatusOK {
-		t.Errorf("without the kubelet, the server says %d %s %v", status, body, err)
+	if status, body := statusOf(t, "http://"+address+":9090/ready", ""); status != http.StatusOK {
+		t.Errorf("without the kubelet, the server says %d %s", status, body)
 	}
 	if err := node.StartKubelet(t.Context()); err != nil {
 		t.Fatal(err)

@@ -64,10 +64,13 @@ func dump(t *testing.T) {
 	}
 }
 
-// service is the URL of a Service, by the address that kube-proxy looks after.
+// service is the URL of a Service, by the address that kube-proxy looks after, once somebody answers there: the rules of a
+// pod's Services are not written all at once.
 func service(t *testing.T, name string) string {
 	t.Helper()
-	return "http://" + kubectl(t, "", "get", "service", name, "-o", "jsonpath={.spec.clusterIP}") + ":8080"
+	url := "http://" + kubectl(t, "", "get", "service", name, "-o", "jsonpath={.spec.clusterIP}") + ":8080"
+	statusOf(t, url, "")
+	return url
 }
 
 // get asks for a page, with a token unless it is empty.
@@ -88,6 +91,17 @@ func get(ctx context.Context, url, token string) (int, string, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(body), err
+}
+
+// statusOf is the status that a page is answered with, however long a busy machine takes.
+func statusOf(t *testing.T, url, token string) (status int, body string) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		var err error
+		status, body, err = get(ctx, url, token)
+		return err
+	})
+	return status, body
 }
 
 // polls are the answers to the demo cluster, through the Service of an installation that clusters poll.
