@@ -66,7 +66,7 @@ dist: ## build a release into dist/: archives, packages and charts, of the tag i
 	VERSION='$(VERSION)' scripts/dist
 
 .PHONY: release-snapshot
-release-snapshot: ## make a release into dist/ without publishing it, and try what is in it (needs dpkg-deb and zip)
+release-snapshot: ## make a release into dist/ without publishing it, and try what is in it (needs dpkg-deb, rpm and zip)
 	scripts/release-snapshot
 
 .PHONY: generate
