@@ -22,13 +22,14 @@ func TestMain(m *testing.M) {
 	var err error
 	node, err = rig.StartNode(context.Background(), rig.NodeConfig{Dir: dir, Environment: os.Environ(), Progress: os.Stderr})
 	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
+	if err == nil {
 		code = m.Run()
 	}
 	if code != 0 {
 		fmt.Fprintln(os.Stderr, node.Logs(15))
+	}
+	if err != nil { // last, where it is looked for
+		fmt.Fprintf(os.Stderr, "the node does not start on this machine: %v\n", err)
 	}
 	node.Stop()
 	os.Exit(code)

@@ -199,6 +199,8 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
 
 // StartKubelet starts containerd and the kubelet, and waits until the latter is healthy.
 func (n *Node) StartKubelet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	containerd, err := n.supervise(program{name: "containerd", path: "containerd", args: []string{"--config=" + n.file("containerd.toml")}})
 	if err != nil {
 		return err
@@ -210,7 +212,7 @@ func (n *Node) StartKubelet(ctx context.Context) error {
 		"--kubeconfig=" + n.cp.kubeconfig, "--config=" + n.file("kubelet.yaml"), "--root-dir=" + nodeData + "/kubelet",
 		"--cert-dir=" + nodeData + "/kubelet/pki", "--hostname-override=" + nodeName, "--node-ip=" + NodeAddress,
 	}}
-	return Eventually(ctx, func(ctx context.Context) error {
+	err = Eventually(ctx, func(ctx context.Context) error {
 		// It ends while containerd still looks for its containers; whoever looks after the two starts it again.
 		proc, err := n.supervise(kubelet)
 		if err != nil {
@@ -218,6 +220,10 @@ func (n *Node) StartKubelet(ctx context.Context) error {
 		}
 		return proc.until(ctx, func(ctx context.Context) error { return answers(ctx, &http.Client{}, "http://127.0.0.1:10248/healthz") })
 	})
+	if err != nil {
+		return fmt.Errorf("no kubelet runs here: %w", err)
+	}
+	return nil
 }
 
 // supervise starts a program of the node itself.
