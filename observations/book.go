@@ -12,9 +12,11 @@ import (
 
 const (
 	exchangeEvery = 3 * time.Second / 2 // with other processes: what one knows the others do after two of these
-	seenEvery     = time.Minute         // that a cluster was seen, and nothing else
+	seenEvery     = time.Minute         // that a cluster was seen, and nothing else: by whichever process
+	seenCheck     = seenEvery / 4       // whether that is due
+	lookBack      = time.Minute         // what was written late is looked for
 	keepEvery     = time.Hour           // what may go is dropped from the table
-	overlap       = 10 * time.Second    // what was written within may have been committed late
+	overlap       = 10 * time.Second    // no write takes longer
 	maxUntold     = 10_000              // rows that are written again at once
 	maxBatch      = 500                 // rows, and a mark
 	maxPending    = 100_000             // rows that wait to be written; more are dropped
@@ -50,7 +52,8 @@ type Book struct {
 	// What follows is Run's alone.
 	marks             marks
 	untold            []*cluster // whose rows are to be written again, those that are there included
-	written           time.Time  // when the last row that we know of was written, by the table's clock
+	from              time.Time  // what was written before is known, by the table's clock
+	lastLook          time.Time  // for what was written late
 	lastSeen          time.Time
 	lastKeep          time.Time
 	recent            recent // told again after a failure

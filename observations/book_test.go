@@ -30,6 +30,7 @@ type shared struct {
 	putErr  error
 	// beforePut is what happens before the next one.
 	beforePut func()
+	off       time.Duration // of its clock
 }
 
 func newShared() *shared { return &shared{rows: map[string]Row{}, at: map[string]time.Time{}} }
@@ -50,6 +51,9 @@ func (s *shared) failPuts(n int, err error) {
 	defer s.mu.Unlock()
 	s.failing, s.putErr = n, err
 }
+
+// set has its clock go ahead, or back.
+func (s *shared) set(off time.Duration) { s.mu.Lock(); defer s.mu.Unlock(); s.off = off }
 
 func (s *shared) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err }
 
@@ -76,29 +80,24 @@ func (s *shared) Put(_ context.Context, rows []Row) error {
 	for _, r := range rows {
 		key := r.Cluster + " " + r.Subject
 		if old, there := s.rows[key]; !there || r.Said.After(old.Said) || r.Said.Equal(old.Said) && r.Body != old.Body {
-			s.rows[key], s.at[key] = r, time.Now()
+			s.rows[key], s.at[key] = r, time.Now().Add(s.off)
 		}
 	}
 	return nil
 }
 
-func (s *shared) Since(_ context.Context, at time.Time, visit func(Row)) (time.Time, error) {
+func (s *shared) Since(_ context.Context, at time.Time, subjects []string, visit func(Row)) (time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil && !errors.Is(s.err, ErrDenied) {
 		return at, s.err
 	}
 	for key, r := range s.rows {
-		if !s.at[key].Before(at) || r.Cluster == "" {
+		if !s.at[key].Before(at) || r.Cluster == tableID && slices.Contains(subjects, r.Subject) {
 			visit(r)
 		}
 	}
-	for _, w := range s.at {
-		if w.After(at) {
-			at = w
-		}
-	}
-	return at, nil
+	return time.Now().Add(s.off), nil
 }
 
 func (s *shared) Keep(_ context.Context, clusters []string, most int) error {

@@ -1,9 +1,12 @@
 package observations
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -21,7 +24,7 @@ func (b *Book) Run(ctx context.Context) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeEvery)
 			defer cancel()
 			b.lastSeen = time.Time{}
-			b.failed(last, errors.Join(b.write(last, time.Now()), b.cfg.Table.Close()))
+			b.failed(last, errors.Join(b.write(last, time.Now(), 0), b.cfg.Table.Close()))
 			return
 		case <-tick.C:
 		}
@@ -35,9 +38,9 @@ func (b *Book) Exchange(ctx context.Context, now time.Time) {
 		b.failed(ctx, b.tidy(ctx, now))
 		return
 	}
-	err := b.read(ctx)
+	err := b.read(ctx, now)
 	b.retell()
-	err = errors.Join(err, b.write(ctx, now), b.tidy(ctx, now))
+	err = errors.Join(err, b.write(ctx, now, seenEvery), b.tidy(ctx, now))
 	b.failed(ctx, err)
 	if err == nil {
 		b.recent.drop(now.Add(-overlap))
@@ -71,7 +74,8 @@ func (b *Book) failed(ctx context.Context, err error) {
 	}
 }
 
-func (b *Book) write(ctx context.Context, now time.Time) error {
+// write writes what waits for it, and where the table's word that a cluster was seen is as old as that, that it was.
+func (b *Book) write(ctx context.Context, now time.Time, age time.Duration) error {
 	b.queue.Lock()
 	pending, overflowed := b.pending, b.overflowed
 	b.overflowed = false
@@ -80,11 +84,12 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 	if overflowed {
 		b.tellAll()
 	}
-	if now.Sub(b.lastSeen) >= seenEvery {
+	if now.Sub(b.lastSeen) >= seenCheck {
 		b.lastSeen = now
+		due := now.Add(-age).UnixMilli()
 		for _, c := range b.all() {
 			c.mu.Lock()
-			if c.seen > c.kept {
+			if c.seen > c.kept && c.kept <= due {
 				pending[waiting{c, subject{sort: sortSeen, on: aboutOf("", "")}}] = struct{}{}
 			}
 			for i := range c.polls {
@@ -112,7 +117,7 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 		}
 		batch, rows = batch[:0], rows[:0]
 	}
-	for w := range pending {
+	for _, w := range inOrder(pending) {
 		w.cluster.mu.Lock()
 		row, ok := w.cluster.row(w.subject)
 		if w.subject.sort == sortSeen {
@@ -130,6 +135,13 @@ func (b *Book) write(ctx context.Context, now time.Time) error {
 		flush()
 	}
 	return err
+}
+
+// inOrder has rows that lie beside each other in a table's index written together.
+func inOrder(pending map[waiting]struct{}) []waiting {
+	return slices.SortedFunc(maps.Keys(pending), func(a, b waiting) int {
+		return cmp.Or(strings.Compare(a.subject.sort, b.subject.sort), strings.Compare(a.cluster.id, b.cluster.id))
+	})
 }
 
 // again has rows written later, when the table does not take them now.
@@ -195,13 +207,15 @@ func (b *Book) retell() {
 	}
 }
 
-func (b *Book) read(ctx context.Context) error {
-	from := b.written
-	if !from.IsZero() {
-		from = from.Add(-overlap)
+// read takes over what was written since the last time. Once in a while it looks further back, for what was written late.
+func (b *Book) read(ctx context.Context, now time.Time) error {
+	from := b.from
+	back := now.Sub(b.lastLook) >= lookBack
+	if back && !from.IsZero() {
+		from = from.Add(-lookBack - overlap)
 	}
 	var found [2]time.Time
-	latest, err := b.cfg.Table.Since(ctx, from, func(r Row) {
+	next, err := b.cfg.Table.Since(ctx, from, b.marks.subjects[:], func(r Row) {
 		if r.Cluster == tableID {
 			b.marks.find(&found, r)
 			return
@@ -217,13 +231,17 @@ func (b *Book) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if latest.After(b.written) {
-		b.written = latest
+	if back {
+		b.lastLook = now
 	}
+	if next.Before(b.from.Add(-lookBack)) {
+		next = time.Time{} // its clock went back, and what was written since then may have been missed
+	}
+	b.from = next
 	b.complete.Store(true)
 	if b.marks.compare(found) {
 		b.tellAll()
-		b.written = time.Time{} // the table's clock may be another one, too
+		b.from = time.Time{} // the table's clock may be another one, too
 	}
 	return nil
 }

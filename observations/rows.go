@@ -140,6 +140,9 @@ func (c *cluster) merge(r Row) (on about, outdated bool) {
 	}
 	switch s.sort {
 	case sortSeen:
+		if at <= c.kept && c.agent != "" { // it is what this process wrote, or has read already
+			return on, false
+		}
 		var body seenBody
 		if json.Unmarshal([]byte(r.Body), &body) != nil {
 			return on, false
@@ -154,19 +157,19 @@ func (c *cluster) merge(r Row) (on about, outdated bool) {
 		c.mergePoll(s.on.list.Value(), r.Body, at)
 	case sortReceipt:
 		var body receiptBody
-		if json.Unmarshal([]byte(r.Body), &body) != nil {
+		if c.receipts[s.on].at >= at || json.Unmarshal([]byte(r.Body), &body) != nil {
 			return on, false
 		}
-		if input, ok := fleet.ParseReceipt(body.Input); ok && c.receipts[s.on].at < at {
+		if input, ok := fleet.ParseReceipt(body.Input); ok {
 			c.seen = max(c.seen, at)
 			c.received(s.on, input, at)
 		}
 	case sortVoid:
 		var body voidBody
-		if json.Unmarshal([]byte(r.Body), &body) != nil {
+		if c.voids[s.on].at >= at || json.Unmarshal([]byte(r.Body), &body) != nil {
 			return on, false
 		}
-		if input, ok := fleet.ParseReceipt(body.Input); ok && c.voids[s.on].at < at {
+		if input, ok := fleet.ParseReceipt(body.Input); ok {
 			c.void(s.on, void{input, at, body.Again})
 			c.contest(s.on.list.Value(), at)
 		}

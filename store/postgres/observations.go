@@ -24,6 +24,9 @@ var _ observations.Table = (*Observations)(nil)
 // observationsTimeout is for one question about observations, here and in the server.
 const observationsTimeout = 5 * time.Second
 
+// observationsSettle is how long a write usually takes at most until others see it.
+const observationsSettle = 2 * time.Second
+
 // observationsLoad is for reading all of them, once in the life of a process.
 const observationsLoad = time.Minute
 
@@ -94,22 +97,22 @@ func (o *Observations) write(ctx context.Context, sql string, args ...any) error
 }
 
 // Since implements [observations.Table].
-func (o *Observations) Since(ctx context.Context, at time.Time, visit func(observations.Row)) (time.Time, error) {
+func (o *Observations) Since(ctx context.Context, at time.Time, subjects []string, visit func(observations.Row)) (time.Time, error) {
 	limit := observationsTimeout
 	if at.IsZero() {
 		limit = observationsLoad
 	}
-	latest, err := o.since(ctx, limit, at, visit)
+	next, err := o.since(ctx, limit, at, subjects, visit)
 	if hasCode(err, codeUndefinedTable) {
 		// Nobody has said anything yet. Whoever may make the table does: those who may only write to it wait for that.
 		if err = o.restore(ctx); hasCode(err, codeDenied) || hasCode(err, codeReadOnly) {
 			err = nil
 		}
 	}
-	return latest, o.failed("reading observations", err)
+	return next, o.failed("reading observations", err)
 }
 
-func (o *Observations) since(ctx context.Context, limit time.Duration, at time.Time, visit func(observations.Row)) (time.Time, error) {
+func (o *Observations) since(ctx context.Context, limit time.Duration, at time.Time, subjects []string, visit func(observations.Row)) (next time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	c, err := o.pool.Acquire(ctx)
@@ -126,24 +129,32 @@ func (o *Observations) since(ctx context.Context, limit time.Duration, at time.T
 	if !at.IsZero() {
 		from = at.UnixMicro()
 	}
-	rows, err := tx.Query(ctx, `SELECT cluster_id, subject, body, said, at FROM observations WHERE at >= $1 OR cluster_id = ''`, from)
+	both := &pgx.Batch{}
+	// When the transaction began, which was before it sees anything. A standby has its rows, and their times, from another server, and
+	// knows how far it has come.
+	both.Queue(`SELECT (extract(epoch FROM CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_xact_replay_timestamp(), now()) ELSE now() END) * 1e6)::bigint`)
+	both.Queue(`SELECT cluster_id, subject, body, said FROM observations WHERE at >= $1 OR cluster_id = '' AND subject = ANY ($2::text[])`, from, subjects)
+	answers := tx.SendBatch(ctx, both)
+	defer func() { err = errors.Join(err, answers.Close()) }()
+	var began int64
+	if err := answers.QueryRow().Scan(&began); err != nil {
+		return at, err
+	}
+	rows, err := answers.Query()
 	if err != nil {
 		return at, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var r observations.Row
-		var said, written int64
-		if err := rows.Scan(&r.Cluster, &r.Subject, &r.Body, &said, &written); err != nil {
+		var said int64
+		if err := rows.Scan(&r.Cluster, &r.Subject, &r.Body, &said); err != nil {
 			return at, err
 		}
 		r.Said = time.UnixMicro(said)
-		if w := time.UnixMicro(written); w.After(at) {
-			at = w
-		}
 		visit(r)
 	}
-	return at, rows.Err()
+	return time.UnixMicro(began).Add(-observationsSettle), rows.Err()
 }
 
 // Keep implements [observations.Table].

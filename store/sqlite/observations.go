@@ -29,8 +29,9 @@ const observationsSuffix = "-observations"
 // NewObservations is those beside the fleet of this file. It touches nothing yet.
 func NewObservations(path string) *Observations { return &Observations{path + observationsSuffix} }
 
+// What is written most often is one subject of all clusters, that they were seen: those rows lie beside each other.
 const observationsSchema = `CREATE TABLE IF NOT EXISTS observations (cluster_id TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL,
-	said INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (cluster_id, subject)) WITHOUT ROWID;
+	said INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (subject, cluster_id)) WITHOUT ROWID;
 	CREATE INDEX IF NOT EXISTS observations_at ON observations (at)`
 
 // do puts one question to the file. One that is no database of ours is replaced: nothing in it is worth a word.
@@ -118,33 +119,35 @@ func (o *Observations) Put(ctx context.Context, rows []observations.Row) error {
 }
 
 // Since implements [observations.Table].
-func (o *Observations) Since(ctx context.Context, at time.Time, visit func(observations.Row)) (time.Time, error) {
+func (o *Observations) Since(ctx context.Context, at time.Time, subjects []string, visit func(observations.Row)) (next time.Time, err error) {
 	from := int64(0)
 	if !at.IsZero() {
 		from = at.UnixMicro()
 	}
-	latest := at
-	err := o.do(ctx, "reading observations", func(ctx context.Context, tx *sql.Tx) (err error) {
-		rows, err := tx.QueryContext(ctx, `SELECT cluster_id, subject, body, said, at FROM observations WHERE at >= $1 OR cluster_id = ''`, from)
+	of, err := json.Marshal(subjects)
+	if err != nil {
+		return at, err
+	}
+	err = o.do(ctx, "reading observations", func(ctx context.Context, tx *sql.Tx) (err error) {
+		next = time.Now() // nobody else writes now
+		rows, err := tx.QueryContext(ctx, `SELECT cluster_id, subject, body, said FROM observations
+			WHERE at >= $1 OR cluster_id = '' AND subject IN (SELECT value FROM json_each($2))`, from, string(of))
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, rows.Close()) }()
 		for rows.Next() {
 			var r observations.Row
-			var said, written int64
-			if err := rows.Scan(&r.Cluster, &r.Subject, &r.Body, &said, &written); err != nil {
+			var said int64
+			if err := rows.Scan(&r.Cluster, &r.Subject, &r.Body, &said); err != nil {
 				return err
 			}
 			r.Said = time.UnixMicro(said)
-			if w := time.UnixMicro(written); w.After(latest) {
-				latest = w
-			}
 			visit(r)
 		}
 		return rows.Err()
 	})
-	return latest, err
+	return next, err
 }
 
 // Keep implements [observations.Table].
