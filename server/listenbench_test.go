@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
-	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,11 +21,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/observations"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
+	"github.com/flux-resourceset/flux-resourceset/store/postgres"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// confirmedFleet is a service whose clusters have polled everything and confirmed all of it.
-func confirmedFleet(b *testing.B, clusters, components int) (http.Handler, *store.Replica, *observations.Book) {
+// confirmedFleet is a service whose clusters have polled everything and confirmed all of it. No table is the one beside its database.
+func confirmedFleet(b *testing.B, clusters, components int, table observations.Table, now func() time.Time) (http.Handler, *store.Replica, *observations.Book) {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "fleet.db")
 	require.NoError(b, sqlite.Migrate(b.Context(), path))
@@ -31,21 +35,23 @@ func confirmedFleet(b *testing.B, clusters, components int) (http.Handler, *stor
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, st.Close()) })
 	_, replica := fleetIn(b, st, clusters, components)
-	book := observations.NewBook(observations.Config{Table: sqlite.NewObservations(path)})
+	if table == nil {
+		table = sqlite.NewObservations(path)
+	}
+	book := observations.NewBook(observations.Config{Table: table})
 	srv, err := server.New(server.Config{
 		Mode: server.ModeCRUD, Replica: replica, History: st, Observations: book, Tokens: server.Tokens{Read: benchToken, Write: "bench-write"},
-		Logger: slog.New(slog.NewJSONHandler(&discard{}, nil)),
+		Logger: slog.New(slog.NewJSONHandler(&discard{}, nil)), Now: now,
 	})
 	require.NoError(b, err)
-	now := time.Now()
 	for _, doc := range replica.State().All(fleet.KindCluster) {
 		asked, err := replica.State().Asked(doc)
 		require.NoError(b, err)
 		for _, list := range asked {
-			book.Polled(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", now)
+			book.Polled(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", now())
 			i := 0
 			for id := range list.Inputs {
-				book.Received(doc.ID, list.List, id, list.Receipts[i], now)
+				book.Received(doc.ID, list.List, id, list.Receipts[i], now())
 				i++
 			}
 		}
@@ -55,7 +61,7 @@ func confirmedFleet(b *testing.B, clusters, components int) (http.Handler, *stor
 
 // BenchmarkStatus asks for the status of 10,000 clusters with 30 components each, all of them confirmed.
 func BenchmarkStatus(b *testing.B) {
-	h, _, _ := confirmedFleet(b, 10_000, 30)
+	h, _, _ := confirmedFleet(b, 10_000, 30, nil, time.Now)
 	for name, path := range map[string]string{"fleet": "/status?limit=100", "component": "/platform_components/component-0/status", "cluster": "/clusters/c0/status", "metrics": "/metrics"} {
 		b.Run(name, func(b *testing.B) {
 			before := used(b)
@@ -76,7 +82,7 @@ func BenchmarkStatus(b *testing.B) {
 // BenchmarkStatusAfterChange: the first question after a change of the catalog for all of 10,000 clusters, which makes all their
 // answers, against their next polls, which would. They are kept: the ratio is what the question costs beside that.
 func BenchmarkStatusAfterChange(b *testing.B) {
-	h, replica, _ := confirmedFleet(b, 10_000, 30)
+	h, replica, _ := confirmedFleet(b, 10_000, 30, nil, time.Now)
 	n := 0
 	change := func() {
 		n++
@@ -123,18 +129,12 @@ func mixed(polls, receipts http.Handler) http.Handler {
 	})
 }
 
-// BenchmarkListening: polls of 10,000 clusters with 30 components, and a receipt for each twelve of them, as such a fleet sends
-// them. Against a bare handler of the same bytes, and against the same polls by somebody whose requests nothing is noted of.
-func BenchmarkListening(b *testing.B) {
-	const clusters, components = 10_000, 30
-	handler, replica, book := confirmedFleet(b, clusters, components)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { book.Run(ctx) })
-	b.Cleanup(func() { cancel(); running.Wait() })
-	var requests, unnoted [][]byte
+// listening is what a fleet sends: a poll of each cluster, and a receipt for each twelve of those.
+func listening(b *testing.B, replica *store.Replica, keepAlive bool) (requests, unnoted [][]byte) {
+	b.Helper()
+	clusters := replica.State().All(fleet.KindCluster)
 	for i := range clusters {
-		requests = append(requests, pollRequest(pollPath(i), false))
+		requests = append(requests, pollRequest(pollPath(i), !keepAlive))
 		if i%12 > 0 {
 			continue
 		}
@@ -142,25 +142,157 @@ func BenchmarkListening(b *testing.B) {
 		require.True(b, ok)
 		asked, err := replica.State().Asked(cluster)
 		require.NoError(b, err)
-		n := i % components
+		n := i % len(asked[0].Receipts)
 		requests = append(requests, pollRequest(fmt.Sprintf("/api/v2/flux/clusters/c%d.k8s.example.com/receipts/platform-components/component-%d?input=%s",
-			i, n, asked[0].Receipts[n]), false))
+			i, n, asked[0].Receipts[n]), !keepAlive))
 	}
 	for _, r := range requests {
 		unnoted = append(unnoted, bytes.Replace(r, []byte("flux-operator/"), []byte("flux-resourceset-bench/"), 1))
 	}
+	return requests, unnoted
+}
+
+// bareListening answers what a fleet sends with the same bytes, and does nothing else.
+func bareListening(b *testing.B, handler http.Handler) http.Handler {
+	b.Helper()
 	receipt := "/api/v2/flux/clusters/c0.k8s.example.com/receipts/platform-components/component-0?input=0123456789abcdef"
-	baseline := mixed(bare(b, handler, pollPath(0), "gzip"), bare(b, handler, receipt, "gzip"))
-	b.Run("bare", func(b *testing.B) {
-		compare(b, len(requests), true, serving(b, baseline, false, requests...), serving(b, handler, false, requests...))
-	})
-	b.Run("bare/cpu", func(b *testing.B) {
-		compareCPU(b, len(requests), true, serving(b, baseline, false, requests...), serving(b, handler, false, requests...))
-	})
-	b.Run("not-noted/cpu", func(b *testing.B) {
-		compareCPU(b, len(requests), true, serving(b, handler, false, unnoted...), serving(b, handler, false, requests...))
-	})
-	b.Run("not-noted", func(b *testing.B) {
-		compare(b, len(requests), true, serving(b, handler, false, unnoted...), serving(b, handler, false, requests...))
-	})
+	return mixed(bare(b, handler, pollPath(0), "gzip"), bare(b, handler, receipt, "gzip"))
+}
+
+// BenchmarkListening: polls of 10,000 clusters with 30 components, and a receipt for each twelve of them, as fast as they are
+// answered. Against a bare handler of the same bytes, and against the same polls by somebody whose requests nothing is noted of.
+func BenchmarkListening(b *testing.B) {
+	handler, replica, _ := confirmedFleet(b, 10_000, 30, nil, time.Now)
+	requests, unnoted := listening(b, replica, true)
+	baseline := bareListening(b, handler)
+	for name, other := range map[string]*endpoint{"bare": serving(b, baseline, false, requests...), "not-noted": serving(b, handler, false, unnoted...)} {
+		b.Run(name, func(b *testing.B) {
+			compare(b, len(requests), true, other, serving(b, handler, false, requests...))
+		})
+		b.Run(name+"/cpu", func(b *testing.B) {
+			compareCPU(b, len(requests), true, other, serving(b, handler, false, requests...))
+		})
+	}
+}
+
+// counted counts what is written to a table.
+type counted struct {
+	observations.Table
+	puts, rows int
+}
+
+func (c *counted) Put(ctx context.Context, rows []observations.Row) error {
+	c.puts, c.rows = c.puts+1, c.rows+len(rows)
+	return c.Table.Put(ctx, rows)
+}
+
+// BenchmarkListeningPaced: minutes of such a fleet at its own pace, 1,000 polls and 83 receipts a second, everything known to the
+// table by then. In turns of ten seconds: a bare handler, requests of somebody of whom nothing is noted, and the fleet's own. What is
+// noted is exchanged with the table during the last, so the processor time of that is in the ratios.
+func BenchmarkListeningPaced(b *testing.B) {
+	for name, open := range map[string]func(b *testing.B) observations.Table{
+		"sqlite": func(b *testing.B) observations.Table {
+			return sqlite.NewObservations(filepath.Join(b.TempDir(), "fleet.db"))
+		},
+		"postgres": func(b *testing.B) observations.Table {
+			url := pgtest.URL(b)
+			require.NoError(b, postgres.Migrate(b.Context(), url))
+			table, err := postgres.NewObservations(postgres.Config{URL: url})
+			require.NoError(b, err)
+			b.Cleanup(func() { require.NoError(b, table.Close()) })
+			return table
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			p := &pace{table: &counted{Table: open(b)}}
+			handler, replica, book := confirmedFleet(b, 10_000, 30, p.table, p.now)
+			p.book = book
+			for before := -1; before != p.table.rows; {
+				before = p.table.rows
+				book.Exchange(b.Context(), p.now())
+				require.Zero(b, book.Stats().Failures)
+			}
+			time.Sleep(75 * time.Second) // a process looks back that far, and all this is not written every minute
+			book.Exchange(b.Context(), p.now())
+			for name, keepAlive := range map[string]bool{"keep-alive": true, "connection-per-poll": false} {
+				requests, unnoted := listening(b, replica, keepAlive)
+				bare, silent, ours := serving(b, bareListening(b, handler), false, requests...), serving(b, handler, false, unnoted...), serving(b, handler, false, requests...)
+				b.Run(name, func(b *testing.B) { p.compare(b, keepAlive, bare, silent, ours) })
+			}
+		})
+	}
+}
+
+// pace compares what a service takes for a minute of a fleet that says as much as it usually does.
+type pace struct {
+	book  *observations.Book
+	table *counted
+	ahead atomic.Int64 // of the book's clock, which stands still while others have their turn
+}
+
+func (p *pace) now() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
+
+func (p *pace) compare(b *testing.B, keepAlive bool, bare, silent, ours *endpoint) {
+	b.Helper()
+	const rate, turns = 1083, 6 // of ten seconds
+	var exchanges time.Duration
+	all := []*endpoint{bare, silent, ours}
+	costs, p50, p99 := make([]time.Duration, len(all)), make([]time.Duration, len(all)), make([]time.Duration, len(all))
+	p.ahead.Add(int64(2 * time.Minute)) // it is time to say that they were seen
+	puts, rows := p.table.puts, p.table.rows
+	for b.Loop() {
+		for range turns {
+			for i, e := range all {
+				e.every = time.Second / rate
+				stop := func() time.Duration { return 0 }
+				if e == ours {
+					stop = p.exchange(b)
+				}
+				began := time.Now()
+				costs[i] += e.cost(b, len(e.requests), keepAlive)
+				exchanges += stop()
+				if e != ours {
+					p.ahead.Add(int64(-time.Since(began)))
+				}
+				p50[i], p99[i] = p50[i]+e.p50, p99[i]+e.p99
+			}
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	n := float64(b.N * turns)
+	for i, name := range []string{"bare", "not-noted", "ours"} {
+		b.ReportMetric(float64(costs[i].Microseconds())/n/float64(len(ours.requests)), name+"-cpu-us")
+		b.ReportMetric(float64(p50[i].Microseconds())/n, name+"-p50-us")
+		b.ReportMetric(float64(p99[i].Microseconds())/n, name+"-p99-us")
+	}
+	b.ReportMetric(costs[0].Seconds()/costs[2].Seconds(), "ratio")
+	b.ReportMetric(costs[1].Seconds()/costs[2].Seconds(), "ratio-not-noted")
+	b.ReportMetric(float64(p.table.puts-puts)/float64(b.N), "upserts/min")
+	b.ReportMetric(float64(p.table.rows-rows)/float64(b.N), "rows/min")
+	b.ReportMetric(float64(exchanges.Microseconds())/1000/float64(b.N), "exchange-cpu-ms/min")
+}
+
+// exchange begins to exchange what is noted with the table. The answer ends that, and says what it took of a processor.
+func (p *pace) exchange(b *testing.B) (stop func() time.Duration) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	took := make(chan time.Duration)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var before, after syscall.Rusage
+		_ = syscall.Getrusage(syscall.RUSAGE_THREAD, &before)
+		tick := time.NewTicker(3 * time.Second / 2) // as Run does
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			p.book.Exchange(ctx, p.now())
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+		_ = syscall.Getrusage(syscall.RUSAGE_THREAD, &after)
+		took <- time.Duration(after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano())
+	}()
+	return func() time.Duration { cancel(); return <-took }
 }

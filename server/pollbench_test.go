@@ -57,9 +57,11 @@ func bare(b *testing.B, handler http.Handler, path, encoding string) http.Handle
 // endpoint is a server under load.
 type endpoint struct {
 	addr     string
-	tls      *tls.Config // nil: plain HTTP
-	requests [][]byte    // sent in turns
+	tls      *tls.Config   // nil: plain HTTP
+	requests [][]byte      // sent in turns
+	every    time.Duration // between two of them; 0: as fast as they are answered
 	latency  []time.Duration
+	p50, p99 time.Duration // of those that cost had sent last
 }
 
 // serving starts a server for a benchmark.
@@ -96,6 +98,9 @@ func (e *endpoint) send(total int, keepAlive bool) (time.Duration, error) {
 		wg.Go(func() {
 			var c *client
 			for i := worker; i < total; i += connections {
+				if e.every > 0 {
+					time.Sleep(time.Until(start.Add(time.Duration(i) * e.every)))
+				}
 				began := time.Now()
 				var err error
 				if c == nil {
@@ -259,8 +264,9 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
 
-// pollsOf is what makes the test binary a client of a benchmark: the address, how many polls, and whether connections are kept. The
-// requests, sent in turns, are read from the standard input, one quoted on each line.
+// pollsOf is what makes the test binary a client of a benchmark: the address, how many polls, whether connections are kept, and the
+// nanoseconds from one poll to the next. The requests, sent in turns, are read from the standard input, one quoted on each line. It
+// prints the median and the 99th percentile, in nanoseconds.
 const pollsOf = "FLUX_RESOURCESET_BENCH_POLLS"
 
 func TestMain(m *testing.M) {
@@ -271,7 +277,7 @@ func TestMain(m *testing.M) {
 	var e endpoint
 	var total int
 	var keepAlive bool
-	_, err := fmt.Sscanf(order, "%s %d %t", &e.addr, &total, &keepAlive)
+	_, err := fmt.Sscanf(order, "%s %d %t %d", &e.addr, &total, &keepAlive, &e.every)
 	for lines := bufio.NewScanner(os.Stdin); err == nil && lines.Scan(); {
 		var request string
 		request, err = strconv.Unquote(lines.Text())
@@ -284,6 +290,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	slices.Sort(e.latency)
+	fmt.Println(int64(e.latency[len(e.latency)/2]), int64(e.latency[len(e.latency)*99/100]))
 }
 
 // BenchmarkPollCPU: the processor time of the server for a poll, against that of a bare handler that writes the same bytes. The
@@ -319,7 +327,7 @@ func (e *endpoint) cost(b *testing.B, polls int, keepAlive bool) time.Duration {
 	self, err := os.Executable()
 	require.NoError(b, err)
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %t", pollsOf, e.addr, polls, keepAlive))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %t %d", pollsOf, e.addr, polls, keepAlive, e.every))
 	var requests bytes.Buffer
 	for _, request := range e.requests {
 		fmt.Fprintf(&requests, "%q\n", request)
@@ -328,5 +336,8 @@ func (e *endpoint) cost(b *testing.B, polls int, keepAlive bool) time.Duration {
 	before := used(b)
 	out, err := cmd.CombinedOutput()
 	require.NoError(b, err, "%s", out)
-	return used(b) - before
+	cost := used(b) - before
+	_, err = fmt.Sscan(string(out), &e.p50, &e.p99)
+	require.NoError(b, err, "%s", out)
+	return cost
 }
