@@ -39,8 +39,27 @@ func States() []State { return slices.Clone(states) }
 // OfClusters tells whether only a cluster can be in this state, and no input.
 func (s State) OfClusters() bool { return s == Silent || s == Never }
 
+// rank is where a state stands among states.
+func (s State) rank() int {
+	switch s {
+	case Confirmed:
+		return 0
+	case Delivered:
+		return 1
+	case Behind:
+		return 2
+	case Unknown:
+		return 3
+	case Failed:
+		return 4
+	case Silent:
+		return 5
+	}
+	return 6
+}
+
 func worse(a, b State) State {
-	if slices.Index(states, b) > slices.Index(states, a) {
+	if b.rank() > a.rank() {
 		return b
 	}
 	return a
@@ -118,63 +137,91 @@ func (b *Book) Judge(q Question) Status {
 	return c.judge(q)
 }
 
+// judging is what is asked about a cluster, and the answer so far. It is one thing, since what a loop over inputs changes has to
+// outlive the function that it is in.
+type judging struct {
+	*cluster
+	Question
+	out     Status
+	counts  [7]int // by rank
+	inputs  int
+	offline bool
+
+	asked fleet.Asked // the list that is looked at,
+	name  unique.Handle[string]
+	list  ListStatus
+	next  int // and which of its inputs
+}
+
 func (c *cluster) judge(q Question) Status {
-	out := Status{Agent: c.agent, Interval: c.interval, State: Confirmed, Counts: map[State]int{}}
+	j := judging{cluster: c, Question: q, out: Status{Agent: c.agent, Interval: c.interval, State: Confirmed}}
 	if c.seen > 0 {
-		out.Seen = time.UnixMilli(c.seen)
+		j.out.Seen = time.UnixMilli(c.seen)
 	}
-	inputs := 0
-	offline := q.Now.Sub(out.Seen) > q.OfflineAfter
+	j.offline = q.Now.Sub(j.out.Seen) > q.OfflineAfter
 	for _, asked := range q.Asked {
-		list := c.list(asked)
-		if q.Detail {
-			out.Lists = append(out.Lists, list)
-		}
-		if list.State == Behind && q.Input == nil { // it may have things that are in it no more
-			out.State = worse(out.State, Behind)
-		}
-		name := unique.Make(asked.List)
-		i := -1
-		for id, enabled := range asked.Inputs {
-			i++
-			if q.Input != nil && !q.Input(asked.List, id) {
-				continue
-			}
-			in := InputStatus{List: asked.List, ID: id, Enabled: enabled}
-			if i < len(asked.Receipts) {
-				in.Receipt = asked.Receipts[i]
-			}
-			c.input(&in, about{name, unique.Make(id)}, list, offline)
-			out.Counts[in.State]++
-			if in.State == Failed && out.Failure == nil {
-				out.Failure = in.Failure
-			}
-			inputs++
-			if enabled {
-				out.Asked++
-			}
-			if enabled || in.State != Delivered { // one that is off sends nothing
-				out.State = worse(out.State, in.State)
-			}
-			if q.Detail {
-				out.Inputs = append(out.Inputs, in)
-			}
+		j.lists(asked)
+	}
+	j.out.Counts = make(map[State]int, 1)
+	for rank, n := range j.counts {
+		if n > 0 {
+			j.out.Counts[states[rank]] = n
 		}
 	}
 	switch {
 	case c.seen == 0:
-		out.State = Never
-	case c.interval > 0 && q.Now.Sub(out.Seen) > max(silence*c.interval, leastSilence):
-		out.State = Silent
-	case offline:
-		out.State = Unknown
-	case inputs == 0: // that it has nothing, nobody confirms
-		out.State = worse(out.State, Delivered)
+		j.out.State = Never
+	case c.interval > 0 && q.Now.Sub(j.out.Seen) > max(silence*c.interval, leastSilence):
+		j.out.State = Silent
+	case j.offline:
+		j.out.State = Unknown
+	case j.inputs == 0: // that it has nothing, nobody confirms
+		j.out.State = worse(j.out.State, Delivered)
 	}
 	if q.Detail {
-		out.Events = c.named()
+		j.out.Events = c.named()
 	}
-	return out
+	return j.out
+}
+
+func (j *judging) lists(asked fleet.Asked) {
+	j.asked, j.name, j.next, j.list = asked, unique.Make(asked.List), 0, j.cluster.list(asked)
+	if j.Detail {
+		j.out.Lists = append(j.out.Lists, j.list)
+	}
+	if j.list.State == Behind && j.Input == nil { // it may have things that are in it no more
+		j.out.State = worse(j.out.State, Behind)
+	}
+	asked.Inputs(j.each)
+}
+
+// each takes one input of the list into account.
+func (j *judging) each(id string, enabled bool) bool {
+	i := j.next
+	j.next++
+	if j.Input != nil && !j.Input(j.asked.List, id) {
+		return true
+	}
+	in := InputStatus{List: j.asked.List, ID: id, Enabled: enabled}
+	if i < len(j.asked.Receipts) {
+		in.Receipt = j.asked.Receipts[i]
+	}
+	j.input(&in, about{j.name, unique.Make(id)}, j.list, j.offline)
+	j.counts[in.State.rank()]++
+	if in.State == Failed && j.out.Failure == nil {
+		j.out.Failure = in.Failure
+	}
+	j.inputs++
+	if enabled {
+		j.out.Asked++
+	}
+	if enabled || in.State != Delivered { // one that is off sends nothing
+		j.out.State = worse(j.out.State, in.State)
+	}
+	if j.Detail {
+		j.out.Inputs = append(j.out.Inputs, in)
+	}
+	return true
 }
 
 // list is what is known of a list.

@@ -48,7 +48,9 @@ func confirmedFleet(b *testing.B, clusters, components int, table observations.T
 		asked, err := replica.State().Asked(doc)
 		require.NoError(b, err)
 		for _, list := range asked {
-			book.Polled(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", now())
+			if book.Polled(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", now()) {
+				book.Given(doc.ID, list, now())
+			}
 			i := 0
 			for id := range list.Inputs {
 				book.Received(doc.ID, list.List, id, list.Receipts[i], now())

@@ -119,7 +119,11 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		return err
 	}
 	out := api.FleetStatus{Complete: s.book.Stats().Complete, Counts: api.StatusCounts{}}
-	summaries := make([]api.ClusterSummary, 0, len(docs))
+	type judged struct {
+		doc   *fleet.Document
+		known observations.Status
+	}
+	found := make([]judged, 0, len(docs))
 	job := requestOf(c).job
 	for _, doc := range docs {
 		if err := job.stopped(); err != nil {
@@ -136,15 +140,19 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		out.Total++
 		out.Counts[string(known.State)]++
 		if len(wanted) == 0 || slices.Contains(wanted, known.State) {
-			summaries = append(summaries, summaryOf(doc, known))
+			found = append(found, judged{doc, known})
 		}
 	}
 	if value(p.Sort) == api.GetStatusParamsSortState {
-		slices.SortStableFunc(summaries, func(a, b api.ClusterSummary) int {
-			return cmp.Compare(slices.Index(urgency, observations.State(a.State)), slices.Index(urgency, observations.State(b.State)))
+		slices.SortStableFunc(found, func(a, b judged) int {
+			return cmp.Compare(slices.Index(urgency, a.known.State), slices.Index(urgency, b.known.State))
 		})
 	}
-	out.Clusters = page(c, summaries, p.Limit, p.Offset)
+	found = page(c, found, p.Limit, p.Offset)
+	out.Clusters = make([]api.ClusterSummary, len(found))
+	for i, one := range found {
+		out.Clusters[i] = summaryOf(one.doc, one.known)
+	}
 	job.leave()
 	return writeJSON(c, http.StatusOK, out)
 }
