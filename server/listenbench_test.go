@@ -240,7 +240,6 @@ func (p *pace) compare(b *testing.B, keepAlive bool, bare, silent, ours *endpoin
 	var exchanges time.Duration
 	all := []*endpoint{bare, silent, ours}
 	costs, p50, p99 := make([]time.Duration, len(all)), make([]time.Duration, len(all)), make([]time.Duration, len(all))
-	p.ahead.Add(int64(2 * time.Minute)) // it is time to say that they were seen
 	puts, rows := p.table.puts, p.table.rows
 	for b.Loop() {
 		for range turns {
