@@ -54,8 +54,10 @@ func (s State) rank() int {
 		return 4
 	case Silent:
 		return 5
+	case Never:
+		return 6
 	}
-	return 6
+	return len(states)
 }
 
 func worse(a, b State) State {
@@ -122,6 +124,24 @@ type Question struct {
 	Detail       bool
 	// Input judges those inputs only; nil is all.
 	Input func(list, id string) bool
+	// Names are for who asks about many clusters, one after the other; nil is fine.
+	Names Names
+}
+
+// Names are ids of inputs, which most clusters have in common, as a Book knows them.
+type Names map[string]unique.Handle[string]
+
+// maxNames is how many are remembered: where clusters have nothing in common it is of no use.
+const maxNames = 10_000
+
+func (n Names) of(id string) unique.Handle[string] {
+	name, known := n[id]
+	if !known {
+		if name = unique.Make(id); n != nil && len(n) < maxNames {
+			n[id] = name
+		}
+	}
+	return name
 }
 
 // Judge says what is known of a cluster.
@@ -185,7 +205,7 @@ func (c *cluster) judge(q Question) Status {
 }
 
 func (j *judging) lists(asked fleet.Asked) {
-	j.asked, j.name, j.next, j.list = asked, unique.Make(asked.List), 0, j.cluster.list(asked)
+	j.asked, j.name, j.next, j.list = asked, j.Names.of(asked.List), 0, j.cluster.list(asked)
 	if j.Detail {
 		j.out.Lists = append(j.out.Lists, j.list)
 	}
@@ -206,7 +226,7 @@ func (j *judging) each(id string, enabled bool) bool {
 	if i < len(j.asked.Receipts) {
 		in.Receipt = j.asked.Receipts[i]
 	}
-	j.input(&in, about{j.name, unique.Make(id)}, j.list, j.offline)
+	j.input(&in, about{j.name, j.Names.of(id)}, j.list, j.offline)
 	j.counts[in.State.rank()]++
 	if in.State == Failed && j.out.Failure == nil {
 		j.out.Failure = in.Failure

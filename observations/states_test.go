@@ -143,3 +143,10 @@ func TestASuccessMendsWhatFailed(t *testing.T) {
 	require.Equal(t, Failed, tell("OCIRepository/flux-system/charts-c0", "info", "NewArtifact"))
 	require.Equal(t, Delivered, tell("Kustomization/flux-system/platform-c0", "info", "ReconciliationSucceeded"))
 }
+
+func TestStatesAreInOrder(t *testing.T) {
+	t.Parallel()
+	for i, state := range states {
+		require.Equal(t, i, state.rank(), state)
+	}
+}

@@ -36,8 +36,9 @@ type stateCollector struct {
 type stateCounts struct {
 	at               time.Time
 	clusters, inputs map[observations.State]int
-	asked            int       // inputs that are to be there
-	never            int       // clusters that have never polled, and were made longer ago than OfflineAfter
+	asked            int // inputs that are to be there
+	never            int // clusters that have never polled, and were made longer ago than OfflineAfter
+	names            observations.Names
 	unseen           time.Time // when the cluster that was not seen for the longest time was seen; zero: none ever was
 }
 
@@ -126,7 +127,7 @@ func (c *stateCollector) run(release func()) {
 // count visits all clusters. It calls release when that takes long.
 func (c *stateCollector) count(release func()) *stateCounts {
 	s := c.server
-	n := &stateCounts{at: s.cfg.Now(), clusters: map[observations.State]int{}, inputs: map[observations.State]int{}}
+	n := &stateCounts{at: s.cfg.Now(), clusters: map[observations.State]int{}, inputs: map[observations.State]int{}, names: observations.Names{}}
 	clusters, start := s.cfg.Replica.State().All(fleet.KindCluster), time.Now()
 	for next := 0; ; {
 		if next = n.some(s, clusters, next, start); next == len(clusters) {
@@ -152,7 +153,7 @@ func (n *stateCounts) some(s *Server, clusters []*fleet.Document, from int, star
 }
 
 func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
-	known, err := s.statusOf(st, cluster, "", false)
+	known, err := s.statusOf(st, cluster, "", false, n.names)
 	if err != nil { // it cannot be answered: there are a metric and an alert for that
 		n.clusters[observations.Unknown]++
 		return

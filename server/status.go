@@ -18,12 +18,12 @@ import (
 )
 
 // statusOf says what is known of a cluster. What cannot be served to it is an error here as it is there.
-func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component string, detail bool) (observations.Status, error) {
+func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component string, detail bool, names observations.Names) (observations.Status, error) {
 	asked, err := st.Asked(cluster)
 	if err != nil {
 		return observations.Status{}, err
 	}
-	q := observations.Question{Cluster: cluster.ID, Asked: asked, Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Detail: detail}
+	q := observations.Question{Cluster: cluster.ID, Asked: asked, Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Detail: detail, Names: names}
 	if component != "" {
 		q.Input = func(list, id string) bool { return list == fleet.KindComponent.Endpoint() && id == component }
 	}
@@ -40,7 +40,7 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	if err != nil {
 		return err
 	}
-	known, err := s.statusOf(st, doc, "", true)
+	known, err := s.statusOf(st, doc, "", true, nil)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		doc   *fleet.Document
 		known observations.Status
 	}
-	found := make([]judged, 0, len(docs))
+	found, names := make([]judged, 0, len(docs)), observations.Names{}
 	job := requestOf(c).job
 	for _, doc := range docs {
 		if err := job.stopped(); err != nil {
@@ -133,7 +133,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 			continue
 		}
 		runtime.Gosched() // polls go first: its answers may have to be made
-		known, err := s.statusOf(st, doc, component, false)
+		known, err := s.statusOf(st, doc, component, false, names)
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 		return err
 	}
 	type version struct{ version, tag string }
-	found := map[version]*api.VersionStatus{}
+	found, names := map[version]*api.VersionStatus{}, observations.Names{}
 	out := api.ComponentStatus{ID: id, Complete: s.book.Stats().Complete, Counts: api.StatusCounts{}, Versions: []api.VersionStatus{}}
 	job := requestOf(c).job
 	for _, doc := range st.All(fleet.KindCluster) {
@@ -219,7 +219,7 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 			continue
 		}
 		runtime.Gosched()
-		known, err := s.statusOf(st, doc, id, false)
+		known, err := s.statusOf(st, doc, id, false, names)
 		if err != nil {
 			return err
 		}
