@@ -120,6 +120,38 @@ func BenchmarkStatusAfterChange(b *testing.B) {
 	b.ReportMetric(float64(status)/float64(polls), "of-polls")
 }
 
+// BenchmarkPollsDuringStatus: 200 polls a second of one cluster while the first question after a change of the catalog makes the
+// answers of all 10,000, for two and a half seconds of that. It is meant for one processor: GOMAXPROCS=1.
+func BenchmarkPollsDuringStatus(b *testing.B) {
+	h, replica, _ := confirmedFleet(b, 10_000, 30, nil, time.Now)
+	poll := serving(b, h, false, pollRequest("/api/v2/flux/clusters/c0.k8s.example.com/namespaces", false))
+	poll.every = time.Second / 200
+	var p50, p99 time.Duration
+	n := 0
+	for b.Loop() {
+		n++
+		_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
+			_, err := tx.Patch(fleet.KindComponent, "component-0", fmt.Appendf(nil, `{"component_version":"3.%d.%d"}`, runtime.GOMAXPROCS(0), n))
+			return err
+		})
+		require.NoError(b, err)
+		asked := make(chan int)
+		go func() {
+			req := httptest.NewRequest(http.MethodGet, "/status?limit=100", nil)
+			req.Header.Set("Authorization", "Bearer "+benchToken)
+			rec := httptest.NewRecorder()
+			h.ServeHTTP(rec, req)
+			asked <- rec.Code
+		}()
+		poll.cost(b, 500, true)
+		require.Equal(b, http.StatusOK, <-asked)
+		p50, p99 = p50+poll.p50, p99+poll.p99
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(p50.Microseconds())/float64(b.N)/1000, "p50-ms")
+	b.ReportMetric(float64(p99.Microseconds())/float64(b.N)/1000, "p99-ms")
+}
+
 // mixed answers as two handlers do: receipts by the second.
 func mixed(polls, receipts http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
