@@ -72,6 +72,10 @@ func TestPathIDs(t *testing.T) {
 func TestReadOnlyMode(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{mode: server.ModeReadOnly})
+	for _, query := range []string{"for=null", "for=", "for=changes"} {
+		w.get("/ready?"+query).problem(400, "validation_error")
+	}
+	w.get("/ready?for=polls").want(200)
 	w.unchanged(func() {
 		for _, s := range samples {
 			w.do("POST", s.path, s.create).problem(405, "method_not_allowed")

@@ -48,6 +48,8 @@ func TestEventsExplain(t *testing.T) {
 	w := setup(t)
 	token := w.issue(pollBody).secret
 	receipt := at(w.poll(demoPolls+"/platform-components").json(), "inputs", 2, "receipt").(string)
+	// Kubernetes writes a time that is not set as null.
+	w.tell(token, demoEvents, strings.Replace(event(`{}`, "undated"), `"2026-01-02T03:04:05Z"`, "null", 1)).want(202)
 	for _, metadata := range []string{`{"component":"podinfo","input":"` + receipt + `","revision":"6.9.0"}`, `{"event.toolkit.fluxcd.io/component":"podinfo","event.toolkit.fluxcd.io/input":"` + receipt + `"}`} {
 		w.tell(token, demoEvents, event(metadata, `<script>alert("x")</script>`)).want(202)
 		got := w.get(demoCluster + "/status").want(200)

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/openapi"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -27,6 +28,9 @@ func (s *Server) GetHealth(c echo.Context) error {
 // GetReady is for probes. A server that has a State can answer polls as long as that is not too old,
 // so it is ready for them and says what is wrong; one that takes changes needs the store as well.
 func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
+	if wanted := value(params.For); params.For != nil && wanted != "polls" { // mode read-only holds nothing against the contract
+		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter for: must be polls, or left out"}})
+	}
 	changes := s.cfg.Mode == ModeCRUD && params.For == nil
 	status := s.cfg.Replica.Status()
 	out := api.Readiness{Status: "ok", Checks: map[string]string{"state": "ok", "store": "ok"}}

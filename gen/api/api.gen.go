@@ -910,10 +910,10 @@ type FluxEvent struct {
 	// Example: error
 	Severity string `json:"severity"`
 
-	// Timestamp By the clock of the cluster, which is believed for as long as an event takes to arrive.
+	// Timestamp Null counts as none. By the clock of the cluster, which is believed for as long as an event takes to arrive.
 	//
 	// Example: 2026-01-02T03:04:05Z
-	Timestamp *time.Time `json:"timestamp,omitempty"`
+	Timestamp nullable.Nullable[time.Time] `json:"timestamp,omitempty"`
 
 	// Reason Example: UpgradeFailed
 	Reason string `json:"reason"`
