@@ -39,11 +39,7 @@ func (b *Book) Given(id string, asked fleet.Asked, now time.Time) {
 	}
 	c.mu.Lock()
 	at := now.UnixMilli()
-	if p := c.poll(asked.List); p != nil {
-		now := inputs{asked.Receipts, true}
-		p.withdrawn.add(p.asked, now, at)
-		p.asked = now
-	}
+	c.asked(asked, at)
 	changed := c.given(list, valid, at)
 	c.mu.Unlock()
 	b.tell(c, sortPoll, aboutOf(asked.List, ""))

@@ -78,9 +78,9 @@ type (
 	}
 	pollBody struct {
 		ETag string `json:"etag"`
-		// The receipts of what is in it, and of what the cluster was asked for shortly before. See told.
-		Asked     *string `json:"asked,omitempty"`
-		Withdrawn *string `json:"withdrawn,omitempty"`
+		// The receipts of what is in it, and of what the cluster was asked for shortly before, packed.
+		Asked     string `json:"asked,omitempty"`
+		Withdrawn string `json:"withdrawn,omitempty"`
 	}
 	receiptBody struct {
 		Input string `json:"input"`
@@ -103,7 +103,7 @@ func (c *cluster) row(s subject) (Row, bool) {
 		if p == nil {
 			return Row{}, false
 		}
-		body, said = pollBody{p.etag, p.asked.told(), p.withdrawn.told(p.since)}, p.since
+		body, said = pollBody{p.etag, p.asked.text(), p.withdrawn.text(p.since)}, p.since
 	case sortReceipt:
 		r, ok := c.receipts[s.on]
 		if !ok {
@@ -191,26 +191,30 @@ func (c *cluster) mergePoll(list, text string, at int64) {
 		return
 	}
 	c.seen = max(c.seen, at)
-	after := heard(body.Asked)
+	given := readInputs(body.Asked)
 	p := c.poll(list)
 	if p == nil {
-		c.polls = append(c.polls, polled{list: list, etag: body.ETag, since: at, asked: after})
-		c.poll(list).withdrawn.hear(body.Withdrawn, at)
+		c.polls = append(c.polls, polled{list: list, etag: body.ETag, since: at, asked: given})
+		c.poll(list).withdrawn.read(body.Withdrawn, at)
 		return
 	}
-	p.withdrawn.hear(body.Withdrawn, at)
-	if p.etag != body.ETag && at > p.since { // between what we gave it and what we give it next, or before
-		p.withdrawn.add(p.asked, after, at)
-	}
+	p.withdrawn.read(body.Withdrawn, at)
+	p.overtaken(body.ETag, given, at)
 	// The same answer may have been given by us a moment later than by the other; the first time counts.
 	switch {
-	case at > max(p.since, p.last) || p.etag == body.ETag && at < p.since:
-		if p.etag != body.ETag || !p.asked.known {
-			p.asked = after
+	case at > max(p.since, p.last):
+		if p.etag != body.ETag {
+			p.asked, p.before = inputs{}, inputs{}
 		}
 		p.etag, p.since = body.ETag, at
-	case p.etag != body.ETag:
+	case p.etag == body.ETag:
+		p.since = min(p.since, at)
+	default:
 		c.contest(list, at)
+	}
+	if p.etag == body.ETag && !p.asked.known && given.known {
+		p.withdrawn.add(p.before, given, p.since)
+		p.asked, p.before = given, inputs{}
 	}
 }
 

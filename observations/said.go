@@ -75,7 +75,16 @@ type polled struct {
 	since, last int64 // it was first, and last, given that one; last is 0 when another process did
 	contested   bool  // another process gave another one meanwhile
 	asked       inputs
+	before      inputs // the list that asked takes the place of; while what is in it is not known yet
 	withdrawn   withdrawn
+}
+
+// inputs are those of the last list of which it is known what is in it.
+func (p *polled) inputs() inputs {
+	if p.asked.known {
+		return p.asked
+	}
+	return p.before
 }
 
 // cluster is what one cluster said.
@@ -133,6 +142,9 @@ func (c *cluster) polled(list, etag, agent string, now time.Time) (changed, know
 		c.learn(time.Duration(at-p.last) * time.Millisecond)
 	}
 	p.last = at
+	if p.etag != etag {
+		p.before, p.asked = p.inputs(), inputs{}
+	}
 	if changed = p.etag != etag || p.contested; changed {
 		p.etag, p.since, p.contested = etag, at, false
 	}
@@ -197,7 +209,7 @@ func (c *cluster) early(on about, input fleet.Receipt, at int64) time.Duration {
 	if !ok {
 		return 0
 	}
-	return settle - time.Duration(at-since)*time.Millisecond
+	return min(settle, settle-time.Duration(at-since)*time.Millisecond)
 }
 
 // given is the rule for what Given says. It answers which voids are others than before.

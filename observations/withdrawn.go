@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -19,8 +20,11 @@ const settle = 45 * time.Second
 // maxWithdrawn is how many inputs of a list are remembered one by one; beyond that all of the list are taken for withdrawn.
 const maxWithdrawn = 4 * maxReceipts
 
-// maxTold is how many inputs of a list other processes are told, in each of two sets; beyond that they learn that there are too many.
-const maxTold = 512
+// maxTold is how many inputs of a list other processes are told, in each of two sets; beyond that they are told tooMany.
+const (
+	maxTold = 512
+	tooMany = "*"
+)
 
 // inputs are the receipts of what a list asks for; not known, when it is not.
 type inputs struct {
@@ -42,24 +46,25 @@ type withdrawn struct {
 	all int64 // so many were that they are not told apart; 0: never
 }
 
-// add notes that a cluster which had been given one list was given another one. Where that is not known, all may be withdrawn;
-// where nobody knows the one before, which is so at the beginning, nothing is.
+// add notes that a cluster was given one list and then another one: what is in the first and not in the second is withdrawn. Of
+// what is not known nothing is in it.
 func (w *withdrawn) add(before, after inputs, at int64) { w.note(before.without(after), at) }
 
 func (w *withdrawn) note(receipts []fleet.Receipt, at int64) {
 	w.forget(at)
-	if len(receipts) == 0 {
-		return
-	}
-	if len(w.at)+len(receipts) > maxWithdrawn {
-		w.all, w.at = max(w.all, at), nil
-		return
-	}
-	if w.at == nil {
-		w.at = make(map[fleet.Receipt]int64, len(receipts))
-	}
 	for _, r := range receipts {
-		w.at[r] = max(w.at[r], at)
+		w.keep(r, at)
+	}
+}
+
+func (w *withdrawn) keep(r fleet.Receipt, at int64) {
+	if w.at == nil {
+		w.at = map[fleet.Receipt]int64{}
+	}
+	if was, there := w.at[r]; there || len(w.at) < maxWithdrawn {
+		w.at[r] = max(was, at)
+	} else {
+		w.all = max(w.all, at)
 	}
 }
 
@@ -81,41 +86,96 @@ func (w *withdrawn) since(r fleet.Receipt, at int64) (was int64, ok bool) {
 	return was, was > 0 && max(at-was, was-at) < settle.Milliseconds()
 }
 
-// told are inputs as other processes are told of them. nil: nobody knows, or there are too many.
-func (in inputs) told() *string {
-	if !in.known || len(in.receipts) > maxTold {
-		return nil
+// asked notes what is in the list that a cluster was given last, or was given before another one overtook it.
+func (c *cluster) asked(list fleet.Asked, at int64) {
+	p, now := c.poll(list.List), inputs{list.Receipts, true}
+	switch {
+	case p == nil:
+	case p.etag != list.ETag:
+		p.withdrawn.add(now, p.asked, at)
+	case !p.asked.known:
+		p.withdrawn.add(p.before, now, at)
+		p.asked, p.before = now, inputs{}
+	}
+}
+
+// overtaken notes that another process gave the cluster a list at a time, before or after ours.
+func (p *polled) overtaken(etag string, other inputs, at int64) {
+	if p.etag == etag {
+		return
+	}
+	if at > p.since {
+		p.withdrawn.add(p.inputs(), other, at)
+	}
+	if last := max(p.since, p.last); at <= last { // and then it was given ours, again or for the first time
+		p.withdrawn.add(other, p.inputs(), last)
+	}
+}
+
+// text is how other processes are told of inputs; empty when nobody knows them.
+func (in inputs) text() string {
+	switch {
+	case !in.known:
+		return ""
+	case len(in.receipts) > maxTold:
+		return tooMany
 	}
 	raw := make([]byte, 0, len(in.receipts)*len(fleet.Receipt{}))
 	for _, r := range in.receipts {
 		raw = append(raw, r[:]...)
 	}
-	text := base64.RawStdEncoding.EncodeToString(raw)
-	return &text
+	return "=" + base64.RawStdEncoding.EncodeToString(raw)
 }
 
-// heard reads what told wrote. What cannot be read is not known.
-func heard(text *string) inputs {
-	if text == nil || len(*text) > base64.RawStdEncoding.EncodedLen(maxTold*len(fleet.Receipt{})) {
-		return inputs{}
-	}
-	raw, err := base64.RawStdEncoding.DecodeString(*text)
-	if err != nil || len(raw)%len(fleet.Receipt{}) != 0 {
-		return inputs{}
-	}
-	in := inputs{known: true}
+// readInputs reads what text wrote. What cannot be read is not known.
+func readInputs(text string) inputs {
+	raw, ok := unpack(text, len(fleet.Receipt{}))
+	in := inputs{known: ok}
 	for chunk := range slices.Chunk(raw, len(fleet.Receipt{})) {
 		in.receipts = append(in.receipts, fleet.Receipt(chunk))
 	}
 	return in
 }
 
-// told are those that are remembered at a time.
-func (w *withdrawn) told(at int64) *string {
-	w.forget(at)
-	byValue := func(a, b fleet.Receipt) int { return bytes.Compare(a[:], b[:]) }
-	return inputs{slices.SortedFunc(maps.Keys(w.at), byValue), w.all == 0}.told()
+// unpack reads items of a size.
+func unpack(text string, size int) (raw []byte, ok bool) {
+	text, ok = strings.CutPrefix(text, "=")
+	if !ok || len(text) > base64.RawStdEncoding.EncodedLen(maxTold*size) {
+		return nil, false
+	}
+	raw, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil || len(raw)%size != 0 {
+		return nil, false
+	}
+	return raw, true
 }
 
-// hear takes over what another process told. That they were withdrawn a little earlier than it says makes no difference.
-func (w *withdrawn) hear(text *string, at int64) { w.note(heard(text).receipts, at) }
+// text is how other processes are told of what was withdrawn: each with how many seconds that was before a time.
+func (w *withdrawn) text(at int64) string {
+	w.forget(at)
+	if w.all > 0 || len(w.at) > maxTold {
+		return tooMany
+	}
+	if len(w.at) == 0 {
+		return ""
+	}
+	raw := make([]byte, 0, len(w.at)*(len(fleet.Receipt{})+1))
+	byValue := func(a, b fleet.Receipt) int { return bytes.Compare(a[:], b[:]) }
+	for _, r := range slices.SortedFunc(maps.Keys(w.at), byValue) {
+		raw = append(append(raw, r[:]...), byte(max(0, (at-w.at[r])/1000))) // at most settle
+	}
+	return "=" + base64.RawStdEncoding.EncodeToString(raw)
+}
+
+// read takes over what another process told of a time.
+func (w *withdrawn) read(text string, at int64) {
+	if text == tooMany {
+		w.all = max(w.all, at)
+	}
+	const size = len(fleet.Receipt{}) + 1
+	if raw, ok := unpack(text, size); ok {
+		for chunk := range slices.Chunk(raw, size) {
+			w.keep(fleet.Receipt(chunk[:size-1]), at-1000*int64(chunk[size-1]))
+		}
+	}
+}
