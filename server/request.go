@@ -110,7 +110,7 @@ func (s *Server) notYet(r *request, revision int64) error {
 	}
 	return &publicError{
 		status: http.StatusServiceUnavailable, code: "store_unavailable",
-		detail: detail + "; try again, or leave X-Fleet-Min-Revision out if the server was given another history since", headers: map[string]string{"Retry-After": "1"},
+		detail: detail + "; try again, or, if the server was given another history since, ask for one of that", headers: map[string]string{"Retry-After": "1"},
 	}
 }
 

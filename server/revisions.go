@@ -152,14 +152,10 @@ func changedNames(from store.Summary) []api.ChangeRef {
 
 // asOf answers with a document as it was.
 func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64) error {
-	st, err := s.state(c)
-	if err != nil {
+	if _, err := s.stateOf(c, revision); err != nil {
 		return err
 	}
 	rev := fleet.Revision(revision)
-	if rev > st.Revision() {
-		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there is no revision %d yet", revision)}
-	}
 	rec, found, err := s.cfg.History.At(c.Request().Context(), kind, id, rev)
 	if err != nil {
 		return err

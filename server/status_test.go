@@ -169,9 +169,13 @@ func TestStatusOfARevision(t *testing.T) {
 	w.put("/clusters/qa-02", `{"labels":{"a":"b"}}`).want(200)
 	require.EqualValues(t, 1, b.get(fmt.Sprintf("/status?changed_in=%d", made+2)).want(200).json()["total"])
 	require.EqualValues(t, made+2, b.replica.State().Revision())
+	c := w.another()
+	w.put("/clusters/qa-02", `{"labels":{"a":"d"}}`).want(200)
+	require.Equal(t, "d", at(c.get(fmt.Sprintf("/clusters/qa-02?revision=%d", made+3)).want(200).json(), "labels", "a"))
+	c.get(fmt.Sprintf("/clusters/qa-02?revision=%d", made+4)).problem(404, "not_found")
 	w.put("/clusters/qa-02", `{"labels":{"a":"c"}}`).want(200)
 	b.faults.set(func(f *faultyStore) { f.fail = store.ErrUnavailable })
-	b.get(fmt.Sprintf("/status?changed_in=%d", made+3)).problem(503, "store_unavailable")
+	b.get(fmt.Sprintf("/status?changed_in=%d", made+4)).problem(503, "store_unavailable")
 }
 
 // A cluster that is created under the id of one that was forgotten does not inherit what that one said.
