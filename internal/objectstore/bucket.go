@@ -56,8 +56,8 @@ func (b *Bucket) CheckVacant(ctx context.Context, key string) error {
 }
 
 // Put uploads a file, with further metadata. The server checks what it received against the digest before the object is there.
-// An object of that name stays, and ErrExists is returned; on a server that does not know such conditions, what is there
-// just before counts.
+// An object of that name stays, and ErrExists is returned; on a server that says that it does not know such conditions, what is
+// there just before counts, which takes a credential that may look. A server that ignores them replaces it.
 func (b *Bucket) Put(ctx context.Context, key string, file *os.File, metadata map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
@@ -87,8 +87,12 @@ func (b *Bucket) Put(ctx context.Context, key string, file *os.File, metadata ma
 	opts.SetMatchETagExcept("*")
 	err = send()
 	if status(err) == http.StatusNotImplemented {
-		if err := b.CheckVacant(ctx, key); err != nil {
-			return err
+		_, there := b.core.StatObject(ctx, b.bucket, key, minio.StatObjectOptions{})
+		switch {
+		case there == nil:
+			return ErrExists
+		case status(there) != http.StatusNotFound:
+			return fmt.Errorf("the server puts nothing under a condition, and does not say whether the name is free: nothing was uploaded: %w", b.explain(ctx, there))
 		}
 		opts = withoutConditions(opts)
 		err = send()

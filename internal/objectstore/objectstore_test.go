@@ -203,19 +203,25 @@ func TestALostAnswer(t *testing.T) {
 func TestAServerWithoutConditions(t *testing.T) {
 	t.Parallel()
 	server := testrig.StartS3(t, bucket)
+	var blind atomic.Bool // the credential may only write
 	b := open(t, config(between(t, server, func(pass http.Handler) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("If-None-Match") != "" {
+			switch {
+			case r.Header.Get("If-None-Match") != "":
 				w.WriteHeader(http.StatusNotImplemented)
-				return
+			case r.Method == http.MethodHead && blind.Load():
+				w.WriteHeader(http.StatusForbidden)
+			default:
+				pass.ServeHTTP(w, r)
 			}
-			pass.ServeHTTP(w, r)
 		}
 	})))
 	f, content := file(t, 1)
 	require.NoError(t, b.Put(t.Context(), key, f, nil))
 	other, _ := file(t, 7)
 	require.ErrorIs(t, b.Put(t.Context(), key, other, nil), objectstore.ErrExists)
+	blind.Store(true)
+	require.ErrorContains(t, b.Put(t.Context(), key, other, nil), "nothing was uploaded", "whoever may only write does not know what is there")
 	var got bytes.Buffer
 	require.NoError(t, b.Get(t.Context(), key, &got))
 	require.True(t, bytes.Equal(content, got.Bytes()))
