@@ -38,6 +38,7 @@ func StartS3(t testing.TB, buckets ...string) *S3 {
 			t.Fatal(err)
 		}
 	}
+	buildS3(t)
 	for range 5 { // a free port may be somebody else's by the time
 		address, err := freeAddress()
 		if err != nil {
@@ -45,7 +46,7 @@ func StartS3(t testing.TB, buckets ...string) *S3 {
 		}
 		ended := startS3(t, address, dir)
 		endpoint := "http://" + address
-		if err := awaitHTTP(t.Context(), endpoint, ended); err == nil {
+		if err := awaitS3(t.Context(), endpoint, ended); err == nil {
 			return &S3{Endpoint: endpoint, Objects: filepath.Join(dir, "buckets")}
 		}
 	}
@@ -53,10 +54,22 @@ func StartS3(t testing.TB, buckets ...string) *S3 {
 	return nil
 }
 
+// buildS3 builds the server, before a port is chosen that is free for a moment only.
+func buildS3(t testing.TB) {
+	t.Helper()
+	if said, _ := s3Command().CombinedOutput(); !strings.Contains(string(said), "usage: s3-server") {
+		t.Fatalf("there is no S3 server: %s", said)
+	}
+}
+
+func s3Command(args ...string) *exec.Cmd {
+	_, here, _, _ := runtime.Caller(0)
+	return exec.Command(filepath.Join(filepath.Dir(here), "..", "..", "scripts", "tool"), append([]string{"s3-server"}, args...)...) //nolint:gosec,noctx // this repository's; it ends with the test
+}
+
 func startS3(t testing.TB, address, dir string) (ended <-chan struct{}) {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command(filepath.Join(filepath.Dir(here), "..", "..", "scripts", "tool"), "s3-server", address, dir) //nolint:gosec,noctx // this repository's; it ends with the test
+	cmd := s3Command(address, dir)
 	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+S3Key, "AWS_SECRET_ACCESS_KEY="+S3Secret)
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -90,8 +103,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// awaitHTTP waits until a server answers anything, which may have to be built first.
-func awaitHTTP(ctx context.Context, url string, ended <-chan struct{}) error {
+// awaitS3 waits until the server answers, and not somebody else who was faster to take its port.
+func awaitS3(ctx context.Context, url string, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*patience)
 	defer cancel()
 	client := &http.Client{Timeout: 10 * time.Second}
@@ -103,7 +116,10 @@ func awaitHTTP(ctx context.Context, url string, ended <-chan struct{}) error {
 		}
 		if resp, err := client.Do(req); err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
-			return resp.Body.Close()
+			_ = resp.Body.Close()
+			if resp.Header.Get("Server") == "VERSITYGW" {
+				return nil
+			}
 		}
 		select {
 		case <-ended:
