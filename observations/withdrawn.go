@@ -104,11 +104,15 @@ func (p *polled) overtaken(etag string, other inputs, at int64) {
 	if p.etag == etag {
 		return
 	}
-	if at > p.since {
-		p.withdrawn.add(p.inputs(), other, at)
-	}
-	if last := max(p.since, p.last); at <= last { // and then it was given ours, again or for the first time
-		p.withdrawn.add(other, p.inputs(), last)
+	ours := p.inputs()
+	switch {
+	case at < p.since:
+		p.withdrawn.add(other, ours, p.since)
+	case at <= p.last: // between two times of ours
+		p.withdrawn.add(ours, other, at)
+		p.withdrawn.add(other, ours, p.last)
+	default:
+		p.withdrawn.add(ours, other, at)
 	}
 }
 
