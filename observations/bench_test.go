@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
 // BenchmarkMemory prints what a fleet of 10,000 clusters with 30 inputs takes, and how long it takes to judge all of it.
@@ -13,22 +15,36 @@ func BenchmarkMemory(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	book := NewBook(Config{})
+	const etag = `"0123456789abcdef01234567"`
 	var receipts []byte
+	for i := range inputs {
+		receipts = append(receipts, byte(i+1))
+	}
+	want := asked(etag, receipts...)
+	for i := range want[0].Receipts {
+		want[0].Receipts[i][1] = etag[1]
+	}
 	for c := range clusters {
 		id := fmt.Sprint("cluster-", c)
 		for _, list := range []string{"components", "namespaces", "rolebindings"} {
-			book.Polled(id, list, `"0123456789abcdef01234567"`, "flux-operator/v0.58.1", noon)
+			for _, given := range []string{`"before"`, etag} { // all of it was changed a moment ago
+				book.Polled(id, list, given, "flux-operator/v0.58.1", noon)
+				is := fleet.Asked{List: list, ETag: given, Inputs: asked(given)[0].Inputs}
+				if list == "components" {
+					is = asked(given, receipts...)[0] // each cluster has its own
+				}
+				for i := range is.Receipts {
+					is.Receipts[i][1] = given[1]
+				}
+				book.Given(id, is, noon)
+			}
 		}
 		for i := range inputs {
-			book.Received(id, "components", fmt.Sprint("c", i), rcpt(byte(i+1)), noon)
+			book.Received(id, "components", fmt.Sprint("c", i), want[0].Receipts[i], noon)
 		}
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	for i := range inputs {
-		receipts = append(receipts, byte(i+1))
-	}
-	want := asked(`"0123456789abcdef01234567"`, receipts...)
 	for b.Loop() {
 		for c := range clusters {
 			if book.state(fmt.Sprint("cluster-", c), noon, want) != Confirmed {

@@ -3,7 +3,6 @@ package observations
 import (
 	"bytes"
 	"encoding/base64"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -42,8 +41,12 @@ func (in inputs) without(other inputs) []fleet.Receipt {
 
 // withdrawn are the inputs of a list that a cluster was asked for and then was not, within the time in which that matters.
 type withdrawn struct {
-	at  map[fleet.Receipt]int64
-	all int64 // so many were that they are not told apart; 0: never
+	one []receipt // by their input, each with when it was
+	all int64     // so many were that they are not told apart; 0: never
+}
+
+func (w *withdrawn) find(r fleet.Receipt) (int, bool) {
+	return slices.BinarySearchFunc(w.one, r, func(one receipt, r fleet.Receipt) int { return bytes.Compare(one.input[:], r[:]) })
 }
 
 // add notes that a cluster was given one list and then another one: what is in the first and not in the second is withdrawn. Of
@@ -58,12 +61,12 @@ func (w *withdrawn) note(receipts []fleet.Receipt, at int64) {
 }
 
 func (w *withdrawn) keep(r fleet.Receipt, at int64) {
-	if w.at == nil {
-		w.at = map[fleet.Receipt]int64{}
-	}
-	if was, there := w.at[r]; there || len(w.at) < maxWithdrawn {
-		w.at[r] = max(was, at)
-	} else {
+	switch i, there := w.find(r); {
+	case there:
+		w.one[i].at = max(w.one[i].at, at)
+	case len(w.one) < maxWithdrawn:
+		w.one = slices.Insert(w.one, i, receipt{r, at})
+	default:
 		w.all = max(w.all, at)
 	}
 }
@@ -71,9 +74,9 @@ func (w *withdrawn) keep(r fleet.Receipt, at int64) {
 // forget drops what does not matter any more at a time.
 func (w *withdrawn) forget(at int64) {
 	before := at - settle.Milliseconds()
-	maps.DeleteFunc(w.at, func(_ fleet.Receipt, was int64) bool { return was < before })
-	if len(w.at) == 0 {
-		w.at = nil
+	w.one = slices.DeleteFunc(w.one, func(one receipt) bool { return one.at < before })
+	if len(w.one) == 0 {
+		w.one = nil
 	}
 	if w.all < before {
 		w.all = 0
@@ -82,7 +85,10 @@ func (w *withdrawn) forget(at int64) {
 
 // since is when an input was withdrawn, if a receipt of a time may be of before. Another process may say so by a clock that is ahead.
 func (w *withdrawn) since(r fleet.Receipt, at int64) (was int64, ok bool) {
-	was = max(w.at[r], w.all)
+	was = w.all
+	if i, there := w.find(r); there {
+		was = max(was, w.one[i].at)
+	}
 	return was, was > 0 && max(at-was, was-at) < settle.Milliseconds()
 }
 
@@ -157,16 +163,15 @@ func unpack(text string, size int) (raw []byte, ok bool) {
 // text is how other processes are told of what was withdrawn: each with how many seconds that was before a time.
 func (w *withdrawn) text(at int64) string {
 	w.forget(at)
-	if w.all > 0 || len(w.at) > maxTold {
+	if w.all > 0 || len(w.one) > maxTold {
 		return tooMany
 	}
-	if len(w.at) == 0 {
+	if len(w.one) == 0 {
 		return ""
 	}
-	raw := make([]byte, 0, len(w.at)*(len(fleet.Receipt{})+1))
-	byValue := func(a, b fleet.Receipt) int { return bytes.Compare(a[:], b[:]) }
-	for _, r := range slices.SortedFunc(maps.Keys(w.at), byValue) {
-		raw = append(append(raw, r[:]...), byte(max(0, (at-w.at[r])/1000))) // at most settle
+	raw := make([]byte, 0, len(w.one)*(len(fleet.Receipt{})+1))
+	for _, one := range w.one {
+		raw = append(append(raw, one.input[:]...), byte(max(0, (at-one.at)/1000))) // at most settle
 	}
 	return "=" + base64.RawStdEncoding.EncodeToString(raw)
 }

@@ -53,7 +53,7 @@ func TestWithdrawnInputsAreBounded(t *testing.T) {
 		give(turn)
 	}
 	give(1)
-	require.LessOrEqual(t, len(book.of("x").poll("components").withdrawn.at), maxWithdrawn)
+	require.LessOrEqual(t, len(book.of("x").poll("components").withdrawn.one), maxWithdrawn)
 	require.Positive(t, book.Received("x", "components", "c0", first(0), at))
 	at = at.Add(settle)
 	require.Zero(t, book.Received("x", "components", "c0", first(0), at))
