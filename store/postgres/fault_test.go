@@ -97,8 +97,8 @@ func TestUnclearCommit(t *testing.T) {
 			commit: func(t *testing.T, p *proxy) func(*pair, []byte) {
 				return func(c *pair, message []byte) {
 					p.refuseAll(true)
+					p.cutClients() // before there is an answer that could reach them
 					_, _ = c.server.Write(message)
-					p.cutClients()
 				}
 			},
 			check: func(t *testing.T, err error) { require.ErrorIs(t, err, store.ErrUnknown) },
