@@ -130,7 +130,7 @@ func (o *Observations) Since(ctx context.Context, at time.Time, subjects []strin
 	}
 	err = o.do(ctx, "reading observations", func(ctx context.Context, tx *sql.Tx) (err error) {
 		next = time.Now() // nobody else writes now
-		rows, err := tx.QueryContext(ctx, `SELECT cluster_id, subject, body, said FROM observations
+		rows, err := tx.QueryContext(ctx, `SELECT CAST(cluster_id AS TEXT), CAST(subject AS TEXT), CAST(body AS TEXT), CAST(said AS INTEGER) FROM observations
 			WHERE at >= $1 OR cluster_id = '' AND subject IN (SELECT value FROM json_each($2))`, from, string(of))
 		if err != nil {
 			return err

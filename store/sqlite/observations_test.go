@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,4 +49,20 @@ func TestObservationsAreTheirOwners(t *testing.T) {
 	info, err := os.Stat(path + observationsSuffix)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+// A row that nobody of us wrote is no reason not to read the others.
+func TestRowsThatSomebodyElseWrote(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	table := NewObservations(path)
+	want := observations.Row{Cluster: "x", Subject: "seen", Body: "{}", Said: time.UnixMicro(1)}
+	require.NoError(t, table.Put(t.Context(), []observations.Row{want}))
+	execFile(t, path+observationsSuffix, `INSERT INTO observations (cluster_id, subject, body, said, at)
+		VALUES ('a', 'seen', '{}', 'noon', 9e18), (x'ff00', 5, x'ff', 1.5, 9e18), ('b', 'seen', 7, 9e18, 'now')`)
+	var got []observations.Row
+	_, err := table.Since(t.Context(), time.Time{}, nil, func(r observations.Row) { got = append(got, r) })
+	require.NoError(t, err)
+	require.Contains(t, got, want)
+	require.Len(t, got, 4)
 }
