@@ -38,7 +38,7 @@ func writeJSON(c echo.Context, status int, v any) error {
 	if h.Get(echo.HeaderContentType) == "" {
 		h.Set(echo.HeaderContentType, "application/json")
 	}
-	c.Response().WriteHeader(status)
+	c.Response().Status = status // and not written yet: what cannot be encoded is no 200
 	enc := json.NewEncoder(c.Response())
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
