@@ -214,6 +214,11 @@ func (b *Book) read(ctx context.Context, now time.Time) error {
 	if back && !from.IsZero() {
 		from = from.Add(-lookBack - overlap)
 	}
+	type late struct {
+		*cluster
+		list string
+	}
+	heard := map[late]struct{}{}
 	var found [2]time.Time
 	next, err := b.cfg.Table.Since(ctx, from, b.marks.subjects[:], func(r Row) {
 		if r.Cluster == tableID {
@@ -222,14 +227,25 @@ func (b *Book) read(ctx context.Context, now time.Time) error {
 		}
 		c := b.of(r.Cluster)
 		c.mu.Lock()
-		on, outdated := c.merge(r)
+		on, outdated := c.merge(r, now)
 		c.mu.Unlock()
 		if outdated {
 			b.tell(c, sortReceipt, on)
 		}
+		if s, ok := parseSubject(r.Subject); ok && (s.sort == sortPoll || s.sort == sortReceipt) {
+			heard[late{c, s.on.list.Value()}] = struct{}{}
+		}
 	})
 	if err != nil {
 		return err
+	}
+	for l := range heard {
+		l.mu.Lock()
+		voids := l.voidLate(l.list)
+		l.mu.Unlock()
+		for _, on := range voids {
+			b.tell(l.cluster, sortVoid, on)
+		}
 	}
 	if back {
 		b.lastLook = now

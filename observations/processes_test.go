@@ -62,8 +62,8 @@ func TestProcessesDoNotGoOnDisagreeing(t *testing.T) {
 	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
 	exchange := func() {
 		for range 3 {
-			a.Exchange(t.Context(), noon)
-			b.Exchange(t.Context(), noon)
+			a.Exchange(t.Context(), noon.Add(time.Minute))
+			b.Exchange(t.Context(), noon.Add(time.Minute))
 		}
 	}
 	exchange()
@@ -194,6 +194,70 @@ func TestAReceiptOfBeforeIsHeldBackByAll(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAReceiptThatIsHeardOfLate, after another process gave the cluster something else, is of before, however much later the input
+// is made again.
+func TestAReceiptThatIsHeardOfLate(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.give(p.a, "1", 1)
+	p.exchange()
+	p.receive(p.a, 1)
+	p.give(p.b, "2", 2)
+	p.exchange()
+	p.give(p.a, "2", 2)
+	p.at = p.at.Add(2 * settle)
+	p.give(p.a, "1", 1)
+	p.exchange()
+	for _, book := range []*Book{p.a, p.b} {
+		require.NotEqual(t, Confirmed, book.state("x", p.at, asked("1", 1)))
+	}
+	p.receive(p.b, 1)
+	p.exchange()
+	for _, book := range []*Book{p.a, p.b} {
+		require.Equal(t, Confirmed, book.state("x", p.at, asked("1", 1)))
+	}
+}
+
+// TestAClusterThatIsMadeAgain: what the one before was given may go on sending receipts.
+func TestAClusterThatIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.give(p.a, "1", 1)
+	p.give(p.a, "2", 2)
+	p.at = p.at.Add(time.Second)
+	p.a.Begins("x", p.at)
+	require.Equal(t, Never, p.a.Judge(Question{Cluster: "x", Asked: asked("1", 1), Now: p.at, OfflineAfter: OfflineAfter, Detail: true}).Lists[0].State)
+	p.exchange()
+	p.give(p.a, "1", 1)
+	for _, receipt := range []byte{1, 2} {
+		require.Positive(t, p.a.Received("x", "components", "c0", rcpt(receipt), p.at))
+	}
+	p.at = p.at.Add(settle)
+	p.receive(p.a, 1)
+	require.Equal(t, Confirmed, p.a.state("x", p.at, asked("1", 1)))
+}
+
+// TestARowOfTheFuture is taken for one of now: it can neither be told from what is to come nor shown.
+func TestARowOfTheFuture(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	for subject, body := range map[string]string{
+		"seen": `{"agent":"x"}`, "poll/components": `{"etag":"1"}`, "receipt/components/c0": `{"input":"` + rcpt(1).String() + `"}`,
+		"void/components/c1": `{"input":"` + rcpt(2).String() + `","again":true}`, "event/components/c2": `{"severity":"error","reason":"UpgradeFailed"}`,
+	} {
+		require.NoError(t, p.table.Put(t.Context(), []Row{{Cluster: "x", Subject: subject, Body: body, Said: noon.AddDate(9000, 0, 0)}}))
+	}
+	p.exchange()
+	got := p.a.Judge(Question{Cluster: "x", Asked: asked("1", 1, 2, 3), Now: p.at, OfflineAfter: OfflineAfter, Detail: true})
+	require.False(t, got.Seen.After(noon))
+	for _, in := range got.Inputs {
+		require.False(t, in.Since.After(noon), in)
+	}
+	p.at = p.at.Add(time.Second)
+	p.a.Received("x", "components", "c1", rcpt(2), p.at)
+	require.Equal(t, Confirmed, p.a.state("x", p.at, asked("1", 1, 2)))
 }
 
 // TestTwoGiveDifferentAnswers: one process has given the next answer and the other one the old one again, without having heard of

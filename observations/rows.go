@@ -56,6 +56,9 @@ func (c *cluster) subjects() []subject {
 		out = append(out, subject{sort: sortSeen, on: aboutOf("", "")})
 	}
 	for _, p := range c.polls {
+		if p.etag == "" {
+			continue
+		}
 		out = append(out, subject{sortPoll, aboutOf(p.list, "")})
 	}
 	for on := range c.receipts {
@@ -100,7 +103,7 @@ func (c *cluster) row(s subject) (Row, bool) {
 		body, said = seenBody{c.agent, c.interval.Seconds()}, c.seen
 	case sortPoll:
 		p := c.poll(s.on.list.Value())
-		if p == nil {
+		if p == nil || p.etag == "" {
 			return Row{}, false
 		}
 		body, said = pollBody{p.etag, p.asked.text(), p.withdrawn.text(p.since)}, p.since
@@ -128,11 +131,14 @@ func (c *cluster) row(s subject) (Row, bool) {
 }
 
 // merge takes over what another process wrote. What was said later wins, whoever heard it. What cannot be read is left out.
-// outdated: it is of a failure, and this process has a receipt since, which others may not know.
-func (c *cluster) merge(r Row) (on about, outdated bool) {
+// A clock that is ahead of ours is not believed. outdated: it is of a failure, and this process has a receipt since, which others may not know.
+func (c *cluster) merge(r Row, now time.Time) (on about, outdated bool) {
 	s, ok := parseSubject(r.Subject)
 	if !ok {
 		return on, false
+	}
+	if r.Said.After(now) {
+		r.Said = now
 	}
 	at := r.Said.UnixMilli()
 	if at < c.born {

@@ -244,9 +244,15 @@ func (c *cluster) begins(at int64) {
 		return
 	}
 	c.born = at
-	c.polls = slices.DeleteFunc(c.polls, func(p polled) bool { return max(p.since, p.last) < at })
 	for i := range c.polls {
-		c.polls[i].since = max(c.polls[i].since, at)
+		p := &c.polls[i]
+		if max(p.since, p.last) >= at {
+			p.since = max(p.since, at)
+			continue
+		}
+		// It was given nothing yet. What the one before had may still send receipts.
+		p.withdrawn.note(p.inputs().receipts, at)
+		*p = polled{list: p.list, withdrawn: p.withdrawn}
 	}
 	maps.DeleteFunc(c.receipts, func(_ about, r receipt) bool { return r.at < at })
 	maps.DeleteFunc(c.voids, func(_ about, v void) bool { return v.at < at })

@@ -248,7 +248,7 @@ func (j *judging) each(id string, enabled bool) bool {
 func (c *cluster) list(asked fleet.Asked) ListStatus {
 	out := ListStatus{List: asked.List, State: Never}
 	for _, p := range c.polls {
-		if p.list != asked.List {
+		if p.list != asked.List || p.etag == "" {
 			continue
 		}
 		out.Since, out.State = time.UnixMilli(p.since), Behind

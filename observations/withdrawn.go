@@ -3,6 +3,7 @@ package observations
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 const settle = 45 * time.Second
 
 // maxWithdrawn is how many inputs of a list are remembered one by one; beyond that all of the list are taken for withdrawn.
-const maxWithdrawn = 4 * maxReceipts
+const maxWithdrawn = 10_000 // as many as a list has
 
 // maxTold is how many inputs of a list other processes are told, in each of two sets; beyond that they are told tooMany.
 const (
@@ -105,6 +106,40 @@ func (c *cluster) asked(list fleet.Asked, at int64) {
 	}
 }
 
+// voidLate is the rule for receipts that were heard of later than what the cluster was given since: what is not asked for any more does
+// not count, nor what was said before it was withdrawn, though it came back. It answers which voids are others than before.
+func (c *cluster) voidLate(list string) (changed []about) {
+	p := c.poll(list)
+	if p == nil || !p.asked.known {
+		return nil
+	}
+	asked := make(map[fleet.Receipt]struct{}, len(p.asked.receipts))
+	for _, r := range p.asked.receipts {
+		asked[r] = struct{}{}
+	}
+	for on, r := range c.receipts {
+		if on.list.Value() != list {
+			continue
+		}
+		old := c.voids[on]
+		_, valid := asked[r.input]
+		i, withdrawn := p.withdrawn.find(r.input)
+		if valid && old.input == r.input && !old.again {
+			p.contested = true // somebody gave something else meanwhile: the next poll says that it is asked for again
+		}
+		switch {
+		case !valid && (old.input != r.input || old.again) && r.at <= max(p.since, p.last):
+			c.void(on, void{input: r.input, at: max(p.since, r.at)})
+		case valid && withdrawn && r.at <= p.withdrawn.one[i].at && (old.input != r.input || old.at < p.withdrawn.one[i].at):
+			c.void(on, void{r.input, p.withdrawn.one[i].at, true})
+		default:
+			continue
+		}
+		changed = append(changed, on)
+	}
+	return changed
+}
+
 // overtaken notes that another process gave the cluster a list at a time, before or after ours.
 func (p *polled) overtaken(etag string, other inputs, at int64) {
 	if p.etag == etag {
@@ -160,7 +195,10 @@ func unpack(text string, size int) (raw []byte, ok bool) {
 	return raw, true
 }
 
-// text is how other processes are told of what was withdrawn: each with how many seconds that was before a time.
+// ageBytes are those of an age in milliseconds, of which settle has fewer than two bytes can count.
+const ageBytes = 2
+
+// text is how other processes are told of what was withdrawn: each with how long that was before a time.
 func (w *withdrawn) text(at int64) string {
 	w.forget(at)
 	if w.all > 0 || len(w.one) > maxTold {
@@ -169,9 +207,9 @@ func (w *withdrawn) text(at int64) string {
 	if len(w.one) == 0 {
 		return ""
 	}
-	raw := make([]byte, 0, len(w.one)*(len(fleet.Receipt{})+1))
+	raw := make([]byte, 0, len(w.one)*(len(fleet.Receipt{})+ageBytes))
 	for _, one := range w.one {
-		raw = append(append(raw, one.input[:]...), byte(max(0, (at-one.at)/1000))) // at most settle
+		raw = binary.BigEndian.AppendUint16(append(raw, one.input[:]...), uint16(max(0, at-one.at))) //nolint:gosec // at most settle: forget
 	}
 	return "=" + base64.RawStdEncoding.EncodeToString(raw)
 }
@@ -181,10 +219,9 @@ func (w *withdrawn) read(text string, at int64) {
 	if text == tooMany {
 		w.all = max(w.all, at)
 	}
-	const size = len(fleet.Receipt{}) + 1
-	if raw, ok := unpack(text, size); ok {
-		for chunk := range slices.Chunk(raw, size) {
-			w.keep(fleet.Receipt(chunk[:size-1]), at-1000*int64(chunk[size-1]))
-		}
+	const size = len(fleet.Receipt{}) + ageBytes
+	raw, _ := unpack(text, size)
+	for chunk := range slices.Chunk(raw, size) {
+		w.keep(fleet.Receipt(chunk), at-int64(binary.BigEndian.Uint16(chunk[size-ageBytes:])))
 	}
 }
