@@ -209,7 +209,7 @@ func (w *withdrawn) text(at int64) string {
 	}
 	raw := make([]byte, 0, len(w.one)*(len(fleet.Receipt{})+ageBytes))
 	for _, one := range w.one {
-		raw = binary.BigEndian.AppendUint16(append(raw, one.input[:]...), uint16(max(0, at-one.at))) //nolint:gosec // at most settle: forget
+		raw = binary.BigEndian.AppendUint16(append(raw, one.input[:]...), uint16(max(0, at-one.at))) // at most settle: forget
 	}
 	return "=" + base64.RawStdEncoding.EncodeToString(raw)
 }
