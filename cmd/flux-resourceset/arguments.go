@@ -21,7 +21,8 @@ func hoist(args []string, settings []cli.Flag, commands []*cli.Command) []string
 		name, _, hasValue := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		switch {
 		case args[i] == "--":
-			return slices.Concat(args[:1], front, flagsFirst(rest, commands), args[i:])
+			command, arguments := flagsFirst(rest, commands)
+			return slices.Concat(args[:1], front, command, []string{"--"}, arguments, args[i+1:])
 		case !strings.HasPrefix(args[i], "-") || !known[name]:
 			rest = append(rest, args[i])
 		case hasValue || i+1 == len(args):
@@ -31,17 +32,19 @@ func hoist(args []string, settings []cli.Flag, commands []*cli.Command) []string
 			i++
 		}
 	}
-	return slices.Concat(args[:1], front, flagsFirst(rest, commands))
+	command, arguments := flagsFirst(rest, commands)
+	return slices.Concat(args[:1], front, command, arguments)
 }
 
-// flagsFirst moves a command's flags in front of its arguments. The words of a command that has commands are let be.
-func flagsFirst(words []string, commands []*cli.Command) []string {
+// flagsFirst takes a command with its flags, and its arguments, apart. The words of a command that has commands are let be, and
+// without its arguments the parser says which value is missing.
+func flagsFirst(words []string, commands []*cli.Command) (command, arguments []string) {
 	if len(words) == 0 {
-		return words
+		return words, nil
 	}
 	at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(words[0]) })
 	if at < 0 || len(commands[at].Subcommands) > 0 {
-		return words
+		return words, nil
 	}
 	takesValue := map[string]bool{}
 	for _, f := range commands[at].Flags {
@@ -50,18 +53,20 @@ func flagsFirst(words []string, commands []*cli.Command) []string {
 			takesValue[name] = !isSwitch
 		}
 	}
-	var flags, arguments []string
+	command = words[:1:1]
 	for i := 1; i < len(words); i++ {
 		name, _, hasValue := strings.Cut(strings.TrimLeft(words[i], "-"), "=")
 		switch {
 		case !strings.HasPrefix(words[i], "-") || words[i] == "-":
 			arguments = append(arguments, words[i])
-		case takesValue[name] && !hasValue && i+1 < len(words):
-			flags = append(flags, words[i], words[i+1])
+		case takesValue[name] && !hasValue && i+1 == len(words):
+			return append(command, words[i]), nil
+		case takesValue[name] && !hasValue:
+			command = append(command, words[i], words[i+1])
 			i++
 		default:
-			flags = append(flags, words[i])
+			command = append(command, words[i])
 		}
 	}
-	return slices.Concat(words[:1], flags, arguments)
+	return command, arguments
 }

@@ -65,6 +65,11 @@ func backup(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
+	if dir := c.String("dir"); dir != "" && bucket == nil {
+		if err := removeAbandoned(dir, workPattern, 24*time.Hour); err != nil {
+			return err
+		}
+	}
 	dir, err := workDirectory(target, bucket)
 	if err != nil {
 		return err
@@ -171,7 +176,7 @@ func copyToFile(ctx context.Context, source store.Store, path string, progress f
 // takeBackup is how a server takes backups: of the store that it has open, whose lock or connections another one would need again.
 func takeBackup(source store.Store, logger *slog.Logger) func(context.Context) (*server.Backup, error) {
 	return func(ctx context.Context) (made *server.Backup, err error) {
-		if err := removeAbandoned(os.TempDir()); err != nil {
+		if err := removeAbandoned(os.TempDir(), backupDirectory, server.BackupTime); err != nil {
 			logger.WarnContext(ctx, "what a process that died left of a backup cannot be removed", "error", err)
 		}
 		dir, err := os.MkdirTemp("", backupDirectory)
@@ -196,14 +201,14 @@ func takeBackup(source store.Store, logger *slog.Logger) func(context.Context) (
 const backupDirectory = "flux-resourceset-backup-*"
 
 // removeAbandoned removes what processes that died while they made a backup have left: nobody works on one that is so old.
-func removeAbandoned(dir string) error {
+func removeAbandoned(dir, pattern string, age time.Duration) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if ours, _ := filepath.Match(backupDirectory, e.Name()); !ours || !e.IsDir() {
+		if ours, _ := filepath.Match(pattern, e.Name()); !ours || !e.IsDir() {
 			continue
 		}
 		info, gone := e.Info()
-		if gone == nil && time.Since(info.ModTime()) > server.BackupTime {
+		if gone == nil && time.Since(info.ModTime()) > age {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}

@@ -96,10 +96,13 @@ func (o *object) explain(err error) error {
 	return fmt.Errorf("%s: %w", o, err)
 }
 
+// workPattern is how directories are called in which the command makes backups.
+const workPattern = ".backup-*"
+
 // workDirectory is where a backup is made: beside the file that it becomes, or where temporary files are.
 func workDirectory(target string, o *object) (string, error) {
 	if target == "-" || o != nil {
-		return os.MkdirTemp("", ".backup-*")
+		return os.MkdirTemp("", workPattern)
 	}
-	return os.MkdirTemp(filepath.Dir(target), ".backup-*") // renamed, it is there whole or not at all
+	return os.MkdirTemp(filepath.Dir(target), workPattern) // renamed, it is there whole or not at all
 }

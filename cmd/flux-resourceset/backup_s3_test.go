@@ -112,6 +112,13 @@ func TestBucketSettingsAreCheckedTogether(t *testing.T) {
 	}
 	require.NotContains(t, stderr, "hunter2")
 
+	code, _, stderr = command(t, []string{"AWS_ACCESS_KEY_ID=AKID\n", "AWS_SECRET_ACCESS_KEY=" + testrig.S3Secret + "\n", "AWS_ENDPOINT_URL_S3=https://minio.example.com:99999"},
+		"restore", "s3://backups/a.db", "--database-url", "sqlite:///nowhere/fleet.db")
+	require.Equal(t, 2, code)
+	for _, says := range []string{"AWS_ACCESS_KEY_ID has a space or a line break", "AWS_SECRET_ACCESS_KEY has", "AWS_ENDPOINT_URL_S3 must be a URL"} {
+		require.Contains(t, stderr, says)
+	}
+
 	code, _, stderr = command(t, []string{"AWS_REGION=eu-central-1"}, "restore", "s3://key:hunter2@backups/", "--database-url", "sqlite::memory:")
 	require.Equal(t, 2, code)
 	for _, says := range []string{"credentials do not belong into a name", "the name of the object is missing", "there are no credentials", "a memory store is empty again"} {

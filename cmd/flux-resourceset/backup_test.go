@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -71,11 +72,15 @@ func TestBackupsInADirectory(t *testing.T) {
 	for _, name := range []string{"fleet-20250101T000000Z-r7.db", "fleet-20250102T000000Z-r8.db", "mine.db"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
+	for name, age := range map[string]time.Duration{".backup-killed": 25 * time.Hour, ".backup-another": time.Hour} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		require.NoError(t, os.Chtimes(filepath.Join(dir, name), time.Time{}, time.Now().Add(-age)))
+	}
 	code, stdout, stderr := invoke(t, "backup", "--dir", dir, "--keep", "2", "--database-url", from)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "fleet-20250101T000000Z-r7.db removed\n")
 	name := regexp.MustCompile(`fleet-\S+-r1\.db`).FindString(stdout)
-	requireOnly(t, dir, "fleet-20250102T000000Z-r8.db", name, "mine.db")
+	requireOnly(t, dir, ".backup-another", "fleet-20250102T000000Z-r8.db", name, "mine.db")
 }
 
 // TestBackupRefuses what would lose something, and leaves nothing behind.

@@ -171,6 +171,8 @@ func TestFlagsAnywhere(t *testing.T) {
 		"x backup - --unknown":                          "x backup --unknown -",
 		"x backup --dir d --keep 3":                     "x backup --dir d --keep 3",
 		"x restore --s3-region eu -- --odd":             "x restore --s3-region eu -- --odd",
+		"x backup a.db --":                              "x backup -- a.db",
+		"x backup a.db --s3-timeout":                    "x backup --s3-timeout",
 		"x migrate down --steps 2 --yes":                "x migrate down --steps 2 --yes",
 		"x accept --yes --database-url u":               "x --database-url u accept --yes",
 		"x":                                             "x",

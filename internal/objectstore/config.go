@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -61,7 +64,7 @@ func Open(cfg Config, bucket string) (*Bucket, []string) {
 	host, secure := aws, true
 	if cfg.Endpoint != "" {
 		u, err := url.Parse(cfg.Endpoint)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || !isPort(u.Port()) {
 			problem("AWS_ENDPOINT_URL_S3 must be a URL of a server alone, such as https://minio.example.com:9000")
 		} else {
 			host, secure = u.Host, u.Scheme == "https"
@@ -79,6 +82,13 @@ func Open(cfg Config, bucket string) (*Bucket, []string) {
 	if err != nil {
 		problem("AWS_CA_BUNDLE: %v", err)
 	}
+	for _, header := range []struct{ name, value string }{
+		{"AWS_ACCESS_KEY_ID", cfg.AccessKeyID}, {"AWS_SECRET_ACCESS_KEY", cfg.SecretAccessKey}, {"AWS_SESSION_TOKEN", cfg.SessionToken}, {"AWS_REGION", cfg.Region},
+	} {
+		if strings.ContainsFunc(header.value, unicode.IsSpace) {
+			problem("%s has a space or a line break in it", header.name) // as a Secret made of a file often has
+		}
+	}
 	creds, wrong := cfg.provider(cfg.Region, transport)
 	if problems = append(problems, wrong...); len(problems) > 0 {
 		return nil, problems
@@ -90,6 +100,12 @@ func Open(cfg Config, bucket string) (*Bucket, []string) {
 		return nil, []string{fmt.Sprintf("AWS_ENDPOINT_URL_S3: %v", err)}
 	}
 	return &Bucket{core: minio.Core{Client: client}, bucket: bucket, timeout: cfg.Timeout}, nil
+}
+
+// isPort tells whether a URL's port is one, or is left out.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && n > 0
 }
 
 // newTransport gives up on a server that is not there or falls silent.
