@@ -207,6 +207,24 @@ func (b *Book) retell() {
 	}
 }
 
+// heardOf is a list of a cluster of which others said something.
+type heardOf struct {
+	cluster *cluster
+	list    string
+}
+
+// voidLate looks, when all was read, at receipts that were heard of later than what the cluster was given since.
+func (b *Book) voidLate(heard map[heardOf]struct{}) {
+	for h := range heard {
+		h.cluster.mu.Lock()
+		voids := h.cluster.voidLate(h.list)
+		h.cluster.mu.Unlock()
+		for _, on := range voids {
+			b.tell(h.cluster, sortVoid, on)
+		}
+	}
+}
+
 // read takes over what was written since the last time. Once in a while it looks further back, for what was written late.
 func (b *Book) read(ctx context.Context, now time.Time) error {
 	from := b.from
@@ -214,39 +232,32 @@ func (b *Book) read(ctx context.Context, now time.Time) error {
 	if back && !from.IsZero() {
 		from = from.Add(-lookBack - overlap)
 	}
-	type late struct {
-		*cluster
-		list string
-	}
-	heard := map[late]struct{}{}
+	heard := map[heardOf]struct{}{}
 	var found [2]time.Time
 	next, err := b.cfg.Table.Since(ctx, from, b.marks.subjects[:], func(r Row) {
 		if r.Cluster == tableID {
 			b.marks.find(&found, r)
 			return
 		}
+		s, ok := parseSubject(r.Subject)
+		if !ok {
+			return
+		}
 		c := b.of(r.Cluster)
 		c.mu.Lock()
-		on, outdated := c.merge(r, now)
+		outdated := c.merge(s, r, now)
 		c.mu.Unlock()
 		if outdated {
-			b.tell(c, sortReceipt, on)
+			b.tell(c, sortReceipt, s.on)
 		}
-		if s, ok := parseSubject(r.Subject); ok && (s.sort == sortPoll || s.sort == sortReceipt) {
-			heard[late{c, s.on.list.Value()}] = struct{}{}
+		if s.sort == sortPoll || s.sort == sortReceipt {
+			heard[heardOf{c, s.on.list.Value()}] = struct{}{}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	for l := range heard {
-		l.mu.Lock()
-		voids := l.voidLate(l.list)
-		l.mu.Unlock()
-		for _, on := range voids {
-			b.tell(l.cluster, sortVoid, on)
-		}
-	}
+	b.voidLate(heard)
 	if back {
 		b.lastLook = now
 	}

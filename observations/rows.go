@@ -132,26 +132,22 @@ func (c *cluster) row(s subject) (Row, bool) {
 
 // merge takes over what another process wrote. What was said later wins, whoever heard it. What cannot be read is left out.
 // A clock that is ahead of ours is not believed. outdated: it is of a failure, and this process has a receipt since, which others may not know.
-func (c *cluster) merge(r Row, now time.Time) (on about, outdated bool) {
-	s, ok := parseSubject(r.Subject)
-	if !ok {
-		return on, false
-	}
+func (c *cluster) merge(s subject, r Row, now time.Time) (outdated bool) {
 	if r.Said.After(now) {
 		r.Said = now
 	}
 	at := r.Said.UnixMilli()
 	if at < c.born {
-		return on, false
+		return false
 	}
 	switch s.sort {
 	case sortSeen:
 		if at <= c.kept && c.agent != "" { // it is what this process wrote, or has read already
-			return on, false
+			return false
 		}
 		var body seenBody
 		if json.Unmarshal([]byte(r.Body), &body) != nil {
-			return on, false
+			return false
 		}
 		if c.kept = max(c.kept, at); at > c.seen || c.agent == "" {
 			c.seen, c.agent = max(c.seen, at), unique.Make(body.Agent).Value()
@@ -164,7 +160,7 @@ func (c *cluster) merge(r Row, now time.Time) (on about, outdated bool) {
 	case sortReceipt:
 		var body receiptBody
 		if c.receipts[s.on].at >= at || json.Unmarshal([]byte(r.Body), &body) != nil {
-			return on, false
+			return false
 		}
 		if input, ok := fleet.ParseReceipt(body.Input); ok {
 			c.seen = max(c.seen, at)
@@ -173,7 +169,7 @@ func (c *cluster) merge(r Row, now time.Time) (on about, outdated bool) {
 	case sortVoid:
 		var body voidBody
 		if c.voids[s.on].at >= at || json.Unmarshal([]byte(r.Body), &body) != nil {
-			return on, false
+			return false
 		}
 		if input, ok := fleet.ParseReceipt(body.Input); ok {
 			c.void(s.on, void{input, at, body.Again})
@@ -182,13 +178,13 @@ func (c *cluster) merge(r Row, now time.Time) (on about, outdated bool) {
 	case sortEvent:
 		e := &Event{At: r.Said}
 		if json.Unmarshal([]byte(r.Body), e) != nil {
-			return on, false
+			return false
 		}
 		if old := c.events[s.on]; old == nil || old.At.Before(r.Said) {
-			return s.on, c.said(s.on, e) && e.failed() && c.receipts[s.on].at > at
+			return c.said(s.on, e) && e.failed() && c.receipts[s.on].at > at
 		}
 	}
-	return on, false
+	return false
 }
 
 func (c *cluster) mergePoll(list, text string, at int64) {
@@ -227,9 +223,7 @@ func (c *cluster) mergePoll(list, text string, at int64) {
 // contest notes that another process gave the cluster something else, at a time. Where this one has given it the same before and
 // after, that is to be looked at again.
 func (c *cluster) contest(list string, at int64) {
-	for i := range c.polls {
-		if p := &c.polls[i]; p.list == list && p.since < at && at <= p.last {
-			p.contested = true
-		}
+	if p := c.poll(list); p != nil && p.since < at && at <= p.last {
+		p.contested = true
 	}
 }

@@ -57,18 +57,23 @@ func (s *Server) await(r *request) error {
 	}
 	revision, err := strconv.ParseInt(values[0], 10, 64)
 	if err != nil {
-		return nil // likewise
+		return nil //nolint:nilerr // likewise
 	}
 	if revision < 0 { // polls are not held against the contract
 		return fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, which is 0 or more"}})
 	}
-	ctx, cancel := context.WithTimeout(r.Request().Context(), minRevisionWait)
-	defer cancel()
 	wait := s.cfg.Replica.CatchUp
 	if r.op.poll || r.who.role == rolePoll { // whose number must not become the number of questions to the store
 		wait = s.cfg.Replica.WaitFor
 	}
-	err = wait(ctx, fleet.Revision(revision))
+	return s.arrived(r, revision, wait)
+}
+
+// arrived waits for a revision, and not for long.
+func (s *Server) arrived(r *request, revision int64, wait func(context.Context, fleet.Revision) error) error {
+	ctx, cancel := context.WithTimeout(r.Request().Context(), minRevisionWait)
+	defer cancel()
+	err := wait(ctx, fleet.Revision(revision))
 	if err != nil && ctx.Err() != nil && r.Request().Context().Err() == nil {
 		return s.notYet(r, revision)
 	}
@@ -82,16 +87,11 @@ func (s *Server) stateOf(c echo.Context, revision int64) (*fleet.State, error) {
 	if err != nil || fleet.Revision(revision) <= st.Revision() {
 		return st, err
 	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), minRevisionWait)
-	defer cancel()
-	if _, err := s.revision(ctx, st, revision); err != nil {
+	if _, err := s.revision(c.Request().Context(), st, revision); err != nil {
 		return nil, err
 	}
 	r := requestOf(c)
-	if err := s.cfg.Replica.CatchUp(ctx, fleet.Revision(revision)); err != nil {
-		if ctx.Err() != nil && c.Request().Context().Err() == nil {
-			return nil, s.notYet(r, revision)
-		}
+	if err := s.arrived(r, revision, s.cfg.Replica.CatchUp); err != nil {
 		return nil, err
 	}
 	if err := s.authenticate(r); err != nil {

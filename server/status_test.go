@@ -173,9 +173,14 @@ func TestStatusOfARevision(t *testing.T) {
 	w.put("/clusters/qa-02", `{"labels":{"a":"d"}}`).want(200)
 	require.Equal(t, "d", at(c.get(fmt.Sprintf("/clusters/qa-02?revision=%d", made+3)).want(200).json(), "labels", "a"))
 	c.get(fmt.Sprintf("/clusters/qa-02?revision=%d", made+4)).problem(404, "not_found")
-	w.put("/clusters/qa-02", `{"labels":{"a":"c"}}`).want(200)
+	// What it hears of by that counts for whoever asked as well.
+	token := w.issue(`{"name":"viewer","role":"read"}`)
+	d := w.another()
+	d.get("/status", "Authorization", "Bearer "+token.secret).want(200)
+	w.delete("/tokens/" + token.id).want(200)
+	d.get("/status?changed_in="+fmt.Sprint(w.revision()), "Authorization", "Bearer "+token.secret).problem(401, "unauthorized")
 	b.faults.set(func(f *faultyStore) { f.fail = store.ErrUnavailable })
-	b.get(fmt.Sprintf("/status?changed_in=%d", made+4)).problem(503, "store_unavailable")
+	b.get(fmt.Sprintf("/status?changed_in=%d", w.revision())).problem(503, "store_unavailable")
 }
 
 // A cluster that is created under the id of one that was forgotten does not inherit what that one said.
