@@ -23,7 +23,8 @@ type database interface {
 	where() string
 	open(ctx context.Context, readOnly bool) (store.Store, error)
 	migrate(ctx context.Context) error
-	migrateDown(ctx context.Context, steps int) error
+	// migrateDown takes migrations back until the schema has a version.
+	migrateDown(ctx context.Context, to int) error
 	status(ctx context.Context) (schemaStatus, error)
 	// observations is where processes exchange what clusters say; nil when there are no others. It need not be there yet.
 	observations() (observations.Table, error)
@@ -32,6 +33,7 @@ type database interface {
 type schemaStatus struct {
 	current, newest int
 	dirty           bool
+	revision        int64 // of the head; 0: nothing was ever committed
 }
 
 // Backends of the store.
@@ -115,11 +117,11 @@ func (d sqliteDatabase) migrate(ctx context.Context) error {
 	return sqlite.Migrate(ctx, d.cfg.Path)
 }
 
-func (d sqliteDatabase) migrateDown(ctx context.Context, steps int) error {
+func (d sqliteDatabase) migrateDown(ctx context.Context, to int) error {
 	if d.cfg.Memory {
 		return errMemory
 	}
-	return sqlite.MigrateDown(ctx, d.cfg.Path, steps)
+	return sqlite.MigrateDown(ctx, d.cfg.Path, to)
 }
 
 func (d sqliteDatabase) status(ctx context.Context) (schemaStatus, error) {
@@ -127,7 +129,7 @@ func (d sqliteDatabase) status(ctx context.Context) (schemaStatus, error) {
 		return schemaStatus{}, errMemory
 	}
 	s, err := sqlite.Status(ctx, d.cfg.Path)
-	return schemaStatus{s.Current, s.Newest, s.Dirty}, err
+	return schemaStatus{s.Current, s.Newest, s.Dirty, s.Revision}, err
 }
 
 // exists tells whether the file is there.
@@ -161,11 +163,11 @@ func (d postgresDatabase) open(ctx context.Context, readOnly bool) (store.Store,
 
 func (d postgresDatabase) migrate(ctx context.Context) error { return postgres.Migrate(ctx, d.cfg.URL) }
 
-func (d postgresDatabase) migrateDown(ctx context.Context, steps int) error {
-	return postgres.MigrateDown(ctx, d.cfg.URL, steps)
+func (d postgresDatabase) migrateDown(ctx context.Context, to int) error {
+	return postgres.MigrateDown(ctx, d.cfg.URL, to)
 }
 
 func (d postgresDatabase) status(ctx context.Context) (schemaStatus, error) {
 	s, err := postgres.Status(ctx, d.cfg.URL)
-	return schemaStatus{s.Current, s.Newest, s.Dirty}, err
+	return schemaStatus{s.Current, s.Newest, s.Dirty, s.Revision}, err
 }

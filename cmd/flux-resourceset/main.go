@@ -68,9 +68,10 @@ func app(stdout, stderr io.Writer) *cli.App {
 				Subcommands: []*cli.Command{
 					{Name: "up", Usage: "bring the schema to this version's", Action: migrateUp, OnUsageError: usageError},
 					{
-						Name: "down", Usage: "take back the newest steps of the schema; data in the tables they drop is lost", Action: migrateDown, OnUsageError: usageError,
+						Name: "down", Usage: "take migrations of the schema back; data in the tables and columns that they drop is lost", Action: migrateDown, OnUsageError: usageError,
 						Flags: []cli.Flag{
-							&cli.IntFlag{Name: "steps", Value: 1, Usage: "how many"},
+							&cli.IntFlag{Name: "to", Usage: "the schema `VERSION` to go down to; does nothing when the store has it, so it may be repeated. 0 is refused once anything has been committed"},
+							&cli.IntFlag{Name: "steps", Value: 1, Usage: "how many migrations to take back; only of a store that has never held a commit"},
 							&cli.BoolFlag{Name: "yes", Usage: "really do it"},
 						},
 					},

@@ -36,13 +36,49 @@ func migrateDown(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	var problems []string
 	if !c.Bool("yes") {
-		return &configError{[]string{"migrate down drops tables with everything in them: say --yes if that is meant"}}
+		problems = append(problems, "migrate down drops tables and columns with everything in them: add --yes if that is meant")
 	}
-	if err := db.migrateDown(c.Context, c.Int("steps")); err != nil {
+	if c.IsSet("to") && c.IsSet("steps") {
+		problems = append(problems, "--to and --steps exclude each other: --to names the version, and may be repeated")
+	}
+	if c.Int("to") < 0 || c.Int("steps") < 1 {
+		problems = append(problems, "--to is a schema version, and --steps is 1 or more")
+	}
+	if len(problems) > 0 {
+		return &configError{problems}
+	}
+	to := c.Int("to")
+	if !c.IsSet("to") {
+		if to, err = stepsDown(c, db); err != nil {
+			return err
+		}
+	}
+	if err := db.migrateDown(c.Context, to); err != nil {
 		return err
 	}
 	return migrateStatus(c)
+}
+
+// stepsDown returns the version that is --steps below the present one. Steps count from wherever the schema is, so a command
+// that was interrupted goes further when it is repeated, down to where every document is dropped: on a store in use, the
+// version has to be named.
+func stepsDown(c *cli.Context, db database) (to int, err error) {
+	status, err := db.status(c.Context)
+	if err != nil {
+		return 0, err
+	}
+	steps := c.Int("steps")
+	to = status.current - steps
+	switch {
+	case status.revision > 0:
+		return 0, fmt.Errorf("%s is in use, at revision %d, and --steps would go further each time it is repeated: name the version to go to "+
+			"with --to (%s)", db.where(), status.revision, map[bool]string{true: fmt.Sprintf("%d steps down is --to %d", steps, to), false: "1 or higher"}[to > 0])
+	case to < 0:
+		return 0, fmt.Errorf("cannot take %d migrations back: %s has version %d", steps, db.where(), status.current)
+	}
+	return to, nil
 }
 
 func migrateStatus(c *cli.Context) error {

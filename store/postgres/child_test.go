@@ -41,7 +41,7 @@ func child(ctx context.Context, role, url string) error {
 			if err := Migrate(ctx, url); err != nil {
 				return err
 			}
-			if err := MigrateDown(ctx, url, 1); err != nil {
+			if err := MigrateDown(ctx, url, newestVersion()-1); err != nil {
 				return err
 			}
 		}

@@ -59,6 +59,16 @@ func (c contents) usable(name string) error {
 	return nil
 }
 
+const selectRevision = `SELECT revision FROM head`
+
+// revision returns the head's, and 0 for a database without our schema.
+func (c contents) revision(ctx context.Context, q querier) (revision int64, err error) {
+	if c.head && c.Version > 0 {
+		err = q.QueryRow(ctx, selectRevision).Scan(&revision)
+	}
+	return revision, err
+}
+
 // inspect looks into a database without changing it.
 func inspect(ctx context.Context, q querier) (contents, error) {
 	var c contents

@@ -14,13 +14,15 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // SchemaStatus compares a database's schema with this binary's.
 type SchemaStatus struct {
-	Current int  // 0: the database has no schema
-	Newest  int  // what this binary works with
-	Dirty   bool // a migration was interrupted, which only other tools than Migrate do
+	Current  int   // 0: the database has no schema
+	Newest   int   // what this binary works with
+	Dirty    bool  // a migration was interrupted, which only other tools than Migrate do
+	Revision int64 // of the head; 0: nothing was ever committed
 }
 
 // Status tells which schema version the database has. It changes nothing.
@@ -30,9 +32,11 @@ func Status(ctx context.Context, url string) (SchemaStatus, error) {
 	var status SchemaStatus
 	err := withConn(ctx, url, "reading the schema of", func(conn *pgx.Conn, _ string) error {
 		c, err := inspect(ctx, conn)
-		if err == nil {
-			status = SchemaStatus{Current: c.Version, Newest: newestVersion(), Dirty: c.Dirty}
+		if err != nil {
+			return err
 		}
+		status = SchemaStatus{Current: c.Version, Newest: newestVersion(), Dirty: c.Dirty}
+		status.Revision, err = c.revision(ctx, conn)
 		return err
 	})
 	return status, err
@@ -44,21 +48,33 @@ func Status(ctx context.Context, url string) (SchemaStatus, error) {
 // ErrSchema: the database's schema is newer than this binary's, or was left half-way by another tool. ErrUnavailable:
 // the server does not answer, or another process holds the migration lock or the tables for too long.
 func Migrate(ctx context.Context, url string) error {
-	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, _ contents) error { return m.Up() })
+	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, _ contents, _ pgx.Tx) error { return m.Up() })
 }
 
-// MigrateDown takes the last steps migrations back, and with the first one every document and the whole log. ErrSchema
-// when the database's schema is newer than this binary's, which then does not know how.
-func MigrateDown(ctx context.Context, url string, steps int) error {
-	steps, err := unpackFor(ctx, url, steps)
-	if err != nil {
+// MigrateDown takes migrations back until the database has a version; when it has it, nothing is done, so that a call that
+// was interrupted can be repeated. Version 0 is no schema: ErrNotEmpty once anything has been committed. ErrSchema when the
+// database's schema is newer than this binary's, which then does not know how.
+func MigrateDown(ctx context.Context, url string, to int) error {
+	if err := unpackFor(ctx, url, to); err != nil {
 		return err
 	}
-	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, found contents) error {
-		if steps < 1 || steps > found.Version {
-			return fmt.Errorf("cannot take %d migrations back: the database has version %d", steps, found.Version)
+	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, found contents, tx pgx.Tx) error {
+		revision := int64(0)
+		if found.head {
+			if _, err := tx.Exec(ctx, lockHeadTable); err != nil { // nobody commits from here on
+				return err
+			}
+			if err := tx.QueryRow(ctx, selectRevision).Scan(&revision); err != nil {
+				return err
+			}
 		}
-		return m.Steps(-steps)
+		if err := backend.CheckDown("the database", found.Version, to, revision); err != nil {
+			return err
+		}
+		if to == 0 {
+			return m.Down()
+		}
+		return m.Migrate(uint(to))
 	})
 }
 
@@ -89,7 +105,7 @@ const migrationLock = 0x666c75782d726573
 
 // migrateWithin runs do in one transaction that holds the migration lock. The schema and its version change together
 // or not at all, and the lock goes away with the transaction, also behind pgbouncer.
-func migrateWithin(ctx context.Context, url string, patience time.Duration, do func(*migrate.Migrate, contents) error) error {
+func migrateWithin(ctx context.Context, url string, patience time.Duration, do func(*migrate.Migrate, contents, pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
 	return withConn(ctx, url, "migrating", func(conn *pgx.Conn, name string) error {
@@ -149,7 +165,7 @@ func (c contents) migratable(name string) error {
 	return nil
 }
 
-func runMigrations(ctx context.Context, tx pgx.Tx, found contents, do func(*migrate.Migrate, contents) error) (err error) {
+func runMigrations(ctx context.Context, tx pgx.Tx, found contents, do func(*migrate.Migrate, contents, pgx.Tx) error) (err error) {
 	source, err := iofs.New(migrations.Postgres, "postgres")
 	if err != nil {
 		return err
@@ -165,8 +181,11 @@ func runMigrations(ctx context.Context, tx pgx.Tx, found contents, do func(*migr
 	if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+versionTable+` (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)`); err != nil {
 		return err
 	}
-	return do(m, found)
+	return do(m, found, tx)
 }
+
+// lockHeadTable keeps everybody else from reading and writing the head.
+const lockHeadTable = `LOCK TABLE head IN ACCESS EXCLUSIVE MODE`
 
 // target is golang-migrate's view of our transaction: it decides which migrations to run, and we lock and commit.
 type target struct {
@@ -185,7 +204,7 @@ func (t *target) Run(migration io.Reader) error {
 		return err
 	}
 	if t.head {
-		if _, err := t.tx.Exec(t.ctx, `LOCK TABLE head IN ACCESS EXCLUSIVE MODE`); err != nil {
+		if _, err := t.tx.Exec(t.ctx, lockHeadTable); err != nil {
 			return err
 		}
 		t.head = false

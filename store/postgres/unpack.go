@@ -11,24 +11,23 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
-// unpackFor writes the log as older versions read it, before migrations that need that are taken back, and returns how many
-// are to be taken back: only the newest schema is read here, so a database that had it before is brought there again. It
-// works in small transactions; what one that was interrupted has done is read as well, and not done again.
-func unpackFor(ctx context.Context, url string, steps int) (_ int, err error) {
+// unpackFor writes the log as older versions read it, before a migration down to a version that needs that. Only the newest
+// schema is read here, so a database that has left it is brought there again. It works in small transactions; what an
+// interrupted one has done is read as well, and not done again.
+func unpackFor(ctx context.Context, url string, to int) (err error) {
 	found, err := Status(ctx, url)
 	newest := newestVersion()
-	if err != nil || found.Dirty || steps > found.Current || found.Current > newest || !backend.MustUnpack(found.Current, steps) {
-		return steps, err
+	if err != nil || found.Dirty || to < 1 || found.Current > newest || !backend.MustUnpack(found.Current, to) {
+		return err
 	}
 	if found.Current < newest {
 		if err := Migrate(ctx, url); err != nil {
-			return steps, err
+			return err
 		}
-		steps += newest - found.Current
 	}
 	s, err := Open(ctx, Config{URL: url})
 	if err != nil {
-		return steps, err
+		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	h, err := s.Head(ctx)
@@ -39,7 +38,7 @@ func unpackFor(ctx context.Context, url string, steps int) (_ int, err error) {
 			return err
 		})
 	}
-	return steps, err
+	return err
 }
 
 // unpackSome goes on from a revision downwards, and returns where to go on; 0 at the end.

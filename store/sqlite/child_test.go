@@ -47,7 +47,7 @@ func child(ctx context.Context, role, path string) error {
 			if err := Migrate(ctx, path); err != nil {
 				return err
 			}
-			if err := MigrateDown(ctx, path, 1); err != nil {
+			if err := MigrateDown(ctx, path, newestVersion()-1); err != nil {
 				return err
 			}
 		}

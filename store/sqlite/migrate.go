@@ -17,6 +17,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // lockTimeout is how long a migrator waits for another one. Migrations of a configuration store take moments; one that
@@ -25,9 +26,10 @@ const lockTimeout = 30 * time.Second
 
 // SchemaStatus compares a file's schema with this binary's.
 type SchemaStatus struct {
-	Current int  // 0: the file does not exist or has no schema
-	Newest  int  // what this binary works with
-	Dirty   bool // a migration was interrupted; Migrate repairs it
+	Current  int   // 0: the file does not exist or has no schema
+	Newest   int   // what this binary works with
+	Dirty    bool  // a migration was interrupted; Migrate repairs it
+	Revision int64 // of the head; 0: nothing was ever committed
 }
 
 // Status tells which schema version the file has. It changes nothing; a file that does not exist has version 0.
@@ -36,7 +38,7 @@ func Status(ctx context.Context, path string) (SchemaStatus, error) {
 	if err != nil {
 		return SchemaStatus{}, err
 	}
-	return SchemaStatus{Current: c.version, Newest: newestVersion(), Dirty: c.dirty}, nil
+	return SchemaStatus{Current: c.version, Newest: newestVersion(), Dirty: c.dirty, Revision: c.revision}, nil
 }
 
 // Migrate brings the file to the schema of this binary and creates it, with its directory, when it does not exist.
@@ -53,21 +55,24 @@ func Migrate(ctx context.Context, path string) error {
 	})
 }
 
-// MigrateDown takes the last steps migrations back, and with the first one every document and the whole log. ErrSchema
-// when the file's schema is newer than this binary's, which then does not know how.
-func MigrateDown(ctx context.Context, path string, steps int) error {
-	steps, err := unpackFor(ctx, path, steps)
-	if err != nil {
+// MigrateDown takes migrations back until the file has a version; when it has it, nothing is done, so that a call that was
+// interrupted can be repeated. Version 0 is no schema: ErrNotEmpty once anything has been committed. ErrSchema when the
+// file's schema is newer than this binary's, which then does not know how.
+func MigrateDown(ctx context.Context, path string, to int) error {
+	if err := unpackFor(ctx, path, to); err != nil {
 		return err
 	}
 	return withMigrator(ctx, path, func(m *migrate.Migrate, found contents) error {
 		if newest := newestVersion(); found.version > newest {
 			return found.ours(path)
 		}
-		if steps < 1 || steps > found.version {
-			return fmt.Errorf("cannot take %d migrations back: %s has version %d", steps, path, found.version)
+		if err := backend.CheckDown(path, found.version, to, found.revision); err != nil {
+			return err
 		}
-		return ignoreNoChange(m.Steps(-steps))
+		if to == 0 {
+			return ignoreNoChange(m.Down())
+		}
+		return ignoreNoChange(m.Migrate(uint(to)))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/golang-migrate/migrate/v4"
 	"github.com/google/uuid"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -12,24 +13,26 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
-// unpackFor writes the log as older versions read it, before migrations that need that are taken back, and returns how many
-// are to be taken back: only the newest schema is read here, so a database that had it before is brought there again. It
-// works in small transactions; what one that was interrupted has done is read as well, and not done again.
-func unpackFor(ctx context.Context, path string, steps int) (_ int, err error) {
+// unpackFor writes the log as older versions read it, before a migration down to a version that needs that. Only the newest
+// schema is read here, so a database that has left it is brought there again. It works in small transactions; what an
+// interrupted one has done is read as well, and not done again.
+func unpackFor(ctx context.Context, path string, to int) (err error) {
 	found, err := inspect(ctx, path)
 	newest := newestVersion()
-	if err != nil || found.dirty || steps > found.version || found.version > newest || !backend.MustUnpack(found.version, steps) {
-		return steps, err
+	if err == nil && found.dirty { // the version that was noted may not be the one that there is
+		err = withMigrator(ctx, path, func(_ *migrate.Migrate, repaired contents) error { found = repaired; return nil })
+	}
+	if err != nil || to < 1 || found.version > newest || !backend.MustUnpack(found.version, to) {
+		return err
 	}
 	if found.version < newest {
 		if err := Migrate(ctx, path); err != nil {
-			return steps, err
+			return err
 		}
-		steps += newest - found.version
 	}
 	s, err := Open(ctx, Config{Path: path})
 	if err != nil {
-		return steps, err
+		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	h, err := s.Head(ctx)
@@ -40,7 +43,7 @@ func unpackFor(ctx context.Context, path string, steps int) (_ int, err error) {
 			return err
 		})
 	}
-	return steps, err
+	return err
 }
 
 // unpackSome goes on from a revision downwards, and returns where to go on; 0 at the end.

@@ -193,6 +193,21 @@ func (s Schema) Fits(newest int, name string) error {
 	return nil
 }
 
+// CheckDown refuses a migration of the named database down to a version that is above the present one or is none. Version 0
+// drops every document and the whole log, so it is refused, with ErrNotEmpty, once anything has been committed.
+func CheckDown(name string, version, to int, revision int64) error {
+	switch {
+	case to < 0:
+		return fmt.Errorf("there is no schema version %d", to)
+	case version < to:
+		return fmt.Errorf("%s has schema version %d, which is below %d: `migrate down` goes no higher, `migrate up` does", name, version, to)
+	case to == 0 && revision > 0:
+		return fmt.Errorf("%w: version 0 drops every document and the whole history of %s, which is at revision %d: "+
+			"to start over, use a new database", store.ErrNotEmpty, name, revision)
+	}
+	return nil
+}
+
 // NewestVersion is the highest number among the migrations in a directory of embedded files. It panics when one has no
 // number: only a broken build gets there.
 func NewestVersion(files fs.ReadDirFS, dir string) int {

@@ -163,9 +163,10 @@ func (w walk) after(r *Row) ([]byte, error) {
 // PackedVersion is the schema version from which on changes are packed.
 const PackedVersion = 3
 
-// MustUnpack tells whether taking migrations back leads to a version that cannot read packed changes.
-func MustUnpack(version, steps int) bool {
-	return version >= PackedVersion && version-steps < PackedVersion
+// MustUnpack reports whether a migration from one schema version down to another one leads to a version that cannot read
+// packed changes.
+func MustUnpack(from, to int) bool {
+	return from >= PackedVersion && to < PackedVersion
 }
 
 // SelectPacked are the newest packed changes up to revision $1, and Unpacked writes $1 and $2, before and after, into the
