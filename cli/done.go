@@ -146,10 +146,16 @@ func (op operation) definition() string {
 	return ""
 }
 
-// where names the cluster that an operation is about, or says how many they are.
+// where names the cluster or the layer that an operation is about, or says how many they are. Of an operation on layers the
+// server counts no clusters.
 func (op operation) where(clusters int) string {
 	ids, _ := op["cluster_ids"].([]string)
+	on, _ := op["layers"].([]string)
 	switch {
+	case len(on) == 1:
+		return layers.name + "/" + on[0]
+	case len(on) > 1:
+		return count(len(on), layers.name)
 	case len(ids) == 1:
 		return clustersName(ids[0])
 	case clusters >= 0:

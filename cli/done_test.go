@@ -48,7 +48,12 @@ func TestOneLineAfterAChange(t *testing.T) {
 		{"cluster create c-3 --dns c-3.example.com --environment dev", "cluster/c-3 created (revision 22)\n"},
 		{"cluster delete c-3 --yes", "cluster/c-3 deleted; Flux removes what it runs when it polls next (revision 23)\n"},
 		{"cluster create c-4 --dns c-4.example.com --environment dev", "cluster/c-4 created (revision 24)\n"},
-		{"cluster delete c-4 --mode orphan --yes", "cluster/c-4 forgotten; Flux keeps what it runs (revision 25)\n"},
+		{"layer create base --priority 100 --all", "layer/base created (revision 25)\n"},
+		{"namespace create shared --layer base", "namespace/shared created and assigned to layer/base (revision 26)\n"},
+		{"component set podinfo --layer base --component-version 6.9.1", "component/podinfo changed on layer/base (revision 27)\n"},
+		{"layer create more --priority 200 --all", "layer/more created (revision 28)\n"},
+		{"component patch podinfo --layer base --layer more --set replicaCount=4", "component/podinfo patched on 2 layers (revision 29)\n"},
+		{"cluster delete c-4 --mode orphan --yes", "cluster/c-4 forgotten; Flux keeps what it runs (revision 30)\n"},
 	} {
 		if got := do(step.args); got != step.want {
 			t.Errorf("%s\ngot  %q\nwant %q", step.args, got, step.want)

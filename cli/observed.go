@@ -137,17 +137,42 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 	if err := a.decode(&known); err != nil {
 		return err
 	}
-	seen := "has never polled"
-	if known.SeenAt != nil {
-		seen = "last polled at " + seenAt(known.SeenAt)
+	if known.DeletedAt != nil {
+		s.note("%s", decommissionText(&known.ClusterStatus))
+	} else {
+		seen := "has never polled"
+		if known.SeenAt != nil {
+			seen = "last polled at " + seenAt(known.SeenAt)
+		}
+		s.note("%s is %s, and %s. Inputs: %s.", id, known.State, seen, first(statesOf(known.Counts), "none"))
 	}
-	s.note("%s is %s, and %s. Inputs: %s.", id, known.State, seen, first(statesOf(known.Counts), "none"))
 	for _, e := range known.Events {
 		if e.Severity == "error" {
 			s.note("%s at %s: %s", e.Object, seenAt(&e.At), lastWords(&e))
 		}
 	}
 	return s.print(c, noun{name: "input", view: inputStatusView}.shown(a.body, known.Inputs...))
+}
+
+// decommissionText is how far the decommissioning of a cluster has come. Its state alone, "behind" or "silent", reads like a problem
+// of a cluster that is meant to run something.
+func decommissionText(known *api.ClusterStatus) string {
+	text := fmt.Sprintf("%s was decommissioned at %s", known.ID, seenAt(known.DeletedAt))
+	received := 0
+	for _, list := range known.Lists {
+		if list.State == "delivered" {
+			received++
+		}
+	}
+	switch {
+	case known.SeenAt == nil:
+		return text + ", and has never polled."
+	case received == len(known.Lists):
+		return text + ", and has received its empty lists: Flux there removes everything that came from here."
+	case known.SeenAt.Before(*known.DeletedAt):
+		return text + ", and has not polled since: it keeps what it runs. It last polled at " + seenAt(known.SeenAt) + "."
+	}
+	return fmt.Sprintf("%s, and has received %d of %d empty lists. It last polled at %s.", text, received, len(known.Lists), seenAt(known.SeenAt))
 }
 
 func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {

@@ -48,7 +48,7 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	out := api.ClusterStatus{
 		ID: cl.ID, ClusterDNS: cl.ClusterDNS, Environment: cl.Environment, State: string(known.State), Complete: s.book.Stats().Complete,
 		SeenAt: whenever(known.Seen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts),
-		Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{},
+		Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{}, DeletedAt: cl.DeletedAt,
 	}
 	for _, l := range known.Lists {
 		out.Lists = append(out.Lists, api.ListStatus{List: l.List, State: string(l.State), Since: whenever(l.Since)})

@@ -62,7 +62,9 @@ func TestStatusOfACluster(t *testing.T) {
 	w.get("/clusters/nobody/status").problem(404, "not_found")
 
 	// Decommissioning is over when the empty lists have arrived.
+	require.NotContains(t, w.status("demo-cluster-01"), "deleted_at")
 	w.delete(demoCluster).want(200)
+	require.Contains(t, w.status("demo-cluster-01"), "deleted_at")
 	require.Equal(t, "behind", at(w.status("demo-cluster-01"), "lists", 0, "state"))
 	w.poll(demoPolls + "/platform-components").want(200)
 	require.Equal(t, "delivered", at(w.status("demo-cluster-01"), "lists", 0, "state"))

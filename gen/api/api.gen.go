@@ -406,6 +406,11 @@ type ClusterStatus struct {
 
 	// Events The last words about objects that are no input's, the newest first.
 	Events []Failure `json:"events"`
+
+	// DeletedAt When the cluster was decommissioned: from then on its lists are empty, and `state` says whether it has received them. Absent for a live one.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	DeletedAt *time.Time `json:"deleted_at,omitempty"`
 }
 
 // ClusterSummary defines model for ClusterSummary.
