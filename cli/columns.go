@@ -20,7 +20,7 @@ func sortFlag() cli.Flag {
 // labelFlags add columns to lists of what has labels.
 func labelFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "label-columns", Aliases: []string{"L"}, Usage: "a column with this `LABEL`; repeat for more"},
+		&cli.StringSliceFlag{Name: "label-columns", Aliases: []string{"L"}, Usage: "columns with these `LABELS`, separated by commas"},
 		&cli.BoolFlag{Name: "show-labels", Usage: "a column with all labels"},
 	}
 }
@@ -64,11 +64,49 @@ func compareCells(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
+// labelColumns are the labels that --label-columns asks for. A key of a label holds no comma.
+func labelColumns(c *cli.Context) ([]string, error) {
+	var names []string
+	for _, given := range c.StringSlice("label-columns") {
+		for name := range strings.SplitSeq(given, ",") {
+			if name == "" {
+				return nil, argv.Errorf("--label-columns: %q has an empty label", given)
+			}
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// noteAbsentLabels mentions labels asked for as columns that no document has, such as misspelled ones.
+func (s *session) noteAbsentLabels(c *cli.Context, plural string, docs []json.RawMessage) error {
+	names, err := labelColumns(c)
+	if err != nil {
+		return err
+	}
+	present := map[string]bool{}
+	for _, doc := range docs {
+		var labeled struct{ Labels map[string]string }
+		if err := json.Unmarshal(doc, &labeled); err != nil {
+			return err
+		}
+		for name := range labeled.Labels {
+			present[name] = true
+		}
+	}
+	for _, name := range names {
+		if !present[name] {
+			s.note("Note: none of the %s listed has the label %q.", plural, name)
+		}
+	}
+	return nil
+}
+
 // withLabels is a table with columns for labels of the documents that its rows are about.
 func withLabels(c *cli.Context, t render.Table, docs []json.RawMessage) (render.Table, error) {
-	names := c.StringSlice("label-columns")
-	if len(names) == 0 && !c.Bool("show-labels") {
-		return t, nil
+	names, err := labelColumns(c)
+	if err != nil || len(names) == 0 && !c.Bool("show-labels") {
+		return t, err
 	}
 	at := len(t.Header)
 	if t.Narrow > 0 {

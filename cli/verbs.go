@@ -106,6 +106,9 @@ func (v verbs) listCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
+		if _, err := labelColumns(c); err != nil {
+			return err
+		}
 		api, err := v.ready(c)
 		if err != nil {
 			return err
@@ -121,6 +124,9 @@ func (v verbs) listCommand() *cli.Command {
 			return err
 		}
 		if docs, err = v.view.sortedBy(c.String("sort-by"), docs); err != nil {
+			return err
+		}
+		if err := v.noteAbsentLabels(c, v.plural, docs); err != nil {
 			return err
 		}
 		document, err := render.Encode(docs)

@@ -55,22 +55,43 @@ func compile(format string) (printer, error) {
 	}
 	switch name {
 	case "jsonpath":
-		path, err := pathOf(text)
-		if err != nil {
+		if _, err := pathOf(text); err != nil {
 			return nil, err
 		}
-		return func(w io.Writer, document any, _ Style) error { return path.Execute(w, document) }, nil
+		return func(w io.Writer, document any, _ Style) error { return printPath(w, text, document) }, nil
 	case "go-template":
 		t, err := template.New("output").Parse(text)
 		if err != nil {
 			return nil, err
 		}
-		return func(w io.Writer, document any, _ Style) error { return t.Execute(w, document) }, nil
+		return func(w io.Writer, document any, _ Style) error { return printTemplate(w, t, document) }, nil
 	}
 	return columns(text)
 }
 
-// pathOf compiles a JSONPath of Kubernetes. What is not there prints nothing.
+// printTemplate executes a Go template on a document. A template that fails on a list is executed on the list under .items.
+func printTemplate(w io.Writer, t *template.Template, document any) error {
+	var b bytes.Buffer
+	err := t.Execute(&b, document)
+	if wrapped, ok := underItems(document, t.Root.String()); ok && err != nil {
+		b.Reset()
+		err = t.Execute(&b, wrapped)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// underItems is a list in the form in which kubectl prints lists, for an expression that looks there.
+func underItems(document any, expression string) (any, bool) {
+	list, ok := document.([]any)
+	return map[string]any{"items": list}, ok && strings.Contains(expression, ".items")
+}
+
+// pathOf compiles a JSONPath of Kubernetes. A field that a document lacks prints nothing. The result is used once: it changes
+// while it is executed.
 func pathOf(text string) (*jsonpath.JSONPath, error) {
 	path := jsonpath.New("output").AllowMissingKeys(true)
 	if err := path.Parse(text); err != nil {
