@@ -20,6 +20,7 @@ import (
 // them, so the difference between two inputs is computed once for all clusters where they are equal but for the cluster.
 type effects struct {
 	base, next *State
+	lost       losses
 	known      map[Kind]map[string][]*difference // by the input's id
 	size       int                               // bytes of the differences there are
 	alike      map[likeness]effect               // of clusters that share all they have, before and after
@@ -103,6 +104,10 @@ func (e *effects) endpoint(a affected, list *assigned) (api.EndpointEffect, stri
 		return out, "", err
 	}
 	var text strings.Builder
+	for _, id := range e.lost.removedUnder(a, list.kind) {
+		out.Removed = append(out.Removed, id)
+		fmt.Fprintf(&text, "-%q", id)
+	}
 	for _, in := range after.list {
 		d, err := e.difference(list, in.id, before.byID[in.id], in.value)
 		if err != nil {

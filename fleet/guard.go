@@ -70,6 +70,7 @@ type losses struct {
 	namespaces map[string]int                // deleted with everything in them, and on how many clusters
 	protected  map[string]protected          // clusters with deletion_protection, by id
 	from       map[string]*api.ProtectedLoss // what protected environments lose, by name
+	always     []string                      // why the change needs to be confirmed, however little is removed
 }
 
 // tiers are the protected environments that lose something, in the order of their names.
@@ -133,6 +134,9 @@ func (r Result) losses(hit []affected) losses {
 			}
 		}
 		lost := r.removalsLike(a, known)
+		if why := r.takeover(a, lost); why != "" {
+			all.always = append(all.always, why)
+		}
 		if len(lost) == 0 && r.leaves(a.before) {
 			lost = []installation{{Kind: KindCluster, ID: a.before.id}}
 			all.leaving++
@@ -323,6 +327,13 @@ func missing(before, after []string) []string {
 
 // confirmation says why the change must be confirmed, or nothing.
 func (r Result) confirmation() string {
+	if why := r.lost.always; len(why) > 0 {
+		slices.Sort(why)
+		if more := len(why) - 1; more > 0 {
+			return fmt.Sprintf("%s (and %d more like it)", why[0], more)
+		}
+		return why[0]
+	}
 	for _, ns := range sortedKeys(r.lost.namespaces) {
 		if n := r.lost.namespaces[ns]; n > 1 {
 			return fmt.Sprintf("namespace %q and everything in it would be deleted on %d clusters", ns, n)

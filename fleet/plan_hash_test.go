@@ -42,7 +42,7 @@ func TestPlanHashIsOfTheRemovals(t *testing.T) {
 			plan := w.plan(c.edit)
 			require.Equal(t, c.planned, plan.Totals.Removals)
 			for _, edit := range c.meanwhile {
-				w.must(edit)
+				w.must(confirmedBy(w, edit))
 			}
 			now := w.plan(c.edit)
 			require.Equal(t, c.now, now.Totals.Removals)

@@ -312,7 +312,7 @@ func TestBatchSeesItsOwnDeletions(t *testing.T) {
 	gone := `{"op":"delete","kind":"cluster","id":"c000"}`
 	w.refused(CodeNotFound, batch(gone, gone))
 	w.refused(CodeNotFound, batch(gone, `{"op":"patch","kind":"cluster","id":"c000","patch":{"labels":{"a":"b"}}}`))
-	w.must(batch(gone, `{"op":"create","kind":"cluster","document":{"id":"heir","cluster_dns":"c000.example.com","environment":"dev"}}`))
+	w.must(confirmedBy(w, batch(gone, `{"op":"create","kind":"cluster","document":{"id":"heir","cluster_dns":"c000.example.com","environment":"dev"}}`)))
 	require.Empty(t, w.state.Decommissioned())
 	w.must(batch(`{"op":"delete","kind":"cluster","id":"heir"}`, `{"op":"create","kind":"cluster","document":{"id":"heir","cluster_dns":"c000.example.com","environment":"qa"}}`))
 	doc, ok := w.state.Get(KindCluster, "heir")

@@ -165,7 +165,8 @@ func TestPollIsJudgedAfterItsWait(t *testing.T) {
 	go func() { answered <- w.send(req) }()
 	require.Eventually(t, func() bool { return w.metric(`flux_resourceset_authenticated_requests_total{credential="token"}`) == 1 }, 30*time.Second, time.Millisecond)
 	w.patch(demoCluster, `{"cluster_dns":"moved.k8s.example.com"}`).want(200)
-	w.patch("/clusters/other", `{"cluster_dns":"`+demoDNS+`"}`).want(200)
+	plan := w.plan(`{"op":"patch","kind":"cluster","id":"other","patch":{"cluster_dns":"` + demoDNS + `"}}`)
+	w.patch("/clusters/other?plan_hash="+plan["plan_hash"].(string), `{"cluster_dns":"`+demoDNS+`"}`).want(200)
 	got := <-answered
 	got.problem(403, "forbidden")
 	require.False(t, strings.Contains(string(got.body), "podinfo"))

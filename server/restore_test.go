@@ -47,7 +47,9 @@ func TestRestoreOfWhatCannotBe(t *testing.T) {
 	made := w.revision()
 	one := `{"kind":"cluster","id":"qa-00"}`
 	w.delete("/clusters/qa-00?mode=orphan").want(200)
-	w.create("/clusters", `{"id":"heir","cluster_dns":"qa-00.example.com","environment":"qa"}`)
+	heir := `{"id":"heir","cluster_dns":"qa-00.example.com","environment":"qa"}`
+	plan := w.plan(`{"op":"create","kind":"cluster","document":` + heir + `}`)
+	w.post("/clusters?plan_hash="+plan["plan_hash"].(string), heir).want(201)
 	w.unchanged(func() {
 		p := w.restore(made, one, "").problem(400, "validation_error")
 		require.Contains(t, string(p.body), `\"qa-00.example.com\" is the cluster_dns of cluster \"heir\"`)
