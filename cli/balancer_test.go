@@ -195,3 +195,53 @@ func TestSeenByAnEarlierRun(t *testing.T) {
 		t.Errorf("%s", got.stderr)
 	}
 }
+
+// TestAnotherHistory: a server whose database was deleted or restored is read at once, with a note, and not refused for ten
+// minutes. A change may be meant for what was there: it fails once.
+func TestAnotherHistory(t *testing.T) {
+	t.Parallel()
+	settings := []string{"DATABASE_URL=sqlite::memory:", "SEED_FILE=../examples/demo/seed.json", "SEED_ACCEPT=true"}
+	fresh := serve(t, settings...)
+	for _, test := range []struct {
+		first string // the first command on the new history
+		code  int
+		want  string
+	}{
+		{"cluster list -o name", 0, "Note: the server was given another history"},
+		{"cluster label demo-cluster-01 a=b --plan -o name", 1, "Note: the server was given another history"},
+		{"namespace create another", 1, "Error: the store has no revision 4"},                                                                             // begins with a change
+		{"component patch podinfo --cluster demo-cluster-01 --set replicaCount=4", 1, "Error: nothing was changed: the server was given another history"}, // begins with a read
+		{"apply -f testdata/one.yaml", 1, "Error: nothing was changed: the server was given another history"},
+	} {
+		t.Run(test.first, func(t *testing.T) {
+			t.Parallel()
+			srv := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(fresh) }})
+			t.Cleanup(srv.Close)
+			variables := map[string]string{"FLUX_API_URL": srv.URL, "FLUX_API_TOKEN": "read-token", "FLUX_API_WRITE_TOKEN": "write-token", "XDG_STATE_HOME": t.TempDir()}
+			state := filepath.Join(variables["XDG_STATE_HOME"], "flux-resourceset")
+			if err := os.MkdirAll(state, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			seen := fmt.Sprintf(`{"server":%q,"revision":4,"at":%q}`+"\n"+`{"server":"https://other.example.com","revision":9,"at":%[2]q}`+"\n", srv.URL, time.Now().UTC().Format(time.RFC3339Nano))
+			if err := os.WriteFile(filepath.Join(state, "revisions.jsonl"), []byte(seen), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got := run(t, cli.Env{}, variables, strings.Fields(test.first)...)
+			if got.code != test.code || !strings.Contains(got.stderr, test.want) {
+				t.Errorf("exit %d, want %d and %q:\n%s", got.code, test.code, test.want, got.stderr)
+			}
+			if test.code != 0 && strings.Contains(got.stderr, "Error") && !strings.Contains(got.stderr, "repeat the command") {
+				t.Errorf("it does not say what to do:\n%s", got.stderr)
+			}
+			if got := run(t, cli.Env{}, variables, "cluster", "list", "-o", "name"); got.code != 0 || got.stderr != "" {
+				t.Errorf("the next command: exit %d\n%s", got.code, got.stderr)
+			}
+			if kept, err := os.ReadFile(filepath.Join(state, "revisions.jsonl")); err != nil || !strings.Contains(string(kept), "other.example.com") {
+				t.Errorf("what was seen of another server is gone: %v %s", err, kept)
+			}
+			if got := run(t, cli.Env{}, variables, "revision", "list", "-o", "name"); got.stdout != "revision/1\n" {
+				t.Errorf("something was changed: %s%s", got.stdout, got.stderr)
+			}
+		})
+	}
+}

@@ -196,6 +196,7 @@ var hints = map[string]string{
 	"too_large":             "apply parts of the fleet one after the other, such as one kind or directory at a time, definitions before clusters; each part is then a change of its own.",
 	"store_unavailable":     "nothing was changed; try again in a moment.",
 	"contended":             "nothing was changed; others change the fleet so often that this one did not get its turn: try again in a moment.",
+	"unknown_revision":      "what was seen of the server before is forgotten now: look at what is there, then repeat the command.",
 	"outcome_unknown":       "the change may or may not have been made: look before you repeat it, with: revision list --limit 5",
 	"field_conflict":        "ownership CLUSTER COMPONENT shows who manages what; after talking to them, --force takes a value over.",
 	"revert_conflict":       "nothing was changed; --ours keeps what was changed since, --theirs takes that back as well, and --only takes back a part.",

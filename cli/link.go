@@ -29,6 +29,7 @@ type link struct {
 
 	mu     sync.Mutex // guards what the client's callbacks use
 	made   bool       // something was changed
+	other  error      // the server has another history than earlier runs saw; nil: it does not
 	madeAt string     // the fleet's revision then, if it is known
 }
 
@@ -54,6 +55,7 @@ func (l *link) client(c *cli.Context) (client, error) {
 		Seen:      l.recall(set),
 		Warn:      l.console.warn,
 		Changed:   l.changed,
+		Replaced:  l.replaced,
 	}
 	if c.Bool("verbose") {
 		cfg.Trace = l.console.trace
@@ -76,6 +78,9 @@ func (l *link) client(c *cli.Context) (client, error) {
 func (l *link) authorize(ctx context.Context, req *http.Request) error {
 	// A plan changes nothing, and the server takes the token for reads; who may see tokens may change them.
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || strings.HasSuffix(req.URL.Path, "/plan")
+	if err := l.history(); err != nil && !reads {
+		return err
+	}
 	return l.sendToken(ctx, req, reads && !adminPath(l.settings.URL, req.URL))
 }
 
@@ -118,10 +123,37 @@ func (l *link) remember() {
 	}
 }
 
+// replaced is called when the server's store lacks what was seen of it: it is forgotten, and a read goes on with a note. A change may
+// be meant for what was there before, so that it fails, and can be repeated.
+func (l *link) replaced(change bool, have, seen int64) bool {
+	l.mu.Lock()
+	first := l.other == nil
+	l.other = hintedError{errors.New("nothing was changed: the server was given another history since an earlier run"), hints[apiclient.CodeUnknownRevision]}
+	l.mu.Unlock()
+	l.seen.Forget()
+	if err := l.memory.Forget(); err != nil {
+		l.console.note("what was seen of the server cannot be forgotten: %v", err)
+	}
+	if made, _ := l.change(); made || change {
+		return false
+	}
+	if first {
+		l.console.note("Note: the server was given another history, such as a restored backup or an empty database: it has revision %d, and an earlier run saw %d.", have, seen)
+	}
+	return true
+}
+
+// history is the error that the server has another history than earlier runs saw; nil: it does not.
+func (l *link) history() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.other
+}
+
 // behindHint says what to do when a server does not have what was seen of it before.
 func (l *link) behindHint(problem *apiclient.Error) string {
 	have, asked, behind := problem.Behind()
-	if !behind || l.memory == nil || asked > l.memory.Revision() {
+	if !behind || problem.Problem.Error == apiclient.CodeUnknownRevision || l.memory == nil || asked > l.memory.Revision() {
 		return ""
 	}
 	return fmt.Sprintf("nothing was changed. The server has revision %d, and an earlier run saw %d there. If that process is behind, try again in a moment. "+

@@ -64,6 +64,9 @@ func (c *caller) do(ctx context.Context, req *http.Request) (*http.Response, err
 		if err == nil {
 			return rsp, nil
 		}
+		if c.replaced(req, err) {
+			continue
+		}
 		wait, again := c.retry(req, err, attempt)
 		if again {
 			lost = lost || maybeReceived(err)
@@ -85,6 +88,22 @@ func (c *caller) do(ctx context.Context, req *http.Request) (*http.Response, err
 		}
 		return nil, err
 	}
+}
+
+// replaced tells whether a request was refused because the server's store has another history than the one of which revisions were
+// seen, and is to be repeated without them. The server did nothing, so that it does no harm.
+func (c *caller) replaced(req *http.Request, err error) bool {
+	problem, ok := errors.AsType[*Error](err)
+	if !ok || problem.Problem.Error != CodeUnknownRevision || c.cfg.Replaced == nil || req.Body != nil && req.GetBody == nil {
+		return false
+	}
+	have, asked, _ := problem.Behind()
+	if asked != c.cfg.Seen.Revision() || !c.cfg.Replaced(c.changes(req), have, asked) { // the caller asked for it, or another call was faster
+		return false
+	}
+	c.cfg.Seen.Forget()
+	req.Header.Del(minRevision)
+	return true
 }
 
 // changes tells whether a request changes anything: a read does not, nor does a plan or a dry run.
@@ -182,8 +201,10 @@ func (c *caller) retry(req *http.Request, err error, attempt int) (wait time.Dur
 	wait = c.cfg.RetryWait << attempt
 	idempotent := isRead(req.Method) || req.Method == http.MethodPut || req.Method == http.MethodDelete
 	if problem, ok := errors.AsType[*Error](err); ok {
-		// outcome_unknown: the change may have been made, and only a person can say what to do about it.
-		again = idempotent && problem.StatusCode == http.StatusServiceUnavailable && problem.Problem.Error != "outcome_unknown"
+		// outcome_unknown: the change may have been made, and only a person can say what to do about it. unknown_revision: it
+		// will never come.
+		final := problem.Problem.Error == CodeOutcomeUnknown || problem.Problem.Error == CodeUnknownRevision
+		again = idempotent && problem.StatusCode == http.StatusServiceUnavailable && !final
 		return max(wait, problem.RetryAfter), again
 	}
 	var untrusted *tls.CertificateVerificationError

@@ -67,6 +67,10 @@ type Config struct {
 	// Seen is the newest revision of the fleet that was seen, which every call asks for, so that it is never answered from
 	// less. Give clients of one server the same one when they build on each other's answers. Nil: the client's own.
 	Seen *Seen
+	// Replaced is called when the server's store does not have the revision that was seen of it, because it was given another
+	// history: a restored backup, an empty database. change tells whether the call is a change. True: forget what was seen, and
+	// repeat the call. Nil, or false: the call fails with [CodeUnknownRevision]. Calls may be concurrent.
+	Replaced func(change bool, have, seen int64) bool
 	// Warn is called with every warning of the server: advice that is not an error. Calls may be concurrent.
 	Warn func(text string)
 	// Changed is called with the header of a change's answer when it was made, before the rest of the answer is read: what

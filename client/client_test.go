@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -333,6 +334,36 @@ func TestHistoryReplaced(t *testing.T) {
 	seen.Forget()
 	if _, err := fleet.GetCluster(context.Background(), "c", nil); err != nil || seen.Revision() != 7 {
 		t.Errorf("%v %d", err, seen.Revision())
+	}
+}
+
+// TestUnknownRevision: a server whose store does not have what was seen says so at once. The call is repeated only if the program
+// agrees, and nothing is retried otherwise.
+func TestUnknownRevision(t *testing.T) {
+	t.Parallel()
+	for _, agrees := range []bool{true, false} {
+		seen, calls, told := &client.Seen{}, 0, []string{}
+		seen.Note(42)
+		fleet := connect(t, client.Config{Seen: seen, Replaced: func(change bool, have, seen int64) bool {
+			told = append(told, fmt.Sprint(change, have, seen))
+			return agrees
+		}}, func(w http.ResponseWriter, r *http.Request) {
+			calls++
+			w.Header().Set("X-Fleet-Revision", "7")
+			if r.Header.Get("X-Fleet-Min-Revision") == "42" {
+				answer(w, http.StatusServiceUnavailable, `{"error":"unknown_revision","detail":"the store has no revision 42"}`)
+				return
+			}
+			answer(w, http.StatusOK, `{}`)
+		})
+		_, err := fleet.AssignNamespace(context.Background(), "c", "n", nil)
+		if code := client.ErrorCode(err); agrees != (err == nil) || !agrees && code != client.CodeUnknownRevision {
+			t.Errorf("agrees %v: %v", agrees, err)
+		}
+		want := map[bool]int64{true: 7, false: 42}[agrees]
+		if calls != map[bool]int{true: 2, false: 1}[agrees] || seen.Revision() != want || strings.Join(told, "|") != "true 7 42" {
+			t.Errorf("agrees %v: %d calls, seen %d, told %q", agrees, calls, seen.Revision(), told)
+		}
 	}
 }
 

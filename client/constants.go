@@ -76,4 +76,5 @@ const (
 	CodeStoreUnavailable     = "store_unavailable"
 	CodeContended            = "contended"
 	CodeOutcomeUnknown       = "outcome_unknown"
+	CodeUnknownRevision      = "unknown_revision"
 )

@@ -316,9 +316,18 @@ func TestReadYourWrites(t *testing.T) {
 	require.Equal(t, []string{"podinfo"}, got.want(200).ids())
 	require.Equal(t, 2, revisionOf(got))
 
-	late := w.get(demoCluster, "X-Fleet-Min-Revision", "3").problem(503, "store_unavailable")
+	late := w.get(demoPolls+"/namespaces", "X-Fleet-Min-Revision", "3").problem(503, "store_unavailable")
 	require.Equal(t, "1", late.header.Get("Retry-After"))
 	require.Contains(t, string(late.body), "revision 3 has not arrived here")
+
+	// A revision that the store itself does not have is told from one that is late: waiting for it is of no use.
+	for range 2 {
+		unknown := w.get(demoCluster, "X-Fleet-Min-Revision", "3").problem(503, "unknown_revision")
+		require.Empty(t, unknown.header.Get("Retry-After"))
+		require.Equal(t, 2, revisionOf(unknown))
+	}
+	w.put(demoCluster, `{"namespaces":[]}`, "X-Fleet-Min-Revision", "3").problem(503, "unknown_revision")
+	w.get(demoCluster, "X-Fleet-Min-Revision", "2").want(200)
 }
 
 // HEAD is GET without the body, wherever there is a GET.

@@ -38,7 +38,7 @@ func TestWritesAskForARevision(t *testing.T) {
 		for _, write := range writes {
 			t.Run(write[0]+" "+write[1], func(t *testing.T) {
 				t.Parallel()
-				got := send(b, write, a.revision()+1000).problem(503, "store_unavailable")
+				got := send(b, write, a.revision()+1000).problem(503, "unknown_revision")
 				require.LessOrEqual(t, revisionOf(got), a.revision(), "it says what is there")
 			})
 		}

@@ -74,6 +74,12 @@ func (s *Server) arrived(r *request, revision int64, wait func(context.Context, 
 	ctx, cancel := context.WithTimeout(r.Request().Context(), minRevisionWait)
 	defer cancel()
 	err := wait(ctx, fleet.Revision(revision))
+	if unknown, ok := errors.AsType[*store.UnknownRevisionError](err); ok {
+		if s.cfg.Mode == ModeCRUD {
+			return unknownRevision(r, unknown)
+		}
+		err = s.cfg.Replica.WaitFor(ctx, fleet.Revision(revision)) // the store may be a standby, which is behind
+	}
 	if err != nil && ctx.Err() != nil && r.Request().Context().Err() == nil {
 		return s.notYet(r, revision)
 	}
@@ -111,6 +117,16 @@ func (s *Server) notYet(r *request, revision int64) error {
 	return &publicError{
 		status: http.StatusServiceUnavailable, code: "store_unavailable",
 		detail: detail + "; try again, or, if the server was given another history since, ask for one of that", headers: map[string]string{"Retry-After": "1"},
+	}
+}
+
+// unknownRevision refuses a request for a revision that the store does not have. It differs from notYet by its code, so that a client
+// can tell a replaced history, where waiting is of no use, from a process that is behind.
+func unknownRevision(r *request, unknown *store.UnknownRevisionError) error {
+	r.Response().Header()[headerRevision] = []string{formatRevision(unknown.Newest)}
+	return &publicError{
+		status: http.StatusServiceUnavailable, code: "unknown_revision",
+		detail: unknown.Error() + ": it was given another history since, such as a restored backup or an empty database; nothing was changed",
 	}
 }
 

@@ -190,11 +190,25 @@ func (r *Replica) WaitFor(ctx context.Context, rev fleet.Revision) error {
 	}
 }
 
-// CatchUp is WaitFor for whoever is about to write: it asks the store at once, and does not wait until Run does.
+// UnknownRevisionError is the answer to a wait for a revision that the store itself does not have. Waiting does not help, unless
+// the store is a standby: its history was replaced, by a restored backup or an empty database, or the revision never was.
+type UnknownRevisionError struct{ Revision, Newest fleet.Revision }
+
+func (e *UnknownRevisionError) Error() string {
+	return fmt.Sprintf("the store has no revision %d; its newest is %d", e.Revision, e.Newest)
+}
+
+// CatchUp is WaitFor for whoever is about to write: it asks the store at once, and does not wait until Run does. A revision that
+// the store does not have is an *[UnknownRevisionError].
 func (r *Replica) CatchUp(ctx context.Context, rev fleet.Revision) error {
 	if s := r.State(); s != nil && s.Revision() < rev {
 		if err := r.refresh(ctx); err != nil {
 			return unavailable(fmt.Errorf("refreshing the state: %w", err))
+		}
+		// While a history is held or refused, the State is not the store's, and says nothing about it.
+		now := r.current.Load()
+		if newest := now.state.Revision(); newest < rev && int64(newest) == r.ahead.Load() && !now.held.Load() && r.Status().Refused == "" {
+			return &UnknownRevisionError{Revision: rev, Newest: newest}
 		}
 	}
 	return r.WaitFor(ctx, rev)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -52,6 +53,17 @@ func (w World) Recall(set Settings) *Memory {
 		}
 	}
 	return m
+}
+
+// Forget drops what earlier runs saw of the server, because its history is another one.
+func (m *Memory) Forget() error {
+	m.sighting.Revision = 0
+	path := m.Path()
+	if path == "" {
+		return nil
+	}
+	others := slices.DeleteFunc(m.world.sightings(), func(known sighting) bool { return known.of(m.sighting) })
+	return rewriteSightings(path, others)
 }
 
 // Revision is the newest that was seen; 0: none.
