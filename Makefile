@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-VERSION = $(shell git describe --tags --always --dirty --match 'v*' 2>/dev/null || echo dev)
+VERSION ?= $(shell git describe --tags --always --dirty --match 'v*' 2>/dev/null || echo dev)
 
 # The image that docker-build makes, and the kind cluster of the demo.
 IMAGE_NAME   = flux-resourceset
@@ -62,8 +62,8 @@ install: cli-build ## install the CLI into PREFIX (/usr/local), also as frs and 
 	for name in frs kubectl-frs; do ln -sf flux-resourceset-cli '$(DESTDIR)$(PREFIX)'/bin/$$name; done
 
 .PHONY: dist
-dist: ## build a release into dist/: archives, packages and charts, of the tag in VERSION
-	VERSION='$(VERSION)' scripts/dist
+dist: ## build a release into dist/: archives, packages and charts, of the tag in VERSION or of this checkout
+	$(if $(filter-out file,$(origin VERSION)),VERSION='$(VERSION)' )scripts/dist
 
 .PHONY: release-snapshot
 release-snapshot: ## make a release into dist/ without publishing it, and try what is in it (needs dpkg-deb, rpm and zip)

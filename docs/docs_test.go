@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -131,6 +132,53 @@ func TestQuickStart(t *testing.T) {
 	require.True(t, found)
 	part, _, _ := strings.Cut(rest, "\n## ")
 	runBlocks(t, part)
+}
+
+// TestFirstHourHasItsOwnDatabase: the revisions that the page shows are right for who comes from the quick start, whose server keeps
+// its own in data/.
+func TestFirstHourHasItsOwnDatabase(t *testing.T) {
+	t.Parallel()
+	command := regexp.MustCompile(`(?m)^make run.*$`).FindString(read(t, "first-hour.md"))
+	setting := regexp.MustCompile(`DATABASE_URL='(.*)'`).FindStringSubmatch(command)
+	require.NotNil(t, setting, "%q serves the database of the quick start", command)
+	require.NotContains(t, read(t, filepath.Join(root, "scripts", "run-demo")), setting[1], "the database of the quick start")
+}
+
+// TestDistNeedsNoVersion: a release can be built from any checkout; a version that is given is used as it is.
+func TestDistNeedsNoVersion(t *testing.T) {
+	t.Parallel()
+	repository := t.TempDir()
+	script, err := os.ReadFile(filepath.Join(root, "scripts", "version"))
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(repository, "scripts"), 0o750))
+	require.NoError(t, os.WriteFile(filepath.Join(repository, "scripts", "version"), script, 0o700)) //nolint:gosec // it is run
+	version := func() string {
+		out, err := exec.Command(filepath.Join(repository, "scripts", "version")).CombinedOutput()
+		require.NoError(t, err, string(out))
+		return strings.TrimSpace(string(out))
+	}
+	git := func(args ...string) {
+		cmd := exec.Command("git", append([]string{"-C", repository, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	accepted := regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`) // by scripts/dist
+	git("init", "-q")
+	git("commit", "-q", "--allow-empty", "-m", "first")
+	require.Regexp(t, accepted, version())
+	git("tag", "v0.1.0")
+	require.Equal(t, "v0.1.0", version())
+	git("commit", "-q", "--allow-empty", "-m", "second")
+	require.Regexp(t, accepted, version())
+
+	for args, want := range map[string]string{"": "scripts/dist", "VERSION=v1.2.3": "VERSION='v1.2.3' scripts/dist"} {
+		cmd := exec.Command("make", append([]string{"-n", "dist"}, strings.Fields(args)...)...)
+		cmd.Dir = root
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "VERSION=") || strings.HasPrefix(v, "MAKE") })
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.Equal(t, want, strings.TrimSpace(string(out)))
+	}
 }
 
 func TestTourOfTheAPI(t *testing.T) {
