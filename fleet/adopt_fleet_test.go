@@ -171,7 +171,7 @@ func TestExplainAValueOfFivePlaces(t *testing.T) {
 	}
 	w.must(batch(`{"op":"patch_values","cluster_ids":["k0000"],"component_id":"common-00","values":{"replicaCount":20}}`))
 	doc, _ := w.state.Get(KindCluster, "k0000")
-	ex, err := w.state.Explain(doc, "platform-components", "common-00", "/values/replicaCount", nil)
+	ex, err := w.state.Explain(t.Context(), doc, "platform-components", "common-00", "/values/replicaCount")
 	require.NoError(t, err)
 	require.Len(t, ex.Inputs[0].Values, 1)
 	value := ex.Inputs[0].Values[0]

@@ -34,7 +34,7 @@ func (ad *adoption) choose(list *adoptedList) error {
 		if !known {
 			continue
 		}
-		if err := ad.tx.stop.now(); err != nil {
+		if err := ad.tx.work.stopped(); err != nil {
 			return err
 		}
 		next := func(i int) bool { return len(tails[i]) > 0 && tails[i][0] == id }

@@ -56,7 +56,7 @@ func (r Result) affected(all bool) ([]affected, error) {
 	}
 	if len(changed) > 0 && (all || redeployed) {
 		for id, doc := range r.State.docs[KindCluster] {
-			if err := r.stop.now(); err != nil {
+			if err := r.work.stopped(); err != nil {
 				return nil, err
 			}
 			if e := r.State.Effective(doc); !edited[id] && r.State.kinds.refersTo(e, changed) {

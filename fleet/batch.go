@@ -256,7 +256,7 @@ type outcome struct {
 func (b *Batch) edited(clusters []string, apply clusterEdit) ([]outcome, error) {
 	out := make([]outcome, len(clusters))
 	parallel.Each(len(clusters), func(i int) {
-		if b.tx.stop.now() != nil || b.grown.Load() > maxGrowth {
+		if b.tx.work.stopped() != nil || b.grown.Load() > maxGrowth {
 			return
 		}
 		o := &out[i]
@@ -275,7 +275,7 @@ func (b *Batch) edited(clusters []string, apply clusterEdit) ([]outcome, error) 
 
 func (b *Batch) stopped() error {
 	runtime.Gosched() // polls go first: a batch may take seconds
-	return b.tx.stop.now()
+	return b.tx.work.stopped()
 }
 
 // maxGrowth is how many bytes one batch may add to clusters: a few operations with large values would otherwise make

@@ -31,6 +31,7 @@ type checker struct {
 	// most is how many problems are looked for: a request may hold hundreds of thousands of mistakes, and is looked at while
 	// everybody else's changes wait. 0: all that there are.
 	most int
+	work work // what the checks may take
 }
 
 // maxProblems is how many problems of a document are looked for, and maxAllProblems how many of a commit are told.
@@ -141,8 +142,8 @@ func (c *checker) annotations(at string, annotations map[string]string) {
 }
 
 // check is what is wrong with a document as it stands in a State, up to so many problems.
-func check(s *State, d *Document, most int) *checker {
-	c := &checker{next: s, most: most}
+func check(s *State, d *Document, most int, work work) *checker {
+	c := &checker{next: s, most: most, work: work}
 	if !d.Deleted() {
 		d.rules.check(c, d)
 	}

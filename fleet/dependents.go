@@ -82,10 +82,10 @@ func dependentsOf(clusters []*Effective, redefined map[Kind]map[string]bool) []*
 // may bring it to one, and whoever sets that cannot mend it.
 func (v *verdict) saidInLayers(edited map[string]bool, redefined map[Kind]map[string]bool) {
 	for _, doc := range v.next.sorted(KindLayer, func(d *Document) bool { return !edited[d.ID] }) {
-		if v.stop.now() != nil {
+		if v.work.stopped() != nil {
 			return
 		}
-		now, was := &checker{next: v.next}, &checker{next: v.base}
+		now, was := &checker{next: v.next, work: v.work}, &checker{next: v.base, work: v.work}
 		checkSaid(now, doc.layer(), redefined)
 		if len(now.problems)+len(now.warnings) > 0 {
 			checkSaid(was, doc.layer(), redefined)
@@ -121,12 +121,12 @@ func (v *verdict) retyped(edits []edit) {
 			continue
 		}
 		for _, doc := range v.next.sorted(ResourceKind(e.id), func(d *Document) bool { return !edited[docKey{d.Kind, d.ID}] }) {
-			if v.stop.now() != nil || len(v.problems) >= maxProblems {
+			if v.work.stopped() != nil || len(v.problems) >= maxProblems {
 				return
 			}
-			now, was := check(v.next, doc, 0), &checker{next: v.base}
+			now, was := check(v.next, doc, 0, v.work), &checker{next: v.base, work: v.work}
 			if before := v.base.docs[doc.Kind][doc.ID]; before != nil && len(now.problems)+len(now.warnings) > 0 {
-				was = check(v.base, before, 0)
+				was = check(v.base, before, 0, v.work)
 			}
 			v.add(inDocument(now, doc), inDocument(was, doc))
 		}
@@ -143,7 +143,7 @@ func inDocument(c *checker, doc *Document) *checker {
 
 // dependent checks a cluster that does not change itself.
 func (v *verdict) dependent(d *dependent, changed map[Kind]map[string]bool) finding {
-	now, was := &checker{next: v.next}, &checker{next: v.base}
+	now, was := &checker{next: v.next, work: v.work}, &checker{next: v.base, work: v.work}
 	for _, a := range v.next.kinds.lists {
 		if a.hasAny(d.has, changed[a.kind]) {
 			checkSizes(now, d.has, a)

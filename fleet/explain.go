@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -12,8 +13,8 @@ import (
 
 // Explain says of every value of a cluster's inputs who says it and what that won over; of those of one list and one input
 // where these are named, and of those at or below a pointer. It reads the documents' texts, by another way than polls go, which
-// takes long where there is much to say: until stop says otherwise.
-func (s *State) Explain(d *Document, list, id, pointer string, stop Stop) (api.Explanation, error) {
+// takes long where there is much to say, and ends with ctx.
+func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer string) (api.Explanation, error) {
 	out := api.Explanation{Cluster: d.ID, Layers: append([]string{}, s.Effective(d).layerIDs()...), Inputs: []api.ExplainedInput{}}
 	has := s.Effective(d)
 	places, err := s.places(d)
@@ -45,7 +46,7 @@ func (s *State) Explain(d *Document, list, id, pointer string, stop Stop) (api.E
 			return out, err
 		}
 		for _, in := range inputs {
-			if err := stop.now(); err != nil {
+			if err := context.Cause(ctx); err != nil {
 				return out, err
 			}
 			values, err := s.explain(of, a, in, places, pointer)

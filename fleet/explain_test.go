@@ -25,7 +25,7 @@ func TestExplainNamesAllWhoSayIt(t *testing.T) {
 		return err
 	})
 	doc, _ := w.state.Get(KindCluster, "c2")
-	ex, err := w.state.Explain(doc, "platform-components", "grafana", "/values/replicas", nil)
+	ex, err := w.state.Explain(t.Context(), doc, "platform-components", "grafana", "/values/replicas")
 	require.NoError(t, err)
 	require.Equal(t, []string{"base", "prod", "eu"}, ex.Layers)
 	require.Len(t, ex.Inputs, 1)
@@ -42,18 +42,18 @@ func TestExplainNamesAllWhoSayIt(t *testing.T) {
 	}
 	require.Equal(t, []string{"layer eu /patches/grafana/replicas 5 @1", `layer prod /patches/grafana/replicas "3" @1`, `platform_component grafana /patches/replicas "1" @1`}, instead)
 
-	ex, err = w.state.Explain(doc, "platform-components", "grafana", "/component_version", nil)
+	ex, err = w.state.Explain(t.Context(), doc, "platform-components", "grafana", "/component_version")
 	require.NoError(t, err)
 	require.Equal(t, `layer eu /overrides/grafana/component_version "17.2.0" @1`, say(ex.Inputs[0].Values[0].SaidBy))
-	ex, err = w.state.Explain(doc, "quotas", "small", "/cpu", nil)
+	ex, err = w.state.Explain(t.Context(), doc, "quotas", "small", "/cpu")
 	require.NoError(t, err)
 	require.Equal(t, `layer prod /resources/quotas/0/overrides/cpu 4 @1`, say(ex.Inputs[0].Values[0].SaidBy))
 	require.Equal(t, `resource/quotas small /spec/cpu 1 @1`, say(ex.Inputs[0].Values[0].InsteadOf[0]))
-	ex, err = w.state.Explain(doc, "", "", "/enabled", nil)
+	ex, err = w.state.Explain(t.Context(), doc, "", "", "/enabled")
 	require.NoError(t, err)
 	require.Equal(t, "layer base /platform_components/0  @1", say(ex.Inputs[0].Values[0].SaidBy), "true because nobody says it")
 	for _, missing := range [][2]string{{"nothing", ""}, {"namespaces", "kept"}, {"platform-components", "nobody"}} {
-		_, err := w.state.Explain(doc, missing[0], missing[1], "", nil)
+		_, err := w.state.Explain(t.Context(), doc, missing[0], missing[1], "")
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, CodeNotFound, e.Code)
@@ -66,7 +66,7 @@ func TestExplainNamesWhoTakesAValueAway(t *testing.T) {
 	w := tiers(t, baseLayer, prodLayer, `{"id":"bare","priority":30,"selector":"region=eu","patches":{"grafana":{"replicas":null,"nobody":null}}}`)
 	explain := func(component, pointer string) []api.ExplainedValue {
 		doc, _ := w.state.Get(KindCluster, "c2")
-		ex, err := w.state.Explain(doc, "platform-components", component, pointer, nil)
+		ex, err := w.state.Explain(t.Context(), doc, "platform-components", component, pointer)
 		require.NoError(t, err)
 		require.Len(t, ex.Inputs, 1)
 		return ex.Inputs[0].Values
@@ -115,7 +115,7 @@ func TestWhatIsExplainedIsServed(t *testing.T) {
 			}
 		}
 		for _, doc := range w.state.All(KindCluster) {
-			ex, err := w.state.Explain(doc, "", "", "", nil)
+			ex, err := w.state.Explain(t.Context(), doc, "", "", "")
 			require.NoError(rt, err)
 			n := 0
 			for _, a := range w.state.kinds.lists {
@@ -318,16 +318,27 @@ func TestExplainEndsWhenNobodyWaits(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
 	doc, _ := w.state.Get(KindCluster, "c2")
-	all, err := w.state.Explain(doc, "", "", "", func() error { return nil })
+	all, err := w.state.Explain(t.Context(), doc, "", "", "")
 	require.NoError(t, err)
 	require.Greater(t, len(all.Inputs), 3)
-	asked := 0
-	_, err = w.state.Explain(doc, "", "", "", func() error {
-		if asked++; asked > 2 {
-			return context.Canceled
-		}
-		return nil
-	})
+	ctx := &endingContext{Context: t.Context(), after: 2}
+	_, err = w.state.Explain(ctx, doc, "", "", "")
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, 3, asked)
+	require.Equal(t, 3, ctx.asked)
 }
+
+// endingContext is canceled after it was asked so many times whether it is.
+type endingContext struct {
+	context.Context //nolint:containedctx // it is one
+	asked, after    int
+}
+
+func (c *endingContext) Err() error {
+	if c.asked++; c.asked > c.after {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Value hides the context that it is made of from context.Cause.
+func (*endingContext) Value(any) any { return nil }

@@ -21,7 +21,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	if len(changes) == 0 {
-		res := Result{Commit: c, State: tx.base, Warnings: tx.sortedNotes(), base: tx.base, stop: tx.stop}
+		res := Result{Commit: c, State: tx.base, Warnings: tx.sortedNotes(), base: tx.base, work: tx.work}
 		return res, tx.guard.check(res)
 	}
 	if err := tx.tooManyLayers(); err != nil {
@@ -39,14 +39,14 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := next.samePriority(edits); err != nil {
 		return Result{}, err
 	}
-	v := &verdict{base: tx.base, next: next, relayered: next.relayered(tx.base, edits), problems: duplicates, stop: tx.stop, recalled: tx.recalled}
+	v := &verdict{base: tx.base, next: next, relayered: next.relayered(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled}
 	if !tx.seed.settles(tx) {
 		if err := v.inUse(tx, edits); err != nil {
 			return Result{}, err
 		}
 		v.documents(edits)
 		v.dependents(edits)
-		if err := tx.stop.now(); err != nil {
+		if err := tx.work.stopped(); err != nil {
 			return Result{}, err // it was not looked at as a whole
 		}
 		v.policies(edits, c.At)
@@ -54,7 +54,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}
-	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, relayered: v.relayered, stop: tx.stop}
+	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, relayered: v.relayered, work: tx.work}
 	hit, err := res.affected(false)
 	if err != nil {
 		return Result{}, err
@@ -70,7 +70,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 	var edits []edit
 	for key, doc := range tx.edits {
-		if err := tx.stop.now(); err != nil {
+		if err := tx.work.stopped(); err != nil {
 			return nil, nil, err
 		}
 		before := tx.base.docs[key.kind][key.id]
@@ -178,7 +178,7 @@ type verdict struct {
 	tooLarge   atomic.Int32    // clusters whose answers are, and were not before
 	wrong      atomic.Int32    // problems that are, and were not before
 	warned     map[string]bool // what is in warnings: there may be one for each of 10,000 clusters
-	stop       Stop
+	work       work
 	recalled   map[docKey]*Document
 }
 
@@ -274,7 +274,7 @@ func (v *verdict) find(n int, look func(i int) finding) []finding {
 
 // enough tells whether no more is looked at: a change may make thousands of answers too large, and each has to be made to know.
 func (v *verdict) enough() bool {
-	return v.stop.now() != nil || v.tooLarge.Load() >= maxProblems || v.wrong.Load() >= maxAllProblems
+	return v.work.stopped() != nil || v.tooLarge.Load() >= maxProblems || v.wrong.Load() >= maxAllProblems
 }
 
 func (v *verdict) count(f finding) {
@@ -288,7 +288,7 @@ func (v *verdict) count(f finding) {
 
 // check is what is wrong with a document as it would be.
 func (v *verdict) check(doc *Document, most int) *checker {
-	c := &checker{next: v.next, base: v.base, most: most, recalled: v.recalled[docKey{doc.Kind, doc.ID}]}
+	c := &checker{next: v.next, base: v.base, most: most, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work}
 	if !doc.Deleted() {
 		doc.rules.check(c, doc)
 	}
@@ -298,10 +298,10 @@ func (v *verdict) check(doc *Document, most int) *checker {
 // document checks one document as it would be, and as it is if that matters.
 func (v *verdict) document(e edit) (now, was *checker) {
 	doc := v.next.docs[e.kind][e.id]
-	now, was = v.check(doc, maxProblems), &checker{next: v.base}
+	now, was = v.check(doc, maxProblems), &checker{next: v.base, work: v.work}
 	before := v.base.docs[e.kind][e.id]
 	if before != nil && len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
-		was = check(v.base, before, 0)
+		was = check(v.base, before, 0, v.work)
 		if n := len(was.problems); n > 0 { // they are excused, and what comes after them is not
 			if now = v.check(doc, maxProblems+n); now.full() {
 				now.problem("", "there are %d problems or more; %d of them were stored before", now.most, n)

@@ -178,7 +178,7 @@ func BenchmarkLayers(b *testing.B) {
 		b.ReportMetric(time.Since(start).Seconds()*1000, name+"-plan-ms")
 	}
 	start := time.Now()
-	_, err := with.state.Explain(with.state.docs[KindCluster]["k00001"], "", "", "", nil)
+	_, err := with.state.Explain(b.Context(), with.state.docs[KindCluster]["k00001"], "", "", "")
 	require.NoError(b, err)
 	b.ReportMetric(time.Since(start).Seconds()*1000, "explain-ms")
 }

@@ -29,7 +29,7 @@ func (r Result) Plan() (api.Plan, error) {
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
 	effects := &effects{base: r.base, next: r.State, lost: r.lost}
 	for _, a := range clusters {
-		if err := r.stop.now(); err != nil {
+		if err := r.work.stopped(); err != nil {
 			return plan, err
 		}
 		group, err := effects.on(a)
@@ -95,7 +95,7 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 // encodeList encodes a list one by one: as a whole it may be hundreds of megabytes.
 func (r Result) encodeList(w io.Writer, enc *json.Encoder, n int, item func(i int) any) error {
 	for i := range n {
-		if err := r.stop.now(); err != nil {
+		if err := r.work.stopped(); err != nil {
 			return err
 		}
 		if err := enc.Encode(item(i)); err != nil {

@@ -35,7 +35,7 @@ func (v *verdict) layers(edited map[string]bool) {
 
 // hasNow checks what a cluster would have, and what it has if that matters.
 func (v *verdict) hasNow(c relayering) finding {
-	now, was := &checker{next: v.next, base: v.base, most: maxProblems}, &checker{next: v.base}
+	now, was := &checker{next: v.next, base: v.base, most: maxProblems, work: v.work}, &checker{next: v.base, work: v.work}
 	checkHas(now, c.is)
 	for _, id := range sortedKeys(c.is.written().cluster.Patches) {
 		if isAssigned(c.was.cluster, id) && !isAssigned(c.is.cluster, id) {
@@ -52,12 +52,12 @@ func (v *verdict) hasNow(c relayering) finding {
 func (v *verdict) layersSizes() {
 	all := v.relayered
 	found := v.find(len(all), func(i int) finding {
-		now := &checker{next: v.next}
+		now := &checker{next: v.next, work: v.work}
 		checkSizes(now, all[i].is, v.next.kinds.lists...)
 		if len(now.limits)+len(now.warnings)+len(now.problems) == 0 {
 			return finding{}
 		}
-		was := &checker{next: v.base}
+		was := &checker{next: v.base, work: v.work}
 		checkSizes(was, all[i].was, v.base.kinds.lists...)
 		return finding{now, was}
 	})

@@ -40,7 +40,7 @@ func checkOverrides(c *checker, has *Effective, typeID string, at int) {
 		checkOverridesOf(c, typeID, e, jsontext.Pointer("resources", typeID, at, "overrides"))
 		return
 	}
-	found := &checker{next: c.next, most: c.most}
+	found := &checker{next: c.next, most: c.most, work: c.work}
 	checkOverridesOf(found, typeID, e, "")
 	for _, p := range found.problems {
 		c.problems = append(c.problems, has.inOverrides(typeID, e.ID, p))
@@ -105,7 +105,7 @@ func checkOverridesOf(c *checker, typeID string, e *api.ResourceAssignment, wher
 		c.problem(where, "%v", err)
 		return
 	}
-	c.spec(where, schema.CheckOverrides(spec, overrides, r.typ().Overridable))
+	c.spec(where, schema.CheckOverrides(spec, overrides, r.typ().Overridable, c.work.Work))
 }
 
 // overlaid are the fields with a cluster's overrides laid over them, property by property.

@@ -94,8 +94,18 @@ func checkResourceType(c *checker, t *resourceType) {
 	}
 	c.spec("/schema", t.problems)
 	if t.schema != nil {
+		c.spec("/schema", t.schema.Costly())
 		c.spec("/overridable", t.schema.CheckOverridable(t.Overridable))
 	}
+}
+
+// checkTypePatterns refuses patterns that are too large before they are compiled.
+func checkTypePatterns(obj map[string]any) error {
+	var problems []Problem
+	for _, p := range typeschema.CheckPatterns(obj["schema"]) {
+		problems = append(problems, Problem{Pointer: "/schema" + p.Pointer, Detail: p.Detail})
+	}
+	return Invalid(problems)
 }
 
 // spec reports what a schema finds wrong.
@@ -285,7 +295,7 @@ func checkResource(c *checker, r *resource) {
 		c.problem("/spec", "%v", err)
 		return
 	}
-	c.spec("/spec", schema.Check(spec))
+	c.spec("/spec", schema.Check(spec, c.work.Work))
 }
 
 // decodeValue reads a value that canonical wrote.

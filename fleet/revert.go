@@ -99,7 +99,7 @@ func (b *Batch) revertChanges(changes []Change, prefer jsontext.Side) ([]*Docume
 		ids := sortedKeys(group.docs)
 		merged := make([]reversal, len(ids))
 		failed := parallel.Errors(len(ids), func(i int) (err error) {
-			if b.tx.stop.now() == nil {
+			if b.tx.work.stopped() == nil {
 				merged[i], err = b.tx.reversal(of[docKey{group.kind, ids[i]}], prefer)
 			}
 			return err

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,7 +25,7 @@ type Tx struct {
 	guard   Guard
 	force   bool // overwrite patches that named managers own
 	seed    Seed // what it was made of, if it was
-	stop    Stop
+	work    work
 	notesMu sync.Mutex
 	notes   []string // what is to be said with the warnings
 	layers  *layersInTx
@@ -58,20 +59,17 @@ type Result struct {
 	base      *State
 	relayered []relayering // clusters that layers change
 	lost      losses
-	stop      Stop
+	work      work
 }
 
 // Begin starts a Tx on the State.
 func (s *State) Begin() *Tx {
-	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, layers: &layersInTx{}}
+	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, layers: &layersInTx{}, work: newWork(context.Background())}
 	if s.layers != nil {
 		tx.layers.rising = s.layers.rising
 	}
 	return tx
 }
-
-// StopWhen sets what ends the work on the Tx, its plan included, before it is done.
-func (tx *Tx) StopWhen(stop Stop) { tx.stop = stop }
 
 // note adds a warning to what comes of the Tx.
 func (tx *Tx) note(format string, args ...any) {
@@ -256,6 +254,11 @@ func (tx *Tx) Force(force bool) { tx.force = force }
 
 // put stores an object as the document's new content.
 func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*Document, error) {
+	if kind == KindResourceType {
+		if err := checkTypePatterns(obj); err != nil {
+			return nil, err
+		}
+	}
 	tx.kinds.byName[kind].normalize(obj)
 	if kind == KindCluster {
 		var was *api.Cluster

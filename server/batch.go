@@ -58,7 +58,7 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	var results []api.OperationResult
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(guard)
-		tx.StopWhen(requestOf(c).job.stopped)
+		tx.UseContext(requestOf(c).job.ctx)
 		batch = fleet.NewBatch(tx, past)
 		var err error
 		results, err = batch.Run(ops)

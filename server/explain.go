@@ -33,7 +33,7 @@ func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) erro
 		return err
 	}
 	job := requestOf(c).job
-	out, err := st.Explain(doc, list, inputID, pointer, job.stopped)
+	out, err := st.Explain(job.ctx, doc, list, inputID, pointer)
 	if err != nil {
 		return err
 	}

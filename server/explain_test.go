@@ -31,8 +31,8 @@ func TestExplanationsThatNobodyTake(t *testing.T) {
 	})
 }
 
-// Explanations are made one at a time; one credential has only so many that wait, the others wait behind them, and who goes
-// leaves their place.
+// Explanations of one credential are made one at a time, and only so many of them wait. Another credential has a turn of its
+// own, and who goes leaves their place.
 func TestExplanationsAreBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestExplanationsAreBounded(t *testing.T) {
 		go ask(readToken)
 		go ask(writeToken)
 		synctest.Wait()
-		require.Len(t, working, 1)
+		require.Len(t, working, 2)
 		close(proceed)
 		for range 5 {
 			require.Equal(t, http.StatusOK, <-statuses)

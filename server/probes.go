@@ -64,7 +64,11 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	case status.FromDisk:
 		out.Checks["state"] = "ok, from disk: the store has not confirmed it since the start"
 	}
-	if !status.Loaded || status.TooOld || status.Held || err != nil && changes {
+	stuck, blocked := s.stuckQueues()
+	if stuck != "" {
+		out.Checks["queues"] = stuck
+	}
+	if blocked && changes || !status.Loaded || status.TooOld || status.Held || err != nil && changes {
 		out.Status = "unavailable"
 		return writeJSON(c, http.StatusServiceUnavailable, out)
 	}

@@ -2,7 +2,11 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,17 +15,23 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Plans and batches may take a core for seconds and hundreds of megabytes. One plan and one batch are worked on at a time;
-// the others wait, and there is a limit to how many do. Plans and batches do not wait for each other: whoever may only read
-// must not keep changes out. A page of the history and an explanation are tens of megabytes while they are made, so those wait
-// for each other, too. So do questions about what is known of the whole fleet: after a change of the catalog the first of them makes
-// the answers of all clusters, which the others then find.
+// Plans and batches may take a core for seconds and hundreds of megabytes, so a few are worked on at a time, at most one of
+// them for a credential: nobody holds up the others. The rest wait, and there is a limit to how many do. Plans and batches do
+// not wait for each other: whoever may only read must not keep changes out. A page of the history and an explanation are tens
+// of megabytes while they are made, so those wait for each other, too. So do questions about what is known of the whole
+// fleet: after a change of the catalog the first of them makes the answers of all clusters, which the others then find.
 // Other reads wait for nobody, and hold what they answer with for as long as their client takes.
 const (
 	// workTime is how long one may take, waiting included. The answer to a longer one could not be sent: see writeTimeout.
 	workTime = 50 * time.Second
 	// workAgain is when to come back, in seconds.
 	workAgain = "5"
+
+	// maxAbandoned is how many jobs of a queue may go on after their end was due while others take their turns. It bounds the
+	// goroutines that are left behind.
+	maxAbandoned = 2
+	// stuckAfter is how long after its end was due a job that still goes on counts as stuck.
+	stuckAfter = 10 * time.Second
 )
 
 // limits of a queue.
@@ -29,21 +39,22 @@ type limits struct {
 	each   int // of one principal that are under way or wait
 	total  int // of all together
 	atOnce int // that are worked on; 0: all of them
+	own    int // of these, of one principal
 }
 
 // newQueues are the queues of a server, by their names.
 func newQueues(work *prometheus.HistogramVec) map[string]*queue {
 	queues := map[string]*queue{
-		queuePlans:   newQueue(queuePlans, limits{each: 4, total: 24, atOnce: 1}),
-		queueBatches: newQueue(queueBatches, limits{each: 4, total: 24, atOnce: 1}),
-		queueExplain: newQueue(queueExplain, limits{each: 4, total: 24, atOnce: 1}),
-		queueHistory: newQueue(queueHistory, limits{each: 8, total: 48, atOnce: 2}),
+		queuePlans:   newQueue(queuePlans, limits{each: 4, total: 24, atOnce: 2, own: 1}),
+		queueBatches: newQueue(queueBatches, limits{each: 4, total: 24, atOnce: 2, own: 1}),
+		queueExplain: newQueue(queueExplain, limits{each: 4, total: 24, atOnce: 2, own: 1}),
+		queueHistory: newQueue(queueHistory, limits{each: 8, total: 48, atOnce: 3, own: 2}),
 		queueReads:   newQueue(queueReads, limits{each: 128, total: 512}),
-		queueStatus:  newQueue(queueStatus, limits{each: 64, total: 256, atOnce: 1}),
+		queueStatus:  newQueue(queueStatus, limits{each: 64, total: 256, atOnce: 2, own: 1}),
 		queueBackups: newQueue(queueBackups, limits{each: 1, total: 1}),
 	}
 	for name, q := range queues {
-		if q.turn != nil {
+		if q.most.atOnce > 0 {
 			q.took = work.WithLabelValues(name)
 		}
 	}
@@ -52,21 +63,23 @@ func newQueues(work *prometheus.HistogramVec) map[string]*queue {
 
 // queue is where plans, batches or reads wait for each other.
 type queue struct {
-	what  string
-	most  limits
-	turn  chan struct{} // holds a token for each that is worked on; nil: nobody waits
-	took  prometheus.Observer
-	mu    sync.Mutex
-	each  map[string]int // by principal
-	total int
+	what string
+	most limits
+	took prometheus.Observer
+
+	mu        sync.Mutex
+	each      map[string]int // jobs by principal
+	total     int
+	waiting   []*job // in the order in which they came
+	working   map[*job]struct{}
+	own       map[string]int    // of working, by principal
+	served    map[string]uint64 // when each principal that has jobs had its last turn, as a number of turns
+	turns     uint64
+	abandoned int // of working, whose turn was given to others
 }
 
 func newQueue(what string, most limits) *queue {
-	q := &queue{what: what, most: most, each: map[string]int{}}
-	if most.atOnce > 0 {
-		q.turn = make(chan struct{}, most.atOnce)
-	}
-	return q
+	return &queue{what: what, most: most, each: map[string]int{}, working: map[*job]struct{}{}, own: map[string]int{}, served: map[string]uint64{}}
 }
 
 // enter takes a place in the queue.
@@ -90,7 +103,110 @@ func (q *queue) leave(who string) {
 	q.total--
 	if q.each[who]--; q.each[who] == 0 {
 		delete(q.each, who)
+		delete(q.served, who)
 	}
+}
+
+// grant gives free turns to those who wait: first to the principal that has not had one for the longest.
+func (q *queue) grant() {
+	for len(q.working)-q.abandoned < q.most.atOnce {
+		next := -1
+		for i, j := range q.waiting {
+			if q.own[j.who] < q.most.own && (next < 0 || q.served[j.who] < q.served[q.waiting[next].who]) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return
+		}
+		j := q.waiting[next]
+		q.waiting = slices.Delete(q.waiting, next, next+1)
+		q.turns++
+		q.served[j.who] = q.turns
+		q.own[j.who]++
+		q.working[j] = struct{}{}
+		close(j.granted)
+	}
+}
+
+// wait adds a job to those who wait for a turn.
+func (q *queue) wait(j *job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j.granted = make(chan struct{})
+	q.waiting = append(q.waiting, j)
+	q.grant()
+}
+
+// done takes a job out, whether it waits or is worked on.
+func (q *queue) done(j *job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(other *job) bool { return other == j })
+	if _, works := q.working[j]; works {
+		delete(q.working, j)
+		if q.own[j.who]--; q.own[j.who] == 0 {
+			delete(q.own, j.who)
+		}
+		if j.abandoned {
+			q.abandoned--
+		}
+	}
+	q.grant()
+}
+
+// abandon gives the turn of a job whose client is gone, or whose time is over, to the next one at once: the job may be in the
+// middle of something that cannot be interrupted. Its principal has no other turn until it has really ended.
+func (q *queue) abandon(j *job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, works := q.working[j]; !works {
+		return
+	}
+	j.due = time.Now()
+	if q.abandoned < maxAbandoned {
+		j.abandoned = true
+		q.abandoned++
+		q.grant()
+	}
+}
+
+// queueState is how many jobs of a queue do what.
+type queueState struct {
+	waiting, working int
+	stuck            int           // of working, that have not ended although they were to
+	since            time.Duration // how long ago the first of these was to end
+	blocked          bool          // they have all turns: nobody else gets one
+}
+
+func (q *queue) state() queueState {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st := queueState{waiting: len(q.waiting), working: len(q.working)}
+	for j := range q.working {
+		if late := time.Since(j.due); !j.due.IsZero() && late > stuckAfter {
+			st.stuck++
+			st.since = max(st.since, late)
+		}
+	}
+	st.blocked = q.most.atOnce > 0 && st.stuck >= q.most.atOnce+maxAbandoned
+	return st
+}
+
+// stuckQueues describes the queues in which jobs are stuck, for probes; empty: there are none. Blocked tells whether one of
+// them does nothing any more.
+func (s *Server) stuckQueues() (detail string, blocked bool) {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
+		if st := s.queues[name].state(); st.stuck > 0 {
+			all = append(all, fmt.Sprintf("%s: %d not ended %s after they were canceled", name, st.stuck, st.since.Round(time.Second)))
+			blocked = blocked || st.blocked
+		}
+	}
+	if len(all) == 0 {
+		return "", false
+	}
+	return "stuck: " + strings.Join(all, "; "), blocked
 }
 
 func (q *queue) busy(detail string) error {
@@ -108,6 +224,11 @@ type job struct {
 	turn  bool            // it is worked on
 	begun time.Time       // since when
 	stop  context.CancelFunc
+	watch func() bool // ends looking after ctx
+
+	granted   chan struct{} // closed when it is its turn
+	due       time.Time     // when ctx ended while it was worked on; of the queue
+	abandoned bool          // its turn was given to others; of the queue
 }
 
 // enter takes a place in the operation's queue, before the body is read: it may be large.
@@ -118,6 +239,8 @@ func (s *Server) enter(r *request) (*job, error) {
 		if err := q.enter(j.who); err != nil {
 			return nil, err
 		}
+	}
+	if j.queue != nil || r.op.write {
 		j.ctx, j.stop = context.WithTimeoutCause(j.ctx, workTime, &fleet.Error{
 			Code: fleet.CodeLimitExceeded, Detail: "this takes longer than " + workTime.String() + ": try again, or do it in parts",
 		})
@@ -138,18 +261,22 @@ func (s *Server) queueOf(r *request) *queue {
 }
 
 // waits tells whether the job has to wait for its turn.
-func (j *job) waits() bool { return j.queue != nil && j.queue.turn != nil && !j.turn }
+func (j *job) waits() bool { return j.queue != nil && j.queue.most.atOnce > 0 && !j.turn }
 
 // begin waits for the job's turn.
 func (j *job) begin() error {
 	if !j.waits() {
 		return nil
 	}
+	j.queue.wait(j)
 	select {
-	case j.queue.turn <- struct{}{}:
+	case <-j.granted:
 		j.turn, j.begun = true, time.Now()
+		q := j.queue
+		j.watch = context.AfterFunc(j.ctx, func() { q.abandon(j) })
 		return nil
 	case <-j.ctx.Done():
+		j.queue.done(j)
 		if j.ctx.Err() == context.Canceled {
 			return context.Canceled
 		}
@@ -162,14 +289,14 @@ func (j *job) stopped() error { return context.Cause(j.ctx) }
 
 // leave ends the job, unless it has ended: the next one may begin.
 func (j *job) leave() {
+	if q := j.queue; q != nil {
+		if j.turn {
+			j.watch()
+			q.done(j)
+			q.took.Observe(time.Since(j.begun).Seconds())
+		}
+		q.leave(j.who)
+	}
 	j.stop()
-	if j.queue == nil {
-		return
-	}
-	if j.turn {
-		<-j.queue.turn
-		j.queue.took.Observe(time.Since(j.begun).Seconds())
-	}
-	j.queue.leave(j.who)
 	j.queue, j.turn = nil, false
 }

@@ -31,6 +31,7 @@ import (
 // More is asked for than there is.
 var floods = []Attack{
 	{"plan-flood", "30 connections with a read token make plans of 5,000 clusters without a pause, and somebody wants to write", (*arena).planFlood},
+	{"endless-validation", "a spec that takes the validator minutes is sent by clients that hang up, and somebody wants to write and to plan", (*arena).endlessValidation},
 	{"window-zero", "HTTP/2 clients without a token ask for much and never open the window for it", (*arena).windowZero},
 	{"revocation-in-bulk", "a token is revoked while batches over 5,000 clusters follow each other", (*arena).revocationInBulk},
 }
@@ -126,6 +127,35 @@ func (a *arena) planFlood() {
 	top := most()
 	a.notef("memory: %d MiB before, %d MiB at most", before, top)
 	a.count(top > 1024, "the process had more than 1 GiB")
+}
+
+// endlessValidation makes a type with an enum of 4,000 objects, and sends a list of 90,000 for it.
+func (a *arena) endlessValidation() {
+	db := a.sqlite()
+	p := a.start(rig.Config{Name: "crud-1", Database: db.URL(""), Seed: a.seed(fleetOf{clusters: 1, namespaces: 1})})
+	a.until("the fleet is loaded", func() bool { return a.send(p, http.MethodGet, "/ready", nil).OK() })
+	values := make([]string, 4000)
+	for i := range values {
+		values[i] = fmt.Sprintf(`{"k":%d}`, i)
+	}
+	made := a.send(p, http.MethodPost, "/resource_types", `{"id":"endless","schema":{"type":"object","additionalProperties":false,`+
+		`"properties":{"a":{"type":"array","default":[],"items":{"enum":[`+strings.Join(values, ",")+`]}}}}}`)
+	a.notef("the type: %d", made.Status)
+	spec := `{"a":[` + strings.TrimSuffix(strings.Repeat(`{"k":400000},`, 90_000), ",") + `]}`
+	body := []byte(`{"operations":[{"op":"create","kind":"resource","type":"endless","document":{"id":"x","spec":` + spec + `}}]}`)
+	stop := a.busy(4, func(ctx context.Context) { sendAndForget(ctx, p, body) })
+	a.rest(2 * time.Second)
+	for n := range 5 {
+		for _, path := range []string{"/batch", "/plan"} {
+			began := time.Now()
+			got := a.send(p, http.MethodPost, path, setLabels(n))
+			took := time.Since(began)
+			a.count(!got.OK() || took > 8*time.Second, "batches and plans did not pass within 8 s")
+			a.notef("%s: %d after %.1f s", path, got.Status, took.Seconds())
+		}
+	}
+	stop()
+	a.count(!a.send(p, http.MethodGet, "/ready", nil).OK(), "the process was not ready afterwards")
 }
 
 // sendAndForget sends a plan, and reads nothing of the answer for as long as it has.

@@ -27,7 +27,10 @@ func TestParseRefuses(t *testing.T) {
 		`{"a":9007199254740993.0}`:   {Pointer: "/a", Detail: "a number of 2^53 or more would arrive rounded; send it as a string"},
 		`{"a":-1e16}`:                {Pointer: "/a", Detail: "a number of 2^53 or more would arrive rounded; send it as a string"},
 		`{"a":1e999}`:                {Pointer: "/a", Detail: "the number is too large"},
-		`{"a":99999999999999999999}`: {Pointer: "/a", Detail: "an integer above 2^53 would arrive rounded; send it as a string"},
+		`{"a":1e-1000000}`:           {Pointer: "/a", Detail: "the number is too small"},
+		`{"a":0e-99999999999999999}`: {Pointer: "/a", Detail: "the number is too small"},
+		`{"a":0.` + strings.Repeat("1", 99) + `}`: {Pointer: "/a", Detail: "the number has more than 64 characters; send it as a string"},
+		`{"a":99999999999999999999}`:              {Pointer: "/a", Detail: "an integer above 2^53 would arrive rounded; send it as a string"},
 	} {
 		_, problems := Parse([]byte(body))
 		require.Equal(t, []Problem{want}, problems, body)

@@ -222,9 +222,26 @@ func (p *parser) array(depth int) (any, error) {
 	return items, nil
 }
 
+// Limits of a number. Validation compares numbers exactly, and an exact 1e-1000000 has a million digits.
+const (
+	maxNumber   = 64 // characters
+	maxExponent = 400
+)
+
 func (p *parser) number(n json.Number) error {
 	if p.ours {
 		return nil
+	}
+	if len(n) > maxNumber {
+		return p.problem("the number has more than 64 characters; send it as a string")
+	}
+	if at := strings.IndexAny(string(n), "eE"); at >= 0 {
+		switch exponent, err := strconv.Atoi(string(n[at+1:])); {
+		case err != nil || exponent > maxExponent:
+			return p.problem("the number is too large")
+		case exponent < -maxExponent:
+			return p.problem("the number is too small")
+		}
 	}
 	f, err := n.Float64()
 	if err != nil || math.IsInf(f, 0) {

@@ -17,6 +17,7 @@ import (
 func problemsOf(err *jsonschema.ValidationError, value any) []Problem {
 	printer := message.NewPrinter(language.English)
 	var found []Problem
+	search := maxSearched
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
 		if len(found) >= maxProblems {
@@ -31,7 +32,7 @@ func problemsOf(err *jsonschema.ValidationError, value any) []Problem {
 		case *kind.Not:
 			found = append(found, Problem{at, "is a value that is not taken (not)"})
 		case *kind.PropertyNames:
-			found = append(found, Problem{placeOf(value, len(e.InstanceLocation), k.Property), fmt.Sprintf("%q is not a name that a field may have there (propertyNames)", k.Property)})
+			found = append(found, Problem{placeOf(value, len(e.InstanceLocation), k.Property, &search), fmt.Sprintf("%q is not a name that a field may have there (propertyNames)", k.Property)})
 		case *kind.Required:
 			for _, name := range k.Missing {
 				found = append(found, Problem{at + pointer(name), "is required"})
@@ -42,7 +43,7 @@ func problemsOf(err *jsonschema.ValidationError, value any) []Problem {
 			}
 		default:
 			if len(e.Causes) == 0 {
-				found = append(found, Problem{at, e.ErrorKind.LocalizedString(printer)})
+				found = append(found, Problem{at, shortened(e.ErrorKind.LocalizedString(printer))})
 			}
 			for _, cause := range e.Causes {
 				walk(cause)
@@ -54,12 +55,27 @@ func problemsOf(err *jsonschema.ValidationError, value any) []Problem {
 	return slices.Compact(found)
 }
 
+// shortened is the beginning of a long text: an enum's values, of which a message lists all, may be 64 KiB.
+func shortened(text string) string {
+	const most = 1024
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// maxSearched is how many values are looked at to find the places of wrong names.
+const maxSearched = 1_000_000
+
 // placeOf is the place of the only field of that name so deep in a value; empty when there are several. Of a wrong name the
 // library says how deep it is, but not reliably where.
-func placeOf(value any, depth int, name string) string {
+func placeOf(value any, depth int, name string, search *int) string {
 	var found []string
 	var walk func(value any, depth int, at string)
 	walk = func(value any, depth int, at string) {
+		if *search--; *search < 0 {
+			return
+		}
 		switch v := value.(type) {
 		case map[string]any:
 			if _, has := v[name]; has && depth == 0 {
@@ -79,7 +95,7 @@ func placeOf(value any, depth int, name string) string {
 		}
 	}
 	walk(value, depth, "")
-	if len(found) == 1 {
+	if len(found) == 1 && *search >= 0 {
 		return found[0]
 	}
 	return ""

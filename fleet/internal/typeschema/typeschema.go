@@ -5,6 +5,7 @@
 package typeschema
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ const (
 	maxProblems = 100
 	// maxFilled is how many values are filled into one spec. A small spec and a small schema can come to gigabytes.
 	maxFilled = 100_000
+	// maxFilledBytes is how many bytes of text are filled into one spec. No answer to a cluster is as large as a tenth of it.
+	maxFilledBytes = 16 << 20
 )
 
 // Reserved are names of input fields that are ours.
@@ -38,6 +41,8 @@ type Problem struct{ Pointer, Detail string }
 type Schema struct {
 	text     map[string]any
 	compiled *jsonschema.Schema
+	weights  map[*jsonschema.Schema]weight
+	costly   []Problem
 }
 
 const address = "schema:///spec"
@@ -68,7 +73,7 @@ func Parse(value any, size int) (*Schema, []Problem) {
 	if err != nil {
 		return nil, compileProblems(err)
 	}
-	s := &Schema{text: text, compiled: compiled}
+	s := &Schema{text: text, compiled: compiled, weights: weigh(compiled)}
 	if problems := s.checkDefaults(compiler, r.defaults); len(problems) > 0 {
 		return nil, problems
 	}
@@ -97,8 +102,25 @@ func (s *Schema) Properties() []string {
 	return slices.Sorted(maps.Keys(properties(s.text)))
 }
 
-// Check is everything wrong with a spec.
-func (s *Schema) Check(spec any) []Problem { return validate(s.compiled, spec) }
+// Costly is what is wrong with a schema that takes too long to check, and is used as it is where it is stored already.
+func (s *Schema) Costly() []Problem { return s.costly }
+
+// Check is everything wrong with a spec. When the work has ended, which [Work.Err] tells, it is nothing, and nothing is known
+// of the spec. Nil work has no end.
+func (s *Schema) Check(spec any, work *Work) []Problem {
+	if work == nil {
+		work = NewWork(context.Background())
+	}
+	steps := s.cost(work.ctx, s.compiled, spec)
+	work.left.Add(-int64(steps))
+	switch {
+	case work.Err() != nil:
+		return nil
+	case steps > MaxSteps:
+		return []Problem{TooCostly}
+	}
+	return validate(s.compiled, spec)
+}
 
 func validate(compiled *jsonschema.Schema, value any) []Problem {
 	err := compiled.Validate(value)
@@ -127,15 +149,16 @@ func (s *Schema) Complete(spec map[string]any) bool {
 }
 
 // Endless is what is wrong with a spec that Complete has not come to the end of.
-var Endless = Problem{Detail: fmt.Sprintf("comes to more than %d values with the defaults in it", maxFilled)}
+var Endless = Problem{Detail: fmt.Sprintf("comes to more than %d values, or %d MiB, with the defaults in it", maxFilled, maxFilledBytes>>20)}
 
 // filler fills defaults into one value, as many as are good for it.
 type filler struct {
 	*Schema
-	left int // values that may still be filled in or looked at
+	left  int // values that may still be filled in or looked at
+	bytes int // that may still be filled in
 }
 
-func (s *Schema) filler() *filler { return &filler{s, maxFilled} }
+func (s *Schema) filler() *filler { return &filler{s, maxFilled, maxFilledBytes} }
 
 func (s *filler) fill(schema, value any) {
 	text, ok := schema.(map[string]any)
@@ -196,13 +219,21 @@ func (s *filler) clone(v any) any {
 			out[i] = s.clone(e)
 		}
 		return out
+	case string:
+		if s.bytes -= len(v); s.bytes < 0 {
+			s.left = -1
+		}
 	}
 	return v
 }
 
+// maxDefaultSteps is how many steps the defaults of a schema may take to check: every process does that when it starts.
+const maxDefaultSteps = 2_000_000
+
 // checkDefaults: what is filled in is itself what the schema asks for.
 func (s *Schema) checkDefaults(compiler *jsonschema.Compiler, at []string) []Problem {
 	var found []Problem
+	left := maxDefaultSteps
 	for _, place := range at {
 		text, _ := resolve(s.text, "#"+place).(map[string]any)
 		compiled, err := compiler.Compile((&url.URL{Scheme: "schema", Path: "/spec", Fragment: place}).String())
@@ -217,6 +248,11 @@ func (s *Schema) checkDefaults(compiler *jsonschema.Compiler, at []string) []Pro
 			found = append(found, Problem{place + "/default", Endless.Detail})
 			continue
 		}
+		left -= maxFilled - f.left + s.cost(context.Background(), compiled, value)
+		if left < 0 { // at most once more than a default may take
+			s.costly = []Problem{{Detail: fmt.Sprintf("its defaults take more than %d steps to check: use fewer or smaller ones", maxDefaultSteps)}}
+			return found
+		}
 		for _, p := range validate(compiled, value) {
 			found = append(found, Problem{place + "/default" + p.Pointer, "the default is not valid: " + p.Detail})
 		}
@@ -226,7 +262,7 @@ func (s *Schema) checkDefaults(compiler *jsonschema.Compiler, at []string) []Pro
 
 // CheckOverrides is everything wrong with what a cluster sets otherwise in a definition's spec: only properties in
 // overridable may be, and the spec with them has to be valid.
-func (s *Schema) CheckOverrides(spec, overrides map[string]any, overridable []string) []Problem {
+func (s *Schema) CheckOverrides(spec, overrides map[string]any, overridable []string, work *Work) []Problem {
 	var found []Problem
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
 		if !slices.Contains(overridable, name) {
@@ -240,7 +276,7 @@ func (s *Schema) CheckOverrides(spec, overrides map[string]any, overridable []st
 	if !complete {
 		return []Problem{Endless}
 	}
-	return s.Check(overlaid)
+	return s.Check(overlaid, work)
 }
 
 // Overlaid is a spec with a cluster's overrides laid over it, property by property, with the defaults of what they lack.

@@ -137,9 +137,9 @@ func TestPlaceOfAName(t *testing.T) {
 			{Pointer: "/a/B", Detail: `"B" is not a name that a field may have there (propertyNames)`},
 			{Pointer: "/deep/labels/taken", Detail: `"taken" is not a name that a field may have there (propertyNames)`},
 			{Pointer: "/z", Detail: "is a value that is not taken (not)"},
-		}, s.Check(object(t, `{"a": {"B": 1}, "deep": {"labels": {"taken": {"x": 1}, "free": 1}}, "z": "no"}`)))
+		}, s.Check(object(t, `{"a": {"B": 1}, "deep": {"labels": {"taken": {"x": 1}, "free": 1}}, "z": "no"}`), nil))
 	}
-	require.Equal(t, "", s.Check(object(t, `{"a": {"B": 1}, "deep": {"B": 1, "labels": {}}, "z": ""}`))[0].Pointer)
+	require.Equal(t, "", s.Check(object(t, `{"a": {"B": 1}, "deep": {"B": 1, "labels": {}}, "z": ""}`), nil)[0].Pointer)
 }
 
 func TestFillAndCheck(t *testing.T) {
@@ -147,11 +147,11 @@ func TestFillAndCheck(t *testing.T) {
 	s := parse(t, quota)
 	require.Equal(t, []string{"cpu", "limits", "namespace", "rules"}, s.Properties())
 	spec := s.Fill(object(t, `{"namespace": "a", "rules": [{"port": 1}, {"port": 2, "protocol": "UDP"}]}`))
-	require.Empty(t, s.Check(spec))
+	require.Empty(t, s.Check(spec, nil))
 	require.Equal(t, object(t, `{"namespace": "a", "cpu": "4", "limits": {"memory": "8Gi", "pods": 10},
 		"rules": [{"port": 1, "protocol": "TCP"}, {"port": 2, "protocol": "UDP"}]}`), spec)
 
-	problems := s.Check(s.Fill(object(t, `{"cpu": true, "size": 1, "limits": {"pods": -1}, "rules": [{"port": 70000}, {"protocol": "ICMP"}]}`)))
+	problems := s.Check(s.Fill(object(t, `{"cpu": true, "size": 1, "limits": {"pods": -1}, "rules": [{"port": 70000}, {"protocol": "ICMP"}]}`)), nil)
 	at := make([]string, len(problems))
 	for i, p := range problems {
 		at[i] = p.Pointer
@@ -172,16 +172,16 @@ func TestOverrides(t *testing.T) {
 	t.Parallel()
 	s := parse(t, quota)
 	spec := s.Fill(object(t, `{"namespace": "a"}`))
-	require.Empty(t, s.CheckOverrides(spec, object(t, `{"cpu": 8, "limits": {"pods": 3}}`), []string{"cpu", "limits"}))
+	require.Empty(t, s.CheckOverrides(spec, object(t, `{"cpu": 8, "limits": {"pods": 3}}`), []string{"cpu", "limits"}, nil))
 	require.Equal(t, object(t, `{"namespace": "a", "cpu": "4", "limits": {"memory": "8Gi", "pods": 3}, "rules": []}`),
 		s.Overlaid(spec, object(t, `{"limits": {"pods": 3}}`)))
 	require.Equal(t, object(t, `{"namespace": "a", "cpu": "4", "limits": {"memory": "8Gi", "pods": 10}, "rules": []}`), spec, "the definition stays")
 
-	problems := s.CheckOverrides(spec, object(t, `{"namespace": "b"}`), []string{"cpu"})
+	problems := s.CheckOverrides(spec, object(t, `{"namespace": "b"}`), []string{"cpu"}, nil)
 	require.Len(t, problems, 1)
 	require.Equal(t, "/namespace", problems[0].Pointer)
 	require.Contains(t, problems[0].Detail, "overridable")
-	problems = s.CheckOverrides(spec, object(t, `{"cpu": null}`), []string{"cpu"})
+	problems = s.CheckOverrides(spec, object(t, `{"cpu": null}`), []string{"cpu"}, nil)
 	require.Len(t, problems, 1)
 	require.Equal(t, "/cpu", problems[0].Pointer)
 
@@ -221,8 +221,8 @@ func FuzzParse(f *testing.F) {
 		again, err := json.Marshal(s.Fill(once))
 		require.NoError(t, err)
 		require.Equal(t, string(first), string(again))
-		if len(s.Check(once)) == 0 {
-			require.Empty(t, s.CheckOverrides(once, map[string]any{}, nil))
+		if len(s.Check(once, nil)) == 0 {
+			require.Empty(t, s.CheckOverrides(once, map[string]any{}, nil, nil))
 		}
 	})
 }

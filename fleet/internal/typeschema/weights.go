@@ -1,0 +1,171 @@
+package typeschema
+
+import (
+	"fmt"
+	"regexp/syntax"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// weight is what one application of a subschema takes beside visiting others. Most have none.
+type weight struct {
+	values  int            // in an enum or const
+	total   int            // the size of all of them
+	pattern int            // instructions of the pattern's program: each may be run for each byte
+	format  int            // steps for four bytes
+	bounds  int            // limits of a number
+	key     map[string]int // instructions of the patterns that lead to it, in patternProperties
+}
+
+// weigh returns the weights of a compiled schema and all below it.
+func weigh(root *jsonschema.Schema) map[*jsonschema.Schema]weight {
+	weights := map[*jsonschema.Schema]weight{}
+	keys := map[*jsonschema.Schema]map[string]int{}
+	seen := map[*jsonschema.Schema]bool{}
+	var walk func(s *jsonschema.Schema)
+	walk = func(s *jsonschema.Schema) {
+		if s == nil || seen[s] {
+			return
+		}
+		seen[s] = true
+		if w := weightOf(s); w != nil {
+			weights[s] = *w
+		}
+		for pattern, sub := range s.PatternProperties {
+			if keys[sub] == nil {
+				keys[sub] = map[string]int{}
+			}
+			keys[sub][pattern.String()] = instructions(pattern.String())
+			walk(sub)
+		}
+		for _, sub := range below(s) {
+			walk(sub)
+		}
+	}
+	walk(root)
+	for s, key := range keys {
+		w := weights[s]
+		w.key = key
+		weights[s] = w
+	}
+	return weights
+}
+
+// below are the subschemas of a schema, but those of patternProperties.
+func below(s *jsonschema.Schema) []*jsonschema.Schema {
+	subs := []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.Contains, s.Items2020, s.UnevaluatedProperties, s.UnevaluatedItems}
+	if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
+		subs = append(subs, additional)
+	}
+	for _, list := range [...][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
+		subs = append(subs, list...)
+	}
+	for _, named := range [...]map[string]*jsonschema.Schema{s.Properties, s.DependentSchemas} {
+		for _, sub := range named {
+			subs = append(subs, sub)
+		}
+	}
+	return subs
+}
+
+func weightOf(s *jsonschema.Schema) *weight {
+	var w weight
+	m := &meter{}
+	if s.Const != nil {
+		w.values, w.total = 1, m.size(*s.Const)
+	}
+	if s.Enum != nil {
+		w.values += len(s.Enum.Values)
+		for _, v := range s.Enum.Values {
+			w.total += m.size(v)
+		}
+	}
+	if s.Pattern != nil {
+		w.pattern = instructions(s.Pattern.String())
+	}
+	if s.Format != nil {
+		if w.format = 1; s.Format.Name == "regex" {
+			w.format = 400 // it compiles the value: seven bytes come to a thousand instructions
+		}
+	}
+	if s.Types != nil {
+		for _, name := range s.Types.ToStrings() {
+			if name == "integer" {
+				w.bounds++
+			}
+		}
+	}
+	for _, has := range [...]bool{s.Minimum != nil, s.Maximum != nil, s.ExclusiveMinimum != nil, s.ExclusiveMaximum != nil, s.MultipleOf != nil} {
+		if has {
+			w.bounds++
+		}
+	}
+	if s.MinLength != nil || s.MaxLength != nil {
+		w.format++
+	}
+	if w.values+w.pattern+w.format+w.bounds == 0 {
+		return nil
+	}
+	return &w
+}
+
+// maxInstructions is how many instructions the patterns of a schema may come to. x{1000} is a thousand of them: 64 KiB of
+// patterns could take a gigabyte.
+const maxInstructions = 20_000
+
+// CheckPatterns returns what is wrong with the patterns of a schema that is not compiled yet: compiling large ones takes the
+// memory of all who use it.
+func CheckPatterns(schema any) []Problem {
+	n := 0
+	var walk func(value any)
+	walk = func(value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			if pattern, ok := v["pattern"].(string); ok {
+				n += instructions(pattern)
+			}
+			named, _ := v["patternProperties"].(map[string]any)
+			for pattern := range named {
+				n += instructions(pattern)
+			}
+			for _, e := range v {
+				walk(e)
+			}
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		}
+	}
+	walk(schema)
+	if n <= maxInstructions {
+		return nil
+	}
+	return []Problem{{Detail: fmt.Sprintf("its patterns come to more than %d instructions: use smaller repeat counts, or maxLength", maxInstructions)}}
+}
+
+// instructions is about how many instructions the program of a pattern has.
+func instructions(pattern string) int {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0 // refused where it is compiled
+	}
+	return count(parsed)
+}
+
+func count(re *syntax.Regexp) int {
+	n := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(re.Rune)
+	case syntax.OpCharClass:
+		return 1 + len(re.Rune)/8
+	case syntax.OpRepeat:
+		n = max(re.Max, re.Min+1, 1)
+	}
+	sum := 1
+	for _, sub := range re.Sub {
+		sum += count(sub)
+	}
+	return n * sum
+}

@@ -1,0 +1,24 @@
+package server
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// queueCollector reports how many jobs wait for a turn, are worked on, or are stuck.
+type queueCollector struct{ server *Server }
+
+var descJobs = desc("work_jobs", "Jobs of each queue that wait for their turn, are worked on, or are stuck: of those worked on, the ones that go on although they were canceled more than 10 s ago.", "work", "state")
+
+// Describe implements prometheus.Collector.
+func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) { ch <- descJobs }
+
+// Collect implements prometheus.Collector.
+func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
+	for name, q := range c.server.queues {
+		if q.most.atOnce == 0 {
+			continue
+		}
+		st := q.state()
+		for state, n := range map[string]int{"waiting": st.waiting, "working": st.working, "stuck": st.stuck} {
+			ch <- prometheus.MustNewConstMetric(descJobs, prometheus.GaugeValue, float64(n), name, state)
+		}
+	}
+}
