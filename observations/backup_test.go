@@ -32,13 +32,13 @@ func newBackedUp(t *testing.T) *backedUp {
 	p.a.Polled("x", "components", `"1"`, "flux-operator/v1", p.at)
 	p.exchange(2)
 	p.backUp()
-	p.a.Received("x", "components", "c0", rcpt(1), p.at)
-	p.b.Received("y", "components", "c0", rcpt(2), p.at)
+	p.a.confirm("x", "components", "c0", rcpt(1), p.at)
+	p.b.confirm("y", "components", "c0", rcpt(2), p.at)
 	p.exchange(3)
 	p.exchange(100) // far more than what is read again
 	p.want = table.content()
-	require.Len(t, p.want, 5)
-	p.b.Received("last", "components", "c0", rcpt(4), p.at)
+	require.Len(t, p.want, 6)
+	p.b.confirm("last", "components", "c0", rcpt(4), p.at)
 	p.b.Exchange(t.Context(), p.at)
 	return p
 }
@@ -68,7 +68,7 @@ func (p *backedUp) restore() {
 // busy has a process hear something, so that it writes as soon as it can.
 func (p *backedUp) busy(books ...*Book) {
 	for i, book := range books {
-		book.Received(fmt.Sprint("busy", i), "components", "c0", rcpt(5), p.at)
+		book.confirm(fmt.Sprint("busy", i), "components", "c0", rcpt(5), p.at)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestATableFromABackupIsFilledAgain(t *testing.T) {
 			p.at = p.at.Add(-time.Hour)
 			p.exchange(2)
 			p.backUp()
-			p.b.Received("after", "components", "c0", rcpt(6), p.at)
+			p.b.confirm("after", "components", "c0", rcpt(6), p.at)
 			p.b.Exchange(p.Context(), p.at)
 			p.want["after receipt/components/c0"] = p.table.content()["after receipt/components/c0"]
 			p.restore()
@@ -174,7 +174,7 @@ func TestOneThatOnlyListens(t *testing.T) {
 	t.Parallel()
 	table := newShared()
 	teller, listener := NewBook(Config{Table: table}), NewBook(Config{Table: table})
-	teller.Received("x", "components", "c0", rcpt(1), noon)
+	teller.confirm("x", "components", "c0", rcpt(1), noon)
 	for range 3 {
 		teller.Exchange(t.Context(), noon)
 		listener.Exchange(t.Context(), noon)
@@ -196,7 +196,7 @@ func TestMarksOfProcessesAreBounded(t *testing.T) {
 		table, ctx := newShared(), context.WithoutCancel(t.Context())
 		tidy := NewBook(Config{Table: table, Tidy: true, Clusters: func() ([]string, bool) { return []string{"x"}, true }})
 		quiet := NewBook(Config{Table: table})
-		tidy.Received("x", "components", "c0", rcpt(1), time.Now())
+		tidy.confirm("x", "components", "c0", rcpt(1), time.Now())
 		exchange := func() {
 			for range 3 {
 				tidy.Exchange(ctx, time.Now())
@@ -224,6 +224,6 @@ func TestMarksOfProcessesAreBounded(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, marks, maxRows+4)
-		require.Len(t, table.content(), 2)
+		require.Len(t, table.content(), 3)
 	})
 }

@@ -40,7 +40,7 @@ func BenchmarkMemory(b *testing.B) {
 			}
 		}
 		for i := range inputs {
-			book.Received(id, "components", fmt.Sprint("c", i), want[0].Receipts[i], noon)
+			book.receive(id, "components", fmt.Sprint("c", i), want[0].Receipts[i], noon)
 		}
 	}
 	runtime.GC()

@@ -45,6 +45,7 @@ type Book struct {
 	room       int  // for rows in pending
 	overflowed bool // some rows did not get in
 
+	stored   atomic.Int64 // receipts
 	dropped  atomic.Int64
 	failures atomic.Int64
 	complete atomic.Bool
@@ -88,7 +89,7 @@ func (b *Book) of(id string) *cluster {
 	defer b.mu.Unlock()
 	if c = b.clusters[id]; c == nil {
 		id = strings.Clone(id)
-		c = &cluster{id: id}
+		c = &cluster{id: id, stored: &b.stored}
 		b.clusters[id] = c
 	}
 	return c
@@ -167,8 +168,11 @@ func (b *Book) tidy(ctx context.Context, now time.Time) error {
 func (b *Book) Forget(gone func(id string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for id := range b.clusters {
+	for id, c := range b.clusters {
 		if gone(id) {
+			c.mu.Lock()
+			c.dropReceipts(func(about, receipt) bool { return true })
+			c.mu.Unlock()
 			delete(b.clusters, id)
 		}
 	}

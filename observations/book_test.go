@@ -154,7 +154,7 @@ func TestALostTableIsFilledAgain(t *testing.T) {
 		}
 	}
 	a.Polled("x", "components", `"1"`, "flux-operator/v1", noon)
-	a.Received("x", "components", "c0", rcpt(1), noon)
+	a.confirm("x", "components", "c0", rcpt(1), noon)
 	b.Happened("y", "", "HelmRelease/a/b", Event{Severity: "error", Message: "m", At: noon}, noon)
 	exchange()
 	before := table.content()
@@ -186,14 +186,14 @@ func TestAFullQueueIsMadeUpFor(t *testing.T) {
 	const clusters, inputs = 3, 40
 	for c := range clusters {
 		for i := range inputs {
-			book.Received(fmt.Sprint(c), "components", fmt.Sprint("c", i), rcpt(1), noon)
+			book.confirm(fmt.Sprint(c), "components", fmt.Sprint("c", i), rcpt(1), noon)
 		}
 	}
 	require.Positive(t, book.Stats().Dropped)
 	book.Exchange(t.Context(), noon)
 	book.room = maxPending
 	book.Exchange(t.Context(), noon)
-	require.Len(t, table.content(), clusters*(inputs+1), "that they were seen, too")
+	require.Len(t, table.content(), clusters*(inputs+2), "that they polled and were seen, too")
 }
 
 // TestTableTrouble costs nothing but what others would know.
@@ -204,7 +204,7 @@ func TestTableTrouble(t *testing.T) {
 		book, other := NewBook(Config{Table: table}), NewBook(Config{Table: table})
 		table.fail(err)
 		book.Polled("x", "components", `"1"`, "flux-operator/v1", noon)
-		book.Received("x", "components", "c0", rcpt(1), noon)
+		book.confirm("x", "components", "c0", rcpt(1), noon)
 		for range 3 {
 			book.Exchange(t.Context(), noon)
 		}
@@ -228,7 +228,7 @@ func TestAFailureIsNotFollowedByAFlood(t *testing.T) {
 	book, at := NewBook(Config{Table: table}), noon
 	receive := func(cluster string, inputs int) {
 		for i := range inputs {
-			book.Received(cluster, "components", fmt.Sprint("c", i), rcpt(1), at)
+			book.confirm(cluster, "components", fmt.Sprint("c", i), rcpt(1), at)
 		}
 	}
 	exchange := func(times int) {
@@ -295,7 +295,7 @@ func TestNothingNewIsNotWritten(t *testing.T) {
 		for n := range 2 * maxBatch {
 			id := fmt.Sprint(n)
 			book.Polled(id, "components", `"1"`, "flux-operator/v1", now)
-			book.Received(id, "components", "c0", rcpt(1), now)
+			book.confirm(id, "components", "c0", rcpt(1), now)
 		}
 		if i == 1 {
 			table.puts = 0
@@ -306,33 +306,74 @@ func TestNothingNewIsNotWritten(t *testing.T) {
 	require.Len(t, table.content(), 3*2*maxBatch)
 }
 
-// TestAClusterCannotFillAnything: 10,000 subjects of one cluster leave a bounded number, and the newest of them.
-func TestAClusterCannotFillAnything(t *testing.T) {
+// TestClusterCannotFillMemory: whatever a cluster sends, one receipt is stored for each input that is desired and was served, and a
+// bounded number of events.
+func TestClusterCannotFillMemory(t *testing.T) {
 	t.Parallel()
-	book := NewBook(Config{Table: newShared()})
+	table := newShared()
+	book := NewBook(Config{Table: table})
 	now := noon
+	want := asked(`"1"`, 1, 2)[0]
+	book.Polled("liar", want.List, want.ETag, "", now)
+	book.Given("liar", want, now)
+	again := map[time.Duration]int{}
 	for i := range 10_000 {
 		now = now.Add(time.Millisecond)
-		book.Received("liar", "components", fmt.Sprint("c", i), rcpt(byte(i)), now)
+		for _, r := range []fleet.Receipt{rcpt(1), {9, byte(i >> 8), byte(i)}} { // one that was served, and an invented one
+			id := fmt.Sprint("invented-", i)
+			require.False(t, book.Repeated("liar", want.List, id, r, now))
+			again[book.Received("liar", want, id, r, now)]++
+			again[book.Received("liar", want, "c1", r, now)]++
+			again[book.Received("liar", asked(`"1"`)[0], id, r, now)]++
+		}
 		book.Happened("liar", "", strings.Repeat("x", 300)+fmt.Sprint(i), Event{Severity: "error", Message: strings.Repeat("m", 100_000), At: now}, now)
 	}
 	c := book.of("liar")
-	require.LessOrEqual(t, len(c.receipts), maxReceipts)
+	require.Len(t, c.receipts, 1, "that of c1, which names an input that was served")
+	require.Equal(t, int64(1), book.stored.Load())
+	require.Equal(t, map[time.Duration]int{0: 10_000 + 20_000, retryReceipt: 20_000 + 10_000}, again)
 	require.LessOrEqual(t, len(c.events), maxEvents)
 	require.LessOrEqual(t, c.bytes, maxEventBytes)
 	require.Positive(t, book.Stats().Dropped)
-	book.Polled("honest", "components", `"1"`, "", now)
-	book.Received("honest", "components", "c0", rcpt(1), now)
+	book.Exchange(t.Context(), now)
+	require.LessOrEqual(t, len(table.content()), 3+maxEvents)
+	book.confirm("honest", "components", "c0", rcpt(1), now)
 	require.Equal(t, Confirmed, book.state("honest", now, asked(`"1"`, 1)), "others are not touched")
+}
 
-	// One that has as many inputs as we keep is remembered whole.
-	for i := range maxReceipts {
-		book.Received("large", "components", fmt.Sprint("c", i), rcpt(1), now)
+// TestStoredReceiptsAreForgotten with the inputs that they are of, with the cluster, and when it is made again.
+func TestStoredReceiptsAreForgotten(t *testing.T) {
+	t.Parallel()
+	book := NewBook(Config{})
+	at := noon
+	give := func(etag string, receipts ...byte) {
+		at = at.Add(time.Minute)
+		book.Polled("x", "components", etag, "", at)
+		book.Given("x", asked(etag, receipts...)[0], at)
+		for i, r := range receipts {
+			require.Zero(t, book.receive("x", "components", fmt.Sprint("c", i), rcpt(r), at))
+		}
+		require.Equal(t, int64(len(receipts)), book.stored.Load())
 	}
-	require.Len(t, book.of("large").receipts, maxReceipts)
-	book.Received("large", "components", "one more", rcpt(1), now.Add(time.Minute))
-	require.Len(t, book.of("large").receipts, maxReceipts)
-	require.Contains(t, book.of("large").receipts, aboutOf("components", "one more"))
+	give("1", 1, 2, 3)
+	give("2", 1)
+	for range 3 {
+		at = at.Add(2 * keepEvery)
+		give(fmt.Sprint(at), 4, 5, 6)
+		give(fmt.Sprint(at, "again"), 1)
+	}
+	require.LessOrEqual(t, len(book.of("x").voids), 3)
+	book.Begins("x", at.Add(time.Second))
+	require.Zero(t, book.stored.Load())
+	give("3", 7)
+	book.Forget(func(string) bool { return true })
+	require.Zero(t, book.stored.Load())
+	book.stored.Store(maxReceipts)
+	book.Polled("x", "components", "4", "", at)
+	book.Given("x", asked("4", 1)[0], at)
+	book.receive("x", "components", "c0", rcpt(1), at)
+	require.Equal(t, int64(maxReceipts), book.stored.Load())
+	require.Empty(t, book.of("x").receipts, "the limit for all clusters")
 }
 
 // TestRowsOfAnotherVersion, or of somebody's hand, are left out.

@@ -213,11 +213,11 @@ type heardOf struct {
 	list    string
 }
 
-// voidLate looks, when all was read, at receipts that were heard of later than what the cluster was given since.
-func (b *Book) voidLate(heard map[heardOf]struct{}) {
+// invalidate looks, when all was read, at receipts and lists that others recorded.
+func (b *Book) invalidate(heard map[heardOf]struct{}) {
 	for h := range heard {
 		h.cluster.mu.Lock()
-		voids := h.cluster.voidLate(h.list)
+		voids := h.cluster.invalidate(h.list, 0)
 		h.cluster.mu.Unlock()
 		for _, on := range voids {
 			b.tell(h.cluster, sortVoid, on)
@@ -250,14 +250,14 @@ func (b *Book) read(ctx context.Context, now time.Time) error {
 		if outdated {
 			b.tell(c, sortReceipt, s.on)
 		}
-		if s.sort == sortPoll || s.sort == sortReceipt {
+		if s.sort == sortPoll || s.sort == sortReceipt || s.sort == sortVoid {
 			heard[heardOf{c, s.on.list.Value()}] = struct{}{}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	b.voidLate(heard)
+	b.invalidate(heard)
 	if back {
 		b.lastLook = now
 	}

@@ -33,6 +33,8 @@ func TestWhatWasWrittenLateIsFound(t *testing.T) {
 		exchange(5 * time.Minute)
 		for i, ago := range []time.Duration{0, 3 * time.Second, overlap} {
 			id := fmt.Sprint("c", i)
+			list := inputs{asked("1", 1)[0].Receipts, true}
+			table.late(Row{Cluster: id, Subject: "poll/components", Body: fmt.Sprintf(`{"etag":"1","asked":%q}`, list.text()), Said: time.Now()}, ago)
 			table.late(Row{Cluster: id, Subject: "receipt/components/c0", Body: `{"input":"0100000000000000"}`, Said: time.Now()}, ago)
 			exchange(lookBack + exchangeEvery)
 			require.Equal(t, 1, book.Judge(Question{Cluster: id, Asked: asked("1", 1), Now: time.Now(), OfflineAfter: OfflineAfter}).Counts[Confirmed], ago)
@@ -57,7 +59,7 @@ func TestATableWhoseClockGoesBack(t *testing.T) {
 			}
 			exchange(100)
 			table.set(-back)
-			a.Received("x", "components", "c0", rcpt(1), time.Now())
+			a.confirm("x", "components", "c0", rcpt(1), time.Now())
 			exchange(int(lookBack/exchangeEvery) + 2)
 			require.Equal(t, 1, b.Judge(Question{Cluster: "x", Asked: asked("1", 1), Now: time.Now(), OfflineAfter: OfflineAfter}).Counts[Confirmed])
 		})

@@ -3,7 +3,6 @@ package observations
 import (
 	"strings"
 	"time"
-	"unique"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
@@ -21,29 +20,16 @@ func (b *Book) Polled(id, list, etag, agent string, now time.Time) (say bool) {
 	return changed || !known
 }
 
-// Given voids the receipts of what a cluster was asked for before and is not any more: it goes on to something else, and that it
-// once had what it may be asked for again says nothing by then, however often it repeats that until it has changed. When it is
-// given that again, what it says from then on counts. A void is of one receipt: another process may have had that of what is given
-// here already, and not have told yet.
-//
-// What is not asked for any more is also remembered as withdrawn: Received.
+// Given records what is in the list that a cluster was served. Receipts of what is not in it any more do not count from then on, also
+// when it is in it again later: see receiptCounts.
 func (b *Book) Given(id string, asked fleet.Asked, now time.Time) {
-	c, list := b.of(id), unique.Make(asked.List)
-	valid := map[about]fleet.Receipt{}
-	i := 0
-	for input, enabled := range asked.Inputs {
-		if enabled && i < len(asked.Receipts) {
-			valid[about{list, unique.Make(input)}] = asked.Receipts[i]
-		}
-		i++
-	}
+	c, at := b.of(id), now.UnixMilli()
 	c.mu.Lock()
-	at := now.UnixMilli()
 	c.asked(asked, at)
-	changed := c.given(list, valid, at)
+	voids := c.invalidate(asked.List, at)
 	c.mu.Unlock()
 	b.tell(c, sortPoll, aboutOf(asked.List, ""))
-	for _, on := range changed {
+	for _, on := range voids {
 		b.tell(c, sortVoid, on)
 	}
 }
@@ -59,31 +45,6 @@ func (b *Book) Begins(id string, at time.Time) {
 	c.mu.Lock()
 	c.begins(at.UnixMilli())
 	c.mu.Unlock()
-}
-
-// Received notes that a cluster itself said that it has applied an input. early is not 0 when that is not noted, because the input
-// was withdrawn and came back shortly before, so that the receipt may be of before: the cluster is to say it again after that time.
-func (b *Book) Received(id, list, input string, r fleet.Receipt, now time.Time) (early time.Duration) {
-	c, on := b.of(id), aboutOf(list, input)
-	c.mu.Lock()
-	at := now.UnixMilli()
-	c.seen = max(c.seen, at)
-	if early = c.early(on, r, at); early > 0 {
-		c.mu.Unlock()
-		return early
-	}
-	old, known := c.receipts[on]
-	if (!known || old.input != r) && !c.fresh.take(now, receiptBurst, receiptEvery) {
-		c.mu.Unlock()
-		b.dropped.Add(1)
-		return 0
-	}
-	changed := c.received(on, r, at)
-	c.mu.Unlock()
-	if changed {
-		b.tell(c, sortReceipt, on)
-	}
-	return 0
 }
 
 // Happened notes an event of a cluster. It is about an input of a list or, where list is empty, about the object that id names.

@@ -90,7 +90,7 @@ type (
 	}
 	voidBody struct {
 		Input string `json:"input"`
-		Again bool   `json:"again,omitempty"`
+		Again bool   `json:"again,omitempty"` // true, for processes of the version before: receipts of later count
 	}
 )
 
@@ -118,7 +118,7 @@ func (c *cluster) row(s subject) (Row, bool) {
 		if !ok {
 			return Row{}, false
 		}
-		body, said = voidBody{v.input.String(), v.again}, v.at
+		body, said = voidBody{v.input.String(), true}, v.at
 	case sortEvent:
 		e, ok := c.events[s.on]
 		if !ok {
@@ -172,8 +172,7 @@ func (c *cluster) merge(s subject, r Row, now time.Time) (outdated bool) {
 			return false
 		}
 		if input, ok := fleet.ParseReceipt(body.Input); ok {
-			c.void(s.on, void{input, at, body.Again})
-			c.contest(s.on.list.Value(), at)
+			c.void(s.on, receipt{input, at})
 		}
 	case sortEvent:
 		e := &Event{At: r.Said}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unique"
 
@@ -14,18 +15,15 @@ import (
 
 // Limits on what is kept of one cluster. It can say what it wants, so it must not be able to fill anything but these.
 const (
-	maxReceipts   = 1000 // of inputs; the one that was sent the longest time ago is forgotten first
-	maxEvents     = 64   // likewise
+	maxEvents     = 64 // the oldest is forgotten first
 	maxEventBytes = 16 << 10
 	// MaxMessage is how much of an event's message is kept, in bytes.
 	MaxMessage = 2 << 10
 
-	receiptBurst = maxReceipts // receipts of something new, at once
-	receiptEvery = time.Second / 5
-	eventBurst   = 60
-	eventEvery   = time.Second
+	eventBurst = 60
+	eventEvery = time.Second
 	// maxRows is how many rows of one cluster stay in the table.
-	maxRows = 2*maxReceipts + maxEvents + 64
+	maxRows = 2128
 )
 
 // Event is what a cluster's Flux had to say about an object.
@@ -61,14 +59,6 @@ type receipt struct {
 	at    int64
 }
 
-// void is a receipt that does not count, since the cluster was given something else. When it was given that input again, since
-// then, receipts of later than that do.
-type void struct {
-	input fleet.Receipt
-	at    int64
-	again bool
-}
-
 // polled is the answer that a cluster was last given for a list.
 type polled struct {
 	list, etag  string
@@ -96,13 +86,14 @@ type cluster struct {
 	kept     int64 // the time of seen that the table has
 	agent    string
 	interval time.Duration // between two polls of a list; 0: not known yet
-	polls    []polled
-	receipts map[about]receipt
-	voids    map[about]void
+	polls    polls
+	receipts map[about]receipt // at most one for each input that is desired: see Received
+	voids    map[about]receipt // of receipts of this input up to this time none counts
+	reports  bool              // it has sent a receipt
 	events   map[about]*Event
 	bytes    int // of events
-	fresh    bucket
 	flood    bucket
+	stored   *atomic.Int64 // receipts of all clusters
 }
 
 // bucket is a token bucket: full it allows burst, and one more each interval.
@@ -173,71 +164,6 @@ func (c *cluster) learn(gap time.Duration) {
 	}
 }
 
-// received notes a receipt, and tells whether others have to know.
-func (c *cluster) received(on about, input fleet.Receipt, at int64) (changed bool) {
-	old, known := c.receipts[on]
-	if c.receipts == nil {
-		c.receipts = map[about]receipt{}
-	}
-	if !known && len(c.receipts) >= maxReceipts {
-		oldest, when := on, int64(math.MaxInt64)
-		for other, r := range c.receipts {
-			if r.at < when {
-				oldest, when = other, r.at
-			}
-		}
-		delete(c.receipts, oldest)
-	}
-	c.receipts[on] = receipt{input, at}
-	if !known || old.input != input {
-		return true
-	}
-	if v := c.voids[on]; v.input == input && v.again && old.at <= v.at {
-		return true // it counts again
-	}
-	failure := c.events[on]
-	return failure != nil && failure.failed() && failure.At.UnixMilli() > old.at // it works again
-}
-
-// early is for how much longer a receipt does not count, since it may be of before its input was withdrawn and came back.
-func (c *cluster) early(on about, input fleet.Receipt, at int64) time.Duration {
-	p := c.poll(on.list.Value())
-	if p == nil {
-		return 0
-	}
-	since, ok := p.withdrawn.since(input, at)
-	if !ok {
-		return 0
-	}
-	return min(settle, settle-time.Duration(at-since)*time.Millisecond)
-}
-
-// given is the rule for what Given says. It answers which voids are others than before.
-func (c *cluster) given(list unique.Handle[string], valid map[about]fleet.Receipt, at int64) (changed []about) {
-	for on, r := range c.receipts {
-		if old := c.voids[on]; on.list == list && r.input != valid[on] && (old.input != r.input || old.again) {
-			c.void(on, void{input: r.input, at: at})
-			changed = append(changed, on)
-		}
-	}
-	for on, v := range c.voids {
-		if on.list == list && v.input == valid[on] && !v.again {
-			c.void(on, void{v.input, at, true})
-			changed = append(changed, on)
-		}
-	}
-	return changed
-}
-
-func (c *cluster) void(on about, v void) {
-	if c.voids == nil {
-		c.voids = map[about]void{}
-	}
-	if _, known := c.voids[on]; known || len(c.voids) < maxReceipts {
-		c.voids[on] = v
-	}
-}
-
 // begins forgets what was said before a time.
 func (c *cluster) begins(at int64) {
 	if at <= c.born {
@@ -254,8 +180,9 @@ func (c *cluster) begins(at int64) {
 		p.withdrawn.note(p.inputs().receipts, at)
 		*p = polled{list: p.list, withdrawn: p.withdrawn}
 	}
-	maps.DeleteFunc(c.receipts, func(_ about, r receipt) bool { return r.at < at })
-	maps.DeleteFunc(c.voids, func(_ about, v void) bool { return v.at < at })
+	c.dropReceipts(func(_ about, r receipt) bool { return r.at < at })
+	c.reports = len(c.receipts) > 0
+	maps.DeleteFunc(c.voids, func(_ about, v receipt) bool { return v.at < at })
 	for on, e := range c.events {
 		if e.At.UnixMilli() < at {
 			c.forget(on)
@@ -266,14 +193,15 @@ func (c *cluster) begins(at int64) {
 	}
 }
 
-// confirmed tells when the cluster said that it has applied an input; not ok when it did not, or went on to another one since.
-func (c *cluster) confirmed(on about, input fleet.Receipt) (at int64, ok bool) {
-	r, said := c.receipts[on]
-	if !said || r.input != input || input == (fleet.Receipt{}) {
+// confirmed returns when the cluster confirmed an input, which served reports to be in the list that it was served last; not ok when
+// it has not.
+func (c *cluster) confirmed(on about, input fleet.Receipt, served func(fleet.Receipt) bool) (at int64, ok bool) {
+	r, known := c.receipts[on]
+	if !known || r.input != input {
 		return 0, false
 	}
-	v := c.voids[on]
-	return r.at, v.input != input || v.again && r.at > v.at
+	v, _ := c.receiptCounts(on, r, served(input))
+	return r.at, v == counts
 }
 
 // said notes an event, and tells whether it is kept.

@@ -150,7 +150,7 @@ func (b *Book) Judge(q Question) Status {
 	c := b.clusters[q.Cluster]
 	b.mu.RUnlock()
 	if c == nil {
-		c = &cluster{id: q.Cluster}
+		c = &cluster{id: q.Cluster, stored: &b.stored}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,6 +171,8 @@ type judging struct {
 	name  unique.Handle[string]
 	list  ListStatus
 	next  int // and which of its inputs
+	// serves are the inputs of that list as it was served last; nil while nothing has asked for them.
+	serves map[fleet.Receipt]struct{}
 }
 
 func (c *cluster) judge(q Question) Status {
@@ -205,7 +207,7 @@ func (c *cluster) judge(q Question) Status {
 }
 
 func (j *judging) lists(asked fleet.Asked) {
-	j.asked, j.name, j.next, j.list = asked, j.Names.of(asked.List), 0, j.cluster.list(asked)
+	j.asked, j.name, j.next, j.list, j.serves = asked, j.Names.of(asked.List), 0, j.cluster.list(asked), nil
 	if j.Detail {
 		j.out.Lists = append(j.out.Lists, j.list)
 	}
@@ -259,10 +261,22 @@ func (c *cluster) list(asked fleet.Asked) ListStatus {
 	return out
 }
 
+// served reports whether an input is in the list that the cluster was served last.
+func (j *judging) served(r fleet.Receipt) bool {
+	if j.list.State == Delivered {
+		return true
+	}
+	if p := j.poll(j.asked.List); j.serves == nil && p != nil {
+		j.serves = p.asked.set()
+	}
+	_, is := j.serves[r]
+	return is
+}
+
 // input is the rule for one input.
-func (c *cluster) input(in *InputStatus, on about, list ListStatus, offline bool) {
-	at, confirmed := c.confirmed(on, in.Receipt)
-	failure := c.events[on]
+func (j *judging) input(in *InputStatus, on about, list ListStatus, offline bool) {
+	at, confirmed := j.confirmed(on, in.Receipt, j.served)
+	failure := j.events[on]
 	if failure != nil && (!failure.failed() || failure.Input != in.Receipt.String() || confirmed && failure.At.UnixMilli() <= at) {
 		failure = nil
 	}
@@ -278,7 +292,7 @@ func (c *cluster) input(in *InputStatus, on about, list ListStatus, offline bool
 	default:
 		in.State, in.Since = Delivered, list.Since
 	}
-	if (in.State == Delivered || in.State == Behind) && len(c.receipts) == 0 {
+	if (in.State == Delivered || in.State == Behind) && !j.reports {
 		in.State = Unknown
 	}
 	in.Failure = failure

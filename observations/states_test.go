@@ -32,9 +32,10 @@ func TestStates(t *testing.T) {
 		return func(b *Book, now time.Time) { s(b, now.Add(settle)) }
 	}
 	receipt := func(n byte) step {
-		return func(b *Book, now time.Time) { b.Received("x", "components", "c0", rcpt(n), now) }
+		return func(b *Book, now time.Time) { b.receive("x", "components", "c0", rcpt(n), now) }
 	}
-	other := func(b *Book, now time.Time) { b.Received("x", "components", "past", rcpt(9), now) }
+	// other has the cluster confirm something in another list.
+	other := func(b *Book, now time.Time) { b.confirm("x", "namespaces", "n0", rcpt(9), now) }
 	event := func(n byte, severity, reason string) step {
 		return func(b *Book, now time.Time) {
 			b.Happened("x", "components", "c0", Event{Input: rcpt(n).String(), Severity: severity, Reason: reason, At: now}, now)
@@ -85,7 +86,8 @@ func TestStates(t *testing.T) {
 		"not seen for long":                           {[]step{poll("1"), receipt(1)}, 61 * time.Minute, asked("1", 1), Unknown},
 		"silent, by its own measure":                  {[]step{poll("1"), poll("1"), receipt(1)}, 4 * time.Minute, asked("1", 1), Silent},
 		"not silent yet":                              {[]step{poll("1"), poll("1"), receipt(1)}, 2 * time.Minute, asked("1", 1), Confirmed},
-		"receipts without polls":                      {[]step{receipt(1)}, 0, asked("1", 1), Confirmed},
+		"a receipt before the input was served":       {[]step{give("1", 2), receipt(1), give("2", 1)}, 0, asked("2", 1), Unknown},
+		"receipts without polls":                      {[]step{receipt(1)}, 0, asked("1", 1), Unknown},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +111,7 @@ func TestSilenceIsByTheClustersOwnMeasure(t *testing.T) {
 		book.Polled("x", "components", "1", "", now)
 		book.Polled("x", "namespaces", "1", "", now.Add(time.Second))
 	}
-	book.Received("x", "components", "c0", rcpt(1), now)
+	book.receive("x", "components", "c0", rcpt(1), now)
 	require.Equal(t, Confirmed, book.state("x", now.Add(20*time.Minute), asked("1", 1)))
 	require.Equal(t, Silent, book.state("x", now.Add(31*time.Minute), asked("1", 1)))
 }
@@ -119,10 +121,10 @@ func TestNoReceiptConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	book := NewBook(Config{})
 	book.Polled("x", "components", "1", "", noon)
-	book.Received("x", "components", "c0", fleet.Receipt{}, noon)
+	book.receive("x", "components", "c0", fleet.Receipt{}, noon)
 	want := asked("1", 1)
 	want[0].Receipts = nil // the list is too long for them
-	require.Equal(t, Delivered, book.state("x", noon, want))
+	require.Equal(t, Unknown, book.state("x", noon, want))
 }
 
 // A source that fails is not mended by a Kustomization that goes on applying what it had, though that says the new input.
@@ -135,7 +137,7 @@ func TestASuccessMendsWhatFailed(t *testing.T) {
 		return book.state("x", now, asked("1", 1))
 	}
 	book.Polled("x", "components", "1", "", now)
-	book.Received("x", "components", "other", rcpt(9), now)
+	book.receive("x", "components", "other", rcpt(9), now)
 	require.Equal(t, Failed, tell("OCIRepository/flux-system/charts-c0", "error", "OCIArtifactPullFailed"))
 	require.Equal(t, Failed, tell("Kustomization/flux-system/platform-c0", "info", "ReconciliationSucceeded"))
 	require.Equal(t, Delivered, tell("OCIRepository/flux-system/charts-c0", "info", "NewArtifact"))

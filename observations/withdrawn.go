@@ -33,11 +33,17 @@ type inputs struct {
 }
 
 func (in inputs) without(other inputs) []fleet.Receipt {
-	kept := make(map[fleet.Receipt]struct{}, len(other.receipts))
-	for _, r := range other.receipts {
-		kept[r] = struct{}{}
-	}
+	kept := other.set()
 	return slices.DeleteFunc(slices.Clone(in.receipts), func(r fleet.Receipt) bool { _, ok := kept[r]; return ok || r == fleet.Receipt{} })
+}
+
+// set is of the receipts.
+func (in inputs) set() map[fleet.Receipt]struct{} {
+	out := make(map[fleet.Receipt]struct{}, len(in.receipts))
+	for _, r := range in.receipts {
+		out[r] = struct{}{}
+	}
+	return out
 }
 
 // withdrawn are the inputs of a list that a cluster was asked for and then was not, within the time in which that matters.
@@ -84,13 +90,16 @@ func (w *withdrawn) forget(at int64) {
 	}
 }
 
-// since is when an input was withdrawn, if a receipt of a time may be of before. Another process may say so by a clock that is ahead.
-func (w *withdrawn) since(r fleet.Receipt, at int64) (was int64, ok bool) {
-	was = w.all
-	if i, there := w.find(r); there {
-		was = max(was, w.one[i].at)
+// until is the time up to which a receipt of an input does not count, because the input was removed. Where too many were removed to be told apart, it may
+// have been one of those.
+func (w *withdrawn) until(r receipt) (at int64) {
+	if w.all > 0 && r.at >= w.all {
+		at = w.all + settle.Milliseconds()
 	}
-	return was, was > 0 && max(at-was, was-at) < settle.Milliseconds()
+	if i, there := w.find(r.input); there {
+		at = max(at, w.one[i].at+settle.Milliseconds())
+	}
+	return at
 }
 
 // asked notes what is in the list that a cluster was given last, or was given before another one overtook it.
@@ -104,40 +113,6 @@ func (c *cluster) asked(list fleet.Asked, at int64) {
 		p.withdrawn.add(p.before, now, at)
 		p.asked, p.before = now, inputs{}
 	}
-}
-
-// voidLate is the rule for receipts that were heard of later than what the cluster was given since: what is not asked for any more does
-// not count, nor what was said before it was withdrawn, though it came back. It answers which voids are others than before.
-func (c *cluster) voidLate(list string) (changed []about) {
-	p := c.poll(list)
-	if p == nil || !p.asked.known {
-		return nil
-	}
-	asked := make(map[fleet.Receipt]struct{}, len(p.asked.receipts))
-	for _, r := range p.asked.receipts {
-		asked[r] = struct{}{}
-	}
-	for on, r := range c.receipts {
-		if on.list.Value() != list {
-			continue
-		}
-		old := c.voids[on]
-		_, valid := asked[r.input]
-		i, withdrawn := p.withdrawn.find(r.input)
-		if valid && old.input == r.input && !old.again {
-			p.contested = true // somebody gave something else meanwhile: the next poll says that it is asked for again
-		}
-		switch {
-		case !valid && (old.input != r.input || old.again) && r.at <= max(p.since, p.last):
-			c.void(on, void{input: r.input, at: max(p.since, r.at)})
-		case valid && withdrawn && r.at <= p.withdrawn.one[i].at && (old.input != r.input || old.at < p.withdrawn.one[i].at):
-			c.void(on, void{r.input, p.withdrawn.one[i].at, true})
-		default:
-			continue
-		}
-		changed = append(changed, on)
-	}
-	return changed
 }
 
 // overtaken notes that another process gave the cluster a list at a time, before or after ours.

@@ -13,7 +13,8 @@ import (
 
 // early is how much longer a receipt is held back; it is not noted.
 func (b *Book) early(id, list, input string, r fleet.Receipt, now time.Time) time.Duration {
-	return b.of(id).early(aboutOf(list, input), r, now.UnixMilli())
+	_, wait := b.of(id).receiptCounts(aboutOf(list, input), receipt{r, now.UnixMilli()}, true)
+	return wait
 }
 
 // many is a list of so many inputs, those of a turn unlike those of another one.
@@ -54,9 +55,9 @@ func TestWithdrawnInputsAreBounded(t *testing.T) {
 	}
 	give(1)
 	require.LessOrEqual(t, len(book.of("x").poll("components").withdrawn.one), maxWithdrawn)
-	require.Positive(t, book.Received("x", "components", "c0", first(0), at))
+	require.Positive(t, book.receive("x", "components", "c0", first(0), at))
 	at = at.Add(settle)
-	require.Zero(t, book.Received("x", "components", "c0", first(0), at))
+	require.Zero(t, book.receive("x", "components", "c0", first(0), at))
 	book.Exchange(t.Context(), at)
 	for _, row := range table.content() {
 		require.Less(t, len(row.Body), 8<<10)
@@ -107,7 +108,7 @@ func TestHeldBackNoLonger(t *testing.T) {
 	}
 	p.at = withdrawn.Add(settle + time.Second)
 	for _, book := range books {
-		require.Zero(t, book.Received("x", "components", "c0", rcpt(1), p.at))
+		require.Zero(t, book.receive("x", "components", "c0", rcpt(1), p.at))
 	}
 }
 
@@ -124,7 +125,7 @@ func TestOvertaken(t *testing.T) {
 	p.give(p.a, "2", 2)
 	p.exchange()
 	for _, book := range []*Book{p.a, p.b} {
-		require.Positive(t, book.Received("x", "components", "c0", rcpt(2), p.at.Add(time.Second)))
+		require.Positive(t, book.receive("x", "components", "c0", rcpt(2), p.at.Add(time.Second)))
 	}
 }
 
@@ -143,7 +144,7 @@ func TestAnExchangeInBetween(t *testing.T) {
 	p.give(p.b, "2", 2)
 	p.give(p.b, "1", 1)
 	p.give(p.b, "2", 2)
-	require.Positive(t, p.b.Received("x", "components", "c0", rcpt(2), p.at))
+	require.Positive(t, p.b.receive("x", "components", "c0", rcpt(2), p.at))
 }
 
 // TestTwoPollsAtOnce: the one that is noted last need not be the one whose list is.
@@ -155,9 +156,9 @@ func TestTwoPollsAtOnce(t *testing.T) {
 	require.True(t, p.a.Polled("x", "components", "3", "", p.at))
 	p.a.Given("x", asked("3", 3)[0], p.at)
 	p.a.Given("x", asked("2", 2)[0], p.at)
-	require.Positive(t, p.a.Received("x", "components", "c0", rcpt(1), p.at))
-	require.Positive(t, p.a.Received("x", "components", "c0", rcpt(2), p.at))
-	require.Zero(t, p.a.Received("x", "components", "c0", rcpt(3), p.at))
+	require.Positive(t, p.a.receive("x", "components", "c0", rcpt(1), p.at))
+	require.Positive(t, p.a.receive("x", "components", "c0", rcpt(2), p.at))
+	require.Zero(t, p.a.receive("x", "components", "c0", rcpt(3), p.at))
 }
 
 // TestALongListIsHeldBackByAll: where it is too long to be told, one that starts knows that there was something.
@@ -175,7 +176,7 @@ func TestALongListIsHeldBackByAll(t *testing.T) {
 	book.Exchange(t.Context(), noon.Add(3*time.Second))
 	restarted := NewBook(Config{Table: table})
 	restarted.Exchange(t.Context(), noon.Add(3*time.Second))
-	require.Positive(t, restarted.Received("x", "components", "c0", receipt(0), noon.Add(4*time.Second)))
+	require.Positive(t, restarted.receive("x", "components", "c0", receipt(0), noon.Add(4*time.Second)))
 }
 
 // TestAClockThatIsAhead: what another process says was withdrawn in a moment from now is.
@@ -189,5 +190,5 @@ func TestAClockThatIsAhead(t *testing.T) {
 	p.exchange()
 	p.at = p.at.Add(-3 * time.Second)
 	p.give(p.a, "1", 1)
-	require.Positive(t, p.a.Received("x", "components", "c0", rcpt(1), p.at))
+	require.Positive(t, p.a.receive("x", "components", "c0", rcpt(1), p.at))
 }

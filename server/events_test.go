@@ -122,6 +122,25 @@ func TestForgedEvents(t *testing.T) {
 	w.get(demoCluster + "/status").want(200)
 }
 
+// An event that a person sends is accepted and changes nothing.
+func TestEventsOfPeopleDoNotCount(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.poll(demoPolls + "/platform-components").want(200)
+	receipt := w.input("demo-cluster-01", "platform-components", "podinfo")["receipt"].(string)
+	body := event(`{"component":"podinfo","input":"`+receipt+`"}`, "sent by hand")
+	for _, token := range []string{readToken, w.issue(pollBody).secret} {
+		for _, agent := range []string{"flux-resourceset-cli/1", "Mozilla/5.0 (X11; Linux x86_64)"} {
+			w.tell(token, demoEvents, body, "User-Agent", agent).want(202)
+			w.tell(token, demoEvents, event(`{}`, "sent by hand"), "User-Agent", agent).want(202)
+		}
+	}
+	require.NotEqual(t, "failed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	require.NotContains(t, string(w.get(demoCluster+"/status").want(200).body), "sent by hand")
+	w.tell(readToken, demoEvents, body).want(202)
+	require.Equal(t, "failed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+}
+
 func TestFloodsOfEvents(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

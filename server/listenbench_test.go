@@ -53,7 +53,7 @@ func confirmedFleet(b *testing.B, clusters, components int, table observations.T
 			}
 			i := 0
 			for id := range list.Inputs {
-				book.Received(doc.ID, list.List, id, list.Receipts[i], now())
+				book.Received(doc.ID, list, id, list.Receipts[i], now())
 				i++
 			}
 		}

@@ -45,8 +45,7 @@ func (s *Server) PollReceipt(c echo.Context, dns, list, id string, p api.PollRec
 // maxInputID is the longest id of an input.
 const maxInputID = 253
 
-// readReceipt reads a receipt. Whether the cluster has that input is not asked: it may be that of a revision that this
-// process has not heard of yet.
+// readReceipt reads a receipt. Whether the cluster has that input recordReceipt decides.
 func readReceipt(st *fleet.State, list, id, input string) (r receipt, err error) {
 	if strings.Contains(id, "/") { // the router takes the rest of a path for its last parameter
 		return r, echo.ErrNotFound
@@ -73,20 +72,37 @@ func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, clust
 		return outgoing{}, err
 	}
 	if ownPoll(r, who) {
-		if early := s.book.Received(cluster.ID, said.list, said.id, said.input, s.cfg.Now()); early > 0 {
-			return outgoing{}, errEarlyReceipt(early)
+		if err := s.recordReceipt(st, cluster, said); err != nil {
+			return outgoing{}, err
 		}
 	}
 	return s.outgoing(r, answer, st)
 }
 
-// errEarlyReceipt has the cluster say it again, which Flux Operator does for an hour and more. It is no fault of ours, so it is
-// none of the 5xx that somebody is called for.
+// recordReceipt records what a cluster itself has sent. An error asks the cluster to send it again.
+func (s *Server) recordReceipt(st *fleet.State, cluster *fleet.Document, said receipt) error {
+	now := s.cfg.Now()
+	if s.book.Repeated(cluster.ID, said.list, said.id, said.input, now) {
+		return nil
+	}
+	kind, _ := st.PolledAt(said.list) // readReceipt has found it
+	desired, err := st.Answer(cluster, kind)
+	if err != nil {
+		return err
+	}
+	if again := s.book.Received(cluster.ID, st.AskedIn(cluster, kind, desired), said.id, said.input, now); again > 0 {
+		return errEarlyReceipt(again)
+	}
+	return nil
+}
+
+// errEarlyReceipt asks the cluster to send a receipt again, which Flux Operator does for an hour and more. It is not a fault of the
+// service, so it is not one of the 5xx codes that alert.
 func errEarlyReceipt(wait time.Duration) error {
 	seconds := int64(math.Ceil(wait.Seconds()))
 	return &publicError{
 		status: http.StatusConflict, code: "early_receipt",
-		detail:  fmt.Sprintf("the cluster was asked for something else a moment ago, so that this may be of before: say it again in %d s", seconds),
+		detail:  fmt.Sprintf("the cluster was not served this input, or was served something else a moment ago: the receipt was not recorded; send it again in %d s", seconds),
 		headers: map[string]string{"Retry-After": strconv.FormatInt(seconds, 10)},
 	}
 }

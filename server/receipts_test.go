@@ -11,16 +11,22 @@ import (
 
 const demoReceipts = demoPolls + "/receipts/"
 
-func TestReceiptsAreAnsweredWithNothing(t *testing.T) {
+func TestReceiptAnswers(t *testing.T) {
 	t.Parallel()
+	const unknown = "platform-components/podinfo?input=0123456789abcdef" // of a revision that is past, or that this process has not heard of
 	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
 		w := setupWith(t, options{mode: mode})
-		input := at(w.poll(demoPolls+"/platform-components").json(), "inputs", 2, "receipt").(string)
+		current := "platform-components/podinfo?input=" + at(w.get(demoPolls+"/platform-components", "Authorization", "Bearer "+readToken, "User-Agent", "curl/8").json(), "inputs", 2, "receipt").(string)
+		for _, path := range []string{current, unknown} {
+			early := w.poll(demoReceipts+path).problem(409, "early_receipt")
+			require.Equal(t, "3", early.header.Get("Retry-After"), "it was not served")
+		}
+		w.poll(demoPolls + "/platform-components").want(200)
 		for _, path := range []string{
-			"platform-components/podinfo?input=" + input,
-			"platform-components/podinfo?input=0123456789abcdef", // of a revision that is past, or that this process has not heard of
-			"platform-components/nobody?input=0123456789abcdef",
-			"namespaces/podinfo?input=0123456789abcdef",
+			current, current, // which is repeated every hour
+			"platform-components/nobody?input=0123456789abcdef", // removed inputs, and invented ones
+			"platform-components/" + strings.Repeat("x", 253) + "?input=0123456789abcdef",
+			"namespaces/nobody?input=0123456789abcdef",
 			"rolebindings/a:b@c?input=0123456789abcdef",
 		} {
 			got := w.poll(demoReceipts + path).want(200)
@@ -28,7 +34,35 @@ func TestReceiptsAreAnsweredWithNothing(t *testing.T) {
 			fluxReads(t, got.body)
 			w.get(demoReceipts+path, "Authorization", "Bearer "+readToken, "If-None-Match", got.etag()).want(304)
 		}
+		w.poll(demoReceipts+unknown).problem(409, "early_receipt")
+		w.poll(demoReceipts+strings.Replace(current, "podinfo", "invented", 1)).problem(409, "early_receipt") // a digest that was served, under another id
+		if mode == server.ModeReadOnly {
+			continue // it has no status
+		}
+		require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+		for _, in := range at(w.status("demo-cluster-01"), "inputs").([]any) {
+			require.True(t, at(in, "id") == "podinfo" || at(in, "state") != "confirmed", in)
+		}
 	}
+}
+
+// A receipt that a person sends, with whatever credential, is answered and does not count.
+func TestReceiptsOfPeopleDoNotCount(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.poll(demoPolls + "/platform-components").want(200)
+	receipt := w.input("demo-cluster-01", "platform-components", "podinfo")["receipt"].(string)
+	path := demoReceipts + "platform-components/podinfo?input=" + receipt
+	mine := w.issue(pollBody).secret
+	for _, agent := range []string{"curl/8.5.0", "flux-resourceset-cli/1", "Mozilla/5.0", ""} {
+		w.get(path, "Authorization", "Bearer "+readToken, "User-Agent", agent).want(200)
+	}
+	for _, agent := range []string{"flux-resourceset-cli/1", "Mozilla/5.0"} {
+		w.get(path, "Authorization", "Bearer "+mine, "User-Agent", agent).want(200)
+	}
+	require.Equal(t, "unknown", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	w.get(path, "Authorization", "Bearer "+mine, "User-Agent", "flux-operator/v0.58.1").want(200)
+	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
 }
 
 func TestReceiptsThatAreNone(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -217,12 +218,17 @@ func (w *world) hear(i int, doc *fleet.Document, now time.Time) {
 		at = now.Add(-40 * time.Minute)
 	}
 	for _, list := range asked {
-		etag := list.ETag
 		if behind(i) {
-			etag = `"older"`
+			list.ETag = `"older"`
+			list.Receipts = slices.Clone(list.Receipts)
+			for n := range list.Receipts {
+				list.Receipts[n][0]++
+			}
 		}
 		for _, back := range []time.Duration{time.Minute, 0} {
-			w.book.Polled(doc.ID, list.List, etag, "flux-operator/v0.58.1", at.Add(-back))
+			if w.book.Polled(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", at.Add(-back)) {
+				w.book.Given(doc.ID, list, at.Add(-back))
+			}
 		}
 		n := 0
 		for id := range list.Inputs {
@@ -234,10 +240,8 @@ func (w *world) hear(i int, doc *fleet.Document, now time.Time) {
 					Input: receipt.String(), Severity: "error", Reason: failures[i/40%3].reason, Object: "HelmRelease/flux-system/platform-grafana", At: at,
 					Message: failures[i/40%3].message + w.text,
 				}, at)
-			case behind(i):
-				w.book.Received(doc.ID, list.List, id, fleet.Receipt{1}, at)
 			default:
-				w.book.Received(doc.ID, list.List, id, receipt, at)
+				w.book.Received(doc.ID, list, id, receipt, at)
 			}
 		}
 	}

@@ -142,8 +142,9 @@ type ClientInterface interface {
 	//
 	// Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
 	// only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
-	// be rendered. An input that the cluster does not have, or has no more, is answered alike. One that was taken back and made again within 45
-	// seconds is not taken until those have passed since the cluster was given something else: its receipt may be of before.
+	// be rendered. A receipt of an id that is not desired of the cluster is answered alike and not recorded. 409: the cluster was not
+	// served this input, or not for 45 seconds since it was served something else instead; the receipt was not recorded, and counts when it is sent
+	// again later. Receipts sent by people (the command line, a browser) are answered and not recorded.
 	//
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
 	PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1351,8 +1352,9 @@ func (c *Client) PollPlatformComponents(ctx context.Context, clusterDNS ClusterD
 //
 // Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
 // only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
-// be rendered. An input that the cluster does not have, or has no more, is answered alike. One that was taken back and made again within 45
-// seconds is not taken until those have passed since the cluster was given something else: its receipt may be of before.
+// be rendered. A receipt of an id that is not desired of the cluster is answered alike and not recorded. 409: the cluster was not
+// served this input, or not for 45 seconds since it was served something else instead; the receipt was not recorded, and counts when it is sent
+// again later. Receipts sent by people (the command line, a browser) are answered and not recorded.
 //
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
 func (c *Client) PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -15115,8 +15117,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
 	// only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
-	// be rendered. An input that the cluster does not have, or has no more, is answered alike. One that was taken back and made again within 45
-	// seconds is not taken until those have passed since the cluster was given something else: its receipt may be of before.
+	// be rendered. A receipt of an id that is not desired of the cluster is answered alike and not recorded. 409: the cluster was not
+	// served this input, or not for 45 seconds since it was served something else instead; the receipt was not recorded, and counts when it is sent
+	// again later. Receipts sent by people (the command line, a browser) are answered and not recorded.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19683,8 +19686,9 @@ func (c *ClientWithResponses) PollPlatformComponentsWithResponse(ctx context.Con
 //
 // Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
 // only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
-// be rendered. An input that the cluster does not have, or has no more, is answered alike. One that was taken back and made again within 45
-// seconds is not taken until those have passed since the cluster was given something else: its receipt may be of before.
+// be rendered. A receipt of an id that is not desired of the cluster is answered alike and not recorded. 409: the cluster was not
+// served this input, or not for 45 seconds since it was served something else instead; the receipt was not recorded, and counts when it is sent
+// again later. Receipts sent by people (the command line, a browser) are answered and not recorded.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -40,12 +40,36 @@ func BenchmarkObservations(b *testing.B) {
 		table := &counting{Table: o}
 		return observations.NewBook(observations.Config{Table: table}), table
 	}
+	list := func(etag string, receipts ...fleet.Receipt) fleet.Asked {
+		return fleet.Asked{List: "platform-components", ETag: etag, Receipts: receipts, Inputs: func(yield func(string, bool) bool) {
+			for i := range receipts {
+				if !yield(fmt.Sprint("c", i), true) {
+					return
+				}
+			}
+		}}
+	}
+	poll := func(book *observations.Book, id string, served fleet.Asked, now time.Time) {
+		if book.Polled(id, served.List, served.ETag, "flux-operator/v0.58.1", now) {
+			book.Given(id, served, now)
+		}
+	}
+	send := func(book *observations.Book, id string, served fleet.Asked, i int, now time.Time) {
+		if input := fmt.Sprint("c", i); !book.Repeated(id, served.List, input, served.Receipts[i], now) {
+			require.Zero(b, book.Received(id, served, input, served.Receipts[i], now))
+		}
+	}
+	var receipts []fleet.Receipt
+	for i := range inputs {
+		receipts = append(receipts, fleet.Receipt{1, byte(i)})
+	}
+	all := list(`"0123456789abcdef01234567"`, receipts...)
 	say := func(book *observations.Book, now time.Time) {
 		for c := range clusters {
 			id := fmt.Sprint("cluster-", c)
-			book.Polled(id, "platform-components", `"0123456789abcdef01234567"`, "flux-operator/v0.58.1", now)
+			poll(book, id, all, now)
 			for i := range inputs {
-				book.Received(id, "platform-components", fmt.Sprint("c", i), fleet.Receipt{1, byte(i)}, now)
+				send(book, id, all, i, now)
 			}
 		}
 	}
@@ -84,9 +108,10 @@ func BenchmarkObservations(b *testing.B) {
 	n := byte(1)
 	for b.Loop() {
 		n++
-		want := fleet.Asked{List: "platform-components", Receipts: []fleet.Receipt{{n}}, Inputs: func(yield func(string, bool) bool) { yield("c0", true) }}
+		want := list(fmt.Sprint(n), fleet.Receipt{n})
 		began := time.Now()
-		first.Received("cluster-7", "platform-components", "c0", want.Receipts[0], began)
+		poll(first, "cluster-7", want, began)
+		send(first, "cluster-7", want, 0, began)
 		for second.Judge(observations.Question{Cluster: "cluster-7", Asked: []fleet.Asked{want}, Now: began, OfflineAfter: time.Hour}).Counts[observations.Confirmed] == 0 {
 			require.Less(b, time.Since(began), time.Minute)
 			time.Sleep(10 * time.Millisecond)
