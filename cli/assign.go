@@ -273,33 +273,71 @@ func (v verbs) assign(c *cli.Context, api client, cluster, id string, settings m
 }
 
 func (v verbs) assignCommand() *cli.Command {
-	usage, flags := fmt.Sprintf("Assign a %s to clusters", v.title), flagsOf(v.overrides)
-	if len(v.overrides) > 0 {
+	settings := v.overrides
+	if v.assigned != nil {
+		settings = v.assigned
+	}
+	usage, flags := fmt.Sprintf("Assign a %s to clusters", v.title), flagsOf(settings)
+	if len(settings) > 0 {
 		usage += ", or change the settings given of its assignment; the others stay"
 		flags = append(flags, resetFlag())
 	}
-	return &cli.Command{
+	cmd := &cli.Command{
 		Name:      "assign",
 		Usage:     usage,
 		ArgsUsage: "NAME " + assigningUsage,
-		Flags:     slices.Concat(assigningFlags(), flags, writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, on, err := assignmentOf(c)
 			if err != nil {
 				return err
 			}
-			given, err := settingsOf(c, v.overrides)
+			given, err := settingsOf(c, settings)
 			if err != nil {
 				return err
 			}
-			if len(v.overrides) == 0 {
+			if v.values {
+				if values, err := v.valuesGiven(c); err != nil || len(values) > 0 {
+					return v.assignWithValues(c, assignment{id: id, given: given}, on, values, err)
+				}
+			}
+			if len(settings) == 0 {
 				return v.onTargets(c, on, change{operations: on.planner(v.assigning("assign"), withID(v.noun, id, nil))}, func(conn client, cluster, hash string) (answer, error) {
 					return v.assign(c, conn, cluster, id, given, planned(hash))
 				})
 			}
-			return v.assignWith(c, assignment{id: id, settings: v.overrides, given: given}, on)
+			return v.assignWith(c, assignment{id: id, settings: settings, given: given}, on)
 		},
 	}
+	if v.values {
+		flags = append(flags, valueFlags()...)
+		cmd.Description = argv.ExampleText("component assign redis --layer web --component-version 20.1.0 --set replicas=3 --plan")
+	}
+	cmd.Flags = slices.Concat(assigningFlags(), flags, writeFlags(), []cli.Flag{yesFlag()}, plannedFlags())
+	return cmd
+}
+
+// valuesGiven are the values to patch that the command line gives; none, if it has none of their flags.
+func (v verbs) valuesGiven(c *cli.Context) (map[string]any, error) {
+	if !slices.ContainsFunc(valueFlags(), func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) }) {
+		return nil, nil
+	}
+	return v.valuesFrom(c)
+}
+
+// assignWithValues assigns a definition and patches its values, in one change.
+func (v verbs) assignWithValues(c *cli.Context, a assignment, on targets, values map[string]any, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case c.Bool("reset"):
+		return argv.Errorf("--reset leaves patches alone: give values in a change of their own, with component patch")
+	case c.IsSet("if-match"):
+		return argv.Errorf("--if-match is about one document and its fields; give values in a change of their own, with component patch")
+	}
+	return v.perform(c, change{operations: fixed(
+		on.operation(v.assigning("assign"), withID(v.noun, a.id, a.given)),
+		on.operation("patch_values", withID(v.noun, a.id, map[string]any{"values": values})),
+	)})
 }
 
 func (v verbs) unassignCommand() *cli.Command {

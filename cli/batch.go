@@ -25,14 +25,36 @@ type planner func(conn client) ([]operation, error)
 
 // plannedFlags are those of every change that can be planned.
 func plannedFlags() []cli.Flag {
-	return slices.Concat([]cli.Flag{
+	return ofChanges(slices.Concat([]cli.Flag{
 		&cli.BoolFlag{Name: "plan", Usage: "show what would happen to which cluster, and change nothing; exit code 0: nothing, 1: something, 3: an error"},
 		fullFlag(),
 	}, renderedFlags(), []cli.Flag{
 		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls no more than `N` things because of it; confirms what the server wants confirmed"},
 		&cli.StringSliceFlag{Name: "confirm", Usage: "take things off clusters of this protected `ENVIRONMENT`, too; repeat for more"},
 		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
-	})
+	}))
+}
+
+// ofChanges marks flags as those that all changes share.
+func ofChanges(flags []cli.Flag) []cli.Flag {
+	for _, flag := range flags {
+		switch f := flag.(type) {
+		case *cli.BoolFlag:
+			f.Category = argv.ChangeCategory
+		case *cli.StringFlag:
+			f.Category = argv.ChangeCategory
+		case *cli.StringSliceFlag:
+			f.Category = argv.ChangeCategory
+		case *cli.IntFlag:
+			f.Category = argv.ChangeCategory
+		}
+	}
+	return flags
+}
+
+// changeFlags are the flags that all changes share, for the help of the program.
+func changeFlags() []cli.Flag {
+	return ofChanges(slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()))
 }
 
 // planHash is the --plan-hash of the command line.

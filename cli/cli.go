@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
@@ -50,6 +51,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		env.Now = time.Now
 	}
 	s := newSession(env)
+	s.program = argv.NameOf(args[0])
 	app := s.app()
 	words := args[1:]
 	if len(words) > 0 && words[0] == "help" { // as others have it
@@ -59,7 +61,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 	switch {
 	case err != nil:
 	case line.Help:
-		argv.PrintUsage(s.env.Stdout, app, line.Path)
+		s.printUsage(app, line.Path)
 		return exitOK
 	default:
 		err = app.RunContext(ctx, append([]string{argv.Program}, line.Args...))
@@ -83,6 +85,13 @@ func Run(ctx context.Context, args []string, env Env) int {
 		return exitTrouble
 	}
 	return exitError
+}
+
+// printUsage prints the help under the name that the program was called by.
+func (s *session) printUsage(app *cli.App, path []*cli.Command) {
+	var text strings.Builder
+	argv.PrintUsage(&text, app, path, changeFlags())
+	_, _ = io.WriteString(s.env.Stdout, argv.Renamed(text.String(), s.program))
 }
 
 // app is the whole command tree. It holds no state of its own: s does.
@@ -115,7 +124,7 @@ func (s *session) app() *cli.App {
 			if c.Bool("version") {
 				return statusCommands{s}.printVersion(c)
 			}
-			argv.PrintUsage(s.env.Stdout, c.App, nil)
+			s.printUsage(c.App, nil)
 			return nil
 		},
 	}

@@ -50,7 +50,7 @@ var components = noun{
 	},
 	assignable: &assignable{
 		word: "component", gone: "it; its patches go too", scriptsMay: true,
-		overrides: assignmentSettings,
+		overrides: assignmentSettings, assigned: slices.Concat(componentSettings, former(assignmentSettings[1:])), values: true,
 		inputs: inputType{
 			name: "platform-components", gone: "Flux uninstalls it",
 			template: charts.PlatformComponents,
@@ -113,6 +113,24 @@ var assignmentSettings = []field{
 	valuesFromField("cluster-values-from", "Helm values from a Secret or ConfigMap on this cluster, over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none"),
 }
 
+// componentSettings are the fields of a component's assignment, where no field of the catalog can be meant.
+var componentSettings = []field{
+	boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays").initially(true),
+	clearableField("oci-tag", "oci_tag", "`TAG` there instead of the catalog's; empty: the catalog's"),
+	clearableField("component-path", "component_path", "`PATH` there instead of the catalog's; empty: the catalog's"),
+	clearableField("component-version", "component_version", "`VERSION` there instead of the catalog's; empty: the catalog's"),
+	valuesFromField("values-from", "Helm values from a Secret or ConfigMap there, over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none"),
+}
+
+// former are fields with flags that help does not show.
+func former(fields []field) []field {
+	out := make([]field, len(fields))
+	for i, f := range fields {
+		out[i] = f.hidden()
+	}
+	return out
+}
+
 // componentCommands are those that only components have.
 type componentCommands struct{ *session }
 
@@ -151,13 +169,7 @@ func (s componentCommands) switchCommand(verb string, enabled bool) *cli.Command
 
 // setCommand changes settings of assignments, which, as with enable and disable, must be there.
 func (s componentCommands) setCommand() *cli.Command {
-	settings := []field{
-		boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays"),
-		clearableField("oci-tag", "oci_tag", "`TAG` there instead of the catalog's; empty: the catalog's"),
-		clearableField("component-path", "component_path", "`PATH` there instead of the catalog's; empty: the catalog's"),
-		clearableField("component-version", "component_version", "`VERSION` there instead of the catalog's; empty: the catalog's"),
-		valuesFromField("values-from", "Helm values from a Secret or ConfigMap there, over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none"),
-	}
+	settings := componentSettings
 	return &cli.Command{
 		Name: "set", Usage: "Change settings of a component on clusters that have it; update changes the catalog",
 		ArgsUsage: "NAME " + assigningUsage,

@@ -20,17 +20,28 @@ type documentDiff struct {
 	Fields []render.Field `json:"fields"`
 
 	source string
+	before string // what the other side is, where both are documents of the fleet
 }
 
 func (s *session) diffCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "diff",
-		Usage: "Show in which fields the documents of files differ from the fleet",
-		Description: "What is printed is text, also when it is not read on a terminal; -o json and -o yaml give a list.\n" +
+		Usage: "Show in which fields the documents of files differ from the fleet, or two documents of the fleet from each other",
+		ArgsUsage: "[KIND/NAME[@REVISION] [KIND/NAME[@REVISION]]]",
+		Description: "KIND/NAME@REVISION is a document as it was at a revision. One alone is compared with what it is now. With --effective clusters " +
+			"are compared with all that they have by their layers.\n\nWhat is printed is text, also when it is not read on a terminal; -o json and -o yaml give a list.\n" +
 			"Exit code 0: nothing differs, 1: something does, 2: the command line is wrong, 3: an error.\n\n" +
-			argv.ExampleText("diff -f fleet/", "export > fleet.yaml && $EDITOR fleet.yaml && flux-resourceset-cli diff -f fleet.yaml"),
-		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags()),
+			argv.ExampleText("diff -f fleet/", "diff cluster/prod-01 cluster/prod-02 --effective", "diff cluster/prod-01@41", "export > fleet.yaml && $EDITOR fleet.yaml && flux-resourceset-cli diff -f fleet.yaml"),
+		Flags: slices.Concat([]cli.Flag{
+			documentsFlag(), &cli.BoolFlag{Name: "effective", Usage: "of clusters: with what their layers give them"},
+		}, pruneFlags()),
 		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return s.diffDocuments(c)
+			}
+			if c.Bool("effective") {
+				return argv.Errorf("--effective compares clusters of the fleet with each other: name two")
+			}
 			a, err := s.newApplication(c)
 			if err != nil {
 				return err
@@ -43,15 +54,20 @@ func (s *session) diffCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.printDiff(c, diffs); err != nil {
-				return err
-			}
-			if len(diffs) > 0 {
-				return errDiffers
-			}
-			return nil
+			return s.printDiffs(c, diffs)
 		},
 	}
+}
+
+// printDiffs prints what differs, which the exit code says too.
+func (s *session) printDiffs(c *cli.Context, diffs []documentDiff) error {
+	if err := s.printDiff(c, diffs); err != nil {
+		return err
+	}
+	if len(diffs) > 0 {
+		return errDiffers
+	}
+	return nil
 }
 
 // diff compares. What changes is the server's to say: it fills in defaults and writes some things in one way only.
@@ -139,7 +155,10 @@ func (s *session) diffText(diffs []documentDiff) string {
 	}
 	for _, d := range diffs {
 		name := nameOfKind(d.Kind) + "/" + d.ID
-		was, is := name, name+"   "+d.source
+		was, is := first(d.before, name), name+"   "+d.source
+		if d.before != "" {
+			is = d.source
+		}
 		switch d.Action {
 		case "create":
 			was = "(none)"

@@ -34,6 +34,8 @@ func writeDocs(w io.Writer, app *cli.App) error {
 	b.WriteString(docsIntro)
 	b.WriteString("\n## Flags of every command\n")
 	docsFlags(&b, app.Flags)
+	b.WriteString("\n## Flags of changes\n\nCommands that change something take these, as far as they make sense for them; each command names which.\n")
+	docsFlags(&b, changeFlags())
 	b.WriteString("\n## Commands\n")
 	docsCommands(&b, app.Commands)
 	_, err := io.WriteString(w, b.String())
@@ -63,7 +65,11 @@ func docsCommands(b *strings.Builder, commands []*cli.Command) {
 		if cmd.Description != "" {
 			_, _ = fmt.Fprintf(b, "\n%s\n", cmd.Description)
 		}
-		docsFlags(b, cmd.Flags)
+		own, shared := argv.SplitChanges(cmd.Flags)
+		docsFlags(b, own)
+		if len(shared) > 0 {
+			_, _ = fmt.Fprintf(b, "\n[Flags of changes](#flags-of-changes): `%s`\n", strings.Join(shared, "`, `"))
+		}
 	}
 }
 

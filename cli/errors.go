@@ -72,7 +72,11 @@ const olderTimeout = 5 * time.Second
 func (s *session) reportError(err error) {
 	err = s.older(err)
 	var b strings.Builder
-	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(render.Red, "Error:"), render.Printable(errorText(err)))
+	text := errorText(err)
+	if usage, ok := errors.AsType[argv.Error](err); ok {
+		text = argv.Renamed(usage.Error(), s.program)
+	}
+	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(render.Red, "Error:"), render.Printable(text))
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
 		for _, field := range problem.Problem.Errors {
 			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) {
@@ -158,6 +162,9 @@ func (s *session) hint(err error) string {
 	}
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
 		if hint := s.link.behindHint(problem); hint != "" {
+			return hint
+		}
+		if hint := s.similarName(err); hint != "" {
 			return hint
 		}
 		return hints[first(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]

@@ -23,7 +23,7 @@ func (s exporter) exportCommand() *cli.Command {
 		Usage:     "Print the documents of the fleet, or of some kinds, as apply takes them",
 		ArgsUsage: "[KIND|KIND/NAME]...",
 		Description: "Applied again, the output changes nothing; applied later, it puts every field back that it has. It is YAML unless -o says otherwise.\n\n" +
-			argv.ExampleText("export > fleet.yaml", "export cluster/demo-cluster-01 namespaces"),
+			argv.ExampleText("export > fleet.yaml", "export --split fleet/", "export cluster/demo-cluster-01 namespaces"),
 		Action: func(c *cli.Context) error {
 			wanted, err := wantedFrom(c.Args().Slice())
 			if err != nil {
@@ -35,6 +35,7 @@ func (s exporter) exportCommand() *cli.Command {
 			}
 			return s.export(c, conn, wanted)
 		},
+		Flags: []cli.Flag{&cli.StringFlag{Name: "split", Usage: "write a file for each document below this `DIR`, which must be empty or not exist: DIR/clusters/demo-cluster-01.yaml"}},
 	}
 }
 
@@ -92,6 +93,7 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 	lists := map[string][]string{}
 	var members []string // in their order
 	var names []string
+	var files []exportedFile
 	for _, n := range nouns(typedNouns(types, wanted)...) {
 		ids, ok := wanted[n.kind]
 		if _, every := wanted[resourceKind]; every && n.typed != "" {
@@ -118,7 +120,11 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 			}
 			lists[n.list] = append(lists[n.list], string(applicable))
 			names = append(names, n.name+"/"+id)
+			files = append(files, exportedFile{n, id, applicable})
 		}
+	}
+	if c.IsSet("split") {
+		return s.split(c, files)
 	}
 	for i, list := range members {
 		members[i] = strconv.Quote(list) + ":[" + strings.Join(lists[list], ",") + "]"

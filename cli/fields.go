@@ -189,7 +189,7 @@ func fileFlag(of string) cli.Flag {
 }
 
 func yesFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"}
+	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Category: argv.ChangeCategory, Usage: "do not ask"}
 }
 
 func fullFlag() cli.Flag {
@@ -197,14 +197,14 @@ func fullFlag() cli.Flag {
 }
 
 func dryRunFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "dry-run", Usage: "let the server check everything and show the result, but change nothing"}
+	return &cli.BoolFlag{Name: "dry-run", Category: argv.ChangeCategory, Usage: "let the server check everything and show the result, but change nothing"}
 }
 
 // writeFlags are those of every change to a document.
 func writeFlags() []cli.Flag {
 	return []cli.Flag{
 		dryRunFlag(),
-		&cli.StringFlag{Name: "if-match", Usage: "only if the document still has this `ETAG` (-v shows it)"},
+		&cli.StringFlag{Name: "if-match", Category: argv.ChangeCategory, Usage: "only if the document still has this `ETAG` (-v shows it)"},
 	}
 }
 
@@ -331,5 +331,21 @@ func required(c *cli.Context, flag string) (string, error) {
 // initially is the field with what it is in a new assignment.
 func (f field) initially(value any) field {
 	f.initial = value
+	return f
+}
+
+// hidden is the field with a flag that help does not show: a former name.
+func (f field) hidden() field {
+	inner := f.make
+	f.make = func() cli.Flag {
+		flag := inner()
+		if list, ok := flag.(*cli.StringSliceFlag); ok {
+			list.Hidden = true
+		}
+		if text, ok := flag.(*cli.StringFlag); ok {
+			text.Hidden = true
+		}
+		return flag
+	}
 	return f
 }

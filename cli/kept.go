@@ -53,12 +53,13 @@ func (a assignment) own(n noun, cluster json.RawMessage) ([]string, error) {
 			if _, given := a.given[f.name]; given || !there {
 				continue
 			}
-			if text := string(value); text != fmt.Sprint(f.initial) {
-				own = append(own, f.name+"="+render.Printable(plain(value)))
+			said := f.name + "=" + render.Printable(plain(value))
+			if text := string(value); text != fmt.Sprint(f.initial) && !slices.Contains(own, said) { // a setting may have several flags
+				own = append(own, said)
 			}
 		}
 	}
-	return slices.Compact(own), nil // a setting may have several flags
+	return own, nil
 }
 
 // assignWith assigns a definition that has settings on each cluster, and says what it left of them, or took back.

@@ -20,15 +20,18 @@ import (
 var layers = noun{
 	kind: "layer", name: "layer", plural: "layers", title: "layer", list: "layers", aliases: []string{"layers"},
 	usage:   "Layers: what clusters have in common, said once for all that a selector matches",
-	example: "layer create prod-eu --priority 200 --selector environment=prod,region=eu --namespaces observability",
+	example: "layer create prod-eu --priority 200 --selector environment=prod,region=eu --namespace observability",
 	fields: []field{
 		textField("description", "description", "what it is, for people"),
 		numberField("priority", "priority", "`NUMBER` that no other layer has; the higher one wins"),
 		textField("selector", "selector", "which clusters: a label `SELECTOR`, also over environment and id; instead of --all"),
 		boolField("all", "all", "every cluster"),
-		referencesField("components", "platform_components", "component that these clusters have; repeat for more; replaces all"),
-		referencesField("namespaces", "namespaces", "namespace that these clusters have; repeat for more; replaces all"),
-		referencesField("rolebindings", "rolebindings", "role binding that these clusters have; repeat for more; replaces all"),
+		referencesField("component", "platform_components", "component that these clusters have, by `ID`; repeat for more; replaces all"),
+		referencesField("namespace", "namespaces", "namespace that these clusters have, by `ID`; repeat for more; replaces all"),
+		referencesField("rolebinding", "rolebindings", "role binding that these clusters have, by `ID`; repeat for more; replaces all"),
+		referencesField("components", "platform_components", "former name of --component").hidden(),
+		referencesField("namespaces", "namespaces", "former name of --namespace").hidden(),
+		referencesField("rolebindings", "rolebindings", "former name of --rolebinding").hidden(),
 		boolField("deletion-protection", "deletion_protection", "protect these clusters, whatever their documents say"),
 	},
 	view: view{

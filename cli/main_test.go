@@ -72,6 +72,7 @@ func scripts(t *testing.T) testscript.Params {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("BIN", bin)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "xdg"))
 			// What another script's server had, on a port that is this one's now, is not asked for.
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))

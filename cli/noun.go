@@ -40,7 +40,9 @@ type noun struct {
 // assignable is what a kind has that clusters are assigned.
 type assignable struct {
 	word       string  // for one of them in a cluster: "role binding"
-	overrides  []field // settings of an assignment
+	overrides  []field // settings of an assignment, as create has them beside the fields of the definition
+	assigned   []field // the same, as assign has them; nil: overrides
+	values     bool    // assign takes values to patch, too
 	gone       string  // what Flux removes from a cluster that it is taken off
 	scriptsMay bool    // without a terminal, taking it off one cluster and deleting it need no --yes
 	// withContents: Flux deletes what others have put into it, too, so that no script takes it off a cluster unasked.

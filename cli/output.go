@@ -42,6 +42,12 @@ func (s *session) printAs(c *cli.Context, format string, out render.Output) erro
 	if !s.env.StdoutTerminal {
 		return out.Write(s.env.Stdout, style)
 	}
+	if tables := out.Tables; tables != nil && format == "table" {
+		out.Tables = func() ([]render.Table, error) {
+			made, err := tables()
+			return withAges(made, s.env.Now()), err
+		}
+	}
 	var text bytes.Buffer
 	if err := out.Write(&text, style); err != nil {
 		return err

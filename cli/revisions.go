@@ -65,14 +65,28 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 		{&cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: " + strings.Join(names[:last], ", ") + " or " + names[last]}, "kind"},
 		{&cli.StringFlag{Name: "id", Usage: "only changes of the document with this `ID`; needs --kind"}, "id"},
 		{&cli.StringFlag{Name: "actor", Usage: "only changes by this `ACTOR`"}, "actor"},
-		{&cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z"}, "since"},
-		{&cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`"}, "until"},
+		{&cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z, or 168h or 7d ago"}, "since"},
+		{&cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`, likewise"}, "until"},
 	}
-	return verbs{s.session, noun{
+	cmd := verbs{s.session, noun{
 		name: "revision", plural: "revisions, newest first", view: revisionView,
 		api: calls{list: listRevisions}, page: 1000,
 		filters: func() []filter { return filters },
 	}}.listCommand()
+	list := cmd.Action
+	cmd.Action = func(c *cli.Context) error {
+		for _, flag := range []string{"since", "until"} {
+			at, err := pastTime(flag, c.String(flag), s.env.Now())
+			if err == nil && c.IsSet(flag) {
+				err = c.Set(flag, at)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return list(c)
+	}
+	return cmd
 }
 
 func (s revisionCommands) getRevisionCommand() *cli.Command {

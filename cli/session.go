@@ -28,8 +28,9 @@ type edit = apiclient.RequestEditorFn
 // session is one run of the program.
 type session struct {
 	console
-	link link
-	root *cli.App
+	link    link
+	root    *cli.App
+	program string // the name that it was called by
 
 	person ask.Person // at the terminal
 	line   string     // what a person is told of the change that was made; empty: what it answered

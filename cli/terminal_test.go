@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/flux-resourceset/flux-resourceset/cli"
@@ -29,9 +30,10 @@ func TestTerminal(t *testing.T) {
 			t.Fatalf("%s: %s", args, got.stderr)
 		}
 	}
+	later := func() time.Time { return time.Now().Add(3 * time.Hour) } // so that every age is 3h
 	for _, columns := range []int{80, 200} {
 		var page strings.Builder
-		person := cli.Env{StdoutTerminal: true, StderrTerminal: true, Size: func() (int, int) { return columns, 24 }}
+		person := cli.Env{Now: later, StdoutTerminal: true, StderrTerminal: true, Size: func() (int, int) { return columns, 24 }}
 		for _, args := range []string{
 			"cluster list", "cluster list --show-labels", "component list", "component usage grafana", "revision list", "cluster describe prod-01",
 			"component unassign grafana --layer web --plan", "component patch grafana --cluster prod-01 --set replicas=4", "revision get 3",

@@ -91,7 +91,7 @@ const secretOutput = "The secret is printed once, on standard output, and nothin
 func expiryFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "expires-at", Usage: "when it stops to work, a `TIME` such as 2027-01-02T15:04:05Z"},
-		&cli.DurationFlag{Name: "expires-in", Usage: "when it stops to work, from now, such as 2160h"},
+		&cli.StringFlag{Name: "expires-in", Usage: "when it stops to work, a `DURATION` from now such as 90d or 12h"},
 	}
 }
 
@@ -107,10 +107,14 @@ func expiresAt(c *cli.Context) (any, error) {
 		}
 		return at, nil
 	case c.IsSet("expires-in"):
-		if c.Duration("expires-in") <= 0 {
+		in, err := durationFrom("expires-in", c.String("expires-in"))
+		if err != nil {
+			return nil, err
+		}
+		if in == 0 {
 			return nil, argv.Errorf("--expires-in must be more than 0")
 		}
-		return time.Now().Add(c.Duration("expires-in")).UTC().Truncate(time.Second), nil
+		return time.Now().Add(in).UTC().Truncate(time.Second), nil
 	}
 	return nil, nil
 }
@@ -125,7 +129,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 			"fleet; admin manages tokens as well.\n\n" +
 			argv.ExampleText(
 				"token create poll-demo-cluster-01 --cluster demo-cluster-01",
-				"token create ci --role write --expires-in 2160h --description 'pipeline of team a' --quiet > ci.token",
+				"token create ci --role write --expires-in 90d --description 'pipeline of team a' --quiet > ci.token",
 			),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "role", Usage: "`ROLE`: " + argv.ListOf(tokenRoles) + " (default: poll, with --cluster)"},

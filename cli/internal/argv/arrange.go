@@ -30,6 +30,10 @@ func (l Line) Compares() bool {
 // argument. `--` ends the flags, as everywhere. A value is joined to its flag ("--set=a=b"), so it may start with a
 // dash; but a known flag is never taken for the value of the one before it.
 func Arrange(app *cli.App, args []string) (Line, error) {
+	return arrange(app, nounFirst(app, args))
+}
+
+func arrange(app *cli.App, args []string) (Line, error) {
 	a := arranger{app: app, commands: app.Commands, rest: args}
 	for len(a.rest) > 0 {
 		word := a.rest[0]
@@ -231,7 +235,7 @@ func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
 		last := path[len(path)-1]
 		commands, parent = last.Subcommands, last.HelpName
 	}
-	if similar := closest(arg, Visible(commands)); similar != "" {
+	if similar := Closest(arg, Visible(commands)); similar != "" {
 		return Errorf("%s has no command %q; did you mean %q?", parent, arg, similar)
 	}
 	return Errorf("%s has no command %q; it has %s", parent, arg, ListOf(Visible(commands)))
@@ -247,7 +251,7 @@ func unknownFlag(app *cli.App, path []*cli.Command, arg string) error {
 	for _, f := range flags {
 		names = append(names, f.Names()[0])
 	}
-	if similar := closest(FlagName(arg), names); similar != "" {
+	if similar := Closest(FlagName(arg), names); similar != "" {
 		return Errorf("%s has no flag %s; did you mean --%s?", of, arg, similar)
 	}
 	return Errorf("%s has no flag %s; see %s --help", of, arg, of)
@@ -264,8 +268,8 @@ func Visible(commands []*cli.Command) []string {
 	return names
 }
 
-// closest is the candidate that a typing error would most easily turn into word, or empty if none is near.
-func closest(word string, candidates []string) string {
+// Closest is the candidate that a typing error would most easily turn into word, or empty if none is near.
+func Closest(word string, candidates []string) string {
 	best, limit := "", (len(word)+1)/3
 	for _, c := range candidates {
 		if d := smetrics.WagnerFischer(word, c, 1, 1, 1); d <= limit {

@@ -10,12 +10,15 @@ import (
 )
 
 // PrintUsage writes the help of a command, or of the program when the path is empty.
-func PrintUsage(w io.Writer, app *cli.App, path []*cli.Command) {
+//
+// Flags that all changes share, changes, are explained in the help of the program, and only named in that of a command.
+func PrintUsage(w io.Writer, app *cli.App, path []*cli.Command, changes []cli.Flag) {
 	var b strings.Builder
 	if len(path) == 0 {
 		_, _ = fmt.Fprintf(&b, "%s\n\nUsage: %s COMMAND [flags] [arguments]\n", app.Usage, app.Name)
 		usageCommands(&b, app.Commands)
 		usageFlags(&b, app.Flags)
+		usageFlags(&b, changes)
 		usageRows(&b, "Files", [][2]string{
 			{"$XDG_CONFIG_HOME/flux-resourceset/config.yaml", "the contexts"},
 			{"$XDG_STATE_HOME/flux-resourceset/revisions.jsonl", "the newest revision seen of each server in the last ten minutes, which the next command asks for; may be deleted"},
@@ -30,9 +33,27 @@ func PrintUsage(w io.Writer, app *cli.App, path []*cli.Command) {
 		_, _ = fmt.Fprintf(&b, "\n%s\n", cmd.Description)
 	}
 	usageCommands(&b, cmd.Subcommands)
-	usageFlags(&b, cmd.Flags)
-	_, _ = fmt.Fprintf(&b, "\n%s --help lists the flags that every command has.\n", app.Name)
+	own, shared := SplitChanges(cmd.Flags)
+	usageFlags(&b, own)
+	if len(shared) > 0 {
+		_, _ = fmt.Fprintf(&b, "\n%s: %s\n", ChangeCategory, strings.Join(shared, ", "))
+		_, _ = fmt.Fprintf(&b, "\n%s --help explains these, and lists the flags that every command has.\n", app.Name)
+	} else {
+		_, _ = fmt.Fprintf(&b, "\n%s --help lists the flags that every command has.\n", app.Name)
+	}
 	_, _ = io.WriteString(w, b.String())
+}
+
+// SplitChanges parts the flags of a command into its own and the names of those that all changes share.
+func SplitChanges(flags []cli.Flag) (own []cli.Flag, shared []string) {
+	for _, f := range VisibleFlags(flags) {
+		if c, ok := f.(cli.CategorizableFlag); ok && c.GetCategory() == ChangeCategory {
+			shared = append(shared, "--"+f.Names()[0])
+			continue
+		}
+		own = append(own, f)
+	}
+	return own, shared
 }
 
 // ExampleText shows command lines, without the program's name, as the description of a command.

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/urfave/cli/v2"
+)
+
+// version is a document of the fleet, now or at a revision.
+type version struct {
+	noun     noun
+	id       string
+	revision int64 // 0: now
+}
+
+// versionFrom reads KIND/NAME[@REVISION].
+func versionFrom(text string) (version, error) {
+	var v version
+	name, at, past := strings.Cut(text, "@")
+	if past {
+		var err error
+		if v.revision, err = strconv.ParseInt(at, 10, 64); err != nil || v.revision < 1 {
+			return v, argv.Errorf("%q: %q is not the number of a revision", text, at)
+		}
+	}
+	kind, id, ok := strings.Cut(name, "/")
+	if isResource(kind) {
+		of, resource, named := strings.Cut(id, "/")
+		kind, id, ok = resourcePrefix+of, resource, named
+	}
+	if !ok {
+		return v, argv.Errorf("%q is not KIND/NAME or KIND/NAME@REVISION, such as cluster/prod-01@41", text)
+	}
+	if v.noun, ok = nounOf(kind); !ok {
+		return v, argv.Errorf("there is no kind %s; there are %s", strconv.Quote(kind), argv.ListOf(kinds()))
+	}
+	v.id = id
+	return v, checkID("NAME", id)
+}
+
+func (v version) String() string {
+	if v.revision == 0 {
+		return v.noun.name + "/" + v.id
+	}
+	return v.noun.name + "/" + v.id + "@" + strconv.FormatInt(v.revision, 10)
+}
+
+// diffDocuments compares two documents of the fleet, or one with what it was.
+func (s *session) diffDocuments(c *cli.Context) error {
+	if c.IsSet("file") || c.NArg() > 2 {
+		return argv.Errorf("%s takes -f, or one or two of KIND/NAME[@REVISION]", c.Command.HelpName)
+	}
+	var sides [2]version
+	for i := range sides {
+		var err error
+		if sides[i], err = versionFrom(c.Args().Get(min(i, c.NArg()-1))); err != nil {
+			return err
+		}
+	}
+	if c.NArg() == 1 {
+		if sides[1].revision = 0; sides[0].revision == 0 {
+			return argv.Errorf("%s is compared with itself: name another document, or a revision as in %[1]s@41", sides[0])
+		}
+	}
+	if sides[0].noun.kind != sides[1].noun.kind {
+		return argv.Errorf("%s and %s are not of one kind", sides[0], sides[1])
+	}
+	conn, err := s.ready(c)
+	if err != nil {
+		return err
+	}
+	var leaves [2]map[string]json.RawMessage
+	for i, side := range sides {
+		if leaves[i], err = s.leavesOf(c, conn, side); err != nil {
+			return err
+		}
+	}
+	d := documentDiff{Kind: sides[0].noun.kind, ID: sides[1].id, Action: "update", Fields: []render.Field{}, before: sides[0].String(), source: sides[1].String()}
+	for _, path := range render.SortedKeys(leaves[0], leaves[1]) {
+		if was, is := leaves[0][path], leaves[1][path]; string(was) != string(is) {
+			d.Fields = append(d.Fields, render.Field{Path: path, Before: was, After: is})
+		}
+	}
+	if len(d.Fields) == 0 {
+		return s.printDiffs(c, []documentDiff{})
+	}
+	return s.printDiffs(c, []documentDiff{d})
+}
+
+// leavesOf are the values of a document by path, without its id and what the server sets.
+func (s *session) leavesOf(c *cli.Context, conn client, v version) (map[string]json.RawMessage, error) {
+	ask := url.Values{}
+	if v.revision > 0 {
+		ask = atRevision(v.revision)
+	}
+	if c.Bool("effective") {
+		if v.noun.kind != clusters.kind || v.revision > 0 {
+			return nil, argv.Errorf("--effective is for clusters as they are now, not for %s", v)
+		}
+		ask.Set("view", "effective")
+	}
+	a, err := receive(v.noun.api.get(c.Context, conn, v.id, query(ask)))
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]json.RawMessage
+	if err := a.decode(&fields); err != nil {
+		return nil, err
+	}
+	leaves := map[string]json.RawMessage{}
+	for name, value := range fields {
+		if name != "id" && name != "layers" && !slices.Contains(readOnly, name) {
+			render.Leaves(leaves, name, value)
+		}
+	}
+	return leaves, nil
+}

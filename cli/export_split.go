@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/urfave/cli/v2"
+)
+
+// exportedFile is a document to be written into a file of its own.
+type exportedFile struct {
+	noun     noun
+	id       string
+	document json.RawMessage
+}
+
+// path is where the document is written below the directory: clusters/demo-cluster-01.yaml.
+func (f exportedFile) path() (string, error) {
+	dir, name := filepath.FromSlash(f.noun.list), f.id+".yaml"
+	if f.noun.typed != "" {
+		dir = filepath.Join("resources", f.noun.typed)
+	}
+	// Ids hold no separators today; one that did must not lead out of the directory.
+	if path := filepath.Join(dir, name); !strings.ContainsAny(f.id, `/\`) && filepath.IsLocal(path) {
+		return path, nil
+	}
+	return "", fmt.Errorf("%s/%s cannot be the name of a file", f.noun.name, f.id)
+}
+
+// split writes documents into files that apply takes. The directory must be empty: what an earlier export left there would be
+// applied again.
+func (s exporter) split(c *cli.Context, files []exportedFile) error {
+	dir := c.String("split")
+	if dir == "" || c.IsSet("output") {
+		return argv.Errorf("--split takes a directory, and no --output: the files are YAML")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: nothing was written, because documents that are there would be applied with the others", dir)
+	}
+	for _, f := range files {
+		if err := f.write(dir); err != nil {
+			return err
+		}
+	}
+	s.note("%s written to %s.", count(len(files), "document"), dir)
+	return nil
+}
+
+func (f exportedFile) write(dir string) error {
+	path, err := f.path()
+	if err != nil {
+		return err
+	}
+	kind := f.noun.name
+	document := json.RawMessage(`{"kind":` + strconv.Quote(kind) + "," + string(bytes.TrimPrefix(bytes.TrimSpace(f.document), []byte("{"))))
+	var text bytes.Buffer
+	if err := (render.Output{Document: document, Ends: true}).Write(&text, render.Style{Format: "yaml"}); err != nil {
+		return err
+	}
+	path = filepath.Join(dir, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text.Bytes(), 0o600)
+}

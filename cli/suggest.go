@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+)
+
+// missingDocument finds the document that the server does not have in its message: there is no cluster "dev-1".
+var missingDocument = regexp.MustCompile(`there is no ([a-z][a-z ]*) "([^"]+)"`)
+
+// similarName is a hint with the id of the same kind that is most like one that does not exist; empty: none is near. It asks the
+// server, and is only called after a command has failed.
+func (s *session) similarName(err error) string {
+	problem, ok := errors.AsType[*apiclient.Error](err)
+	if !ok || s.link.conn == nil || !slices.Contains([]string{apiclient.CodeNotFound, apiclient.CodeValidation, apiclient.CodeUnresolvedReference}, problem.Problem.Error) {
+		return ""
+	}
+	found := missingDocument.FindStringSubmatch(problem.Problem.Detail)
+	if found == nil {
+		return ""
+	}
+	kinds := nouns()
+	at := slices.IndexFunc(kinds, func(n noun) bool { return n.title == found[1] })
+	if at < 0 {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), olderTimeout)
+	defer cancel()
+	a, err := receive(kinds[at].api.list(ctx, s.link.conn))
+	if err != nil {
+		return ""
+	}
+	var docs []json.RawMessage
+	if a.decode(&docs) != nil {
+		return ""
+	}
+	var ids []string
+	for _, doc := range docs {
+		if id, err := idOf(doc); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	similar := argv.Closest(found[2], ids)
+	if similar == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %s/%s?", kinds[at].name, render.Printable(similar))
+}
