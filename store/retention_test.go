@@ -19,6 +19,15 @@ import (
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
+	// A fleet that changed every minute for half an hour, and again a day later: nearly two thirds of its log are old.
+	var long []time.Duration
+	for n := range 50 {
+		at := time.Duration(n) * time.Minute
+		if n >= 29 {
+			at += 24 * hour
+		}
+		long = append(long, at)
+	}
 	for name, tc := range map[string]struct {
 		commits []time.Duration // when, after the first clock
 		now     time.Duration   // of the process that removes
@@ -35,6 +44,11 @@ func TestRetention(t *testing.T) {
 		"a commit by a clock that was ahead":     {[]time.Duration{0, hour, 2 * hour, 9000 * hour}, 3 * hour, 4 * hour, true, 3, 1},
 		"both, one process's":                    {[]time.Duration{0, hour, 2 * hour, 9000 * hour}, 9000 * hour, 4 * hour, true, 3, 1},
 		"half at once":                           {[]time.Duration{0, 0, 0, 0, 0, 9 * hour, 9 * hour, 9 * hour, 9 * hour, 9 * hour, 9 * hour}, 9 * hour, hour, true, 1, 6},
+		"half of the log at once":                {long, 25 * hour, 2 * hour, true, 1, 26},
+		"the rest the next time":                 {long, 25 * hour, 2 * hour, true, 2, 30},
+		"a clock that was ahead between others":  {[]time.Duration{0, hour, 9000 * hour, 2 * hour, 2 * hour}, 9000 * hour, 4 * hour, true, 3, 1},
+		"a clock that was behind":                {[]time.Duration{-9000 * hour, 0, 8 * hour, 9 * hour, 9 * hour, 9 * hour, 9 * hour}, 9 * hour, 2 * hour, true, 3, 3},
+		"as many commits ahead as not":           {[]time.Duration{0, hour, 9000 * hour, 9000 * hour}, 9000 * hour, 4 * hour, true, 3, 1},
 		"nothing was written":                    {nil, 9000 * hour, hour, true, 3, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
