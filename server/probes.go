@@ -61,6 +61,9 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 			status.ConfirmedAt.UTC().Format(time.RFC3339), status.MaxAge)
 	case status.TooOld:
 		out.Checks["state"] = fmt.Sprintf("too old: the store last confirmed it %s ago, and MAX_STALENESS is %s", status.Age.Round(time.Second), status.MaxAge)
+	case status.Outdated:
+		out.Checks["state"] = fmt.Sprintf("stale, from disk: the store last confirmed it at %s by the clock, and SERVE_STALE_AFTER_RESTART has it served",
+			status.ConfirmedAt.UTC().Format(time.RFC3339))
 	case status.FromDisk:
 		out.Checks["state"] = "ok, from disk: the store has not confirmed it since the start"
 	}
@@ -68,7 +71,7 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	if stuck != "" {
 		out.Checks["queues"] = stuck
 	}
-	if blocked && changes || !status.Loaded || status.TooOld || status.Held || err != nil && changes {
+	if blocked && changes || !status.Loaded || status.TooOld || status.Held || status.Outdated && s.cfg.OthersServe || err != nil && changes {
 		out.Status = "unavailable"
 		return writeJSON(c, http.StatusServiceUnavailable, out)
 	}

@@ -52,6 +52,9 @@ type Config struct {
 	StoreName string
 	// MetricsApart takes /metrics off the Server itself: it is served by what [Server.Watch] returns alone.
 	MetricsApart bool
+	// OthersServe: other processes may answer polls with a newer fleet. /ready is then 503 while this one serves a fleet from
+	// disk that is older than MAX_STALENESS.
+	OthersServe bool
 	// Spec replaces the embedded document served at /openapi.yaml.
 	Spec []byte
 	// Observations is where what clusters say of themselves is noted; nil: one of the Server's own, in memory.

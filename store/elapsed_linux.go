@@ -1,8 +1,11 @@
 package store
 
 import (
+	"os"
+	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 )
 
@@ -13,4 +16,18 @@ func sinceBoot(began time.Time) time.Duration {
 		return time.Since(began)
 	}
 	return time.Duration(now.Nano())
+}
+
+// bootID names the time since the machine started. What sinceBoot returned to two processes can be compared when they have the
+// same one. Nil: unknown.
+func bootID() uuid.UUID {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return uuid.Nil
+	}
+	id, err := uuid.Parse(strings.TrimSpace(string(text)))
+	if err != nil {
+		return uuid.Nil
+	}
+	return id
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
@@ -155,12 +154,13 @@ func (j *journal) lead(from fleet.Head, next *fleet.State, commits []fleet.Commi
 
 // noteConfirmed notes when the store said that the last State is its newest. It is written in one piece, which a kill does not
 // tear, and always of one size, so that it can be written over.
-func (j *journal) noteConfirmed(at time.Time) error {
+func (j *journal) noteConfirmed(at confirmedAt) error {
 	begins := j.end
 	if j.note >= 0 {
 		begins = j.note
 	}
-	content := binary.BigEndian.AppendUint64([]byte{recordConfirmed << 1}, uint64(microseconds(at))) // a varint and a number
+	content := binary.BigEndian.AppendUint64([]byte{recordConfirmed << 1}, uint64(microseconds(at.wall))) // a varint and a number
+	content = append(binary.BigEndian.AppendUint64(content, uint64(at.elapsed)), at.boot[:]...)           // older versions do not read these
 	if _, err := j.file.WriteAt(append(header(len(content), crc32.Checksum(content, castagnoli)), content...), begins); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func header(size int, sum uint32) []byte {
 
 // replace puts a whole State, which was the newest when the journal ended at cut, in the place of the one on disk, and
 // drops from the journal what leads there. At every moment there is a pair of files on disk that leads to the newest.
-func (j *journal) replace(whole string, head fleet.Head, cut int64) (err error) {
+func (j *journal) replace(whole string, k kept, cut int64) (err error) {
 	if err := os.Rename(whole, j.path(stateFileName)); err != nil {
 		return errors.Join(err, os.Remove(whole))
 	}
@@ -217,7 +217,10 @@ func (j *journal) replace(whole string, head fleet.Head, cut int64) (err error) 
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	if err := next.start(f, head); err != nil {
+	if err := next.start(f, k.state.Head()); err != nil {
+		return err
+	}
+	if err := next.noteConfirmed(k.confirmed); err != nil {
 		return err
 	}
 	n, err := io.Copy(io.NewOffsetWriter(f, next.end), io.NewSectionReader(j.file, cut, j.end-cut))
@@ -227,8 +230,11 @@ func (j *journal) replace(whole string, head fleet.Head, cut int64) (err error) 
 	if err := os.Rename(f.Name(), j.path(journalName)); err != nil {
 		return err
 	}
-	if j.note >= 0 {
+	switch {
+	case j.note >= 0:
 		next.note = j.note - cut + next.end
+	case n > 0:
+		next.note = -1
 	}
 	_ = j.file.Close() // nobody reads it again
 	j.file, j.end, j.note = f, next.end+n, next.note

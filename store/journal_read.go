@@ -16,9 +16,9 @@ import (
 type journalContent struct {
 	base      fleet.Head
 	states    []journalState
-	confirmed time.Time // zero: not said
-	held      *bool     // nil: not said
-	end       int64     // of the last whole record
+	confirmed *confirmedAt // nil: not noted
+	held      *bool        // nil: not said
+	end       int64        // of the last whole record
 }
 
 // journalState is what makes one State of the one before.
@@ -91,9 +91,7 @@ func (c *journalContent) take(content []byte, n int) error {
 		}
 		c.states = append(c.states, s)
 	case recordConfirmed:
-		var at [8]byte
-		d.read(at[:])
-		c.confirmed = moment(int64(binary.BigEndian.Uint64(at[:])))
+		c.confirmed = d.confirmed(len(content) > shortConfirmed)
 	case recordHeld:
 		held := d.flag()
 		c.held = &held
@@ -138,4 +136,20 @@ func (c *journalContent) leadOn(head fleet.Head, at time.Time, records []fleet.R
 		head = c.states[len(c.states)-1].to
 	}
 	return head, at, out, nil
+}
+
+// shortConfirmed is the size of a recordConfirmed of versions that noted the clock on the wall only.
+const shortConfirmed = 1 + 8
+
+// confirmed reads what noteConfirmed wrote.
+func (d *stateDecoder) confirmed(whole bool) *confirmedAt {
+	var number [8]byte
+	d.read(number[:])
+	at := &confirmedAt{wall: moment(int64(binary.BigEndian.Uint64(number[:])))}
+	if whole {
+		d.read(number[:])
+		at.elapsed = time.Duration(binary.BigEndian.Uint64(number[:]))
+		d.read(at.boot[:])
+	}
+	return at
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -21,6 +23,9 @@ type Config struct {
 	// Elapsed is the clock that ages are measured with: the time since some moment in the past, which nobody sets and
 	// which goes on while the process or the machine is stopped. Default: the system's.
 	Elapsed func() time.Duration
+	// BootID names the start of the machine that Elapsed counts from. A State in StateDir that was confirmed under the same
+	// BootID has a certain age. Nil: unknown. Default: the system's, when Elapsed is the system's too.
+	BootID uuid.UUID
 	// MaxStaleness is how long reads are answered after the store last confirmed the State: see [Replica.Served]. 0: for
 	// ever.
 	MaxStaleness time.Duration
@@ -45,7 +50,8 @@ type Config struct {
 	// [Replica.Restore]. It is for one Replica at a time; another one keeps nothing there. Empty: nothing is kept.
 	StateDir string
 	// StateMaxAge is how long after the store last confirmed a State from StateDir reads are answered from it, until the
-	// store is asked: see [Replica.Served]. 0: for ever.
+	// store is asked: see [Replica.Served]. 0: for ever. Up to MaxStaleness the age must be certain, so that a restart does
+	// not extend it; a longer one means that no other process answers clusters, and the clock on the wall is enough.
 	StateMaxAge time.Duration
 	// KeepInterval is the least time between two whole States written to StateDir, and the most between two notes of
 	// when the store confirmed the State. Default 10 s.
@@ -58,7 +64,7 @@ func (c Config) withDefaults() Config {
 		c.Now = time.Now
 	}
 	if c.Elapsed == nil {
-		c.Elapsed = newLifeClock().elapsed
+		c.Elapsed, c.BootID = newLifeClock().elapsed, bootID()
 	}
 	setDefault(&c.Interval, 100*time.Millisecond)
 	setDefault(&c.MaxBackoff, 2*time.Second)

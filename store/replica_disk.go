@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -46,9 +48,9 @@ func (r *Replica) Restore(ctx context.Context) bool {
 		return false
 	}
 	r.onDisk = k.state
-	r.setStatus(func(s *Status) { s.FromDisk, s.ConfirmedAt = true, k.confirmed })
+	r.setStatus(func(s *Status) { s.FromDisk, s.ConfirmedAt = true, k.confirmed.wall })
 	about := []slog.Attr{
-		r.revision(), slog.Int("clusters", k.state.Clusters()), slog.Time("confirmed_at", k.confirmed),
+		r.revision(), slog.Int("clusters", k.state.Clusters()), slog.Time("confirmed_at", k.confirmed.wall),
 		slog.Duration("age", age), slog.Duration("max_age", r.cfg.StateMaxAge), slog.Bool("held", k.held),
 	}
 	if _, _, err := r.read(v); err != nil {
@@ -71,12 +73,26 @@ func (r *Replica) openDisk() (kept, error) {
 // clockSlack is how far the clocks of two processes may be apart.
 const clockSlack = time.Minute
 
-// coldAge is how long ago the wall clock says something was. When that is in the future, a clock was wrong then or is
-// now, and nobody knows: it is taken for too old.
-func (r *Replica) coldAge(at time.Time) time.Duration {
-	age := r.cfg.Now().Sub(at)
+// coldAge is how long ago the store confirmed a State that was found on disk. In doubt it is more than StateMaxAge.
+//
+// The clock on the wall can be set, so it alone is not believed where another process may have served something newer since:
+// the machine's own clock has to agree, which it cannot once the machine was started again. A confirmation in the future
+// shows that the clock on the wall was wrong then or is now.
+func (r *Replica) coldAge(at confirmedAt) time.Duration {
+	tooOld := r.cfg.StateMaxAge + clockSlack
+	age := r.cfg.Now().Sub(at.wall)
 	if age < -clockSlack {
-		return r.cfg.StateMaxAge + clockSlack
+		return tooOld
+	}
+	if at.boot != uuid.Nil && at.boot == r.cfg.BootID {
+		passed := r.cfg.Elapsed() - at.elapsed
+		if passed < 0 { // a virtual machine was set back
+			return tooOld
+		}
+		return max(age, passed)
+	}
+	if r.cfg.StateMaxAge > 0 && r.cfg.StateMaxAge <= r.cfg.MaxStaleness {
+		return max(age, tooOld)
 	}
 	return max(0, age)
 }
@@ -121,11 +137,13 @@ func (r *Replica) noteConfirmed(v *view, asked time.Duration) {
 		return
 	}
 	r.disk.noted = asked
-	r.toDisk(func(j *journal) error { return j.noteConfirmed(r.wall(asked)) })
+	r.toDisk(func(j *journal) error { return j.noteConfirmed(r.confirmedAt(asked)) })
 }
 
-// wall is what the clock on the wall said at a time of Elapsed.
-func (r *Replica) wall(at time.Duration) time.Time { return r.cfg.Now().Add(at - r.cfg.Elapsed()) }
+// confirmedAt is a time of Elapsed as it is kept on disk.
+func (r *Replica) confirmedAt(at time.Duration) confirmedAt {
+	return confirmedAt{wall: r.cfg.Now().Add(at - r.cfg.Elapsed()), elapsed: at, boot: r.cfg.BootID}
+}
 
 // toDisk writes to the journal, while nothing else is published. When that fails the State is published all the same,
 // since polls need it; then what is on disk is no longer the newest, and must not be there.
@@ -215,7 +233,7 @@ func (r *Replica) beginWhole(done *fleet.State) (k kept, cut int64, err error) {
 	if v.state == nil || v.state == done && j.file != nil {
 		return kept{}, 0, nil
 	}
-	k = kept{state: v.state, confirmed: r.wall(time.Duration(v.confirmed.Load())), held: v.held.Load()}
+	k = kept{state: v.state, confirmed: r.confirmedAt(time.Duration(v.confirmed.Load())), held: v.held.Load()}
 	if err := r.ours(); err != nil {
 		return k, 0, err
 	}
@@ -233,19 +251,19 @@ func (r *Replica) writeWhole(k kept, cut int64) error {
 	if err != nil {
 		return err
 	}
-	if err := r.replaceWhole(name, k.state.Head(), cut); err != nil {
+	if err := r.replaceWhole(name, k, cut); err != nil {
 		return err
 	}
 	return syncDir(r.cfg.StateDir)
 }
 
-func (r *Replica) replaceWhole(name string, head fleet.Head, cut int64) error {
+func (r *Replica) replaceWhole(name string, k kept, cut int64) error {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
 	if r.disk.file == nil { // something else was published, or the journal could not be written
 		return os.Remove(name)
 	}
-	return r.disk.replace(name, head, cut)
+	return r.disk.replace(name, k, cut)
 }
 
 func sleep(ctx context.Context, d time.Duration) { sleepUntil(ctx, d, nil) }

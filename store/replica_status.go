@@ -34,6 +34,9 @@ type Status struct {
 	ConfirmedAt time.Time
 	// TooOld: reads are refused because of that.
 	TooOld bool
+	// Outdated: that State is from StateDir and older than MaxStaleness, and reads are answered from it because StateMaxAge is
+	// longer. Another process may have served something newer since.
+	Outdated bool
 	// Held: clusters are not answered, because what the store has is held and is not what was served: see [Hold].
 	Held bool
 	// WriteError is why the last attempt to commit failed, or to confirm that there is nothing to; nil when a commit has
@@ -59,6 +62,7 @@ func (r *Replica) Status() Status {
 			s.MaxAge = r.cfg.StateMaxAge
 		}
 		s.TooOld, s.Held = errors.Is(err, ErrTooOld), v.held.Load()
+		s.Outdated = s.Cold && !s.TooOld && r.cfg.MaxStaleness > 0 && age > r.cfg.MaxStaleness
 	}
 	return s
 }

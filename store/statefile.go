@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -22,8 +24,15 @@ var ErrStateFile = errors.New("the file is not a whole state of a fleet")
 // kept is a State as it is on disk.
 type kept struct {
 	state     *fleet.State
-	confirmed time.Time // when the store last said that this is its newest State, by the clock on the wall
-	held      bool      // it is not for clusters: see [Hold]
+	confirmed confirmedAt
+	held      bool // it is not for clusters: see [Hold]
+}
+
+// confirmedAt is when the store last confirmed that a State is its newest, on two clocks.
+type confirmedAt struct {
+	wall    time.Time     // the clock on the wall
+	elapsed time.Duration // [Config].Elapsed
+	boot    uuid.UUID     // [Config].BootID
 }
 
 // The file is a line that names the format, the compressed content, and the SHA-256 of both. The content is when the
@@ -137,7 +146,7 @@ func encodeState(w io.Writer, k kept) error {
 		return err
 	}
 	e, s := encoder{out: bufio.NewWriter(zw)}, k.state
-	e.number(microseconds(k.confirmed))
+	e.number(microseconds(k.confirmed.wall))
 	e.flag(k.held)
 	records := 0
 	for range s.Records() {
@@ -184,7 +193,7 @@ func decodeState(data []byte, changes *journalContent, rules fleet.Rules) (kept,
 		return kept{}, err
 	}
 	d := stateDecoder{in: bufio.NewReader(zr)}
-	k := kept{confirmed: moment(d.number()), held: d.flag()}
+	k := kept{confirmed: confirmedAt{wall: moment(d.number())}, held: d.flag()}
 	head := d.head()
 	at, count := moment(d.number()), d.number()
 	var records []fleet.Record
@@ -198,8 +207,8 @@ func decodeState(data []byte, changes *journalContent, rules fleet.Rules) (kept,
 	if err != nil {
 		return kept{}, err
 	}
-	if !changes.confirmed.IsZero() {
-		k.confirmed = changes.confirmed
+	if changes.confirmed != nil {
+		k.confirmed = *changes.confirmed
 	}
 	if changes.held != nil {
 		k.held = *changes.held

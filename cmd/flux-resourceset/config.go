@@ -42,6 +42,7 @@ type config struct {
 	retention               time.Duration // of history; 0: for ever
 	maxRemovals             int
 	stateMaxAge             time.Duration // of what STATE_DIR has, at a start; 0: any
+	serveStale              bool          // stateMaxAge may be longer than maxStaleness
 	maxStaleness            time.Duration // of what is answered; 0: any
 	offlineAfter            time.Duration
 	startTimeout            time.Duration
@@ -85,8 +86,9 @@ func flags() []cli.Flag {
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
 		text("start-timeout", "START_TIMEOUT", "5m", "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"),
 		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, for this process alone, so that it answers polls after a restart while the store is away"),
-		text("state-max-age", "STATE_MAX_AGE", "24h", "polls and reads are 503 when the fleet found in STATE_DIR was last confirmed `LONG` ago, until the store has answered; 0 answers them from one of any age"),
-		text("max-staleness", "MAX_STALENESS", "2m", "polls and reads are 503 when the store has not confirmed this process's copy for so `LONG`; 0 answers them from a copy of any age"),
+		text("state-max-age", "STATE_MAX_AGE", "", "polls and reads are 503 when the fleet found in STATE_DIR was last confirmed `LONG` ago, until the store has answered; 0 answers them from one of any age (default: MAX_STALENESS; 24h with SERVE_STALE_AFTER_RESTART)"),
+		text("serve-stale-after-restart", "SERVE_STALE_AFTER_RESTART", "false", "true or false: whether a fleet found in STATE_DIR is served although it is older than MAX_STALENESS. Only for a process that is the only one to answer polls: clusters that reach another one too would uninstall what lies between the two answers"),
+		text("max-staleness", "MAX_STALENESS", "", "polls and reads are 503 when the store has not confirmed this process's copy for so `LONG`; 0 answers them from a copy of any age (default: 15s with Postgres, 2m with SQLite)"),
 		text("offline-after", "OFFLINE_AFTER", "1h", "what a cluster said of itself is no longer believed when it has not been seen for so `LONG`"),
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
 		text("metrics-addr", "METRICS_ADDR", "", "`HOST:PORT` to listen on for /metrics, /health, /ready and /version alone; LISTEN_ADDR then has no /metrics, which tells of the whole fleet"),
@@ -146,12 +148,7 @@ func readConfig(c *cli.Context) (config, error) {
 	if cfg.startTimeout, err = time.ParseDuration(c.String("start-timeout")); err != nil || cfg.startTimeout < 0 {
 		problem("START_TIMEOUT is %q: it must be a time such as 90s or 5m, or 0", c.String("start-timeout"))
 	}
-	if cfg.maxStaleness, err = time.ParseDuration(c.String("max-staleness")); err != nil || cfg.maxStaleness < 0 || cfg.maxStaleness > 0 && cfg.maxStaleness < leastStaleness {
-		problem("MAX_STALENESS is %q: it must be a time of at least %s, such as 2m, or 0", c.String("max-staleness"), leastStaleness)
-	}
-	if cfg.stateMaxAge, err = time.ParseDuration(c.String("state-max-age")); err != nil || cfg.stateMaxAge < 0 || cfg.stateMaxAge > 0 && cfg.stateMaxAge < leastStaleness {
-		problem("STATE_MAX_AGE is %q: it must be a time of at least %s, such as 24h, or 0", c.String("state-max-age"), leastStaleness)
-	}
+	problems = append(problems, cfg.readStaleness(c)...)
 	if cfg.offlineAfter, err = time.ParseDuration(c.String("offline-after")); err != nil || cfg.offlineAfter < leastOffline {
 		problem("OFFLINE_AFTER is %q: it must be a time of at least %s, such as 1h", c.String("offline-after"), leastOffline)
 	}
@@ -279,9 +276,6 @@ func (cfg *config) readProtected(c *cli.Context) (problems []string) {
 	}
 	return problems
 }
-
-// leastStaleness leaves the store time to answer: it is asked ten times a second.
-const leastStaleness = time.Second
 
 // leastOffline is more than the time that passes until processes know of each other's clusters.
 const leastOffline = 5 * time.Minute

@@ -33,6 +33,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	// What a setting without a default does, in words.
 	words := map[string]string{
 		"STORE_BACKEND": "from `DATABASE_URL`", "AUTH_TOKEN": "required", "CRUD_AUTH_TOKEN": "`AUTH_TOKEN`", "OPENAPI_FILE": "the built-in document",
+		"MAX_STALENESS": "`15s` with Postgres, `2m` with SQLite", "STATE_MAX_AGE": "`MAX_STALENESS`",
 		"HISTORY_RETENTION": "for ever", "LOG_LEVEL": "level of `RUST_LOG`, else `info`", "LOG_FORMAT": "`text` on a terminal, else `json`",
 	}
 	want := map[string]string{}
@@ -98,7 +99,7 @@ func TestChartDefaults(t *testing.T) {
 	others := []string{
 		"API_MODE", "STORE_BACKEND", "DATABASE_URL", "AUTH_TOKEN", "AUTH_TOKEN_PREVIOUS", "CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_PREVIOUS", "SEED_FILE",
 		"OPENAPI_FILE", "OFFLINE_AFTER", "START_TIMEOUT", "STATE_DIR", "LISTEN_ADDR", "METRICS_ADDR", "LOG_LEVEL", "LOG_FORMAT", "ALLOW_LOOKALIKE_ENV", "ALLOW_SHORT_TOKENS", "TLS_CERT_FILE",
-		"TLS_KEY_FILE", "TLS_CLIENT_CA_FILE", "UI", "SESSION_KEY",
+		"TLS_KEY_FILE", "TLS_CLIENT_CA_FILE", "UI", "SESSION_KEY", "SERVE_STALE_AFTER_RESTART",
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(defaults)), slices.Concat(others, slices.Collect(maps.Keys(same))))
 }

@@ -46,6 +46,7 @@ func start(t *testing.T, settings ...string) *program {
 	require.NoError(t, err)
 	server, err := testrig.Start(exec.Command(self), append([]string{
 		runAsProgram + "=1", "HOME=" + t.TempDir(), "AUTH_TOKEN=" + readToken, "CRUD_AUTH_TOKEN=" + writeToken, "SEED_ACCEPT=true",
+		"MAX_STALENESS=10m", // the default is short for a database that is busy with other tests
 	}, settings...)...)
 	require.NoError(t, err)
 	t.Cleanup(server.Kill)

@@ -40,6 +40,9 @@ func serve(c *cli.Context) error {
 	if cfg.fallback && cfg.mode == server.ModeCRUD {
 		logger.WarnContext(ctx, "CRUD_AUTH_TOKEN is not set: the read token can write as well")
 	}
+	if cfg.stateDir != "" && cfg.serveStale && cfg.othersServe() {
+		logger.WarnContext(ctx, "SERVE_STALE_AFTER_RESTART is set: this must be the only process that answers polls, since clusters that reach another one too would uninstall what lies between two answers")
+	}
 	spec, err := readSpec(ctx, cfg, logger)
 	if err != nil {
 		return err
@@ -80,7 +83,7 @@ func serve(c *cli.Context) error {
 		Observations: book, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: takeBackup(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
-		MetricsApart: cfg.metrics != "",
+		MetricsApart: cfg.metrics != "", OthersServe: cfg.othersServe(),
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())

@@ -85,6 +85,9 @@ func TestRefusals(t *testing.T) {
 		{service, "demo", "backup.enabled=true,backup.s3.bucket=Backups", "at '/backup/s3/bucket'"},
 		{service, "demo", "backup.enabled=true,backup.s3.bucket=backups,backup.s3.prefix=/a", "at '/backup/s3/prefix'"},
 		{service, "demo", "backup.enabled=true,backup.s3.bucket=backups,backup.s3.endpoint=minio:9000", "at '/backup/s3/endpoint'"},
+		{service, "postgres", "lastGood.serveStaleAfterRestart=true", "lastGood.serveStaleAfterRestart needs crud.replicas and readonly.replicas to be 1 together"},
+		{service, "postgres", "lastGood.serveStaleAfterRestart=true,crud.replicas=1,readonly.replicas=0,readonly.autoscaling.enabled=true", "and no autoscaling"},
+		{service, "demo", "lastGood.serveStaleAfterRestart=24h", "at '/lastGood/serveStaleAfterRestart'"},
 		{service, "demo", "tmp.sizeLimit=plenty", "at '/tmp/sizeLimit'"},
 		{service, "demo", "replicas=2", "additional properties 'replicas' not allowed"},
 		{cluster, "demo", "cluster.name=", "cluster.name is required"},
@@ -259,6 +262,36 @@ func TestNotes(t *testing.T) {
 		out := rendered(t, service, "postgres", settings)
 		if strings.Contains(out, page) != says[0] || strings.Contains(out, key) != says[1] {
 			t.Errorf("%s:\n%s", settings, out)
+		}
+	}
+}
+
+// A pod serves a fleet from its disk that is older than MAX_STALENESS only where no other pod answers polls. How old answers may
+// be is the server's to know, by its store, unless a value says so. Values of a release that had other defaults still render.
+func TestStaleness(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		variant, set string
+		want, not    []string
+	}{
+		{"sqlite", "", []string{"SERVE_STALE_AFTER_RESTART"}, []string{"STATE_MAX_AGE", "MAX_STALENESS"}},
+		{"sqlite", "lastGood.maxAge=48h", []string{"SERVE_STALE_AFTER_RESTART", `{name: STATE_MAX_AGE, value: "48h"}`}, nil},
+		{"sqlite", "lastGood.serveStaleAfterRestart=false", []string{"STATE_DIR"}, []string{"SERVE_STALE_AFTER_RESTART"}},
+		{"postgres", "", []string{"STATE_DIR"}, []string{"SERVE_STALE_AFTER_RESTART", "STATE_MAX_AGE", "MAX_STALENESS"}},
+		{"postgres", "config.maxStaleness=30s", []string{`{name: MAX_STALENESS, value: "30s"}`}, nil},
+		{"postgres", "lastGood.maxAge=24h,config.maxStaleness=2m", nil, []string{"SERVE_STALE_AFTER_RESTART", "STATE_MAX_AGE"}},
+		{"postgres", "lastGood.serveStaleAfterRestart=true,crud.replicas=1,readonly.replicas=0,readonly.autoscaling.enabled=false", []string{"SERVE_STALE_AFTER_RESTART"}, nil},
+	} {
+		out := rendered(t, service, c.variant, c.set)
+		for _, text := range c.want {
+			if !strings.Contains(out, text) {
+				t.Errorf("%s with %q: no %s", c.variant, c.set, text)
+			}
+		}
+		for _, text := range c.not {
+			if strings.Contains(out, text) {
+				t.Errorf("%s with %q: there is %s", c.variant, c.set, text)
+			}
 		}
 	}
 }

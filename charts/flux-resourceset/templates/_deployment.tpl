@@ -167,7 +167,9 @@ spec:
   value: {{ join "," $v.config.protectedEnvironments | quote }}
 - name: MAX_REMOVALS
   value: {{ $v.config.maxRemovals | quote }}
+{{- if $v.config.maxStaleness }}
 - {name: MAX_STALENESS, value: {{ $v.config.maxStaleness | quote }}}
+{{- end }}
 {{- if $v.config.historyRetention }}
 - {name: HISTORY_RETENTION, value: {{ $v.config.historyRetention | quote }}}
 {{- end }}
@@ -180,7 +182,12 @@ spec:
 {{- end }}
 {{- if $v.lastGood.enabled }}
 - {name: STATE_DIR, value: /last-good}
+{{- if eq (include "api.serveStale" .root) "true" }}
+- {name: SERVE_STALE_AFTER_RESTART, value: "true"}
+{{- if $v.lastGood.maxAge }}
 - {name: STATE_MAX_AGE, value: {{ $v.lastGood.maxAge | quote }}}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- if $v.tls.existingSecret }}
 - {name: TLS_CERT_FILE, value: /tls/tls.crt}

@@ -38,6 +38,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ ternary "https" "http" (ne .Values.tls.existingSecret "") }}
 {{- end }}
 
+{{/* Whether pods serve a fleet from disk that is older than MAX_STALENESS: the only pod of SQLite does. */}}
+{{- define "api.serveStale" -}}
+{{- $set := .Values.lastGood.serveStaleAfterRestart }}
+{{- if kindIs "bool" $set }}{{ $set }}{{ else }}{{ eq .Values.store.backend "sqlite" }}{{ end }}
+{{- end }}
+
 {{/* All that is missing or contradictory, in one message: one attempt is enough to correct it. */}}
 {{- define "api.check" -}}
 {{- $problems := list }}
@@ -49,6 +55,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- else }}
 {{- if not (or $pg.url $pg.existingSecret) }}{{ $problems = append $problems "store.postgres.existingSecret (or store.postgres.url) is required with store.backend postgres" }}{{ end }}
 {{- if and $pg.url $pg.existingSecret }}{{ $problems = append $problems "store.postgres.url and store.postgres.existingSecret exclude each other" }}{{ end }}
+{{- $several := or .Values.crud.autoscaling.enabled .Values.readonly.autoscaling.enabled (gt (add .Values.crud.replicas .Values.readonly.replicas) 1) }}
+{{- if and .Values.lastGood.enabled $several (eq (include "api.serveStale" .) "true") }}{{ $problems = append $problems "lastGood.serveStaleAfterRestart needs crud.replicas and readonly.replicas to be 1 together, and no autoscaling: clusters that reach two pods would uninstall what lies between their answers" }}{{ end }}
 {{- if and $pg.read.url $pg.read.existingSecret }}{{ $problems = append $problems "store.postgres.read.url and store.postgres.read.existingSecret exclude each other" }}{{ end }}
 {{- end }}
 {{- if not (or .Values.auth.existingSecret .Values.auth.readToken) }}{{ $problems = append $problems "auth.existingSecret (or auth.readToken) is required: the token that clusters send" }}{{ end }}

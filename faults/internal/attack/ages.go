@@ -19,6 +19,7 @@ var ages = []Attack{
 	{"cut-off-replica", "a replica is cut off from the database for longer than MAX_STALENESS, and polls go to it and to another in turns", (*arena).cutOffReplica},
 	{"paused-replica", "a replica is stopped for longer than MAX_STALENESS and goes on with polls in its backlog", (*arena).pausedReplica},
 	{"killed-with-state", "a replica with a STATE_DIR is killed and starts again while the database is away", (*arena).killedWithState},
+	{"restarted-while-cut-off", "a replica that refuses polls, because it is cut off from the database, is killed and starts again from its file", (*arena).restartedWhileCutOff},
 	{"old-state-file", "a replica starts from a file that is older than STATE_MAX_AGE, while the database is away", (*arena).oldStateFile},
 	{"revoked-token-from-state", "a replica that knew of a revocation is killed and starts from its file, while the database is away", (*arena).revokedTokenFromState},
 }
@@ -134,6 +135,31 @@ func (a *arena) killedWithState() {
 		a.reached(p, newest)
 	}
 	a.notef("%d of 20 starts answered from disk", min(answered, 20))
+}
+
+// restartedWhileCutOff has a restart make an old copy young again.
+func (a *arena) restartedWhileCutOff() {
+	settings := a.stateDir("MAX_STALENESS=" + maxStaleness.String())
+	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, settings, "read-1")
+	p, proxy := reads[0], pg.Proxies["read-1"]
+	for n := range 5 {
+		a.reached(p, a.label(crud, n))
+		a.until("there is a whole file", func() bool {
+			_, err := os.Stat(filepath.Join(a.cfg.Dir, "state", "last-good.state"))
+			return err == nil
+		})
+		cutOff(proxy, rig.Trouble{Refuse: true})
+		a.label(crud, fmt.Sprint(n, "-later"))
+		a.until("it refuses polls", func() bool { return a.poll(p, dns(0)).Status == http.StatusServiceUnavailable })
+		p.Kill()
+		a.again(p)
+		for range 10 {
+			a.count(a.poll(p, dns(0)).Status == http.StatusOK, "polls were answered from a copy that was too old before the restart")
+			a.count(a.ready(p), "/ready said ok")
+			a.rest(10 * time.Millisecond)
+		}
+		proxy.Set(rig.Trouble{})
+	}
 }
 
 func (a *arena) oldStateFile() {

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/server"
+)
+
+const (
+	// leastStaleness leaves the store time to answer: it is asked ten times a second.
+	leastStaleness = time.Second
+	// Defaults of MAX_STALENESS. Postgres is for several processes: while one of them is cut off, clusters may get older and
+	// newer answers in turns for so long. A process on SQLite shares the file's machine with all others.
+	postgresStaleness = 15 * time.Second
+	sqliteStaleness   = 2 * time.Minute
+	// staleStateMaxAge is the default of STATE_MAX_AGE with SERVE_STALE_AFTER_RESTART.
+	staleStateMaxAge = 24 * time.Hour
+)
+
+// readStaleness reads how old the fleet may be that polls and reads are answered from.
+func (cfg *config) readStaleness(c *cli.Context) (problems []string) {
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	read := func(flag, name, example string, byDefault time.Duration) time.Duration {
+		text := c.String(flag)
+		if text == "" {
+			return byDefault
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 || d > 0 && d < leastStaleness {
+			problem("%s is %q: it must be a time of at least %s, such as %s, or 0", name, text, leastStaleness, example)
+		}
+		return d
+	}
+	byDefault := sqliteStaleness
+	if cfg.db != nil && cfg.db.name() == backendPostgres {
+		byDefault = postgresStaleness
+	}
+	cfg.maxStaleness = read("max-staleness", "MAX_STALENESS", "2m", byDefault)
+	var err error
+	if cfg.serveStale, err = strconv.ParseBool(c.String("serve-stale-after-restart")); err != nil {
+		problem("SERVE_STALE_AFTER_RESTART is %q: it must be true or false", c.String("serve-stale-after-restart"))
+	}
+	byDefault = cfg.maxStaleness
+	if cfg.serveStale && cfg.maxStaleness > 0 {
+		byDefault = max(cfg.maxStaleness, staleStateMaxAge)
+	}
+	cfg.stateMaxAge = read("state-max-age", "STATE_MAX_AGE", "24h", byDefault)
+	if longer := cfg.stateMaxAge == 0 || cfg.stateMaxAge > cfg.maxStaleness; len(problems) == 0 && cfg.maxStaleness > 0 && longer && !cfg.serveStale {
+		problem("STATE_MAX_AGE is %q, longer than MAX_STALENESS, which is %s: after a restart this process could answer from an older fleet than another one, and clusters that reach both would uninstall what lies between. "+
+			"Leave it out; or, if no other process answers polls, set SERVE_STALE_AFTER_RESTART=true", c.String("state-max-age"), cfg.maxStaleness)
+	}
+	return problems
+}
+
+// othersServe tells whether other processes may answer polls from the same store with a newer fleet than this one has. Next to
+// the process in mode crud of an SQLite file none can: it makes all changes itself.
+func (cfg *config) othersServe() bool {
+	return cfg.mode != server.ModeCRUD || cfg.db.name() == backendPostgres
+}
