@@ -60,7 +60,7 @@ func (h *harness) foundOut(ctx context.Context, c controls.Control) (bool, error
 		return false, fmt.Errorf("negative control %s: %w", c.Name, err)
 	}
 	cfg := drill.Config{
-		Store: c.Store, Binary: binary, Only: c.Faults, Damage: c.Damage,
+		Store: c.Store, Binary: binary, Only: c.Faults, Damage: c.Damage, Route: c.Route,
 		Hold: time.Second, Rest: 300 * time.Millisecond, WritePace: 10 * time.Millisecond, PollPace: 4 * time.Millisecond,
 	}
 	// Most mistakes are past healing.

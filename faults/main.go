@@ -38,6 +38,9 @@ func main() {
 	os.Exit(code)
 }
 
+// routeOwn has each poller ask a process of its own.
+const routeOwn = "own"
+
 type options struct {
 	stores   string
 	duration time.Duration
@@ -52,6 +55,9 @@ type options struct {
 	recheck  string
 	promises string
 	stateDir bool
+	route    string
+	stale    time.Duration
+	hold     time.Duration
 	list     bool
 }
 
@@ -72,6 +78,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.recheck, "recheck", "", "judge a saved history `FILE` again, and run nothing")
 	flags.StringVar(&o.promises, "promises", "", "hold the service to these `PROMISES` only, as reports name them, separated by commas")
 	flags.BoolVar(&o.stateDir, "state-dir", true, "under load, processes keep their fleet on disk")
+	flags.StringVar(&o.route, "route", "own", "under load, where polls are sent: own (each poller has a process), random (each poll to any process), affinity (a cluster's polls to one process while it is ready)")
+	flags.DurationVar(&o.stale, "staleness", 0, "MAX_STALENESS of processes under load; default: half of the longest fault")
+	flags.DurationVar(&o.hold, "hold", 0, "how `LONG` the longest fault lasts under load; default: 3s, less in a short run")
 	flags.BoolVar(&o.list, "list", false, "list attacks, faults, damages and negative controls")
 	if err := flags.Parse(args); err != nil {
 		return exitError
@@ -167,6 +176,9 @@ func (h *harness) validate() error {
 			return fmt.Errorf("there is no attack, fault or damage %q on %s; -list shows them", name, h.stores)
 		}
 	}
+	if !slices.Contains([]string{routeOwn, history.RouteRandom, history.RouteAffinity}, h.route) {
+		return fmt.Errorf("there is no route %q; it is own, random or affinity", h.route)
+	}
 	for name := range strings.SplitSeq(h.promises, ",") {
 		if name != "" && !slices.Contains(check.Rules(), check.Rule(name)) {
 			return fmt.Errorf("there is no promise %q; it is one of %v", name, check.Rules())
@@ -189,7 +201,10 @@ func (h *harness) loads(ctx context.Context) (broken bool, err error) {
 		return false, nil
 	}
 	for _, store := range h.storeList() {
-		cfg := drill.Config{Store: store, Duration: h.duration, Seed: h.seed, Log: h.stdout, Forgetful: !h.stateDir}
+		cfg := drill.Config{Store: store, Duration: h.duration, Seed: h.seed, Log: h.stdout, Forgetful: !h.stateDir, Staleness: h.stale, Hold: h.hold}
+		if h.route != routeOwn {
+			cfg.Route = h.route
+		}
 		if h.only != "" {
 			cfg.Only = strings.Split(h.only, ",")
 		}

@@ -24,6 +24,7 @@ var promises = map[check.Rule]string{
 	check.Doubt:        "doubts not answered with 5xx",
 	check.Fresh:        "answers to writes that were not computed at the head",
 	check.Age:          "polls answered from a copy that is too old",
+	check.Across:       "answers of one process that took a cluster back from another one",
 	check.Authority:    "commits by tokens that were revoked",
 	check.Log:          "contradictions in the log",
 	check.Heals:        "processes that did not heal, or broke",
@@ -62,6 +63,10 @@ func report(w io.Writer, h *history.History, v check.Verdict) {
 		statuses[key]++
 	}
 	fmt.Fprintf(w, "  %-18s %d (%s); %d different answers\n", "polls", len(h.Polls), counts(statuses), v.Answers)
+	if h.Run.Route != "" {
+		fmt.Fprintf(w, "  %-18s polls go to processes by %s: %d of %d answers (%.3f %%) took a cluster back\n",
+			"", h.Run.Route, v.Back, v.Routed, 100*float64(v.Back)/float64(max(1, v.Routed)))
+	}
 	kills, faults := 0, map[string]int{}
 	for _, f := range h.Faults {
 		faults[f.Kind]++

@@ -23,6 +23,7 @@ const (
 	Doubt        Rule = "O5"        // what is not certain is answered with 5xx
 	Fresh        Rule = "fresh"     // an answer to a write was computed at the store's head
 	Age          Rule = "age"       // no answer to a poll is older than it may be
+	Across       Rule = "across"    // O3 for the service: no cluster is taken back by another process, unless that is cut off
 	Authority    Rule = "authority" // no commit by a token that was revoked at its base
 	Log          Rule = "log"
 	Heals        Rule = "heals"
@@ -30,7 +31,7 @@ const (
 
 // Rules are all of them, in order.
 func Rules() []Rule {
-	return []Rule{NoWrongEmpty, Whole, Forward, Durable, Doubt, Fresh, Age, Authority, Log, Heals}
+	return []Rule{NoWrongEmpty, Whole, Forward, Durable, Doubt, Fresh, Age, Across, Authority, Log, Heals}
 }
 
 // Violation is one promise broken once.
@@ -47,6 +48,9 @@ type Verdict struct {
 	Violations []Violation
 	// Answers is how many different answers were compared.
 	Answers int
+	// Back is how many answers took a cluster back to an older revision than another process had stated, of Routed, which a
+	// balancer had sent to any process.
+	Back, Routed int
 }
 
 // Count is how often a rule was broken.
@@ -87,6 +91,7 @@ func History(h *history.History) Verdict {
 	j.stored()
 	j.forward()
 	j.service()
+	j.across()
 	j.authority()
 	j.healed()
 	for _, n := range h.Notes {

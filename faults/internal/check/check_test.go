@@ -154,6 +154,15 @@ func TestDoctoredHistories(t *testing.T) {
 		"a write refused for no reason": {Fresh, func(h *history.History) {
 			h.Writes = append(h.Writes, history.Write{Process: "q", Incarnation: 1, From: 31, To: 40, ID: "w-2", Op: OpToggle, Status: 404, Revision: -1})
 		}},
+		"a balancer and a process that is behind for no reason": {Across, func(h *history.History) { behind(h, history.RouteRandom) }},
+		"a balancer that keeps a cluster on one process": {Across, func(h *history.History) {
+			behind(h, history.RouteAffinity)
+			h.Faults = []history.Fault{{Kind: "silence", Target: "q", From: 1_000_000, To: 3_000_000}}
+		}},
+		"a process that was cut off for too many polls": {Across, func(h *history.History) {
+			behind(h, history.RouteRandom)
+			h.Faults = []history.Fault{{Kind: "silence", Target: "q", From: 1_000_000, To: 3_000_000}}
+		}},
 		"an answer that is too old": {Age, func(h *history.History) {
 			late := h.Polls[0]
 			late.Process, late.From, late.To = "q", 90, 95
@@ -199,6 +208,17 @@ func TestDoctoredHistories(t *testing.T) {
 	}
 }
 
+// behind has another process answer two seconds later from the revision before.
+func behind(h *history.History, route string) {
+	h.Run.Route = route
+	h.Starts = append(h.Starts, history.Start{Process: "q", Incarnation: 1, At: 0})
+	late := h.Polls[0]
+	late.Process, late.From, late.To = "q", 2_000_000, 2_000_005
+	healed := h.Polls[2]
+	healed.Process, healed.From, healed.To = "q", 9_000_000, 9_000_005
+	h.Polls = append(h.Polls, late, healed)
+}
+
 // withToken has the second change made by a token of the first.
 func withToken(h *history.History) {
 	token := json.RawMessage(`{"id":"t-1","name":"ci","role":"write","secrets":[]}`)
@@ -211,6 +231,20 @@ func withToken(h *history.History) {
 func TestToleratedHistories(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*history.History){
+		"one of many polls by a process that is cut off": func(h *history.History) {
+			behind(h, history.RouteRandom)
+			h.Faults = []history.Fault{{Kind: "silence", Target: "q", From: 1_000_000, To: 3_000_000}}
+			for n := range int64(200) {
+				more := h.Polls[1]
+				more.From, more.To = 100+10*n, 105+10*n
+				more.Process, more.Incarnation = "p", 2
+				h.Polls = append(h.Polls, more)
+			}
+		},
+		"another process a moment behind": func(h *history.History) {
+			behind(h, history.RouteRandom)
+			h.Polls[3].From, h.Polls[3].To = 900_000, 900_005
+		},
 		"an unknown change that was made": func(h *history.History) {
 			h.Writes[0].Status, h.Writes[0].Code, h.Writes[0].Commit = 503, "outcome_unknown", h.Commits[1].ID.String()
 		},

@@ -4,6 +4,7 @@ package controls
 
 import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/check"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/history"
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
@@ -16,6 +17,8 @@ type Control struct {
 	// Faults that bring it to light under load, or the Damage that does.
 	Faults []string
 	Damage string
+	// Route is how polls are sent to processes: see history.Run.
+	Route string
 	// Breaks is a promise that is broken by it.
 	Breaks check.Rule
 }
@@ -100,6 +103,15 @@ func All() []Control {
 		{
 			Name: "age-ignored", What: "polls are answered from a copy however old it is",
 			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Breaks: check.Age,
+			Replace: []rig.Replace{{
+				File: "store/replica_age.go",
+				Old:  "if limit > 0 && age > limit {",
+				New:  "if limit > 0 && age > 1<<20*limit {",
+			}},
+		},
+		{
+			Name: "age-ignored-by-a-balancer", What: "polls are answered from a copy however old it is, and a balancer sends each to any process",
+			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Route: history.RouteRandom, Breaks: check.Across,
 			Replace: []rig.Replace{{
 				File: "store/replica_age.go",
 				Old:  "if limit > 0 && age > limit {",

@@ -41,6 +41,10 @@ type Config struct {
 	WritePace, PollPace time.Duration
 	// Healing is how long everything may take to be well again after the last fault. Default 90 s.
 	Healing time.Duration
+	// Staleness is the MAX_STALENESS of processes. Default: half of Hold, at least a second, so that faults last longer.
+	Staleness time.Duration
+	// Route is how polls are sent to processes: history.RouteRandom, history.RouteAffinity, or empty: each poller has its own.
+	Route string
 	// Forgetful processes keep nothing on disk: they start from the store.
 	Forgetful bool
 	// Revision of the source that Binary was built of, for the record.
@@ -88,6 +92,9 @@ func (c Config) withDefaults() Config {
 
 // staleness is how old an answer to a poll may be: less than the longest faults last, so that it matters.
 func (c Config) staleness() time.Duration {
+	if c.Staleness > 0 {
+		return c.Staleness
+	}
 	return max(time.Second, c.Hold/2).Round(100 * time.Millisecond)
 }
 
@@ -162,7 +169,7 @@ func (d *Drill) open(ctx context.Context) (func() error, error) {
 	}
 	d.rec = history.NewRecorder(history.Run{
 		Drill: name, Store: d.cfg.Store, Seed: d.cfg.Seed, Seconds: d.cfg.Duration.Seconds(), Endpoints: d.endpoints,
-		Staleness: d.cfg.staleness().Microseconds(), Kept: d.cfg.kept(),
+		Staleness: d.cfg.staleness().Microseconds(), Kept: d.cfg.kept(), Route: d.cfg.Route,
 		Versions: map[string]string{
 			"flux-resourceset": d.cfg.Revision, "go": runtime.Version(), "database": d.db.Version(ctx), "system": runtime.GOOS + "/" + runtime.GOARCH,
 		},

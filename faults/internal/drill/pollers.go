@@ -16,7 +16,8 @@ import (
 // poller asks one process for what clusters should run, as their Flux Operators do.
 type poller struct {
 	drill   *Drill
-	process *rig.Process
+	process *rig.Process // the one that it always asks; nil: what router says
+	router  *router
 	client  *rig.Client
 	rng     *rand.Rand
 	pace    time.Duration
@@ -25,20 +26,24 @@ type poller struct {
 
 func (p *poller) run(ctx context.Context) {
 	for rig.Rest(ctx, time.Duration(p.rng.Int64N(int64(2*p.pace)+1))) {
-		r := p.process.Running()
+		e := p.rng.IntN(len(p.drill.endpoints))
+		process := p.process
+		if process == nil {
+			process = p.router.pick(p.drill.endpoints[e].DNS, p.rng)
+		}
+		r := process.Running()
 		if r == nil {
 			if !rig.Rest(ctx, 5*time.Millisecond) {
 				return
 			}
 			continue
 		}
-		e := p.rng.IntN(len(p.drill.endpoints))
 		known := ""
 		if p.rng.IntN(3) == 0 {
 			known = p.known[e]
 		}
 		// A poll that is under way when time is up is waited for: it would be no answer, and none is missed.
-		got := p.drill.poll(context.WithoutCancel(ctx), p.client, pollOf{p.process.Name, r, e, known, 0})
+		got := p.drill.poll(context.WithoutCancel(ctx), p.client, pollOf{process.Name, r, e, known, 0})
 		if got.Status == http.StatusOK {
 			p.known[e] = got.ETag
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/history"
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
@@ -30,11 +31,18 @@ func (d *Drill) startWriters(ctx context.Context, prefix string) (stop func()) {
 // startPollers is the same for those who poll every process.
 func (d *Drill) startPollers(ctx context.Context) (stop func()) {
 	return workers(ctx, func(ctx context.Context, wg *sync.WaitGroup) {
+		routed := d.newRouter()
 		for i, process := range d.processes {
+			if d.cfg.Route == history.RouteAffinity {
+				wg.Go(func() { routed.probe(ctx, i) })
+			}
 			for n := range pollersPerProcess {
 				p := &poller{
-					drill: d, process: process, client: rig.NewClient(), rng: d.rng(uint64(1000 + 10*i + n)),
+					drill: d, process: process, router: routed, client: rig.NewClient(), rng: d.rng(uint64(1000 + 10*i + n)),
 					pace: d.cfg.PollPace, known: map[int]string{},
+				}
+				if d.cfg.Route != "" {
+					p.process = nil
 				}
 				wg.Go(func() { p.run(ctx) })
 			}

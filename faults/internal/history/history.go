@@ -40,10 +40,18 @@ type Run struct {
 	Staleness int64 `json:"staleness,omitempty"`
 	// Kept: each process keeps its fleet on disk and starts from there, so what it answered holds over its restarts.
 	Kept bool `json:"kept,omitempty"`
+	// Route is how polls are sent to processes: RouteRandom, RouteAffinity, or empty, when each poller has a process of its own.
+	Route string `json:"route,omitempty"`
 	// Damaged: the store was damaged at the end. What it holds beside the log says nothing any more, and no process
 	// has to heal.
 	Damaged bool `json:"damaged,omitempty"`
 }
+
+// How a balancer sends polls to processes.
+const (
+	RouteRandom   = "random"   // each poll to any process
+	RouteAffinity = "affinity" // all polls of a cluster to one process, for as long as that is ready
+)
 
 // Endpoint is one list of one cluster.
 type Endpoint struct {
