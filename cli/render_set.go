@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 	"sigs.k8s.io/yaml"
 )
 
@@ -18,6 +19,8 @@ const (
 	// Labels by which Flux Operator knows what a ResourceSet applied.
 	ownerLabel     = "resourceset.fluxcd.controlplane.io/"
 	reconcileLabel = "fluxcd.controlplane.io/reconcile"
+	// inputAnnotation is the receipt of the input that an object is made of.
+	inputAnnotation = "event.toolkit.fluxcd.io/input"
 )
 
 // resourceSet is what of Flux Operator's ResourceSet decides about the objects it makes.
@@ -165,8 +168,12 @@ func (t *templates) render(inputs []map[string]any) ([]kubeObject, error) {
 	}
 	var objects []kubeObject
 	for _, text := range texts {
+		parsed, err := resourceset.Parse(text)
+		if err != nil {
+			return nil, err
+		}
 		for _, input := range inputs {
-			made, err := executeTemplate(text, input)
+			made, err := executeTemplate(parsed, input)
 			if err != nil {
 				if id, ok := input["id"].(string); ok {
 					err = fmt.Errorf("input %q: %w", id, err)

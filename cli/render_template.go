@@ -4,62 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"text/template"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	sprig "github.com/go-task/slim-sprig/v3"
-	"github.com/gosimple/slug"
-	"sigs.k8s.io/yaml"
+	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
 // kubeObject is a Kubernetes object.
 type kubeObject = map[string]any
 
+// renderLimits bound one execution of a template: it may be anything that somebody has written, and large.
+var renderLimits = resourceset.Limits{Units: 500_000_000, Bytes: 64 << 20}
+
 // executeTemplate runs a ResourceSet's template on one input, with the delimiters, functions and strictness that Flux
 // Operator documents, and answers the objects it made.
-func executeTemplate(text string, input map[string]any) ([]kubeObject, error) {
-	t, err := template.New("resourcesTemplate").
-		Delims("<<", ">>").
-		Option("missingkey=error").
-		Funcs(templateFunctions()).
-		Funcs(template.FuncMap{"inputs": func() any { return input }}).
-		Parse(text)
+func executeTemplate(t *resourceset.Template, input map[string]any) ([]kubeObject, error) {
+	text, err := t.Execute(input, renderLimits)
 	if err != nil {
 		return nil, err
 	}
-	var b strings.Builder
-	if err := t.Execute(&b, nil); err != nil {
-		return nil, err
-	}
-	return parseObjects(b.String())
-}
-
-var templateFunctions = sync.OnceValue(func() template.FuncMap {
-	// A slug is a label's value at most, and is cut between words.
-	slug.MaxLength, slug.EnableSmartTruncate = 63, true
-	functions := sprig.HermeticTxtFuncMap()
-	functions["slugify"] = slug.Make
-	functions["mustToYaml"] = toYAML
-	functions["toYaml"] = func(v any) string {
-		text, err := toYAML(v)
-		if err != nil {
-			return "" // what the operator does: only mustToYaml fails
-		}
-		return text
-	}
-	return functions
-})
-
-func toYAML(v any) (string, error) {
-	text, err := yaml.Marshal(v)
-	return string(text), err
+	return parseObjects(text)
 }
 
 // parseObjects reads a stream of YAML documents. Empty ones are left out, lists are taken apart.
 func parseObjects(text string) ([]kubeObject, error) {
 	var objects []kubeObject
-	for _, doc := range splitDocuments(text) {
+	for _, doc := range resourceset.Documents(text) {
 		obj, err := parseObject(doc)
 		switch {
 		case err != nil:
@@ -82,23 +53,6 @@ func parseObjects(text string) ([]kubeObject, error) {
 		}
 	}
 	return objects, nil
-}
-
-// splitDocuments cuts at the lines that begin a YAML document.
-func splitDocuments(text string) []string {
-	var docs []string
-	var doc strings.Builder
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, "---"); ok {
-			if rest = strings.TrimSpace(rest); rest == "" || rest[0] == '#' {
-				docs = append(docs, doc.String())
-				doc.Reset()
-				continue
-			}
-		}
-		doc.WriteString(line)
-	}
-	return append(docs, doc.String())
 }
 
 func parseObject(doc string) (kubeObject, error) {
