@@ -196,11 +196,22 @@ func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]
 				if err != nil {
 					return nil, fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
 				}
+				for _, obj := range made {
+					withoutReceipt(obj)
+				}
 				*side.objects = append(*side.objects, made...)
 			}
 		}
 	}
 	return compareObjects(before, after)
+}
+
+// withoutReceipt takes the annotation off an object that is made of an input which has no receipt yet.
+func withoutReceipt(obj kubeObject) {
+	metadata, _ := obj["metadata"].(kubeObject)
+	if annotations, _ := metadata["annotations"].(kubeObject); annotations[inputAnnotation] == "" {
+		delete(annotations, inputAnnotation)
+	}
 }
 
 // poll asks for the inputs of a list as the plan's revision has them; of a cluster that is yet to come there are none.
@@ -264,6 +275,9 @@ func (r *rendering) sides(inputs []rawInput, e api.EndpointEffect, cluster api.F
 			return nil, nil, err
 		}
 		in["cluster"] = where
+		if in["receipt"] == nil { // it has none before it is served; templates read the field
+			in["receipt"] = json.RawMessage(`""`)
+		}
 		after = append(after, in)
 	}
 	return before, after, nil

@@ -22,14 +22,14 @@ func TestExecute(t *testing.T) {
 	input := map[string]any{"id": "a", "list": []any{"x", int64(2)}, "map": map[string]any{"k": nil}, "none": nil}
 	for text, want := range map[string]string{
 		`<< inputs.id | quote >>`: `"a"`,
-		`<<- range $i, $e := inputs.list >><< $i >>=<< $e >> <<- end >>`:                                            `0=x1=2`,
-		`<< range 3 >><< . >><< end >>`:                                                                             `012`,
-		`<< define "t" >>[<< . >>]<< end >><< template "t" inputs.id >>`:                                            `[a]`,
-		`<< range $e := inputs.list >><< if eq (toString $e) "2" >><< break >><< end >><< $e >><< end >>`:           `x`,
-		`<< with $x := inputs.id >><< $x >><< else >>no<< end >>`:                                                   `a`,
-		`<< inputs.none >>|<< inputs.map.k >>|<< inputs.list | toJson >>`:                                           `<no value>|<no value>|["x",2]`,
-		`<< printf "%-5s|%03d" inputs.id 7 >>`:                                                                      `a    |007`,
-		`<< $m := dict "a" 1 >><< $_ := set $m "b" (list 1 2) >><< $m | toJson >>`:                                  `{"a":1,"b":[1,2]}`,
+		`<<- range $i, $e := inputs.list >><< $i >>=<< $e >> <<- end >>`:                                               `0=x1=2`,
+		`<< range 3 >><< . >><< end >>`:                                                                                `012`,
+		`<< define "t" >>[<< . >>]<< end >><< template "t" inputs.id >>`:                                               `[a]`,
+		`<< range $e := inputs.list >><< if eq (toString $e) "2" >><< break >><< end >><< $e >><< end >>`:              `x`,
+		`<< with $x := inputs.id >><< $x >><< else >>no<< end >>`:                                                      `a`,
+		`<< inputs.none >>|<< inputs.map.k >>|<< inputs.list | toJson >>`:                                              `<no value>|<no value>|["x",2]`,
+		`<< printf "%-5s|%03d" inputs.id 7 >>`:                                                                         `a    |007`,
+		`<< $m := dict "a" 1 >><< $_ := set $m "b" (list 1 2) >><< $m | toJson >>`:                                     `{"a":1,"b":[1,2]}`,
 		`<< untilStep 127 130 1 | join "," >> << "a b" | replace " " "+" >> << regexReplaceAll "[^a-z]+" "aXb" "-" >>`: `127,128,129 a+b a-b`,
 	} {
 		got, err := execute(t, text, input)
