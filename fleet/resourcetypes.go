@@ -11,6 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
 // KindResourceType is the kind of resource types: each makes a kind of definition of a document, as if it was compiled in.
@@ -41,11 +42,18 @@ const (
 // reservedTypes are paths beside the lists that clusters poll, and some that may come.
 var reservedTypes = []string{"clusters", "receipts", "events"}
 
+// reservedPrefixes begin the names of the ResourceSets that the shipped templates make. A type has a ResourceSet of its own, which is
+// called as the type.
+var reservedPrefixes = []string{"adopt-", "gate-", "receipt-"}
+
 // resourceType is the value of a resource type's document.
 type resourceType struct {
 	api.ResourceType
 	schema   *typeschema.Schema   // nil: it is unsound
 	problems []typeschema.Problem // then
+
+	compiled   *resourceset.Template // of the template; nil: there is none, or it cannot be parsed
+	uncompiled error                 // then
 }
 
 var typeKind = kindRules{
@@ -76,6 +84,7 @@ func (t *resourceType) parse() error {
 		}
 	}
 	t.schema, t.problems = typeschema.Parse(text, len(t.Schema))
+	t.compile()
 	return nil
 }
 
@@ -87,6 +96,11 @@ func checkResourceType(c *checker, t *resourceType) {
 	if a := c.next.kinds.polled[t.ID]; a != nil && a.kind != ResourceKind(t.ID) || slices.Contains(reservedTypes, t.ID) {
 		c.problem("/id", "%q is the name of another list that clusters poll, or may become one", t.ID)
 	}
+	for _, prefix := range reservedPrefixes {
+		if strings.HasPrefix(t.ID, prefix) {
+			c.problem("/id", "must not begin with %q: the templates make ResourceSets of such names in flux-system, and that of the type would be one of them", prefix)
+		}
+	}
 	c.text("/description", t.Description, 1024)
 	c.oneOf("/removal", t.Removal, removalDelete, removalKeep)
 	if len(t.Template) > maxTemplateBytes {
@@ -97,6 +111,7 @@ func checkResourceType(c *checker, t *resourceType) {
 		c.spec("/schema", t.schema.Costly())
 		c.spec("/overridable", t.schema.CheckOverridable(t.Overridable))
 	}
+	checkTemplate(c, t)
 }
 
 // checkTypePatterns refuses patterns that are too large before they are compiled.
@@ -124,6 +139,8 @@ type resource struct {
 	of      *Document // its type; nil for a document by itself
 	fields  []inputField
 	endless bool // not all of them could be worked out
+
+	renderings *renderings
 }
 
 func (r *resource) typ() *resourceType {
@@ -152,6 +169,7 @@ func (r *resource) complete() error {
 	if schema := r.typ().schema; schema != nil {
 		r.endless = !schema.Complete(fields)
 	}
+	r.renderings = &renderings{}
 	r.fields, err = encodeFields(fields)
 	return err
 }
@@ -295,7 +313,11 @@ func checkResource(c *checker, r *resource) {
 		c.problem("/spec", "%v", err)
 		return
 	}
-	c.spec("/spec", schema.Check(spec, c.work.Work))
+	problems := schema.Check(spec, c.work.Work)
+	c.spec("/spec", problems)
+	if made := r.rendered(nil); len(problems) == 0 && made.problem() != "" {
+		c.problem("/spec", "the template of the type does not fit it: %s", made.problem())
+	}
 }
 
 // decodeValue reads a value that canonical wrote.

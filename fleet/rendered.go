@@ -1,0 +1,305 @@
+package fleet
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
+)
+
+// What the template of a resource type makes of an input. It is made on the cluster; here it is made to know which objects they
+// are, and whether the template can be executed at all: one that fails stops the whole ResourceSet of a cluster.
+
+// objectRef identifies an object on a cluster. The version of its API is left out: it is the same object in each.
+type objectRef struct{ group, kind, namespace, name string }
+
+// String is the object as messages name it: "NetworkPolicy podinfo/web".
+func (o objectRef) String() string {
+	if o.namespace == "" {
+		return o.kind + " " + o.name
+	}
+	return o.kind + " " + o.namespace + "/" + o.name
+}
+
+func compareObjects(a, b objectRef) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name), cmp.Compare(a.group, b.group))
+}
+
+const (
+	fluxGroup       = "fluxcd.controlplane.io"
+	fluxNamespace   = "flux-system"
+	kindResourceSet = "ResourceSet"
+	kindProvider    = "ResourceSetInputProvider"
+	// maxSetName is how long the name of a ResourceSet may be that a template makes: the operator and the receipts add to it, and
+	// labels of the objects that it makes have 63 characters.
+	maxSetName = 59
+)
+
+// receiptStub stands for the template of that name, which the chart and `bootstrap` put before each template. It reads what that
+// one reads, and makes nothing.
+const receiptStub = `<<- define "receipt" ->><<- $_ := .list ->><<- range $o := .objects ->><<- $_ := $o.apiVersion ->><<- $_ := $o.kind ->><<- $_ := $o.name ->><<- end ->><<- end ->>`
+
+// rendered is what a template makes of one input.
+type rendered struct {
+	objects []objectRef // sorted, each once
+	nulls   []string    // places where a list holds nothing: Kubernetes reads these as something else than an empty list
+	err     error
+}
+
+// compile parses the template of a type. What is wrong with it is reported by the check of the type.
+func (t *resourceType) compile() {
+	if t.Template != "" && len(t.Template) <= maxTemplateBytes {
+		t.compiled, t.uncompiled = resourceset.Parse(receiptStub + t.Template)
+	}
+}
+
+// render executes the template on the input that a cluster gets for a definition.
+func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCluster) rendered {
+	input := make(map[string]any, len(spec)+5)
+	for name, value := range spec {
+		input[name] = numbers(value)
+	}
+	input["id"] = id
+	input["cluster"] = map[string]any{"name": cluster.Name, "dns": cluster.DNS, "environment": cluster.Environment}
+	input["receipt"] = Receipt{}.String()
+	input["provider"] = map[string]any{"apiVersion": fluxGroup + "/v1", "kind": kindProvider, "name": t.ID, "namespace": fluxNamespace}
+	input["settings"] = map[string]any{}
+	var r rendered
+	r.add(t.compiled, input, 0)
+	slices.SortFunc(r.objects, compareObjects)
+	r.objects = slices.Compact(r.objects)
+	return r
+}
+
+// add executes a template, and those of the ResourceSets that it makes.
+func (r *rendered) add(t *resourceset.Template, input map[string]any, depth int) {
+	text, err := t.Execute(input, resourceset.Limits{})
+	if err != nil {
+		r.err = err
+		return
+	}
+	for _, document := range resourceset.Documents(text) {
+		var obj map[string]any
+		encoded, err := yaml.YAMLToJSON([]byte(document))
+		if err == nil {
+			err = json.Unmarshal(encoded, &obj)
+		}
+		if err != nil {
+			r.err = fmt.Errorf("it makes no YAML of an object: %w", err)
+			return
+		}
+		if r.object(obj, depth); r.err != nil {
+			return
+		}
+	}
+}
+
+func (r *rendered) object(obj map[string]any, depth int) {
+	const deepest = 3
+	if len(obj) == 0 {
+		return
+	}
+	kind, _ := obj["kind"].(string)
+	if items, ok := obj["items"].([]any); ok && strings.HasSuffix(kind, "List") {
+		for _, item := range items {
+			item, _ := item.(map[string]any)
+			r.object(item, depth)
+		}
+		return
+	}
+	version, _ := obj["apiVersion"].(string)
+	metadata, _ := obj["metadata"].(map[string]any)
+	ref := objectRef{kind: kind}
+	ref.name, _ = metadata["name"].(string)
+	ref.namespace, _ = metadata["namespace"].(string)
+	if group, _, grouped := strings.Cut(version, "/"); grouped {
+		ref.group = group
+	}
+	switch {
+	case version == "" || kind == "" || ref.name == "":
+		r.err = fmt.Errorf("it makes an object without apiVersion, kind or metadata.name")
+		return
+	case ref.group == fluxGroup && ref.kind == kindResourceSet && len(ref.name) > maxSetName:
+		r.err = fmt.Errorf("it makes the %s %q, whose name has %d characters; at most %d are possible", kindResourceSet, ref.name, len(ref.name), maxSetName)
+		return
+	}
+	r.objects = append(r.objects, ref)
+	r.nulls = nullsIn(r.nulls, obj, ref.String()+": ", false)
+	if ref.group == fluxGroup && ref.kind == kindResourceSet && depth < deepest {
+		r.nested(obj, depth+1)
+	}
+}
+
+// nested adds what a ResourceSet makes that has no inputs of its own.
+func (r *rendered) nested(set map[string]any, depth int) {
+	spec, _ := set["spec"].(map[string]any)
+	if spec["inputs"] != nil || spec["inputsFrom"] != nil {
+		return
+	}
+	resources, _ := spec["resources"].([]any)
+	for _, resource := range resources {
+		obj, _ := resource.(map[string]any)
+		if r.object(obj, depth); r.err != nil {
+			return
+		}
+	}
+	text, _ := spec["resourcesTemplate"].(string)
+	if text == "" {
+		return
+	}
+	t, err := resourceset.Parse(text)
+	if err != nil {
+		r.err = fmt.Errorf("the %s that it makes: %w", kindResourceSet, err)
+		return
+	}
+	r.add(t, nil, depth)
+}
+
+// nullsIn are the places in lists that are null.
+func nullsIn(found []string, v any, at string, inList bool) []string {
+	const most = 5
+	if len(found) >= most {
+		return found
+	}
+	switch v := v.(type) {
+	case nil:
+		if inList {
+			found = append(found, at)
+		}
+	case map[string]any:
+		for _, key := range sortedKeys(v) {
+			found = nullsIn(found, v[key], at+"."+key, inList)
+		}
+	case []any:
+		for i, item := range v {
+			found = nullsIn(found, item, fmt.Sprintf("%s[%d]", at, i), true)
+		}
+	}
+	return found
+}
+
+// numbers is a value with numbers as Flux Operator reads them.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, err := v.Float64()
+		if err != nil {
+			return v.String()
+		}
+		if n := int64(f); float64(n) == f {
+			return n
+		}
+		return f
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			out[key] = numbers(value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, value := range v {
+			out[i] = numbers(value)
+		}
+		return out
+	}
+	return v
+}
+
+// checkTemplate tries the template of a type with what its schema admits.
+func checkTemplate(c *checker, t *resourceType) {
+	if t.uncompiled != nil {
+		c.problem("/template", "cannot be parsed: %v", t.uncompiled)
+	}
+	if t.compiled == nil || t.schema == nil || len(t.problems) > 0 {
+		return
+	}
+	samples := t.schema.Samples(c.work.Work)
+	if len(samples) == 0 {
+		c.warn("the template of resource type %q is not tried: its schema has neither examples nor a spec that could be guessed from it; add `examples` to the schema", t.ID)
+	}
+	for _, spec := range samples {
+		made := t.render("example", spec, api.FluxCluster{Name: "example", DNS: "example.example.com", Environment: "example"})
+		if problem := made.problem(); problem != "" {
+			text, _ := jsontext.Canonical(spec) // what was decoded encodes
+			c.problem("/template", "with the spec %.300s: %s", text, problem)
+			return
+		}
+	}
+}
+
+// problem is why the template does not fit an input; empty: it does.
+func (r *rendered) problem() string {
+	switch {
+	case r.err != nil:
+		return r.err.Error()
+	case len(r.nulls) > 0:
+		return fmt.Sprintf("it renders null in a list, which Kubernetes takes for something else than an empty list: %s; put an `if` around it", strings.Join(r.nulls, ", "))
+	}
+	return ""
+}
+
+// renderings are what the template of its type makes of a definition, remembered for as long as neither changes.
+type renderings struct {
+	mu   sync.Mutex
+	made map[string]rendered // by the overrides of a cluster, encoded; "" for none
+}
+
+// maxRenderings is how many different overrides of one definition are remembered.
+const maxRenderings = 64
+
+// anywhere stands for the cluster where the objects of a definition are looked at for all clusters.
+var anywhere = api.FluxCluster{Name: "cluster", DNS: "cluster.example.com", Environment: "environment"}
+
+// rendered is what the definition makes on a cluster that overrides nothing, or some properties.
+func (r *resource) rendered(overrides map[string]json.RawMessage) rendered {
+	t := r.typ()
+	if t.compiled == nil || r.renderings == nil {
+		return rendered{}
+	}
+	var key strings.Builder
+	for _, name := range sortedKeys(overrides) {
+		fmt.Fprintf(&key, "%s=%s\n", name, overrides[name])
+	}
+	r.renderings.mu.Lock()
+	defer r.renderings.mu.Unlock()
+	made, known := r.renderings.made[key.String()]
+	if known {
+		return made
+	}
+	made = r.renderOn(anywhere, overrides)
+	if r.renderings.made == nil {
+		r.renderings.made = map[string]rendered{}
+	}
+	if len(r.renderings.made) < maxRenderings {
+		r.renderings.made[key.String()] = made
+	}
+	return made
+}
+
+// renderOn is what the definition makes on a cluster.
+func (r *resource) renderOn(cluster api.FluxCluster, overrides map[string]json.RawMessage) rendered {
+	fields, err := r.overlaid(overrides)
+	if err != nil {
+		return rendered{err: err}
+	}
+	spec := make(map[string]any, len(fields))
+	for _, f := range fields {
+		if spec[f.name], err = decodeValue(f.value); err != nil {
+			return rendered{err: err}
+		}
+	}
+	return r.typ().render(r.ID, spec, cluster)
+}

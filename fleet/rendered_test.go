@@ -1,0 +1,148 @@
+package fleet
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// exampleTypes are the resource types that are documented: those of examples/ and that of docs/resource-types.md.
+func exampleTypes(t *testing.T) map[string][]byte {
+	t.Helper()
+	types := map[string][]byte{}
+	for _, name := range []string{"network-policies", "resource-quotas", "external-secrets", "object-patches"} {
+		text, err := os.ReadFile(filepath.Join("..", "examples", "resource-types", name, "type.yaml"))
+		require.NoError(t, err)
+		types[name] = text
+	}
+	page, err := os.ReadFile(filepath.Join("..", "docs", "resource-types.md"))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "cat >type.yaml <<'END'\n")
+	require.True(t, found)
+	documented, _, found := strings.Cut(rest, "\nEND\n")
+	require.True(t, found)
+	types["documented"] = []byte(documented)
+	for name, text := range types {
+		var obj map[string]any
+		require.NoError(t, yaml.Unmarshal(text, &obj), name)
+		delete(obj, "kind")
+		types[name], err = json.Marshal(obj)
+		require.NoError(t, err)
+	}
+	return types
+}
+
+// typeOf is a resource type with one property, a list of texts, and a template.
+func typeOf(id, template string) string {
+	body, err := json.Marshal(map[string]any{"id": id, "template": template, "schema": map[string]any{
+		"type": "object", "additionalProperties": false, "properties": map[string]any{
+			"list": map[string]any{"type": "array", "default": []any{}, "items": map[string]any{"type": "string"}},
+			"name": map[string]any{"type": "string", "default": "x"},
+		},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	return string(body)
+}
+
+const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: << inputs.name | quote >>, namespace: ns}\n"
+
+func TestExampleTypesAreTaken(t *testing.T) {
+	t.Parallel()
+	for name, body := range exampleTypes(t) {
+		w := newWorld(t)
+		res := w.must(create(KindResourceType, string(body)))
+		require.Empty(t, res.Warnings, name)
+		doc := w.state.All(KindResourceType)[0]
+		require.GreaterOrEqual(t, len(doc.value.(*resourceType).schema.Samples(nil)), 2, "%s: it is tried with more than nothing", name)
+	}
+}
+
+// TestTemplatesAreTried: a template that would stop a cluster's ResourceSet, or that makes something else of an empty list, is
+// refused when it is written.
+func TestTemplatesAreTried(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ template, want string }{
+		"no template":            {"<< if >>", "cannot be parsed"},
+		"an unknown function":    {"<< nothing >>", "cannot be parsed"},
+		"a field of no schema":   {configMap + "data: {a: << inputs.missing | quote >>}", "missing"},
+		"a field of an item":     {configMap + "data: {<< range $x := inputs.list >>a: << $x.port >><< end >>}", "port"},
+		"no YAML":                {configMap + "data: [", "no YAML"},
+		"no object":              {"- a", "no YAML of an object"},
+		"no name":                {"apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: ns}", "metadata.name"},
+		"a null item":            {configMap + "data:\n  - << range $x := inputs.list >><< $x >><< end >>\n", "null in a list"},
+		"null in an item":        {configMap + "spec:\n  ingress:\n    - from:\n<< range $x := inputs.list >>      - a: << $x | quote >>\n<< end >>", "ConfigMap ns/x: .spec.ingress[0].from"},
+		"it never ends":          {configMap + "<< range 1000000000 >><< end >>", "more work than is allowed"},
+		"a receipt of nothing":   {configMap + `<< template "receipt" (dict "list" "things") >>`, "objects"},
+		"of the nested set":      {"apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: x, namespace: flux-system}\nspec:\n  resourcesTemplate: << \"<< nothing >>\" | quote >>", "nothing"},
+		"a set's name too large": {"apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: " + strings.Repeat("x", 60) + ", namespace: flux-system}\nspec: {resources: []}", "at most 59"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			e := w.refused(CodeInvalid, create(KindResourceType, typeOf("things", c.template)))
+			require.Equal(t, CodeInvalid, e.Code)
+			require.Equal(t, "/template", e.Problems[0].Pointer)
+			require.Contains(t, e.Problems[0].Detail, c.want)
+			// Nor may a type become like that.
+			w.must(create(KindResourceType, typeOf("things", configMap)))
+			body, err := json.Marshal(map[string]any{"template": c.template})
+			require.NoError(t, err)
+			e = w.refused(CodeInvalid, patch(KindResourceType, "things", string(body)))
+			require.Equal(t, "/template", e.Problems[0].Pointer)
+		})
+	}
+}
+
+// TestDefinitionsAreTried: what the examples of a schema do not show, definitions do, when they are written and when the type
+// changes.
+func TestDefinitionsAreTried(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(create(KindResourceType, typeOf("things", configMap+`<< if eq inputs.name "bad" >><< fail "not this name" >><< end >>`)))
+	kind := ResourceKind("things")
+	w.must(create(kind, `{"id":"a"}`))
+	e := w.refused(CodeInvalid, create(kind, `{"id":"b","spec":{"name":"bad"}}`))
+	require.Equal(t, "/spec", e.Problems[0].Pointer)
+	require.Contains(t, e.Problems[0].Detail, "not this name")
+	body, err := json.Marshal(map[string]any{"template": configMap + `<< if eq inputs.id "a" >><< fail "not this id" >><< end >>`})
+	require.NoError(t, err)
+	e = w.refused(CodeInvalid, patch(KindResourceType, "things", string(body)))
+	require.Contains(t, e.Detail, `"a": spec: the template of the type does not fit it`)
+}
+
+// TestIDsOfObjectPatches: the ResourceSet that one makes is called after it.
+func TestIDsOfObjectPatches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(create(KindResourceType, string(exampleTypes(t)["object-patches"])))
+	definition := func(n int) string {
+		return `{"id":"` + strings.Repeat("x", n) + `","spec":{"manifest":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n"}}}}`
+	}
+	w.must(create(ResourceKind("object-patches"), definition(52)))
+	e := w.refused(CodeInvalid, create(ResourceKind("object-patches"), definition(53)))
+	require.Contains(t, e.Detail, "whose name has 60 characters; at most 59 are possible")
+}
+
+// TestWhatADefinitionMakes: the objects, those of nested ResourceSets too, by default and with what a cluster overrides.
+func TestWhatADefinitionMakes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(create(KindResourceType, string(exampleTypes(t)["object-patches"])))
+	kind := ResourceKind("object-patches")
+	w.must(create(kind, `{"id":"a","spec":{"manifest":{"apiVersion":"apps.example.com/v1","kind":"Thing","metadata":{"name":"t","namespace":"n"}}}}`))
+	doc, _ := w.state.Get(kind, "a")
+	r := doc.value.(*resource)
+	want := []objectRef{{fluxGroup, kindResourceSet, fluxNamespace, "object-a"}, {"apps.example.com", "Thing", "n", "t"}}
+	require.Equal(t, want, r.rendered(nil).objects)
+	require.Equal(t, want, r.rendered(map[string]json.RawMessage{"state": json.RawMessage(`"absent"`)}).objects)
+	require.Equal(t, want, r.renderOn(api.FluxCluster{Name: "k"}, nil).objects)
+}
