@@ -206,6 +206,7 @@ var hints = map[string]string{
 	"unknown_revision":      "what was seen of the server before is forgotten now: look at what is there, then repeat the command.",
 	"outcome_unknown":       "the change may or may not have been made: look before you repeat it, with: revision list --limit 5",
 	"field_conflict":        "ownership CLUSTER COMPONENT shows who manages what; after talking to them, --force takes a value over.",
+	"object_conflict":       "take one of the two off the cluster, or put both into one definition.",
 	"revert_conflict":       "nothing was changed; --ours keeps what was changed since, --theirs takes that back as well, and --only takes back a part.",
 	"confirmation_required": "look at the effect with --plan, then repeat the command with --max-removals N, or with the --plan-hash that the plan shows.",
 	"internal_error":        "the server's log has the cause, under the request id.",

@@ -64,6 +64,7 @@ const (
 	CodeProtected            = "protected"
 	CodeFieldConflict        = "field_conflict"
 	CodeRevertConflict       = "revert_conflict"
+	CodeObjectConflict       = "object_conflict"
 	CodeConfirmationRequired = "confirmation_required"
 	CodeEarlyReceipt         = "early_receipt"
 	CodeStale                = "stale"

@@ -21,6 +21,7 @@ const (
 	CodeLimitExceeded  Code = "limit_exceeded"        // some cluster's answer would be larger than Flux accepts
 	CodeFieldConflict  Code = "field_conflict"        // another manager owns a patch with a different value
 	CodeRevertConflict Code = "revert_conflict"       // what a revision changed was changed again since
+	CodeObjectConflict Code = "object_conflict"       // two inputs of a cluster would make the same object
 	CodeConfirm        Code = "confirmation_required" // so much would be removed that a plan must have been seen
 	CodeUnresolved     Code = "unresolved_reference"  // stored data refers to a document that is not there
 )

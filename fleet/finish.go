@@ -46,6 +46,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		}
 		v.documents(edits)
 		v.dependents(edits)
+		v.sharedObjects(edits)
 		if err := tx.work.stopped(); err != nil {
 			return Result{}, err // it was not looked at as a whole
 		}
@@ -173,6 +174,7 @@ type verdict struct {
 	relayered  []relayering // clusters that layers change
 	problems   []Problem
 	limits     []Problem
+	conflicts  []Problem // of objects; the next State's
 	warnings   []string
 	stored     int             // problems that were there before
 	tooLarge   atomic.Int32    // clusters whose answers are, and were not before
@@ -198,6 +200,9 @@ func (v *verdict) err() error {
 	}
 	if len(v.limits) > 0 {
 		return &Error{Code: CodeLimitExceeded, Detail: summary(v.limits), Problems: v.limits}
+	}
+	if len(v.conflicts) > 0 {
+		return &Error{Code: CodeObjectConflict, Detail: summary(v.conflicts), Problems: v.conflicts}
 	}
 	return nil
 }

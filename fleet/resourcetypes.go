@@ -112,6 +112,7 @@ func checkResourceType(c *checker, t *resourceType) {
 		c.spec("/overridable", t.schema.CheckOverridable(t.Overridable))
 	}
 	checkTemplate(c, t)
+	checkSetTaken(c, t.ID)
 }
 
 // checkTypePatterns refuses patterns that are too large before they are compiled.
@@ -318,6 +319,7 @@ func checkResource(c *checker, r *resource) {
 	if made := r.rendered(nil); len(problems) == 0 && made.problem() != "" {
 		c.problem("/spec", "the template of the type does not fit it: %s", made.problem())
 	}
+	checkOwnSet(c, r)
 }
 
 // decodeValue reads a value that canonical wrote.

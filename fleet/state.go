@@ -37,6 +37,7 @@ type State struct {
 	live   int               // clusters that are not decommissioned
 	layers *layering         // nil when there are no layers
 	id     *stateID
+	shared *sharedObjects
 
 	holders map[Digest]*Holder // of the secrets of managed tokens
 
@@ -66,7 +67,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	if err := ks.clash(); err != nil {
 		return nil, err
 	}
-	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, id: &stateID{}}
+	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, id: &stateID{}, shared: &sharedObjects{}}
 	for kind := range ks.byName {
 		s.docs[kind] = map[string]*Document{}
 	}
@@ -331,6 +332,9 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	}
 	if err := next.rereadResources(s, copied); err != nil {
 		return nil, err
+	}
+	if next.shared = s.shared; next.definitionsDiffer(copied) {
+		next.shared = &sharedObjects{}
 	}
 	if err := next.relayer(s, edits, committed); err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ var domainStatus = map[fleet.Code]int{
 	fleet.CodeFieldConflict:  http.StatusConflict,
 	fleet.CodeConfirm:        http.StatusConflict,
 	fleet.CodeRevertConflict: http.StatusConflict,
+	fleet.CodeObjectConflict: http.StatusConflict,
 	fleet.CodeStale:          http.StatusPreconditionFailed,
 	fleet.CodeLimitExceeded:  http.StatusUnprocessableEntity,
 	fleet.CodeUnresolved:     http.StatusInternalServerError,

@@ -1,0 +1,308 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Flux Operator applies everything as one field manager. So when two ResourceSets apply the same object, each application takes
+// away what the other has set, for as long as both are there. That is refused: on one cluster, an object is made by one definition.
+
+// sharedObjects are the objects that several definitions of a State make, whatever cluster they are on. Nearly always there are
+// none, and then no cluster has to be looked at. It is worked out when it is first asked for, and the same for all States whose
+// definitions are the same.
+type sharedObjects struct {
+	once sync.Once
+	by   map[docKey][]objectRef // of each definition, those that another one makes too
+}
+
+// definitionsDiffer tells whether a commit changes what definitions make.
+func (s *State) definitionsDiffer(changed map[Kind]bool) bool {
+	if changed[KindResourceType] {
+		return true
+	}
+	return slices.ContainsFunc(s.kinds.lists, func(a *assigned) bool { return changed[a.kind] })
+}
+
+// templated tells whether the kind's definitions are rendered by a template that the fleet knows.
+func (a *assigned) templated() bool {
+	return a.typed && a.of != nil && a.of.value.(*resourceType).compiled != nil
+}
+
+// shares are the shared objects of the State.
+func (s *State) shares() map[docKey][]objectRef {
+	s.shared.once.Do(func() {
+		first := map[objectRef]docKey{}
+		by := map[docKey][]objectRef{}
+		note := func(o objectRef, key docKey) {
+			if !slices.Contains(by[key], o) {
+				by[key] = append(by[key], o)
+			}
+		}
+		for _, a := range s.kinds.lists[s.kinds.fixed:] {
+			if !a.templated() {
+				continue
+			}
+			for id, doc := range s.docs[a.kind] {
+				key := docKey{a.kind, id}
+				for _, o := range doc.value.(*resource).rendered(nil).objects {
+					if other, there := first[o]; there {
+						note(o, other)
+						note(o, key)
+						continue
+					}
+					first[o] = key
+				}
+			}
+		}
+		for o, key := range first {
+			if other, ok := s.makerOf(o); ok {
+				note(o, other)
+				note(o, key)
+			}
+		}
+		s.shared.by = by
+	})
+	return s.shared.by
+}
+
+// makerOf is the definition of a kind that is compiled in whose object that is, as the shipped templates name it.
+func (s *State) makerOf(o objectRef) (docKey, bool) {
+	for _, a := range s.kinds.lists[:s.kinds.fixed] {
+		for id := range idsBy(o, a.kind) {
+			if s.docs[a.kind][id] != nil {
+				return docKey{a.kind, id}, true
+			}
+		}
+	}
+	return docKey{}, false
+}
+
+// idsBy are the ids of definitions of a kind that may make an object.
+func idsBy(o objectRef, kind Kind) map[string]bool {
+	ids := map[string]bool{}
+	switch kind {
+	case KindNamespace:
+		if o.group == "" && o.kind == "Namespace" {
+			ids[o.name] = true
+		}
+	case KindRoleBinding:
+		if o.group == "rbac.authorization.k8s.io" && o.kind == "ClusterRoleBinding" {
+			ids[o.name] = true
+		}
+	case KindComponent:
+		for prefix, kinds := range componentObjects {
+			if o.namespace == fluxNamespace && slices.Contains(kinds, o.group+"/"+o.kind) && len(o.name) > len(prefix) && o.name[:len(prefix)] == prefix {
+				ids[o.name[len(prefix):]] = true
+			}
+		}
+	}
+	return ids
+}
+
+// componentObjects are what platform-components.yaml of the cluster chart makes of a component, by what comes before its id in their
+// names.
+var componentObjects = map[string][]string{
+	"platform-": {"helm.toolkit.fluxcd.io/HelmRelease", "kustomize.toolkit.fluxcd.io/Kustomization"},
+	"charts-":   {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
+	"gated-":    {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
+	"gate-":     {fluxGroup + "/" + kindResourceSet},
+}
+
+// madeBy are the objects that a definition of a kind that is compiled in makes, where another one might.
+func madeBy(kind Kind, id string) (objects []objectRef) {
+	switch kind {
+	case KindNamespace:
+		return []objectRef{{"", "Namespace", "", id}}
+	case KindRoleBinding:
+		return []objectRef{{"rbac.authorization.k8s.io", "ClusterRoleBinding", "", id}}
+	}
+	return nil
+}
+
+// sharedObjects refuses clusters on which two definitions make the same object, unless they did before.
+func (v *verdict) sharedObjects(edits []edit) {
+	if !slices.ContainsFunc(v.next.kinds.lists, (*assigned).templated) {
+		return
+	}
+	for _, has := range v.mayShare(edits) {
+		if v.work.stopped() != nil || len(v.conflicts) >= maxProblems {
+			return
+		}
+		found := v.next.objectConflicts(has)
+		if len(found) == 0 {
+			continue
+		}
+		var before []Problem
+		if was, ok := v.base.Get(KindCluster, has.id); ok {
+			before = v.base.objectConflicts(v.base.Effective(was))
+		}
+		v.conflicts = append(v.conflicts, v.fresh(found, before)...)
+	}
+}
+
+// mayShare are the clusters on which something has changed that decides who makes an object.
+func (v *verdict) mayShare(edits []edit) []*Effective {
+	var out []*Effective
+	looked := map[string]bool{}
+	add := func(doc *Document) {
+		if doc != nil && !doc.Deleted() && !looked[doc.ID] {
+			looked[doc.ID] = true
+			out = append(out, v.next.Effective(doc))
+		}
+	}
+	retyped := slices.ContainsFunc(edits, func(e edit) bool {
+		_, typed := e.kind.ResourceType()
+		return typed || e.kind == KindResourceType
+	})
+	if shared := len(v.next.shares()) > 0; retyped || shared && v.next.shared != v.base.shared {
+		for _, doc := range v.next.All(KindCluster) {
+			if shared || len(v.next.Effective(doc).cluster.Resources) > 0 {
+				add(doc)
+			}
+		}
+		return out
+	}
+	for _, e := range edits {
+		if e.kind == KindCluster {
+			add(v.next.docs[KindCluster][e.id])
+		}
+	}
+	for _, r := range v.relayered {
+		add(v.next.docs[KindCluster][r.doc.ID])
+	}
+	return out
+}
+
+// objectConflicts are the objects that two definitions on a cluster make.
+func (s *State) objectConflicts(has *Effective) []Problem {
+	shares := s.shares()
+	elsewhere := s.elsewhere(has)
+	if len(shares) == 0 && len(elsewhere) == 0 {
+		return nil
+	}
+	makers := map[objectRef]docKey{}
+	var found []Problem
+	for _, a := range s.kinds.lists {
+		for id, on := range a.entries(has) {
+			key := docKey{a.kind, id}
+			objects := shares[key]
+			if len(elsewhere) > 0 {
+				objects = s.objectsOn(has, key, elsewhere)
+			}
+			for _, o := range objects {
+				other, taken := makers[o]
+				switch {
+				case !on || !s.makes(has, key, o):
+				case taken && other != key:
+					found = append(found, s.conflict(has, o, other, key))
+				default:
+					makers[o] = key
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (s *State) conflict(has *Effective, o objectRef, a, b docKey) Problem {
+	if compareKeys(a, b) > 0 { // whatever the order on the cluster: it is the same problem
+		a, b = b, a
+	}
+	name := func(key docKey) string { return fmt.Sprintf("%s %q", s.kinds.noun(key.kind), key.id) }
+	return Problem{Kind: KindCluster, ID: has.id, Detail: fmt.Sprintf(
+		"cluster %q: the %s and the %s both make %s; Flux applies both as one field manager, so that each application removes the fields of the other",
+		has.id, name(a), name(b), o)}
+}
+
+func compareKeys(a, b docKey) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id))
+}
+
+// elsewhere are the definitions that make other objects on a cluster than by themselves, because it overrides something.
+func (s *State) elsewhere(has *Effective) map[docKey][]objectRef {
+	var out map[docKey][]objectRef
+	for _, a := range s.kinds.lists[s.kinds.fixed:] {
+		if !a.templated() {
+			continue
+		}
+		for _, e := range has.cluster.Resources[a.field] {
+			doc := s.docs[a.kind][e.ID]
+			if len(e.Overrides) == 0 || doc == nil {
+				continue
+			}
+			r := doc.value.(*resource)
+			if objects := r.rendered(e.Overrides).objects; !slices.Equal(objects, r.rendered(nil).objects) {
+				if out == nil {
+					out = map[docKey][]objectRef{}
+				}
+				out[docKey{a.kind, e.ID}] = objects
+			}
+		}
+	}
+	return out
+}
+
+// objectsOn are all objects that a definition makes on a cluster.
+func (s *State) objectsOn(has *Effective, key docKey, elsewhere map[docKey][]objectRef) []objectRef {
+	if objects, ok := elsewhere[key]; ok {
+		return objects
+	}
+	doc := s.docs[key.kind][key.id]
+	if doc == nil {
+		return nil
+	}
+	if r, ok := doc.value.(*resource); ok {
+		return r.rendered(nil).objects
+	}
+	return madeBy(key.kind, key.id)
+}
+
+// makes tells whether a definition makes an object on this very cluster: a template may look at the cluster's name or environment.
+func (s *State) makes(has *Effective, key docKey, o objectRef) bool {
+	doc := s.docs[key.kind][key.id]
+	if doc == nil {
+		return false
+	}
+	r, ok := doc.value.(*resource)
+	if !ok {
+		return true
+	}
+	for _, e := range has.cluster.Resources[r.of.ID] {
+		if e.ID == key.id {
+			return slices.Contains(r.renderOn(fluxCluster(has.cluster), e.Overrides).objects, o)
+		}
+	}
+	return false
+}
+
+// checkOwnSet refuses a definition that makes the ResourceSet or the provider of a list that clusters poll.
+func checkOwnSet(c *checker, r *resource) {
+	for _, o := range r.rendered(nil).objects {
+		if o.ownSet() && c.next.kinds.polled[o.name] != nil {
+			c.problem("/spec", "the template makes %s, which is that of the list %q itself", o, o.name)
+		}
+	}
+}
+
+// checkSetTaken refuses a resource type whose ResourceSet and provider would be called as those that a definition makes.
+func checkSetTaken(c *checker, id string) {
+	for _, a := range c.next.kinds.lists[c.next.kinds.fixed:] {
+		if !a.templated() {
+			continue
+		}
+		for _, doc := range c.next.docs[a.kind] {
+			if slices.ContainsFunc(doc.value.(*resource).rendered(nil).objects, func(o objectRef) bool { return o.ownSet() && o.name == id }) {
+				c.problem("/id", "the %s %q makes a ResourceSet or provider of this name, and that of the type would be the same", a.rules.noun, doc.ID)
+				return
+			}
+		}
+	}
+}
+
+// ownSet tells whether the object is one that a list that is polled has on each cluster: it is called as the list.
+func (o objectRef) ownSet() bool {
+	return o.group == fluxGroup && o.namespace == fluxNamespace && (o.kind == kindResourceSet || o.kind == kindProvider)
+}
