@@ -295,3 +295,19 @@ func TestStaleness(t *testing.T) {
 		}
 	}
 }
+
+// A list of a cluster is polled from one pod while that is ready, through an ingress too. A user's own annotation wins.
+func TestAffinity(t *testing.T) {
+	t.Parallel()
+	const ingress = "readonly.ingress.enabled=true,readonly.ingress.host=poll.example.com"
+	out := rendered(t, service, "postgres", ingress)
+	for _, text := range []string{"sessionAffinity: ClientIP", "nginx.ingress.kubernetes.io/upstream-hash-by: $uri", "haproxy.org/load-balance: uri"} {
+		if !strings.Contains(out, text) {
+			t.Errorf("no %s", text)
+		}
+	}
+	own := rendered(t, service, "postgres", ingress, `readonly.ingress.annotations.nginx\.ingress\.kubernetes\.io/upstream-hash-by=$host`)
+	if !strings.Contains(own, "upstream-hash-by: $host") || strings.Contains(own, "upstream-hash-by: $uri") {
+		t.Error("the annotation that a user gave is not there")
+	}
+}

@@ -33,7 +33,13 @@ metadata:
   name: {{ .service }}
   labels:
     {{- include "api.labels" $root | nindent 4 }}
-  {{- with .values.ingress.annotations }}
+  {{- $annotations := .values.ingress.annotations | default dict }}
+  {{- if eq .part "readonly" }}
+  {{- /* The controller's address is that of all clusters, so the Service's affinity is of no use behind it. */}}
+  {{- $affinity := dict "nginx.ingress.kubernetes.io/upstream-hash-by" "$uri" "haproxy-ingress.github.io/balance-algorithm" "uri" "haproxy.org/load-balance" "uri" }}
+  {{- $annotations = mergeOverwrite $affinity $annotations }}
+  {{- end }}
+  {{- with $annotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
