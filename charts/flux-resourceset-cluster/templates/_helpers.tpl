@@ -28,8 +28,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if $problems }}{{ fail (printf "\n  - %s" (join "\n  - " $problems)) }}{{ end }}
 {{- end }}
 
-{{/* What the templates are told with every input, beside the settings of its type: how receipts reach the API, and as whom the
-ResourceSets apply that they make. The values of cluster.resource. */}}
+{{/* What the templates receive with every input, beside the settings of its type: how receipts reach the API, and as whom the ResourceSets apply that they make. The values of cluster.resource. */}}
 {{- define "cluster.settings" -}}
 {{- $api := .root.Values.api }}
 {{- $settings := .settings | default dict | deepCopy }}
@@ -112,4 +111,26 @@ spec:
 {{ toYaml $set }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* Sets each value that is absent: (dict "values" .Values "defaults" a map), nested maps likewise. A value that is there
+stays, false and "" included, for which sprig's merge would take the default. */}}
+{{- define "cluster.fill" -}}
+{{- range $key, $default := .defaults }}
+{{- $value := get $.values $key }}
+{{- if not (hasKey $.values $key) }}{{ $_ := set $.values $key $default }}
+{{- else if and (kindIs "map" $value) (kindIs "map" $default) }}{{ include "cluster.fill" (dict "values" $value "defaults" $default) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Adds the values that a release before this one did not have, with the defaults of values.yaml: `helm upgrade
+--reuse-values` keeps the values of that release and ignores values.yaml. Every template includes it first. */}}
+{{- define "cluster.newValues" -}}
+{{- include "cluster.fill" (dict "values" .Values "defaults" (fromYaml `
+receipts: {enabled: true, interval: 1h, lists: [platform-components, namespaces, rolebindings]}
+events: {enabled: false, severity: info, operatorKinds: true}
+namespaces: {takeOver: false}
+customResources: []
+`)) }}
 {{- end }}

@@ -98,3 +98,28 @@ name: {{ .root.Values.name }}-database
 key: {{ ternary "READ_DATABASE_URL" "DATABASE_URL" (not (empty $read)) }}
 {{- end }}
 {{- end }}
+
+{{/* Sets each value that is absent: (dict "values" .Values "defaults" a map), nested maps likewise. A value that is there
+stays, false and "" included, for which sprig's merge would take the default. */}}
+{{- define "api.fill" -}}
+{{- range $key, $default := .defaults }}
+{{- $value := get $.values $key }}
+{{- if not (hasKey $.values $key) }}{{ $_ := set $.values $key $default }}
+{{- else if and (kindIs "map" $value) (kindIs "map" $default) }}{{ include "api.fill" (dict "values" $value "defaults" $default) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Adds the values that a release before this one did not have, with the defaults of values.yaml: `helm upgrade
+--reuse-values` keeps the values of that release and ignores values.yaml. Every template includes it first. */}}
+{{- define "api.newValues" -}}
+{{- include "api.fill" (dict "values" .Values "defaults" (fromYaml `
+backup:
+  s3: {bucket: "", prefix: "", region: "", endpoint: "", addressing: auto, timeout: 15m, existingSecret: "", caSecret: ""}
+  serviceAccount: {create: false, name: "", annotations: {}}
+tmp: {sizeLimit: 2Gi}
+auth: {sessionKeyKey: session-key}
+config: {otlpEndpoint: ""}
+page: {enabled: true, changes: false}
+`)) }}
+{{- end }}
