@@ -196,6 +196,35 @@ func TestWhatPlatformsAsk(t *testing.T) {
 	}
 }
 
+// The policy lets out what the chart's own values lead to: Postgres, and the collector of traces.
+func TestNetworkPolicyAllowsTheCollector(t *testing.T) {
+	t.Parallel()
+	for settings, ports := range map[string][]string{
+		"":                                   nil,
+		",config.otlpEndpoint=http://c:4318": {"53, protocol: UDP", "53, protocol: TCP", "4318, protocol: TCP"},
+		",config.otlpEndpoint=https://c/x":   {"53, protocol: UDP", "53, protocol: TCP", "443, protocol: TCP"},
+		",config.otlpEndpoint=http://[::1]":  {"53, protocol: UDP", "53, protocol: TCP", "80, protocol: TCP"},
+	} {
+		for _, variant := range []string{"demo", "postgres"} {
+			want := ports
+			if variant == "postgres" {
+				want = append([]string{"53, protocol: UDP", "53, protocol: TCP", "5432, protocol: TCP"}, ports[min(len(ports), 2):]...)
+			}
+			_, policy, _ := strings.Cut(rendered(t, service, variant, "networkPolicy.enabled=true"+settings), "kind: NetworkPolicy\n")
+			policy, _, _ = strings.Cut(policy, "\n---\n")
+			var got []string
+			for line := range strings.Lines(policy) {
+				if port, is := strings.CutPrefix(strings.TrimSpace(line), "- {port: "); is && strings.Contains(port, "protocol") {
+					got = append(got, strings.TrimSuffix(port, "}"))
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s%s: egress to %q, not %q", variant, settings, got, want)
+			}
+		}
+	}
+}
+
 // What is written aside cannot fill a node, in any pod.
 func TestTheTemporaryDirectoryHasALimit(t *testing.T) {
 	t.Parallel()

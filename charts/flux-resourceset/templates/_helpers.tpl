@@ -123,3 +123,9 @@ config: {otlpEndpoint: ""}
 page: {enabled: true, changes: false}
 `)) }}
 {{- end }}
+
+{{/* The port of an http:// or https:// URL, that of the scheme where the URL has none. */}}
+{{- define "api.urlPort" -}}
+{{- $url := urlParse . }}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "443" "80" (eq $url.scheme "https")) }}
+{{- end }}
