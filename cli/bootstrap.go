@@ -327,6 +327,7 @@ func (id identityOf) address(obj kubeObject) {
 	spec, _ := obj["spec"].(kubeObject)
 	named := strings.NewReplacer("${INTERNAL_API_URL}", id.url, "${CLUSTER_DNS}", id.cluster.ClusterDNS)
 	spec["url"] = named.Replace(textAt(spec, "url"))
+	id.nameCluster(spec)
 	id.addressReceipts(spec, named)
 	spec["secretRef"] = kubeObject{"name": id.secret}
 	if id.secret == "" {
@@ -344,6 +345,14 @@ func (id identityOf) address(obj kubeObject) {
 	}
 }
 
+// nameCluster gives the templates the DNS name that each answer has to be for.
+func (id identityOf) nameCluster(spec kubeObject) {
+	defaults, _ := spec["defaultValues"].(kubeObject)
+	if settings, ok := defaults["settings"].(kubeObject); ok {
+		settings["clusterDNS"] = id.cluster.ClusterDNS
+	}
+}
+
 // addressReceipts tells the templates how receipts reach the API: as the provider does.
 func (id identityOf) addressReceipts(spec kubeObject, named *strings.Replacer) {
 	defaults, _ := spec["defaultValues"].(kubeObject)
@@ -354,9 +363,6 @@ func (id identityOf) addressReceipts(spec kubeObject, named *strings.Replacer) {
 		return
 	case id.silent:
 		delete(settings, "receipts")
-		if len(settings) == 0 {
-			delete(spec, "defaultValues")
-		}
 		return
 	}
 	receipts["url"] = named.Replace(textAt(receipts, "url"))

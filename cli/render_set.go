@@ -61,6 +61,18 @@ type provider struct {
 	} `json:"spec"`
 }
 
+// forAnyCluster removes the DNS name of the one cluster that the provider is for: its templates refuse the inputs of others.
+func (p provider) forAnyCluster() {
+	var settings map[string]json.RawMessage
+	if json.Unmarshal(p.Spec.DefaultValues["settings"], &settings) != nil {
+		return // not settings of ours
+	}
+	delete(settings, "clusterDNS")
+	if text, err := json.Marshal(settings); err == nil && settings != nil {
+		p.Spec.DefaultValues["settings"] = text
+	}
+}
+
 type objectName struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`

@@ -72,6 +72,38 @@ func TestRenderShipped(t *testing.T) {
 	}
 }
 
+// TestRenderRefusesAnotherCluster: templates of a provider that names its cluster refuse the inputs of another one, and of
+// none. DNS names are the same in any case, and with the dot at the end.
+func TestRenderRefusesAnotherCluster(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"platform-components", "namespaces", "rolebindings"} {
+		body, err := os.ReadFile(filepath.Join("testdata", "render", name+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct {
+			Inputs []map[string]any `json:"inputs"`
+		}
+		if err := json.Unmarshal(body, &answer); err != nil {
+			t.Fatal(err)
+		}
+		input := answer.Inputs[0]
+		for dns, refused := range map[string]bool{"c1.example.com": false, "C1.example.COM.": false, "c2.example.com": true, "": true} {
+			input["cluster"].(map[string]any)["dns"] = dns
+			input["settings"] = map[string]any{"clusterDNS": "c1.example.com"}
+			text, err := json.Marshal(map[string]any{"inputs": []any{input}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := run(t, cli.Env{}, answers(t, map[string]string{name: string(text)}), "render", "c1.example.com", "--type", name)
+			want := fmt.Sprintf("this answer is for cluster %q, not %q", dns, "c1.example.com")
+			if (got.code != 0) != refused || refused && !strings.Contains(got.stderr, want) {
+				t.Errorf("%s for %q: exit %d, %s", name, dns, got.code, got.stderr)
+			}
+		}
+	}
+}
+
 // TestRenderExactly: whatever text is in an input, it arrives in the objects as it is, and makes no other object.
 func TestRenderExactly(t *testing.T) {
 	t.Parallel()

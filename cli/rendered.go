@@ -94,6 +94,9 @@ func (s renderer) renderPlan(c *cli.Context, conn client, plan api.Plan, ops []o
 	if r.sets, r.providers, err = s.resourceSets(c, conn, out.Templates, ""); err != nil {
 		return out, err
 	}
+	for _, p := range r.providers {
+		p.forAnyCluster()
+	}
 	chosen, left := chooseClusters(plan.Groups, most)
 	out.Left = left
 	for _, group := range plan.Groups {

@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path"
+	"strings"
 	"sync"
 	"time"
 )
@@ -22,8 +23,9 @@ type Gate struct {
 
 	mu     sync.Mutex
 	server *http.Server
-	status int           // answered instead of asking; 0 to ask
-	hang   chan struct{} // not nil: nothing is answered until it is closed
+	status int               // answered instead of asking; 0 to ask
+	hang   chan struct{}     // not nil: nothing is answered until it is closed
+	swap   *strings.Replacer // not nil: changes the path of polls, as a wrong URL or a cache does
 	polls  map[string]int
 	asked  int
 
@@ -66,7 +68,7 @@ func (g *Gate) listen(ctx context.Context) error {
 
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
-	status, hang := g.status, g.hang
+	status, hang, swap := g.status, g.hang, g.swap
 	receipt, isReceipt := receiptOf(r.URL)
 	if !isReceipt {
 		g.polls[path.Base(r.URL.Path)]++
@@ -86,6 +88,9 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !isReceipt {
+		if swap != nil {
+			r.URL.Path = swap.Replace(r.URL.Path)
+		}
 		target.ServeHTTP(w, r)
 		return
 	}
@@ -100,7 +105,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Open lets requests through again, after any of the faults below.
 func (g *Gate) Open(ctx context.Context) error {
 	g.mu.Lock()
-	g.status = 0
+	g.status, g.swap = 0, nil
 	if g.hang != nil {
 		close(g.hang)
 		g.hang = nil
@@ -126,6 +131,13 @@ func (g *Gate) Answer(status int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.status = status
+}
+
+// AnswerAs answers the polls of a cluster with the answers for another one.
+func (g *Gate) AnswerAs(dns, other string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.swap = strings.NewReplacer(dns, other)
 }
 
 // Hang accepts requests and never answers them.

@@ -3,7 +3,14 @@ package helm_test
 import (
 	"maps"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
@@ -73,4 +80,44 @@ func TestUpgradeReusesValues(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cluster.dns must not change: an upgrade with the values of another cluster is refused, where ConfigMap cluster-identity
+// shows which cluster it is.
+func TestUpgradeWithTheValuesOfAnotherCluster(t *testing.T) {
+	t.Parallel()
+	const own = "demo-cluster-01.k8s.example.com"
+	for known, refused := range map[string]bool{"": false, own: false, "Demo-Cluster-01.k8s.example.com.": false, "demo-cluster-02.k8s.example.com": true} {
+		var objects []runtime.Object
+		if known != "" {
+			objects = append(objects, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "ConfigMap",
+				"metadata": map[string]any{"name": "cluster-identity", "namespace": "flux-system"}, "data": map[string]any{"CLUSTER_DNS": known},
+			}})
+		}
+		loaded, err := loader.Load(filepath.Join(charts, cluster))
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := values.Options{ValueFiles: []string{filepath.Join(charts, cluster, "ci", "demo-values.yaml")}}
+		given, err := options.MergeValues(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := util.ToRenderValues(loaded, given, common.ReleaseOptions{Name: "release", Namespace: "flux-system", IsUpgrade: true, Revision: 2}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = engine.RenderWithClientProvider(loaded, all, configMaps{fake.NewSimpleDynamicClient(runtime.NewScheme(), objects...)})
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "the values are of another cluster") {
+			t.Errorf("on cluster %q: %v", known, err)
+		}
+	}
+}
+
+// configMaps is a cluster for the function lookup.
+type configMaps struct{ client dynamic.Interface }
+
+func (c configMaps) GetClientFor(_, _ string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	return c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}), true, nil
 }

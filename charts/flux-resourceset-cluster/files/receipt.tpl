@@ -47,4 +47,14 @@ receipts are switched off or the API does not know them. */ ->>
 << $text >>
 << end ->>
 <<- end ->>
+<<- /* An answer for another cluster, from a wrong URL or a cache, would replace what this cluster has. A template that fails
+changes nothing. settings.clusterDNS is the cluster's own name; a provider that does not set it is not checked. */ ->>
+<<- $ownDNS := "" ->>
+<<- if kindIs "map" (get inputs "settings") ->>
+<<- $ownDNS = dig "settings" "clusterDNS" "" inputs | toString ->>
+<<- end ->>
+<<- $answerDNS := dig "cluster" "dns" "" inputs ->>
+<<- if and $ownDNS (ne ($ownDNS | lower | trimSuffix ".") ($answerDNS | lower | trimSuffix ".")) ->>
+<<- fail (printf "this answer is for cluster %q, not %q: check the provider's url and any cache in front of the API" $answerDNS $ownDNS) ->>
+<<- end ->>
 <<- /* end of receipt.tpl */>>

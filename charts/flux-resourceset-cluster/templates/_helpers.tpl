@@ -25,13 +25,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if has .type $types }}{{ $problems = append $problems (printf "customResources: %q is there already" .type) }}{{ end }}
 {{- $types = append $types .type }}
 {{- end }}
+{{- /* lookup finds nothing in `helm template`, nor while there is no such ConfigMap */}}
+{{- $identity := lookup "v1" "ConfigMap" "flux-system" "cluster-identity" }}
+{{- $known := dig "data" "CLUSTER_DNS" "" $identity }}
+{{- if and $known (ne ($known | lower | trimSuffix ".") (.Values.cluster.dns | lower | trimSuffix ".")) }}{{ $problems = append $problems (printf "cluster.dns is %q, but ConfigMap cluster-identity of this cluster has %q: the values are of another cluster. To rename the cluster, delete the ConfigMap first" .Values.cluster.dns $known) }}{{ end }}
 {{- if $problems }}{{ fail (printf "\n  - %s" (join "\n  - " $problems)) }}{{ end }}
 {{- end }}
 
-{{/* What the templates receive with every input, beside the settings of its type: how receipts reach the API, and as whom the ResourceSets apply that they make. The values of cluster.resource. */}}
+{{/* What the templates receive with every input, beside the settings of its type: the cluster's own DNS name, which each answer
+has to be for, how receipts reach the API, and as whom the ResourceSets apply that they make. The values of cluster.resource. */}}
 {{- define "cluster.settings" -}}
 {{- $api := .root.Values.api }}
 {{- $settings := .settings | default dict | deepCopy }}
+{{- $_ := set $settings "clusterDNS" .root.Values.cluster.dns }}
 {{- with .root.Values.serviceAccountName }}{{ $_ := set $settings "serviceAccountName" . }}{{ end }}
 {{- $receipts := .root.Values.receipts }}
 {{- if and $receipts.enabled (or (hasKey . "custom") (has .name $receipts.lists)) }}
