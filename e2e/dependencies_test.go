@@ -74,9 +74,16 @@ func TestDependenciesOfBothTypes(t *testing.T) {
 	for _, release := range []*unstructured.Unstructured{chart, fromOCI} {
 		c.settledRelease(release)
 	}
+	inUse := []*unstructured.Unstructured{
+		c.exists(sourceAPI, "HelmRepository", c.ns, "charts-dep-chart"), c.exists(sourceAPI, "OCIRepository", c.ns, "charts-dep-oci"),
+	}
 	c.cli("component", "enable", "dep-tree", "--cluster", c.id)
 	c.waits("dep-chart", "platform-dep-tree")
-	c.gone(sourceAPI, "HelmRepository", c.ns, "charts-dep-chart")
+	// The dependency is not ready, so there is no other source yet: Flux must not delete these.
+	for _, source := range inUse {
+		c.field(source, true, "spec", "suspend")
+		c.field(source, string(source.GetUID()), "metadata", "uid")
+	}
 	c.cli("component", "update", "dep-tree", "--component-path", "apps/dep-tree", "--yes")
 	for _, release := range []*unstructured.Unstructured{chart, fromOCI} {
 		c.settledRelease(release)
