@@ -25,8 +25,8 @@ type documentDiff struct {
 
 func (s *session) diffCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "diff",
-		Usage: "Show in which fields the documents of files differ from the fleet, or two documents of the fleet from each other",
+		Name:      "diff",
+		Usage:     "Show in which fields the documents of files differ from the fleet, or two documents of the fleet from each other",
 		ArgsUsage: "[KIND/NAME[@REVISION] [KIND/NAME[@REVISION]]]",
 		Description: "KIND/NAME@REVISION is a document as it was at a revision. One alone is compared with what it is now. With --effective clusters " +
 			"are compared with all that they have by their layers.\n\nWhat is printed is text, also when it is not read on a terminal; -o json and -o yaml give a list.\n" +

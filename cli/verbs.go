@@ -84,7 +84,7 @@ func (v verbs) definitionCommand(own ...*cli.Command) *cli.Command {
 
 func (v verbs) listCommand() *cli.Command {
 	cmd := &cli.Command{
-		Name:  "list", Aliases: []string{"ls"},
+		Name: "list", Aliases: []string{"ls"},
 		Usage: "List " + v.plural + ", all of them",
 		Flags: append([]cli.Flag{limitFlag(), sortFlag()}, watchFlags()...),
 	}

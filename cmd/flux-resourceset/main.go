@@ -83,6 +83,7 @@ func app(stdout, stderr io.Writer) *cli.App {
 			backupCommand(),
 			restoreCommand(),
 			acceptCommand(),
+			validateCommand(),
 		},
 	}
 }
