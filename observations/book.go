@@ -45,7 +45,9 @@ type Book struct {
 	room       int  // for rows in pending
 	overflowed bool // some rows did not get in
 
-	stored   atomic.Int64 // receipts
+	stored  atomic.Int64 // receipts
+	highest highest      // floor
+
 	dropped  atomic.Int64
 	failures atomic.Int64
 	complete atomic.Bool

@@ -246,6 +246,9 @@ func (b *Book) read(ctx context.Context, now time.Time) error {
 		c := b.of(r.Cluster)
 		c.mu.Lock()
 		outdated := c.merge(s, r, now)
+		if s.sort == sortPoll {
+			c.learnFloor(b, s.on.list.Value(), r.Body, min(r.Said.UnixMilli(), now.UnixMilli()), now)
+		}
 		c.mu.Unlock()
 		if outdated {
 			b.tell(c, sortReceipt, s.on)

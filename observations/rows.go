@@ -80,7 +80,8 @@ type (
 		Interval float64 `json:"interval,omitempty"` // seconds
 	}
 	pollBody struct {
-		ETag string `json:"etag"`
+		ETag     string `json:"etag"`
+		Revision int64  `json:"revision,omitempty"` // that it was first served from
 		// The receipts of what is in it, and of what the cluster was asked for shortly before, packed.
 		Asked     string `json:"asked,omitempty"`
 		Withdrawn string `json:"withdrawn,omitempty"`
@@ -106,7 +107,7 @@ func (c *cluster) row(s subject) (Row, bool) {
 		if p == nil || p.etag == "" {
 			return Row{}, false
 		}
-		body, said = pollBody{p.etag, p.asked.text(), p.withdrawn.text(p.since)}, p.since
+		body, said = pollBody{p.etag, p.revision, p.asked.text(), p.withdrawn.text(p.since)}, p.since
 	case sortReceipt:
 		r, ok := c.receipts[s.on]
 		if !ok {

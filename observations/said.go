@@ -64,6 +64,8 @@ type polled struct {
 	list, etag  string
 	since, last int64 // it was first, and last, given that one; last is 0 when another process did
 	contested   bool  // another process gave another one meanwhile
+	revision    int64 // that it was first served from; 0: not known
+	floor       floor
 	asked       inputs
 	before      inputs // the list that asked takes the place of; while what is in it is not known yet
 	withdrawn   withdrawn
@@ -134,6 +136,7 @@ func (c *cluster) polled(list, etag, agent string, now time.Time) (changed, know
 	}
 	p.last = at
 	if p.etag != etag {
+		p.revision = 0 // ServedFrom sets it
 		p.before, p.asked = p.inputs(), inputs{}
 	}
 	if changed = p.etag != etag || p.contested; changed {

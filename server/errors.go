@@ -94,6 +94,11 @@ func toPublic(c echo.Context, err error) *publicError {
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
 			detail: "the store's history was replaced; changes are refused until an operator accepts that or brings the old one back: /ready says more",
 		}
+	case errors.Is(err, errBehind):
+		return &publicError{
+			status: http.StatusServiceUnavailable, code: "store_unavailable",
+			detail: "another server has answered this cluster from a newer revision than this one has: try again, or another server", headers: map[string]string{"Retry-After": "1"},
+		}
 	case errors.Is(err, store.ErrTooOld):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",

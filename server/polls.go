@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 // poll answers a poll that came through the router; directPoll finds those that need not.
@@ -40,6 +42,9 @@ func findPolled(st *fleet.State, dns string) (*fleet.Document, error) {
 	return cluster, nil
 }
 
+// errBehind refuses a poll that another process has answered from a newer revision already: see [observations.Book.Behind].
+var errBehind = fmt.Errorf("%w: another process has answered this cluster from a newer revision", store.ErrUnavailable)
+
 // answerPoll is the answer to a poll that is allowed, whichever way it came.
 func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (outgoing, error) {
 	answer, err := st.Answer(cluster, kind)
@@ -48,8 +53,12 @@ func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster 
 	}
 	if ownPoll(r, who) {
 		now := s.cfg.Now()
+		if s.book.Behind(cluster.ID, kind.Endpoint(), int64(st.Revision()), now) {
+			return outgoing{}, errBehind
+		}
 		s.book.Begins(cluster.ID, cluster.CreatedAt)
 		if s.book.Polled(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), now) {
+			s.book.ServedFrom(cluster.ID, kind.Endpoint(), int64(st.Revision()))
 			s.book.Given(cluster.ID, st.AskedIn(cluster, kind, answer), now)
 		}
 	}
