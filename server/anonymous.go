@@ -3,22 +3,56 @@ package server
 import (
 	"errors"
 	"net/http"
+	"net/netip"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 )
 
 // maxAnonymous is how many requests of nobody known are answered at a time. Each holds some memory until its client has
-// taken the answer, and a client may refuse to, for as long as a minute and on a thousand streams of HTTP/2.
-const maxAnonymous = 256
+// taken the answer, and a client may refuse to, for as long as a minute and on a thousand streams of HTTP/2. maxAnonymousEach is
+// how many of one address (of IPv6, the /64): nobody takes all places of the others.
+const (
+	maxAnonymous     = 256
+	maxAnonymousEach = 128
+)
+
+// places are those for requests of nobody known.
+type places struct {
+	mu    sync.Mutex
+	each  map[netip.Prefix]int
+	total int
+}
+
+func newPlaces() *places { return &places{each: map[netip.Prefix]int{}} }
+
+// take takes a place for a request of an address, if there is one.
+func (p *places) take(address netip.Prefix) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.total >= maxAnonymous || p.each[address] >= maxAnonymousEach {
+		return false
+	}
+	p.total++
+	p.each[address]++
+	return true
+}
+
+func (p *places) leave(address netip.Prefix) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total--
+	if p.each[address]--; p.each[address] == 0 {
+		delete(p.each, address)
+	}
+}
 
 // admitAnonymous lets a request in before it is known who sent it. Above the limit those with a good credential still pass. The
 // others are answered by a status alone, which needs no room that their client would have to give.
-func (s *Server) admitAnonymous(r *request, places chan struct{}) bool {
-	select {
-	case places <- struct{}{}:
-		r.anonymous = places
+func (s *Server) admitAnonymous(r *request, places *places) bool {
+	if address := sourceAddress(r.Request()); places.take(address) {
+		r.anonymous, r.from = places, address
 		return true
-	default:
 	}
 	_, err := s.find(r.Request(), s.cfg.Replica.State())
 	if errors.Is(err, errNobody) { // or it would be the place to guess at
@@ -30,7 +64,7 @@ func (s *Server) admitAnonymous(r *request, places chan struct{}) bool {
 // leaveAnonymous is called when it is known who sent the request, and at its end.
 func (s *Server) leaveAnonymous(r *request) {
 	if r.anonymous != nil {
-		<-r.anonymous
+		r.anonymous.leave(r.from)
 		r.anonymous = nil
 	}
 }

@@ -141,6 +141,7 @@ func (s *Server) authenticate(r *request) error {
 	}
 	r.state, r.who = st, who
 	s.leaveAnonymous(r)
+	proven(r.Request().Context())
 	return nil
 }
 

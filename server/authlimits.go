@@ -140,8 +140,11 @@ func (f *failures) mayLog(now time.Time) (suppressed int, ok bool) {
 
 // sourceAddress is the other end of the connection: headers that a proxy may have set can be set by anybody. Of IPv6 it
 // is the network, since whoever has one address has 2^64.
-func sourceAddress(r *http.Request) netip.Prefix {
-	end, err := netip.ParseAddrPort(r.RemoteAddr)
+func sourceAddress(r *http.Request) netip.Prefix { return prefixOf(r.RemoteAddr) }
+
+// prefixOf is the network of an address with a port, as [sourceAddress] describes it.
+func prefixOf(address string) netip.Prefix {
+	end, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return netip.Prefix{}
 	}

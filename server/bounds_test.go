@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -206,7 +207,7 @@ func TestTwoLengths(t *testing.T) {
 func TestConnectionLimit(t *testing.T) {
 	t.Parallel()
 	var conns []net.Conn
-	limit := server.NewConnections(2)
+	limit, _ := server.NewConnections(2, 9, 9)
 	quiet := func(state http.ConnState) (ours, theirs net.Conn) {
 		ours, theirs = net.Pipe()
 		conns = append(conns, ours, theirs)
@@ -241,6 +242,59 @@ func TestConnectionLimit(t *testing.T) {
 	_ = fourth
 }
 
+// TestUnprovenConnections: connections that have sent something but no good credential are limited, of one address and in all.
+// The oldest are closed, and never one with a credential.
+func TestUnprovenConnections(t *testing.T) {
+	t.Parallel()
+	changed, prove := server.NewConnections(100, 4, 2)
+	opened := func(address string) *addressed {
+		conn := &addressed{address: address}
+		changed(conn, http.StateNew)
+		return conn
+	}
+	speaks := func(address string) *addressed {
+		conn := opened(address)
+		changed(conn, http.StateActive)
+		return conn
+	}
+	silent := opened("192.0.2.1:1")
+	good := speaks("192.0.2.1:2")
+	prove(good)
+	first, second := speaks("192.0.2.1:3"), speaks("192.0.2.1:4")
+	require.False(t, first.closed)
+	third := speaks("192.0.2.1:5")
+	require.True(t, first.closed)
+	changed(second, http.StateIdle)
+	changed(second, http.StateActive)
+	require.False(t, second.closed || third.closed, "one that was counted is not counted again")
+	network, other := speaks("[2001:db8::1]:1"), speaks("[2001:db8::2]:1")
+	require.False(t, second.closed || third.closed)
+	speaks("192.0.2.9:1")
+	require.True(t, second.closed, "five in all")
+	changed(first, http.StateClosed)
+	changed(second, http.StateClosed)
+	prove(third)
+	for range 9 {
+		speaks("192.0.2.1:6")
+	}
+	require.False(t, silent.closed || good.closed || third.closed)
+	require.True(t, network.closed)
+	_ = other
+}
+
+// addressed is a connection from an address.
+type addressed struct {
+	net.Conn
+	address string
+	closed  bool
+}
+
+func (a *addressed) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(a.address))
+}
+
+func (a *addressed) Close() error { a.closed = true; return nil }
+
 // A client of HTTP/2 that takes no answer makes requests without a token on every stream: what they hold is bounded, who has a
 // good credential is answered, and probes see the truth.
 func TestClientsThatTakeNothing(t *testing.T) {
@@ -250,9 +304,10 @@ func TestClientsThatTakeNothing(t *testing.T) {
 	var wg sync.WaitGroup
 	t.Cleanup(wg.Wait)
 	t.Cleanup(func() { close(full) })
-	for range 256 {
+	for i := range 256 {
 		wg.Go(func() {
 			req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.json", nil)
+			req.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", i/128)
 			w.http.Config.Handler.ServeHTTP(&stalled{header: http.Header{}, full: full}, req)
 		})
 	}
@@ -270,6 +325,26 @@ func TestClientsThatTakeNothing(t *testing.T) {
 	w.poll(demoPolls + "/namespaces").want(200)
 	w.get(demoPolls+"/namespaces", "Accept-Encoding", "identity").want(200)
 	require.Positive(t, w.metric("flux_resourceset_anonymous_requests_turned_away_total"))
+}
+
+// TestClientsOfOneAddressThatTakeNothing: they leave half of the room to others.
+func TestClientsOfOneAddressThatTakeNothing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w := setupWith(t, options{serve: serveInMemory})
+		full := make(chan struct{})
+		defer close(full)
+		ask := func(address string) int {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.json", nil)
+			req.RemoteAddr = address
+			return w.stalled(req, full)
+		}
+		for range 128 {
+			require.Equal(t, http.StatusOK, ask("[2001:db8::1]:1"))
+		}
+		require.Equal(t, http.StatusServiceUnavailable, ask("[2001:db8::2]:1"), "it is of the same network")
+		require.Equal(t, http.StatusOK, ask("192.0.2.1:1"))
+	})
 }
 
 // anonymousStatus is what a client without a token is answered, whose body is empty then and not what the contract says.

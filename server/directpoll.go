@@ -19,6 +19,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	hardenHeaders(w.Header())
+	proven(r.Context())
 	_ = p.write(w) // fails when the client is gone: there is nobody to tell
 	s.metrics.identified[p.method].Inc()
 	p.counted.observe(time.Since(start))

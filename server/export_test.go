@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net"
 	"net/http"
 
@@ -11,4 +12,7 @@ import (
 func (s *Server) Routes() []*echo.Route { return s.echo.Routes() }
 
 // NewConnections is the ConnState of a server with a limit.
-func NewConnections(most int) func(net.Conn, http.ConnState) { return newConnections(most).changed }
+func NewConnections(total, unproven, each int) (changed func(net.Conn, http.ConnState), prove func(net.Conn)) {
+	c := newConnections(connectionLimits{total, unproven, each})
+	return c.changed, func(conn net.Conn) { proven(c.context(context.Background(), conn)) }
+}

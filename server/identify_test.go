@@ -85,7 +85,7 @@ func TestGuessesBeyondTheLimitOfRequestsCount(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, err := New(Config{Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", Write: "write"}, Replica: store.NewReplica(store.Config{})})
 	require.NoError(t, err)
-	places := make(chan struct{}) // none is free
+	places := &places{each: map[netip.Prefix]int{}, total: maxAnonymous} // none is free
 	admitted := func(token string) bool {
 		r := httptest.NewRequest(http.MethodGet, "/clusters", nil)
 		r.Header.Set("Authorization", "Bearer "+token)

@@ -23,17 +23,18 @@ const (
 
 // Limits of a connection of HTTP/2, each of which takes memory that its client decides about.
 const (
-	maxStreams    = 32        // requests at a time; Flux Operator makes one
-	receiveBuffer = 256 << 10 // bytes of bodies that have come and nobody has read
+	maxStreams    = 32       // requests at a time; Flux Operator makes one
+	receiveBuffer = 64 << 10 // bytes of bodies that have come and nobody has read
 	headerTable   = 4 << 10
 )
 
 // Serve answers on a listener until ctx ends, then lets the requests under way finish. tlsConfig nil: plain HTTP.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, tlsConfig *tls.Config, logger *slog.Logger) error {
+	conns := newConnections(defaultConnections)
 	srv := &http.Server{
 		Handler: withoutUnread(handler), TLSConfig: tlsConfig,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ConnState: newConnections(maxConnections).changed,
+		MaxHeaderBytes: maxHeader, ConnState: conns.changed, ConnContext: conns.context,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxStreams,
 			MaxReceiveBufferPerConnection: receiveBuffer, MaxReceiveBufferPerStream: receiveBuffer,

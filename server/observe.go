@@ -41,13 +41,13 @@ func plainID(id string) bool {
 }
 
 // observe counts, times and logs every request, and turns a panic into a 500. Places are those for requests of nobody known.
-func (s *Server) observe(places chan struct{}) echo.MiddlewareFunc {
+func (s *Server) observe(places *places) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { return s.observed(&request{Context: c}, places, next) }
 	}
 }
 
-func (s *Server) observed(c *request, places chan struct{}, next echo.HandlerFunc) error {
+func (s *Server) observed(c *request, places *places, next echo.HandlerFunc) error {
 	start := time.Now()
 	if !s.admitAnonymous(c, places) {
 		return s.answerByStatus(c, next)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -29,7 +30,8 @@ type request struct {
 	job   *job
 	id    string // see requestID; empty: it has none yet
 	// anonymous are the places for requests of nobody known that it has one of; nil: it has none.
-	anonymous chan struct{}
+	anonymous *places
+	from      netip.Prefix // the address that the place is taken for
 }
 
 // requestOf is the request that a handler was called with.

@@ -117,7 +117,7 @@ func New(cfg Config) (*Server, error) {
 	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.handleError
-	s.echo.Use(s.observe(make(chan struct{}, maxAnonymous)), s.guard)
+	s.echo.Use(s.observe(newPlaces()), s.guard)
 	routes := withHead{Echo: s.echo}
 	if cfg.MetricsApart {
 		routes.without = metricsPath
@@ -134,7 +134,7 @@ const metricsPath = "/metrics"
 func (s *Server) Watch() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = s.handleError
-	e.Use(s.observe(make(chan struct{}, maxAnonymous)), s.guard)
+	e.Use(s.observe(newPlaces()), s.guard)
 	op := apiserver.ServerInterfaceWrapper{Handler: s}
 	routes := withHead{Echo: e}
 	routes.GET("/health", op.GetHealth)

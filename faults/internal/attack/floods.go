@@ -230,11 +230,10 @@ func (a *arena) windowZero() {
 	most := a.watch(p)
 	var conns []net.Conn
 	var wg sync.WaitGroup
-	for range 20 {
-		conn, err := a.openStreams(strings.TrimPrefix(p.Running().Base, "https://"), 250, &wg)
+	for range 900 { // a process may have 1,024 open files
+		conn, err := a.openStreams(strings.TrimPrefix(p.Running().Base, "https://"), 40, &wg)
 		if err != nil {
-			a.notef("a connection was refused: %v", err)
-			continue
+			continue // the server has closed it
 		}
 		conns = append(conns, conn)
 	}
