@@ -180,10 +180,10 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 	if err != nil {
 		return err
 	}
-	filter := url.Values{}
-	if limit > 0 {
-		filter.Set("limit", strconv.Itoa(min(limit, maxPage)))
+	if limit == 0 {
+		limit = maxPage
 	}
+	filter := url.Values{"limit": {strconv.Itoa(min(limit, maxPage))}}
 	for _, name := range statusFilters {
 		if c.IsSet(name) {
 			filter.Set(strings.ReplaceAll(name, "-", "_"), c.String(name))
@@ -341,7 +341,7 @@ func withStates(c *cli.Context, s *session, conn client, tables func() ([]render
 			return out, nil
 		}
 		var known api.FleetStatus
-		a, err := receive(conn.GetStatus(c.Context, nil, statusOf(c, out[0].Rows)))
+		a, err := receive(conn.GetStatus(c.Context, nil, statusOf(c, out[0].Rows), query(url.Values{"limit": {strconv.Itoa(maxPage)}})))
 		if err == nil {
 			err = a.decode(&known)
 		}

@@ -86,6 +86,7 @@ type Server struct {
 	plain       plainBodies
 	echo        *echo.Echo
 	queues      map[string]*queue
+	budget      budgets
 	room        room // for answers that are on their way
 	// The document served at /openapi.yaml in other forms, made when first asked for.
 	specJSON, docsSpec func() ([]byte, error)

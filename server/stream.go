@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -17,7 +18,10 @@ import (
 func streamList(c echo.Context, list lazyList) error {
 	c.Response().Header()[headerContentType] = contentJSON
 	c.Response().WriteHeader(http.StatusOK)
-	return writeItems(c.Response(), list, c.Request().Context().Err)
+	began, client := time.Now(), &timedWriter{Writer: c.Response()}
+	err := writeItems(client, list, c.Request().Context().Err)
+	requestOf(c).job.charge(time.Since(began) - client.took)
+	return err
 }
 
 // lazyList is a list whose items are made when they are written.

@@ -225,6 +225,8 @@ type job struct {
 	begun time.Time       // since when
 	stop  context.CancelFunc
 	watch func() bool // ends looking after ctx
+	// budget is what its principal pays with; nil: it costs nothing.
+	budget *budgets
 
 	granted   chan struct{} // closed when it is its turn
 	due       time.Time     // when ctx ended while it was worked on; of the queue
@@ -235,6 +237,12 @@ type job struct {
 func (s *Server) enter(r *request) (*job, error) {
 	j := &job{ctx: r.Request().Context(), stop: func() {}}
 	if q := s.queueOf(r); q != nil {
+		if charged[q.what] {
+			if err := s.budget.check(r.who.actor); err != nil {
+				return nil, err
+			}
+			j.budget = &s.budget
+		}
 		j.queue, j.who = q, r.who.actor
 		if err := q.enter(j.who); err != nil {
 			return nil, err
@@ -293,7 +301,9 @@ func (j *job) leave() {
 		if j.turn {
 			j.watch()
 			q.done(j)
-			q.took.Observe(time.Since(j.begun).Seconds())
+			took := time.Since(j.begun)
+			q.took.Observe(took.Seconds())
+			j.charge(took)
 		}
 		q.leave(j.who)
 	}

@@ -36,7 +36,7 @@ func showSearch(v *visit) error {
 		v.goTo(link("clusters", (*named.JSON200)[0].ID))
 		return nil
 	}
-	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), nil)
+	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &api.GetStatusParams{Limit: new(10_000)})
 	if err != nil {
 		return err
 	}

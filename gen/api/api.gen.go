@@ -2372,7 +2372,7 @@ type Readiness struct {
 	// Example: ok
 	Status string `json:"status"`
 
-	// Checks Each check: `ok`, or why not.
+	// Checks Each check: `ok`, or why not. `queues` is there only while jobs of a queue, such as plans, go on after they were canceled.
 	//
 	// Example: {"state":"ok","store":"ok"}
 	Checks map[string]string `json:"checks"`
@@ -3391,6 +3391,9 @@ type Selector = string
 
 // Since defines model for Since.
 type Since = time.Time
+
+// StatusLimit defines model for StatusLimit.
+type StatusLimit = int
 
 // TokenCluster defines model for TokenCluster.
 type TokenCluster = string
@@ -5104,8 +5107,8 @@ type GetStatusParams struct {
 	// Sort By id, or by state: what somebody has to look at first.
 	Sort *GetStatusParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Limit At most this many entries; without it, all.
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+	// Limit At most this many clusters; `Link: rel="next"` leads to the next ones.
+	Limit *StatusLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
