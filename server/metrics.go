@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/binary"
 	"net/http"
 	"runtime"
 	"slices"
@@ -209,6 +210,11 @@ var (
 	descFromDisk = desc("fleet_from_disk", "1 while the served fleet was read from disk and the store has not confirmed it since the start.")
 	descReloads  = desc("store_reloads_total", "Times another history was accepted in place of the one that was served.")
 	descStale    = desc("store_stale_commits_total", "Commits that lost to another process's commit.")
+	descIntact   = desc("history_verified", "1 when the history agrees with its hash chain, up to history_verified_revision; 0 when it was altered.")
+	descVerified = desc("history_verified_revision", "Newest revision up to which the history was verified.")
+	descHash     = desc("history_verified_hash", "The first 52 bits of the hash of that revision in the hash chain, as a number: the same in every process and at any time.")
+	descAltered  = desc("history_altered_total", "Times the history disagreed with its hash chain, or with what was verified before.")
+	descLooked   = desc("history_verified_timestamp_seconds", "When the history was last verified.")
 	descSize     = desc("store_size_bytes", "Bytes that the database takes on disk, with its log and its indexes.")
 	descConns    = desc("store_connections", "Connections of this process to its database: in_use, idle, and how many there may be (max).", "state")
 	descWaits    = desc("store_connection_waits_total", "Times somebody had to wait for a connection to the database.")
@@ -219,7 +225,10 @@ var (
 
 // Describe implements prometheus.Collector.
 func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descPolled, descConns, descWaits, descWaited} {
+	for _, d := range []*prometheus.Desc{
+		descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descPolled, descConns, descWaits, descWaited,
+		descIntact, descVerified, descHash, descAltered, descLooked,
+	} {
 		ch <- d
 	}
 }
@@ -241,6 +250,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	if status.Loaded {
 		gauge(descAge, status.Age.Seconds())
 	}
+	f.audit(ch, gauge)
 	if size, known := f.size.read(s.cfg.StoreSize); known {
 		gauge(descSize, float64(size))
 	}
@@ -282,6 +292,27 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	})
 	for i, age := range pollAges {
 		gauge(descPolled, float64(polled[i]), age.name)
+	}
+}
+
+// audit reports what is known of the history's hash chain.
+func (f *fleetCollector) audit(ch chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64, ...string)) {
+	if f.server.cfg.Audit == nil {
+		return
+	}
+	a := f.server.cfg.Audit()
+	if !a.Checked {
+		return
+	}
+	gauge(descIntact, flag(a.OK))
+	ch <- prometheus.MustNewConstMetric(descAltered, prometheus.CounterValue, float64(a.Altered))
+	if a.At.IsZero() {
+		return
+	}
+	gauge(descLooked, float64(a.At.UnixMilli())/1000)
+	gauge(descVerified, float64(a.Head.Revision))
+	if len(a.Hash) >= 8 {
+		gauge(descHash, float64(binary.BigEndian.Uint64(a.Hash)>>12)) // a float64 has room for 52 bits and one
 	}
 }
 

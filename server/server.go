@@ -37,6 +37,8 @@ type Config struct {
 	History History
 	// StoreSize tells how many bytes the store takes; nil when nobody can.
 	StoreSize func(context.Context) (int64, error)
+	// Audit tells what is known of the history's hash chain; nil where nothing verifies it.
+	Audit func() store.AuditStatus
 	// StorePool tells how the store's connections are used; nil when there is no pool.
 	StorePool func() (store.PoolStats, bool)
 	// Backup makes a copy of the whole store, and ends when its context does; only mode crud needs it.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,9 @@ type Progress struct {
 // may be called while from is written to; what is committed after it started is not copied. progress, when not nil, is
 // called after every batch.
 //
+// The history is compared with its hash chain while it is read, and the documents with the history: ErrCorrupt when they do not
+// agree, and then to is left empty. Commits that are not in the chain yet are added to it in the copy.
+//
 // It is all or nothing: one that fails, or whose process is killed, leaves to empty and can be started again. When all
 // is written, both stores are read and compared: ErrCorrupt when they differ, and then to must not be used.
 //
@@ -43,7 +47,7 @@ func Copy(ctx context.Context, from Store, to Importer, progress func(Progress))
 			progress(Progress{Verifying: verifying, Revision: at, Of: snap.Head.Revision})
 		}
 	}
-	if err := to.Import(ctx, snap, readLog(ctx, from, snap, note(false))); err != nil {
+	if err := to.Import(ctx, snap, checkedLog(ctx, from, snap, newChainCheck(snap.Oldest), note(false))); err != nil {
 		return fmt.Errorf("copying: %w", err)
 	}
 	if err := sameContent(ctx, snap, from, to, note(true)); err != nil {
@@ -52,26 +56,70 @@ func Copy(ctx context.Context, from Store, to Importer, progress func(Progress))
 	return nil
 }
 
+// checkedLog is readLog, compared with its hash chain, and at its end with the documents of the snapshot.
+func checkedLog(ctx context.Context, s Store, of Snapshot, check *chainCheck, note func(fleet.Revision)) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range readLog(ctx, s, of, note) {
+			if err == nil {
+				err = check.add(&e)
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+		if err := check.finish(of); err != nil {
+			yield(Entry{}, err)
+		}
+	}
+}
+
 // readLog yields a store's log up to the head of a snapshot, batch by batch.
-func readLog(ctx context.Context, s Store, of Snapshot, note func(fleet.Revision)) iter.Seq2[fleet.Commit, error] {
-	return func(yield func(fleet.Commit, error) bool) {
+func readLog(ctx context.Context, s Store, of Snapshot, note func(fleet.Revision)) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
 		for at := (fleet.Head{}); at != of.Head; note(at.Revision) {
 			commits, err := nextCommits(ctx, s, of, at)
 			if err == nil && len(commits) == 0 {
 				err = fmt.Errorf("%w: the log ends with revision %d and not with %d", ErrDiverged, at.Revision, of.Head.Revision)
 			}
+			var entries []Entry
+			if err == nil {
+				entries, err = withLinks(ctx, s, of.Oldest, commits)
+			}
 			if err != nil {
-				yield(fleet.Commit{}, fmt.Errorf("reading the log: %w", err))
+				yield(Entry{}, fmt.Errorf("reading the log: %w", err))
 				return
 			}
-			for _, c := range commits {
-				if !yield(c, nil) {
+			for _, e := range entries {
+				if !yield(e, nil) {
 					return
 				}
-				at = c.Head()
+				at = e.Head()
 			}
 		}
 	}
+}
+
+// withLinks adds the links of commits. Those before the oldest whole one have none.
+func withLinks(ctx context.Context, s Store, oldest fleet.Revision, commits []fleet.Commit) ([]Entry, error) {
+	entries := make([]Entry, len(commits))
+	for i, c := range commits {
+		entries[i].Commit = c
+	}
+	chained, ok := s.(Chained)
+	if !ok || len(commits) == 0 || commits[0].Revision < oldest {
+		return entries, nil
+	}
+	links, err := chained.Links(ctx, commits[0].Revision-1, len(commits))
+	if err != nil {
+		return nil, err
+	}
+	if len(links) != len(commits) || links[0].Revision != commits[0].Revision {
+		return nil, fmt.Errorf("%w: the log was shortened meanwhile", ErrCompacted)
+	}
+	for i := range links {
+		entries[i].Link = links[i]
+	}
+	return entries, nil
 }
 
 // nextCommits are some that follow at: what is kept of those before the oldest, that one, and the ones after it.
@@ -96,13 +144,13 @@ func sameContent(ctx context.Context, snap Snapshot, from, to Store, note func(f
 	if err != nil {
 		return err
 	}
-	if copied.Head != snap.Head || !copied.At.Equal(snap.At) || copied.Oldest != snap.Oldest {
+	if copied.Head != snap.Head || !copied.At.Equal(snap.At) || copied.Oldest != snap.Oldest || !bytes.Equal(copied.Checkpoint, snap.Checkpoint) {
 		return fmt.Errorf("%w: the copy's head is revision %d, the original's %d", ErrCorrupt, copied.Head.Revision, snap.Head.Revision)
 	}
 	if !slices.EqualFunc(copied.Records, snap.Records, sameRecord) {
 		return fmt.Errorf("%w: the copy's documents are not the original's", ErrCorrupt)
 	}
-	next, stop := iter.Pull2(readLog(ctx, to, snap, note))
+	next, stop := iter.Pull2(checkedLog(ctx, to, snap, newChainCheck(snap.Oldest), note))
 	defer stop()
 	for want, err := range readLog(ctx, from, snap, func(fleet.Revision) {}) {
 		if err != nil {
@@ -112,7 +160,7 @@ func sameContent(ctx context.Context, snap Snapshot, from, to Store, note func(f
 		if err != nil {
 			return err
 		}
-		if !ok || !sameCommit(got, want) {
+		if !ok || !sameCommit(got.Commit, want.Commit) {
 			return fmt.Errorf("%w: revision %d of the copy is not the original's", ErrCorrupt, want.Revision)
 		}
 	}

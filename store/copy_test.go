@@ -96,7 +96,7 @@ type damaging struct {
 	damage func()
 }
 
-func (d damaging) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[fleet.Commit, error]) error {
+func (d damaging) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[store.Entry, error]) error {
 	err := d.Importer.Import(ctx, snap, log)
 	d.damage()
 	return err

@@ -52,6 +52,8 @@ type Snapshot struct {
 	Hold    *Hold // why it is not to be served; nil: it is
 	// Oldest is the oldest revision that the log holds whole; 0: it begins with the first one.
 	Oldest fleet.Revision
+	// Checkpoint covers what is kept of the commits before Oldest: see [ChainHead].
+	Checkpoint []byte
 }
 
 // HistoryQuery selects commits, newest first. The zero value of a field does not filter.
@@ -162,8 +164,8 @@ type Importer interface {
 	Store
 	// Import fills a store that has never held a commit with the documents of snap and the log that leads there, all or
 	// nothing: whoever asks meanwhile sees an empty store. log yields every commit from the first, or from snap.Oldest, to
-	// snap.Head, in order, and before those what is kept of older ones; an error that it yields is returned. That the
-	// documents are what the log adds up to is not checked.
+	// snap.Head, in order, and before those what is kept of older ones; an error that it yields is returned. Links are kept as
+	// they are. That they are those of the commits, and that the documents are what the log adds up to, is not checked.
 	// ErrNotEmpty when the store holds anything, ErrReadOnly as for Commit, ErrUnknown likewise.
-	Import(ctx context.Context, snap Snapshot, log iter.Seq2[fleet.Commit, error]) error
+	Import(ctx context.Context, snap Snapshot, log iter.Seq2[Entry, error]) error
 }

@@ -308,27 +308,20 @@ func restore(c *cli.Context) (err error) {
 	if len(problems) > 0 {
 		return &configError{problems}
 	}
-	dir, err := os.MkdirTemp("", "restore-*")
+	file, sum, remove, err := unpackBackup(c, path, bucket)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	// A copy: SQLite writes beside a database that it reads, and a backup may be where nothing can be written.
-	copied := filepath.Join(dir, "fleet.db")
-	sum, err := takeFile(c, path, bucket, copied)
-	if err != nil {
-		return err
-	}
-	file := sqliteDatabase{sqlite.Config{Path: copied}}
-	if err := file.migrate(c.Context); err != nil { // an older version may have written it
-		return fmt.Errorf("%s is no backup: %w", path, err)
-	}
+	defer func() { err = errors.Join(err, remove()) }()
 	was, documents, digest, err := examine(c.Context, file)
 	if err != nil {
 		return fmt.Errorf("%s cannot be restored: %w", path, err)
 	}
 	if was.Revision() == 0 {
 		return fmt.Errorf("%s has no revision: there is nothing to restore", path)
+	}
+	if err := warnOfUnhashed(c, file, path); err != nil {
+		return err
 	}
 	if err := copyFrom(c, file, db); err != nil {
 		return err
@@ -343,6 +336,45 @@ func restore(c *cli.Context) (err error) {
 	fmt.Fprintf(c.App.Writer, "%s has revision %s: %d clusters, %d documents; answers sha256:%x; file sha256:%x\n",
 		db.where(), store.FormatHead(was.Head()), was.Clusters(), documents, digest, sum)
 	return nil
+}
+
+// unpackBackup copies a backup into a file of its own, with the newest schema: SQLite writes beside a database that it reads, and
+// a backup may be where nothing can be written. remove removes it.
+func unpackBackup(c *cli.Context, path string, bucket *object) (file sqliteDatabase, sum []byte, remove func() error, err error) {
+	dir, err := os.MkdirTemp("", "restore-*")
+	if err != nil {
+		return file, nil, nil, err
+	}
+	remove = func() error { return os.RemoveAll(dir) }
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, remove())
+		}
+	}()
+	copied := filepath.Join(dir, "fleet.db")
+	if sum, err = takeFile(c, path, bucket, copied); err != nil {
+		return file, nil, nil, err
+	}
+	file = sqliteDatabase{sqlite.Config{Path: copied}}
+	if err := file.migrate(c.Context); err != nil { // an older version may have written it
+		return file, nil, nil, fmt.Errorf("%s is no backup: %w", path, err)
+	}
+	return file, sum, remove, nil
+}
+
+// warnOfUnhashed says so when a backup's history is not in a hash chain, so that nothing tells whether it was altered.
+func warnOfUnhashed(c *cli.Context, file database, path string) (err error) {
+	s, err := file.open(c.Context, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	head, err := s.(store.Chained).ChainHead(c.Context) //nolint:forcetypeassert // a backup is a SQLite database
+	if err == nil && head.Hash == nil && head.Revision > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s has no hash chain up to its newest revision, as a version before has written it: "+
+			"nothing can tell whether its history was altered. The restored store has one.\n", path)
+	}
+	return err
 }
 
 // copyFrom copies one store into another one, which is empty.

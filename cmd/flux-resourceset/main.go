@@ -82,6 +82,7 @@ func app(stdout, stderr io.Writer) *cli.App {
 			copyCommand(),
 			backupCommand(),
 			restoreCommand(),
+			verifyCommand(),
 			acceptCommand(),
 			validateCommand(),
 		},

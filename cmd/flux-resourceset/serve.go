@@ -79,7 +79,14 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
+	var audit *store.Audit
+	var auditStatus func() store.AuditStatus
+	if cfg.mode == server.ModeCRUD {
+		audit = &store.Audit{Store: st, Logger: logger}
+		auditStatus = audit.Status
+	}
 	srv, err := server.New(server.Config{
+		Audit:        auditStatus,
 		Observations: book, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: takeBackup(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
@@ -93,6 +100,7 @@ func serve(c *cli.Context) error {
 	if cfg.mode == server.ModeCRUD {
 		retention := store.Retention{Store: st, Keep: cfg.retention, Logger: logger, May: func() bool { return replica.Status().Following }}
 		background.Go(func() { retention.Run(ctx) })
+		background.Go(func() { audit.Run(ctx) })
 	}
 	handler, err := withPage(cfg, srv, logger)
 	if err != nil {

@@ -124,7 +124,9 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	if len(c.Changes) > few {
 		out.add(nil, byIndex)
 	}
-	out.add(nil, insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID, string(c.Operations))
+	link := ses.head.Link(c)
+	out.add(nil, insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID, string(c.Operations),
+		link.Previous, link.Hash, link.Checkpoint)
 	changes := changesOf(c)
 	if err := addChanges(ctx, out, changes); err != nil {
 		return err
@@ -138,7 +140,11 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	}
 	moved := int64(0)
 	want := countsOf(c)
-	out.add(count(&moved), moveHead, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
+	statement := moveHead
+	if link.Hash == nil {
+		statement += unlessChained
+	}
+	out.add(count(&moved), statement, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
 		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.Hold, hold)
 	if err := out.send(ctx); err != nil {
 		return err
@@ -156,12 +162,15 @@ const (
 )
 
 const (
-	insertCommit = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+	insertCommit = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations, previous, hash, checkpoint)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
 	// The version is looked at again, because a migration may have come between: it locks this table first, and this
 	// statement sees what was committed before it got the lock.
 	moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4, hold = $9
 		WHERE revision = $5 AND commit_id = $6 AND hold = $8 AND EXISTS (SELECT FROM ` + versionTable + ` WHERE version = $7 AND NOT dirty)`
+	// A commit that is not in the hash chain must not follow one that was added to it meanwhile: see FillChain.
+	unlessChained = ` AND NOT EXISTS (SELECT FROM commits WHERE revision = $5 AND hash IS NOT NULL)`
 )
 
 // pause waits a moment before another attempt, or until ctx ends.

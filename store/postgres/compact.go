@@ -29,7 +29,12 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 			(SELECT min(revision) FROM commits WHERE at >= $1 AND revision >= head.oldest), revision))`, before.UnixMicro()); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, `SELECT oldest, coalesce((SELECT min(revision) FROM commits), 0) FROM head`).Scan(&oldest, &at)
+		var checkpoint []byte
+		err := tx.QueryRow(ctx, `SELECT oldest, checkpoint, coalesce((SELECT min(revision) FROM commits), 0) FROM head`).Scan(&oldest, &checkpoint, &at)
+		if err == nil && oldest > 1 && !store.IsCheckpointFor(checkpoint, oldest) {
+			_, err = tx.Exec(ctx, sqllog.SetCheckpoint, store.CheckpointFor(oldest, nil), int64(oldest))
+		}
+		return err
 	})
 	for err == nil && at < oldest {
 		err = s.shorten(ctx, func(ctx context.Context, tx pgx.Tx) error {

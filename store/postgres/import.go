@@ -11,7 +11,7 @@ import (
 )
 
 // Import implements [store.Importer].
-func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[fleet.Commit, error]) error {
+func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[store.Entry, error]) error {
 	if s.cfg.ReadOnly {
 		return store.ErrReadOnly
 	}
@@ -40,7 +40,7 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 }
 
 // importAll does everything between BEGIN and COMMIT.
-func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot, log iter.Seq2[fleet.Commit, error]) error {
+func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot, log iter.Seq2[store.Entry, error]) error {
 	if h := ses.head; h.Head != (fleet.Head{}) || h.Documents != 0 {
 		return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, h.Revision, h.Documents)
 	}
@@ -69,14 +69,14 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 		err = fmt.Errorf("%w: somebody else has written to it", store.ErrNotEmpty)
 	}
 	if err == nil && snap.Oldest > 0 {
-		_, err = ses.tx.Exec(ctx, `UPDATE head SET oldest = $1`, int64(snap.Oldest))
+		_, err = ses.tx.Exec(ctx, `UPDATE head SET oldest = $1, checkpoint = $2`, int64(snap.Oldest), snap.Checkpoint)
 	}
 	return err
 }
 
-func importLog(ctx context.Context, out *outbox, log iter.Seq2[fleet.Commit, error]) error {
+func importLog(ctx context.Context, out *outbox, log iter.Seq2[store.Entry, error]) error {
 	const manyCommits, manyChanges = 1000, 10_000 // are sent at once
-	var batch []fleet.Commit
+	var batch []store.Entry
 	changes := 0
 	for c, err := range log {
 		if err != nil {
@@ -94,9 +94,10 @@ func importLog(ctx context.Context, out *outbox, log iter.Seq2[fleet.Commit, err
 	return importCommits(ctx, out, batch)
 }
 
-func importCommits(ctx context.Context, out *outbox, commits []fleet.Commit) error {
-	if err := addCommits(ctx, out, commits...); err != nil {
+func importCommits(ctx context.Context, out *outbox, entries []store.Entry) error {
+	if err := addCommits(ctx, out, entries...); err != nil {
 		return err
 	}
+	commits := column(entries, func(e store.Entry) fleet.Commit { return e.Commit })
 	return addChanges(ctx, out, changesOf(commits...))
 }

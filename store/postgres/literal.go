@@ -55,6 +55,11 @@ func appendLiteral(b []byte, value any) ([]byte, error) {
 			return append(b, "NULL"...), nil
 		}
 		return appendText(b, []byte(*v))
+	case []byte: // of a bytea column
+		if v == nil {
+			return append(b, "NULL"...), nil
+		}
+		return append(hex.AppendEncode(append(b, `'\x`...), v), '\''), nil
 	case texts:
 		return appendText(b, v...)
 	case []string:

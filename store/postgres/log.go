@@ -7,32 +7,36 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 const (
-	insertCommits = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations)
-		SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])`
+	insertCommits = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations, previous, hash, checkpoint)
+		SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bytea[], $10::bytea[], $11::bytea[])`
 	insertChanges = `INSERT INTO changes (revision, seq, kind, id, action, before, after, packed_before, packed_after, sum, bytes)
 		SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
 			$8::bytea[], $9::bytea[], $10::bigint[], $11::bigint[])`
 )
 
 // addCommits adds rows of the table commits.
-func addCommits(ctx context.Context, out *outbox, commits ...fleet.Commit) error {
-	size := func(c fleet.Commit) int {
+func addCommits(ctx context.Context, out *outbox, commits ...store.Entry) error {
+	size := func(c store.Entry) int {
 		return len(c.Actor) + len(c.Author) + len(c.Reason) + len(c.RequestID) + len(c.Operations)
 	}
-	return inPortions(ctx, out, slices.Values(commits), size, func(rows []fleet.Commit) {
+	return inPortions(ctx, out, slices.Values(commits), size, func(rows []store.Entry) {
 		out.add(nil, insertCommits,
-			column(rows, func(c fleet.Commit) int64 { return int64(c.Revision) }),
-			column(rows, func(c fleet.Commit) string { return c.ID.String() }),
-			column(rows, func(c fleet.Commit) int64 { return c.At.UnixMicro() }),
-			column(rows, func(c fleet.Commit) string { return c.Actor }),
-			column(rows, func(c fleet.Commit) string { return c.Author }),
-			column(rows, func(c fleet.Commit) string { return c.Reason }),
-			column(rows, func(c fleet.Commit) string { return c.RequestID }),
-			column(rows, func(c fleet.Commit) string { return string(c.Operations) }))
+			column(rows, func(c store.Entry) int64 { return int64(c.Revision) }),
+			column(rows, func(c store.Entry) string { return c.ID.String() }),
+			column(rows, func(c store.Entry) int64 { return c.At.UnixMicro() }),
+			column(rows, func(c store.Entry) string { return c.Actor }),
+			column(rows, func(c store.Entry) string { return c.Author }),
+			column(rows, func(c store.Entry) string { return c.Reason }),
+			column(rows, func(c store.Entry) string { return c.RequestID }),
+			column(rows, func(c store.Entry) string { return string(c.Operations) }),
+			column(rows, func(c store.Entry) []byte { return c.Link.Previous }),
+			column(rows, func(c store.Entry) []byte { return c.Link.Hash }),
+			column(rows, func(c store.Entry) []byte { return c.Link.Checkpoint }))
 	})
 }
 

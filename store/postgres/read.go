@@ -33,14 +33,14 @@ func lockHead(ctx context.Context, q querier, name string) (head, error) {
 	return scanHead(q.QueryRow(ctx, selectHead+` FOR SHARE OF h`), name)
 }
 
-const selectHead = `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, h.hold, v.version, v.dirty, pg_is_in_recovery()
+const selectHead = `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, h.hold, ` + sqllog.HashOfHead + `, h.checkpoint, v.version, v.dirty, pg_is_in_recovery()
 	FROM head h LEFT JOIN ` + versionTable + ` v ON true`
 
 func scanHead(row pgx.Row, name string) (head, error) {
 	var h head
 	var version sql.NullInt64
 	var dirty sql.NullBool
-	err := row.Scan(&h.Revision, &h.ID, &h.At, &h.Documents, &h.Oldest, &h.Hold, &version, &dirty, &h.standby)
+	err := row.Scan(&h.Revision, &h.ID, &h.At, &h.Documents, &h.Oldest, &h.Hold, &h.Hash, &h.Checkpoint, &version, &dirty, &h.standby)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return h, fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)

@@ -57,7 +57,7 @@ func TestStoppedAnywhere(t *testing.T) {
 				records = append(records, fleet.Record{Kind: ch.Kind, ID: ch.ID, Revision: c.Revision, CommitID: c.ID, Body: ch.After})
 			}
 			s.importIdle = idleTimeout
-			return s.Import(ctx, store.Snapshot{Head: c.Head(), Records: records}, func(yield func(fleet.Commit, error) bool) { yield(c, nil) })
+			return s.Import(ctx, store.Snapshot{Head: c.Head(), Records: records}, func(yield func(store.Entry, error) bool) { yield(store.Entry{Commit: c}, nil) })
 		},
 		"a confirmation": func(ctx context.Context, s *Store) error { _, err := s.Confirm(ctx); return err },
 		"a probe":        func(ctx context.Context, s *Store) error { return s.Probe(ctx) },

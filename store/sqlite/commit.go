@@ -121,16 +121,18 @@ func write(ctx context.Context, tx *transaction, base fleet.Head, c fleet.Commit
 	if err != nil {
 		return err
 	}
-	if err := writeLog(ctx, tx, c); err != nil {
+	if err := writeLog(ctx, tx, c, now.Link(c)); err != nil {
 		return err
 	}
 	return applyChanges(ctx, tx, c)
 }
 
 // writeLog adds a commit to the log.
-func writeLog(ctx context.Context, tx *transaction, c fleet.Commit) error {
-	if _, err := tx.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID, string(c.Operations)); err != nil {
+func writeLog(ctx context.Context, tx *transaction, c fleet.Commit, link store.Link) error {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations, previous, hash, checkpoint)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID, string(c.Operations),
+		blob(link.Previous), blob(link.Hash), blob(link.Checkpoint)); err != nil {
 		return fmt.Errorf("adding commit %s to the log: %w", c.ID, err)
 	}
 	insert, err := tx.prepare(ctx, `INSERT INTO changes (revision, seq, kind, id, action, before, after,

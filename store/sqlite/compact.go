@@ -30,7 +30,12 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 			(SELECT min(revision) FROM commits WHERE at >= ? AND revision >= head.oldest), revision))`, before.UnixMicro()); err != nil {
 			return err
 		}
-		return tx.QueryRowContext(ctx, `SELECT oldest, coalesce((SELECT min(revision) FROM commits), 0) FROM head`).Scan(&oldest, &at)
+		var checkpoint []byte
+		err := tx.QueryRowContext(ctx, `SELECT oldest, checkpoint, coalesce((SELECT min(revision) FROM commits), 0) FROM head`).Scan(&oldest, &checkpoint, &at)
+		if err == nil && oldest > 1 && !store.IsCheckpointFor(checkpoint, oldest) {
+			_, err = tx.ExecContext(ctx, sqllog.SetCheckpoint, store.CheckpointFor(oldest, nil), int64(oldest))
+		}
+		return err
 	})
 	for err == nil && at < oldest {
 		err = s.transact(ctx, "shortening the log", uuid.Nil, func(tx *transaction) error {

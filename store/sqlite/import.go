@@ -11,7 +11,7 @@ import (
 )
 
 // Import implements [store.Importer].
-func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[fleet.Commit, error]) error {
+func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[store.Entry, error]) error {
 	if s.cfg.ReadOnly {
 		return store.ErrReadOnly
 	}
@@ -27,7 +27,7 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 			if err != nil {
 				return err
 			}
-			if err := writeLog(ctx, tx, c); err != nil {
+			if err := writeLog(ctx, tx, c.Commit, c.Link); err != nil {
 				return err
 			}
 		}
@@ -41,8 +41,8 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[f
 		if snap.Head == (fleet.Head{}) {
 			return nil
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?, oldest = max(oldest, ?)`,
-			int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records), int64(snap.Oldest))
+		_, err = tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?, oldest = max(oldest, ?), checkpoint = ?`,
+			int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records), int64(snap.Oldest), blob(snap.Checkpoint))
 		return err
 	})
 }

@@ -79,7 +79,7 @@ func TestInterruptedMigration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := newFile(t)
-			execFile(t, path, tc.sql)
+			execFile(t, path, sqlFile(t, "0007_chain.down.sql")+tc.sql)
 			if strings.Contains(tc.sql, ", true);") {
 				status, err := Status(t.Context(), path)
 				require.NoError(t, err)

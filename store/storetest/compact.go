@@ -172,6 +172,9 @@ func testCompact(t *testing.T, b *bench) {
 		documents.Oldest = 0
 		if want > 1 {
 			documents.Oldest = oldest
+			if _, ok := b.Store.(store.Chained); ok {
+				documents.Checkpoint = store.CheckpointFor(oldest, nil)
+			}
 		}
 		require.Equal(t, documents, b.load())
 		_, _, err = b.Store.At(b.ctx(), fleet.KindNamespace, "00", oldest-1)

@@ -89,7 +89,7 @@ func testImportRefused(t *testing.T, b *bench) {
 	broken := errors.New("the disk is on fire")
 	twice := log[0]
 	twice.Changes = append(append([]fleet.Change{}, twice.Changes...), twice.Changes[0])
-	for name, seq := range map[string]iter.Seq2[fleet.Commit, error]{
+	for name, seq := range map[string]iter.Seq2[store.Entry, error]{
 		"nothing":          commits(),
 		"the end missing":  commits(log[:len(log)-1]...),
 		"the start":        commits(log[1:]...),
@@ -110,18 +110,18 @@ func testImportRefused(t *testing.T, b *bench) {
 	require.Equal(t, snap, target.load())
 }
 
-func commits(log ...fleet.Commit) iter.Seq2[fleet.Commit, error] { return failing(log, nil) }
+func commits(log ...fleet.Commit) iter.Seq2[store.Entry, error] { return failing(log, nil) }
 
 // failing yields a log and then an error, if any.
-func failing(log []fleet.Commit, err error) iter.Seq2[fleet.Commit, error] {
-	return func(yield func(fleet.Commit, error) bool) {
+func failing(log []fleet.Commit, err error) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		for _, c := range log {
-			if !yield(c, nil) {
+			if !yield(store.Entry{Commit: c}, nil) {
 				return
 			}
 		}
 		if err != nil {
-			yield(fleet.Commit{}, err)
+			yield(store.Entry{}, err)
 		}
 	}
 }

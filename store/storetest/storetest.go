@@ -94,6 +94,12 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"CopyNothing", testCopyNothing},
 		{"CopyShortened", testCopyShortened},
 		{"ImportRefused", testImportRefused},
+		{"Chain", testChain},
+		{"ChainAltered", testChainAltered},
+		{"ChainBegins", testChainBegins},
+		{"ChainWhileWriting", testChainWhileWriting},
+		{"ChainShortened", testChainShortened},
+		{"Audit", testAudit},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

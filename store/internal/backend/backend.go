@@ -229,8 +229,8 @@ func NewestVersion(files fs.ReadDirFS, dir string) int {
 
 // WholeLog yields the commits of a log, and an error when they are not every commit from the first, or from the oldest, to
 // the head of what is imported, each well-formed. Before the oldest there may be any.
-func WholeLog(log iter.Seq2[fleet.Commit, error], of store.Snapshot) iter.Seq2[fleet.Commit, error] {
-	return func(yield func(fleet.Commit, error) bool) {
+func WholeLog(log iter.Seq2[store.Entry, error], of store.Snapshot) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		var last fleet.Head
 		for c, err := range log {
 			if err == nil {
@@ -240,7 +240,7 @@ func WholeLog(log iter.Seq2[fleet.Commit, error], of store.Snapshot) iter.Seq2[f
 				} else if c.Revision == of.Oldest {
 					base.Revision = of.Oldest - 1
 				}
-				err = CheckCommit(base, c)
+				err = CheckCommit(base, c.Commit)
 			}
 			if !yield(c, err) || err != nil {
 				return
@@ -248,7 +248,7 @@ func WholeLog(log iter.Seq2[fleet.Commit, error], of store.Snapshot) iter.Seq2[f
 			last = c.Head()
 		}
 		if last != of.Head {
-			yield(fleet.Commit{}, fmt.Errorf("the log ends with revision %d, and the documents are of revision %d", last.Revision, of.Head.Revision))
+			yield(store.Entry{}, fmt.Errorf("the log ends with revision %d, and the documents are of revision %d", last.Revision, of.Head.Revision))
 		}
 	}
 }

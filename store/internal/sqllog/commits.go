@@ -30,7 +30,7 @@ func Load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 	if rows, err = tx.Query(ctx, `SELECT kind, id, revision, commit_id, created_at, updated_at, body FROM documents ORDER BY kind, id`); err != nil {
 		return store.Snapshot{}, err
 	}
-	found := store.Snapshot{Head: h.Head}
+	found := store.Snapshot{Head: h.Head, Checkpoint: h.Checkpoint}
 	found.Records, err = Collect(rows, func(rows Rows, r *fleet.Record) error {
 		store.Advance(ctx)
 		var created, updated int64

@@ -83,6 +83,24 @@ type HeadRow struct {
 	Documents int64
 	Oldest    fleet.Revision // that the log holds whole
 	Hold      string         // why it is not served, as store.Hold has it
+	// Hash and Checkpoint are those of store.ChainHead.
+	Hash, Checkpoint []byte
+}
+
+// HashOfHead is the hash of the commit at the head, in a query for the head h.
+const HashOfHead = `(SELECT hash FROM commits WHERE commits.revision = h.revision)`
+
+// ChainHead is where the chain ends.
+func (h HeadRow) ChainHead() store.ChainHead {
+	return store.ChainHead{Head: h.Head, Hash: h.Hash, Oldest: h.Oldest, Checkpoint: h.Checkpoint}
+}
+
+// Link is that of a commit that follows the head. After a commit that is not in the chain, the next one is not in it either.
+func (h HeadRow) Link(c fleet.Commit) store.Link {
+	if h.Revision > 0 && h.Hash == nil {
+		return store.Link{Revision: c.Revision}
+	}
+	return store.NextLink(h.Hash, h.Checkpoint, c)
 }
 
 // Free is the head, or a *store.HeldError when what follows it is not to be served.

@@ -1,0 +1,4 @@
+ALTER TABLE head DROP COLUMN checkpoint;
+ALTER TABLE commits DROP COLUMN checkpoint;
+ALTER TABLE commits DROP COLUMN hash;
+ALTER TABLE commits DROP COLUMN previous;

@@ -1,0 +1,256 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// chained is the store as one that keeps the hash chain, or skips the case.
+func (b *bench) chained() store.Chained {
+	b.t.Helper()
+	c, ok := b.Store.(store.Chained)
+	if !ok {
+		b.t.Skip("this backend keeps no hash chain")
+	}
+	return c
+}
+
+func (b *bench) links() []store.Link {
+	b.t.Helper()
+	links, err := b.chained().Links(b.ctx(), 0, 1000)
+	require.NoError(b.t, err)
+	return links
+}
+
+func (b *bench) verified() store.Verified {
+	b.t.Helper()
+	found, err := store.Verify(b.ctx(), b.Store, nil)
+	require.NoError(b.t, err)
+	return found
+}
+
+// unchain makes the log what a version before the chain would have left.
+func (b *bench) unchain(after fleet.Revision) {
+	b.t.Helper()
+	b.exec(fmt.Sprintf(`UPDATE commits SET previous = NULL, hash = NULL, checkpoint = NULL WHERE revision > %d`, after))
+}
+
+// testChain: each commit has the hash of the one before, however it was made, and a copy has the same hashes.
+func testChain(t *testing.T, b *bench) {
+	s := b.chained()
+	empty, err := s.ChainHead(b.ctx())
+	require.NoError(t, err)
+	require.Nil(t, empty.Hash)
+	require.Equal(t, store.Verified{}, b.verified())
+	b.fill()
+	id := uuid.New()
+	require.NoError(t, b.Store.CommitLocked(b.ctx(), id, func(_ context.Context, base fleet.Head) (fleet.Commit, error) {
+		c := next(base, create(fleet.KindNamespace, "locked", body(`{}`)))
+		c.ID = id
+		b.head = c.Head()
+		return c, nil
+	}))
+	links := b.links()
+	require.Len(t, links, int(b.head.Revision))
+	var previous []byte
+	for i, c := range b.since(fleet.Head{}, 1000) {
+		want := store.NextLink(previous, nil, c)
+		require.Equal(t, want, links[i], "revision %d", c.Revision)
+		previous = want.Hash
+	}
+	found := b.verified()
+	require.Equal(t, previous, found.Hash)
+	require.Zero(t, found.Unhashed)
+	head, err := s.ChainHead(b.ctx())
+	require.NoError(t, err)
+	require.Equal(t, store.ChainHead{Head: b.head, Hash: previous, Oldest: head.Oldest}, head)
+
+	target := b.importer()
+	require.NoError(t, target.imports(b))
+	require.Equal(t, links, target.links())
+	target.head = b.head
+	target.commit(create(fleet.KindNamespace, "more", body(`{}`)))
+	require.Zero(t, target.verified().Unhashed, "the chain goes on in the copy")
+}
+
+// testChainAltered: whatever is altered in the log or the documents is found, and such a store is not copied.
+func testChainAltered(t *testing.T, b *bench) {
+	b.chained()
+	for _, damage := range []string{
+		`UPDATE commits SET id = '00000000-0000-0000-0000-000000000001' WHERE revision = 3`,
+		`UPDATE commits SET at = at + 1 WHERE revision = 3`,
+		`UPDATE commits SET actor = 'ci ' WHERE revision = 3`,
+		`UPDATE commits SET author = '' WHERE revision = 3`,
+		`UPDATE commits SET reason = 'another reason' WHERE revision = 3`,
+		`UPDATE commits SET request_id = request_id || '1' WHERE revision = 3`,
+		`UPDATE commits SET operations = '' WHERE revision = 3`,
+		`UPDATE commits SET hash = previous WHERE revision = 3`,
+		`UPDATE commits SET previous = hash WHERE revision = 3`,
+		`UPDATE commits SET checkpoint = hash WHERE revision = 3`,
+		`UPDATE commits SET hash = NULL, previous = NULL, actor = 'x' WHERE revision = 3`,
+		`UPDATE commits SET hash = previous WHERE revision = (SELECT revision FROM head)`,
+		`UPDATE changes SET kind = 'component' WHERE revision = 1 AND kind = 'namespace'`,
+		`UPDATE changes SET id = 'other' WHERE revision = 1 AND kind = 'namespace'`,
+		`UPDATE changes SET seq = 1 - seq + 10 WHERE revision = 1`,
+		`DELETE FROM changes WHERE revision = 3`,
+		`UPDATE documents SET body = '{"n":4}' WHERE kind = 'namespace' AND id = '1'`,
+		`UPDATE documents SET revision = revision - 1 WHERE kind = 'namespace' AND id = '1'`,
+		`UPDATE documents SET commit_id = '00000000-0000-0000-0000-000000000001' WHERE kind = 'namespace' AND id = '1'`,
+		`UPDATE documents SET created_at = created_at - 1 WHERE kind = 'namespace' AND id = '1'`,
+		`UPDATE documents SET updated_at = updated_at + 1 WHERE kind = 'namespace' AND id = '1'`,
+		`UPDATE documents SET id = 'other' WHERE kind = 'namespace' AND id = '1'`,
+		`UPDATE head SET at = at + 1`,
+		`UPDATE head SET oldest = 4`,
+	} {
+		altered := b.importer()
+		altered.commit(create(fleet.KindNamespace, "1", body(`{"n":1}`)), create(fleet.KindCluster, "1", body(`{ "n" : 1 }`)))
+		altered.commit(update(fleet.KindNamespace, "1", body(`{"n":1}`), body(`{"n":2}`)))
+		altered.commit(update(fleet.KindNamespace, "1", body(`{"n":2}`), body(`{"n":3}`)), create(fleet.KindNamespace, "2", body(`{}`)))
+		altered.commit(remove(fleet.KindNamespace, "2", body(`{}`)))
+		altered.commit(create(fleet.KindNamespace, "3", body(`{}`)))
+		altered.verified()
+		altered.exec(damage)
+		_, err := store.Verify(b.ctx(), altered.Store, nil)
+		require.Error(t, err, damage)
+		target := b.importer()
+		require.Error(t, target.imports(altered), damage)
+		require.Equal(t, store.Snapshot{}, target.load(), damage)
+	}
+}
+
+// testChainBegins: commits that a version before has made are added to the chain, and a copy of them has it at once.
+func testChainBegins(t *testing.T, b *bench) {
+	s := b.chained()
+	b.fill()
+	want := b.links()
+	for _, after := range []fleet.Revision{0, 7} {
+		b.unchain(after)
+		found := b.verified()
+		require.EqualValues(t, b.head.Revision-after, found.Unhashed)
+		require.Equal(t, want[len(want)-1].Hash, found.Hash, "it is the hash that the head will have")
+		target := b.importer()
+		require.NoError(t, target.imports(b))
+		require.Equal(t, want, target.links())
+
+		at := after
+		for range 3 {
+			last, err := s.FillChain(b.ctx(), at, 10)
+			require.NoError(t, err)
+			require.Equal(t, at+10, last)
+			at = last
+		}
+		b.commit(create(fleet.KindNamespace, fmt.Sprint("meanwhile", after), body(`{}`)))
+		require.Nil(t, b.links()[b.head.Revision-1].Hash, "what comes before it is not in the chain yet")
+		_, err := s.FillChain(b.ctx(), at+1, 10)
+		require.ErrorIs(t, err, store.ErrCorrupt, "a gap is refused")
+		audit := store.Audit{Store: s}
+		require.NoError(t, audit.Look(b.ctx()))
+		require.Zero(t, b.verified().Unhashed)
+		b.commit(create(fleet.KindNamespace, fmt.Sprint("then", after), body(`{}`)))
+		links := b.links()
+		require.Equal(t, want, links[:len(want)])
+		require.NotNil(t, links[b.head.Revision-1].Hash)
+		want = links
+	}
+}
+
+// testChainWhileWriting: writers do not keep the chain from coming to the head.
+func testChainWhileWriting(t *testing.T, b *bench) {
+	s := b.chained()
+	b.fill()
+	b.unchain(0)
+	ctx, stop := context.WithCancel(b.ctx())
+	failed := make(chan error, 2)
+	for i := range 2 {
+		go func() {
+			var err error
+			for n := 0; err == nil && ctx.Err() == nil; n++ {
+				_, err = commitRetrying(b.ctx(), b.Store, func(store.Snapshot) []fleet.Change {
+					return []fleet.Change{create(fleet.KindNamespace, fmt.Sprint("w", i, "-", n), body(`{}`))}
+				})
+			}
+			failed <- err
+		}()
+	}
+	var err error
+	for at := fleet.Revision(0); err == nil; {
+		var last fleet.Revision
+		if last, err = s.FillChain(b.ctx(), at, 50); err != nil {
+			break
+		}
+		head, asked := s.ChainHead(b.ctx())
+		if err = asked; head.Hash != nil {
+			break
+		}
+		at = last
+	}
+	stop()
+	require.NoError(t, errors.Join(err, <-failed, <-failed))
+	require.Zero(t, b.verified().Unhashed, "once it is at the head, every commit is in the chain")
+}
+
+// testChainShortened: a checkpoint covers what is kept of the commits that are not whole any more.
+func testChainShortened(t *testing.T, b *bench) {
+	s, c := b.chained(), b.Store.(store.Compactor)
+	l := live(b, 3, 30)
+	audit := store.Audit{Store: s}
+	require.NoError(t, audit.Look(b.ctx()))
+	_, _, err := c.Compact(b.ctx(), l.commits[14].At)
+	require.NoError(t, err)
+	require.False(t, b.verified().Covered)
+	require.NoError(t, audit.Look(b.ctx()))
+	found := b.verified()
+	require.True(t, found.Covered)
+	b.commit(create(fleet.KindNamespace, "more", body(`{}`)))
+	links := b.links()
+	require.Equal(t, found.Folded, links[len(links)-1].Checkpoint, "the next commit covers the checkpoint")
+	require.NoError(t, audit.Look(b.ctx()))
+	require.True(t, audit.Status().OK)
+
+	target := b.importer()
+	require.NoError(t, target.imports(b))
+	require.Equal(t, b.verified(), target.verified())
+	require.Equal(t, b.links(), target.links())
+
+	for _, damage := range []string{
+		`UPDATE commits SET reason = 'x' WHERE revision = (SELECT min(revision) FROM commits)`,
+		`UPDATE head SET checkpoint = (SELECT hash FROM commits WHERE revision = head.revision)`,
+		`UPDATE commits SET previous = hash WHERE revision = 16`,
+	} {
+		altered := b.importer()
+		require.NoError(t, altered.imports(b))
+		altered.exec(damage)
+		found, err := store.Verify(b.ctx(), altered.Store, nil)
+		require.True(t, err != nil || !found.Covered, damage)
+	}
+}
+
+// testAudit: what was verified once must still be there.
+func testAudit(t *testing.T, b *bench) {
+	s := b.chained()
+	b.fill()
+	audit := store.Audit{Store: s}
+	require.NoError(t, audit.Look(b.ctx()))
+	require.Equal(t, b.head, audit.Status().Head)
+	b.commit(create(fleet.KindNamespace, "more", body(`{}`)))
+	require.NoError(t, audit.Look(b.ctx()))
+	require.Equal(t, b.head, audit.Status().Head)
+	require.Equal(t, b.verified().Hash, audit.Status().Hash)
+
+	// Whoever can write to the database can make a history that agrees with itself.
+	b.exec(fmt.Sprintf(`UPDATE commits SET reason = 'another one' WHERE revision = %d`, b.head.Revision))
+	b.unchain(b.head.Revision - 1)
+	require.ErrorIs(t, audit.Look(b.ctx()), store.ErrDiverged)
+	require.False(t, audit.Status().OK)
+	require.Equal(t, 1, audit.Status().Altered)
+	require.NoError(t, audit.Look(b.ctx()), "it agrees with itself")
+	require.Equal(t, 1, audit.Status().Altered, "and that it was altered is not forgotten")
+}
