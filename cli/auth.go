@@ -246,7 +246,7 @@ func (q question) answer(who api.Identity) permission {
 
 // sameDNS compares DNS names as the server does.
 func sameDNS(a, b string) bool {
-	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
+	return !strings.ContainsFunc(a+b, func(r rune) bool { return r > '~' }) && strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
 func (s authCommands) printPermission(c *cli.Context, p permission) error {

@@ -131,7 +131,7 @@ func (c *checker) annotations(at string, annotations map[string]string) {
 			return
 		}
 		// Kubernetes compares the key's prefix in lower case only.
-		for _, msg := range validation.IsQualifiedName(strings.ToLower(k)) {
+		for _, msg := range validation.IsQualifiedName(lowerASCII(k)) {
 			c.problem(at+jsontext.Pointer(k), "annotation key: %s", msg)
 		}
 		size += len(k) + len(annotations[k])

@@ -27,7 +27,7 @@ func (ks *kindSet) normalizeCluster(obj map[string]any) {
 	object.SetDefault(obj, "patches", map[string]any{})
 	object.SetDefault(obj, "deletion_protection", false)
 	if dns, ok := obj["cluster_dns"].(string); ok {
-		obj["cluster_dns"] = strings.ToLower(dns)
+		obj["cluster_dns"] = lowerASCII(dns)
 	}
 	for _, a := range ks.lists {
 		object.SetDefault(obj, a.field, []any{})

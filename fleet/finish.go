@@ -144,11 +144,11 @@ func (tx *Tx) duplicateDNS(edits []edit) []Problem {
 		if e.kind != KindCluster || e.doc == nil {
 			continue
 		}
-		dns := strings.ToLower(e.doc.Cluster().ClusterDNS) // a stored one may be as somebody wrote it
+		dns := lowerASCII(e.doc.Cluster().ClusterDNS) // a stored one may be as somebody wrote it
 		other, clash := taken[dns]
 		if holder, ok := tx.base.byDNS[dns]; ok && holder != e.id && !clash {
 			after, edited := editOf(edits, holder)
-			clash = !edited || after != nil && strings.EqualFold(after.Cluster().ClusterDNS, dns)
+			clash = !edited || after != nil && lowerASCII(after.Cluster().ClusterDNS) == dns
 			other = holder
 		}
 		if clash {

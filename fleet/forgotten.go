@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -121,4 +120,4 @@ func (r Result) installedUnder(a affected) []installation {
 	return nil
 }
 
-func lowerName(c *api.Cluster) string { return strings.ToLower(c.ClusterDNS) }
+func lowerName(c *api.Cluster) string { return lowerASCII(c.ClusterDNS) }

@@ -113,7 +113,7 @@ func (ks *kindSet) types(records []Record) (types map[string]*Document, rest []R
 func (s *State) index() (err error) {
 	s.byDNS, s.live = make(map[string]string, len(s.docs[KindCluster])), 0
 	for id, doc := range s.docs[KindCluster] {
-		dns := strings.ToLower(doc.Cluster().ClusterDNS)
+		dns := lowerASCII(doc.Cluster().ClusterDNS)
 		if other, taken := s.byDNS[dns]; taken {
 			err = fmt.Errorf("clusters %q and %q have the same cluster_dns %q", other, id, dns)
 		}
@@ -222,7 +222,19 @@ func (s *State) ByDNS(dns string) (*Document, bool) {
 }
 
 // NormalDNS is a DNS name as it is compared: neither its case nor the dot at its end says anything.
-func NormalDNS(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+func NormalDNS(name string) string { return lowerASCII(strings.TrimSuffix(name, ".")) }
+
+// lowerASCII changes A to Z and nothing else, as DNS compares names (RFC 4343). In Unicode other characters have lower-case
+// letters of ASCII, or fold to them: the Kelvin sign U+212A becomes k, and the long s U+017F equals s. A name with one of those
+// is another name, which the rules for names refuse.
+func lowerASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
+}
 
 // Apply returns the State after one more commit of the log. The commit is trusted to be valid; it must be the next
 // one.

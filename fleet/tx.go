@@ -170,7 +170,7 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 		if !existing.Deleted() {
 			return nil, errorf(CodeConflict, "the %s %q exists already", tx.kinds.noun(kind), id)
 		}
-		if dns, _ := obj["cluster_dns"].(string); !strings.EqualFold(dns, existing.Cluster().ClusterDNS) {
+		if dns, _ := obj["cluster_dns"].(string); lowerASCII(dns) != lowerASCII(existing.Cluster().ClusterDNS) {
 			return nil, errorf(CodeConflict, "the id %q belongs to a decommissioned cluster whose DNS name %q still answers empty lists; end that with DELETE /clusters/%s?mode=orphan, or choose another id",
 				id, existing.Cluster().ClusterDNS, id)
 		}

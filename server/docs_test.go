@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -90,4 +92,22 @@ func TestDocsNotFound(t *testing.T) {
 		require.NotContains(t, policy, "unsafe")
 		require.Equal(t, file != "openapi.json", strings.Contains(policy, "script-src 'self';"), file)
 	}
+}
+
+// Who sends the documented example of a header is answered: not every fleet has so many revisions.
+func TestExampleOfMinRevision(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var doc struct {
+		Components struct {
+			Parameters map[string]struct {
+				Name    string `json:"name"`
+				Example any    `json:"example"`
+			} `json:"parameters"`
+		} `json:"components"`
+	}
+	require.NoError(t, json.Unmarshal(w.get("/openapi.json").want(200).body, &doc))
+	example := fmt.Sprint(doc.Components.Parameters["MinRevision"].Example)
+	w.get("/clusters", "X-Fleet-Min-Revision", example).want(200)
+	require.Equal(t, "application/yaml", w.get("/openapi.yaml").want(200).header.Get("Content-Type"))
 }

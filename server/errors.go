@@ -184,19 +184,19 @@ func (s *Server) handleError(err error, c echo.Context) {
 	if p.status == http.StatusMethodNotAllowed && h.Get(echo.HeaderAllow) == "" {
 		h.Set(echo.HeaderAllow, s.contract.allow(s.cfg.Mode, c.Path()))
 	}
-	detail := redact(p.detail)
+	detail := s.withoutSecrets(p.detail)
 	body := api.Problem{
 		Type: "about:blank", Title: http.StatusText(p.status), Status: p.status, Detail: detail,
-		Instance: redact(c.Request().URL.EscapedPath()), Error: p.code, Message: detail,
+		Instance: s.pathWithoutSecrets(c.Request().URL), Error: p.code, Message: detail,
 	}
 	for i, problem := range p.problems {
 		if i == maxErrors {
 			body.Errors = append(body.Errors, api.FieldProblem{Detail: "more are left out here"})
 			break
 		}
-		field := api.FieldProblem{Pointer: redact(problem.Pointer), Detail: redact(problem.Detail)}
+		field := api.FieldProblem{Pointer: s.withoutSecrets(problem.Pointer), Detail: s.withoutSecrets(problem.Detail)}
 		if p.code == string(fleet.CodeRevertConflict) { // the request does not name the documents
-			field.Kind, field.ID = string(problem.Kind), redact(problem.ID)
+			field.Kind, field.ID = string(problem.Kind), s.withoutSecrets(problem.ID)
 		}
 		body.Errors = append(body.Errors, field)
 	}

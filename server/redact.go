@@ -1,7 +1,9 @@
 package server
 
 import (
+	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +18,26 @@ func redact(text string) string {
 
 // secretText is the secret's form, also cut off.
 var secretText = regexp.MustCompile(`frs_[0-9A-Za-z]{8,}`)
+
+// withoutSecrets is redact, and masks this server's own tokens too.
+func (s *Server) withoutSecrets(text string) string {
+	text = redact(text)
+	for _, token := range s.cfg.Tokens.long() {
+		text = strings.ReplaceAll(text, token, "***")
+		if quoted := strings.Trim(strconv.Quote(token), `"`); quoted != token { // as messages quote what was sent
+			text = strings.ReplaceAll(text, quoted, "***")
+		}
+	}
+	return text
+}
+
+// pathWithoutSecrets is a path as it was sent; escaped anew when there is a secret in it, which may have been escaped in any way.
+func (s *Server) pathWithoutSecrets(u *url.URL) string {
+	if masked := s.withoutSecrets(u.Path); masked != u.Path {
+		return strings.ReplaceAll((&url.URL{Path: masked}).EscapedPath(), "%2A", "*") // which is no letter of a path's syntax
+	}
+	return s.withoutSecrets(u.EscapedPath())
+}
 
 // masked takes what is known to be a secret out of text that clusters send and people read: this server's tokens, and what is a
 // secret by its looks. Helm's failures quote what they were given.

@@ -85,3 +85,19 @@ func TestParameterGivenTwice(t *testing.T) {
 		}
 	})
 }
+
+// Somebody who pastes a static token into an address does not read it back, however it was escaped.
+func TestStaticTokensInPathsAreMasked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, path := range []string{"/" + writeToken, "/clusters/" + readToken, "/nothing/at/" + writeToken, "/clusters/%" + fmt.Sprintf("%x", writeToken[0]) + writeToken[1:]} {
+		got := w.get(path)
+		require.Equal(t, 404, got.status, path)
+		require.Contains(t, string(got.body), "***", path)
+		for _, token := range []string{readToken, writeToken} {
+			require.NotContains(t, string(got.body), token, path)
+		}
+	}
+	got := w.put(demoCluster, fmt.Sprintf(`{"%s":1}`, writeToken)).problem(400, "validation_error")
+	require.NotContains(t, string(got.body), writeToken)
+}
