@@ -90,6 +90,9 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request) (session, bool) {
 	}
 	s, ok := p.seal.open(cookie.Value, name)
 	now := p.cfg.Now()
+	if ok && p.hasEnded(r.Context(), s) {
+		return session{}, false
+	}
 	if !ok || now.Sub(s.Started) > sessionMost || now.Sub(s.Seen) > sessionIdle || s.Seen.After(now.Add(time.Minute)) {
 		return session{}, false
 	}
@@ -224,6 +227,19 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
-	setCookie(w, cookieName(r), "", -time.Second)
+	name := cookieName(r)
+	var failed error
+	if cookie, err := r.Cookie(name); err == nil {
+		if s, ok := p.seal.open(cookie.Value, name); ok {
+			failed = p.end(r.Context(), s)
+		}
+	}
+	setCookie(w, name, "", -time.Second)
+	if failed != nil {
+		p.cfg.Logger.WarnContext(r.Context(), "a session could not be ended in other processes", "error", failed)
+		p.askWho(w, r, http.StatusServiceUnavailable, prefix+"/", "You are signed out in this browser. The store does not answer, so a copy of the session may "+
+			"go on elsewhere, for a day at most: sign in and out again later, or revoke the token.")
+		return
+	}
 	http.Redirect(w, r, prefix+"/sign-in", http.StatusSeeOther)
 }

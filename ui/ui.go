@@ -23,6 +23,8 @@ type Config struct {
 	API http.Handler
 	// SessionKey is the secret that sessions are kept under, the same for all replicas. Empty: sessions end with the process.
 	SessionKey string
+	// Ended is where processes tell each other which sessions were ended. nil: a session ends in this process alone.
+	Ended EndedSessions
 	// Changes are offered, to those who may make them.
 	Changes bool
 	Version string
@@ -38,6 +40,7 @@ type Page struct {
 	origins *http.CrossOriginProtection
 	places  chan struct{}
 	readers readers
+	ended   endedHere
 	pages   map[string]*template.Template
 }
 

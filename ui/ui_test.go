@@ -97,6 +97,40 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, w.get("/ui/").status)
 }
 
+// Who signs out has signed out everywhere: in another process, and with a copy of the cookie.
+func TestSignOutEndsTheSessionEverywhere(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3)
+	pages := []http.Handler{w.page(sessionKey), w.page(sessionKey)}
+	ask := func(page http.Handler, method, path string, form url.Values, cookies ...*http.Cookie) *http.Response {
+		req := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(form.Encode()))
+		req.RemoteAddr = "127.0.0.1:1234"
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for _, c := range cookies {
+			req.AddCookie(c)
+		}
+		rsp := httptest.NewRecorder()
+		page.ServeHTTP(rsp, req)
+		return rsp.Result()
+	}
+	signIn := func() *http.Cookie {
+		got := ask(pages[0], http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}})
+		require.Len(t, got.Cookies(), 1)
+		return got.Cookies()[0]
+	}
+	stolen, other := signIn(), signIn()
+	before := w.replica.State().Revision()
+	for _, page := range pages {
+		require.Equal(t, 200, ask(page, http.MethodGet, "/ui/", nil, stolen).StatusCode)
+	}
+	ask(pages[0], http.MethodPost, "/ui/sign-out", nil, stolen)
+	for i, page := range pages {
+		require.Equal(t, http.StatusSeeOther, ask(page, http.MethodGet, "/ui/", nil, stolen).StatusCode, "process %d", i)
+		require.Equal(t, 200, ask(page, http.MethodGet, "/ui/", nil, other).StatusCode, "another session of the token goes on")
+	}
+	require.Equal(t, before, w.replica.State().Revision(), "a sign-out is no revision")
+}
+
 // A session is no better than its token, and ends by itself.
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()

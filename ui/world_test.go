@@ -40,6 +40,7 @@ type world struct {
 	t       *testing.T
 	replica *store.Replica
 	book    *observations.Book
+	ended   ui.EndedSessions
 	api     *server.Server
 	http    *httptest.Server
 	client  *http.Client
@@ -105,7 +106,7 @@ func setupFleet(t testing.TB, text string, steps []step) *world {
 	st, err := sqlite.Open(t.Context(), sqlite.Config{Memory: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = st.Close() })
-	w := &world{logs: &lockedBuffer{}, text: text}
+	w := &world{logs: &lockedBuffer{}, text: text, ended: st}
 	w.t, _ = t.(*testing.T)
 	logger := slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.replica = store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50, Protected: []string{"prod"}}, Logger: logger, Now: longAgo})
@@ -139,7 +140,7 @@ func setupEmpty(t testing.TB) *world {
 
 // page is another process's page in front of the same API.
 func (w *world) page(key string, changes ...bool) http.Handler {
-	page, err := ui.New(ui.Config{API: w.api, SessionKey: key, Changes: len(changes) > 0, Version: "v2.0.0-test", Logger: slog.New(slog.NewJSONHandler(w.logs, nil)), Now: w.now})
+	page, err := ui.New(ui.Config{API: w.api, Ended: w.ended, SessionKey: key, Changes: len(changes) > 0, Version: "v2.0.0-test", Logger: slog.New(slog.NewJSONHandler(w.logs, nil)), Now: w.now})
 	if err != nil {
 		panic(err)
 	}

@@ -102,7 +102,7 @@ func serve(c *cli.Context) error {
 		background.Go(func() { retention.Run(ctx) })
 		background.Go(func() { audit.Run(ctx) })
 	}
-	handler, err := withPage(cfg, srv, logger)
+	handler, err := withPage(cfg, srv, st, logger)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
@@ -113,11 +113,11 @@ func serve(c *cli.Context) error {
 }
 
 // withPage is the API, behind the fleet page where there is one.
-func withPage(cfg config, srv *server.Server, logger *slog.Logger) (http.Handler, error) {
+func withPage(cfg config, srv *server.Server, ended ui.EndedSessions, logger *slog.Logger) (http.Handler, error) {
 	if !cfg.page {
 		return srv, nil
 	}
-	return ui.New(ui.Config{API: srv, SessionKey: cfg.sessionKey, Changes: cfg.pageChanges, Version: version, Logger: logger})
+	return ui.New(ui.Config{API: srv, Ended: ended, SessionKey: cfg.sessionKey, Changes: cfg.pageChanges, Version: version, Logger: logger})
 }
 
 // newBook is what clusters say, exchanged with other processes. Nothing waits for that, whatever becomes of it.

@@ -79,7 +79,10 @@ func TestInterruptedMigration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := newFile(t)
-			execFile(t, path, sqlFile(t, "0007_chain.down.sql")+tc.sql)
+			if strings.Contains(tc.sql, "schema_migrations") { // the others leave the newest schema
+				execFile(t, path, sqlFile(t, "0008_sessions.down.sql")+sqlFile(t, "0007_chain.down.sql"))
+			}
+			execFile(t, path, tc.sql)
 			if strings.Contains(tc.sql, ", true);") {
 				status, err := Status(t.Context(), path)
 				require.NoError(t, err)

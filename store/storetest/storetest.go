@@ -100,6 +100,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"ChainWhileWriting", testChainWhileWriting},
 		{"ChainShortened", testChainShortened},
 		{"Audit", testAudit},
+		{"Sessions", testSessions},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,3 @@
+DROP TABLE ended_sessions;
+
+PRAGMA user_version = 7;
