@@ -84,6 +84,7 @@ func testChain(t *testing.T, b *bench) {
 // testChainAltered: whatever is altered in the log or the documents is found, and such a store is not copied.
 func testChainAltered(t *testing.T, b *bench) {
 	b.chained()
+	target := b.importer() // it stays empty
 	for _, damage := range []string{
 		`UPDATE commits SET id = '00000000-0000-0000-0000-000000000001' WHERE revision = 3`,
 		`UPDATE commits SET at = at + 1 WHERE revision = 3`,
@@ -120,7 +121,6 @@ func testChainAltered(t *testing.T, b *bench) {
 		altered.exec(damage)
 		_, err := store.Verify(b.ctx(), altered.Store, nil)
 		require.Error(t, err, damage)
-		target := b.importer()
 		require.Error(t, target.imports(altered), damage)
 		require.Equal(t, store.Snapshot{}, target.load(), damage)
 	}
