@@ -65,7 +65,7 @@ var (
 	inputStatusView = view{
 		header: []string{"ID", "LIST", "STATE", "SINCE", "LAST WORDS", "VERSION", "TAG", "RECEIPT"}, narrow: 5,
 		row: rowOf(func(in api.InputStatus) []string {
-			return []string{in.ID, in.List, in.State, seenAt(in.Since), lastWords(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
+			return []string{in.ID, in.List, stateOf(in), seenAt(in.Since), lastWords(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
 		}),
 	}
 	versionStatusView = view{
@@ -75,6 +75,14 @@ var (
 		}),
 	}
 )
+
+// stateOf is the state of an input, and what it is based on if that is no receipt.
+func stateOf(in api.InputStatus) string {
+	if in.ConfirmedBy != "" {
+		return in.State + " (" + in.ConfirmedBy + ")"
+	}
+	return in.State
+}
 
 // clusterStates are those of docs/status.md, the worst first.
 var clusterStates = []string{"failed", "silent", "behind", "unknown", "never", "delivered", "confirmed"}

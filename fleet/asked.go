@@ -8,6 +8,8 @@ type Asked struct {
 	ETag string // of the answer that is served now
 	// Receipts are those of the inputs, in their order. None when they are not served, or there are no inputs.
 	Receipts []Receipt
+	// NoReceipts: the list's resource type declares that its template makes none.
+	NoReceipts bool
 	// Inputs are the ids of the inputs, in the same order, and whether each is to be there.
 	Inputs iter.Seq2[string, bool]
 }
@@ -32,5 +34,5 @@ func (s *State) AskedIn(d *Document, kind Kind, a *Answer) Asked {
 }
 
 func (a *assigned) asked(of *Effective, answer *Answer) Asked {
-	return Asked{List: a.endpoint, ETag: answer.ETag, Receipts: answer.receipts, Inputs: a.entries(of)}
+	return Asked{List: a.endpoint, ETag: answer.ETag, Receipts: answer.receipts, Inputs: a.entries(of), NoReceipts: a.typed && a.of.value.(*resourceType).Receipt == receiptNone}
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ const (
 	removalKeep   = "keep"
 )
 
+// receiptNone declares that the template of a type makes no receipts.
+const receiptNone = "none"
+
 const (
 	maxTypeID        = 53
 	maxTemplateBytes = 64 << 10
@@ -64,6 +68,7 @@ var typeKind = kindRules{
 		object.SetDefault(obj, "overridable", []any{})
 		object.SetDefault(obj, "removal", removalDelete)
 		object.SetDefault(obj, "template", "")
+		object.DropEmpty(obj, "receipt")
 	},
 	complete: func(value any) error { return value.(*resourceType).parse() },
 	check:    func(c *checker, d *Document) { checkResourceType(c, d.value.(*resourceType)) },
@@ -103,6 +108,10 @@ func checkResourceType(c *checker, t *resourceType) {
 	}
 	c.text("/description", t.Description, 1024)
 	c.oneOf("/removal", t.Removal, removalDelete, removalKeep)
+	if t.Receipt != "" {
+		c.oneOf("/receipt", t.Receipt, receiptNone)
+	}
+	adviseReceipt(c, t)
 	if len(t.Template) > maxTemplateBytes {
 		c.problem("/template", "must be at most %d bytes", maxTemplateBytes)
 	}
@@ -122,6 +131,20 @@ func checkTypePatterns(obj map[string]any) error {
 		problems = append(problems, Problem{Pointer: "/schema" + p.Pointer, Detail: p.Detail})
 	}
 	return Invalid(problems)
+}
+
+// makesReceipts matches what asks for a receipt in a template.
+var makesReceipts = regexp.MustCompile(`<<-?\s*template\s+"receipt"`)
+
+// adviseReceipt warns of types whose inputs are never confirmed, or are so without a receipt that is made.
+func adviseReceipt(c *checker, t *resourceType) {
+	switch made := makesReceipts.MatchString(t.Template); {
+	case t.Template == "":
+	case !made && t.Receipt == "":
+		c.warn("clusters never confirm inputs of resource type %q: its template makes no receipt; add one, or set receipt to \"none\" to have them count as confirmed when they are delivered", t.ID)
+	case made && t.Receipt == receiptNone:
+		c.warn("the template of resource type %q makes receipts, and receipt is \"none\": its inputs count as confirmed when they are delivered, before they are applied", t.ID)
+	}
 }
 
 // spec reports what a schema finds wrong.

@@ -84,6 +84,20 @@ type InputStatus struct {
 	State    State
 	Since    time.Time // when the cluster said so, or was given it; zero when it did not
 	Failure  *Event    // the last that went wrong with this input
+	// ByDelivery: it is Confirmed because the cluster was given it, and its resource type makes no receipts.
+	ByDelivery bool
+}
+
+// withoutReceipt is the rule for an input of a resource type whose template makes no receipts: it counts as confirmed when it is
+// delivered.
+func (in *InputStatus) withoutReceipt(list ListStatus) {
+	switch {
+	case in.State != Unknown && in.State != Delivered || !in.Enabled:
+	case list.State == Delivered:
+		in.State, in.Since, in.ByDelivery = Confirmed, list.Since, true
+	default:
+		in.State, in.Since = Behind, list.Since
+	}
 }
 
 // ListStatus is what is known of one list.
@@ -229,6 +243,9 @@ func (j *judging) each(id string, enabled bool) bool {
 		in.Receipt = j.asked.Receipts[i]
 	}
 	j.input(&in, about{j.name, j.Names.of(id)}, j.list, j.offline)
+	if j.asked.NoReceipts && !j.offline {
+		in.withoutReceipt(j.list)
+	}
 	j.counts[in.State.rank()]++
 	if in.State == Failed && j.out.Failure == nil {
 		j.out.Failure = in.Failure

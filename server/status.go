@@ -55,6 +55,9 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	}
 	for _, in := range known.Inputs {
 		one := api.InputStatus{List: in.List, ID: in.ID, Enabled: in.Enabled, State: string(in.State), Since: whenever(in.Since)}
+		if in.ByDelivery {
+			one.ConfirmedBy = "delivery"
+		}
 		if in.Receipt != (fleet.Receipt{}) {
 			one.Receipt = in.Receipt.String()
 		}

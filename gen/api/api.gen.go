@@ -1185,7 +1185,7 @@ type InputStatus struct {
 	// Example: 0fbb0b7c3b0f6f52
 	Receipt string `json:"receipt"`
 
-	// State confirmed: the cluster said that it has applied exactly this and found it ready, once; delivered: it was given it; behind: it has not asked since; failed: it said that it failed at exactly this; unknown: it sends no receipts, or was not seen for too long.
+	// State confirmed: the cluster said that it has applied exactly this and found it ready, once, or confirmed_by says otherwise; delivered: it was given it; behind: it has not asked since; failed: it said that it failed at exactly this; unknown: it sends no receipts, or was not seen for too long.
 	//
 	// Example: failed
 	State string `json:"state"`
@@ -1207,6 +1207,11 @@ type InputStatus struct {
 	//
 	// Example: latest
 	OCITag string `json:"oci_tag,omitempty"`
+
+	// ConfirmedBy `delivery`: nothing but that the cluster was given it, because its resource type makes no receipts. Absent otherwise.
+	//
+	// Example: delivery
+	ConfirmedBy string `json:"confirmed_by,omitempty"`
 }
 
 // IssuedToken A token with its secret, which is shown this once.
@@ -2532,6 +2537,11 @@ type ResourceType struct {
 	// Example:
 	Template string `json:"template"`
 
+	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was given it, and status says so (confirmed_by). Absent: the template makes them.
+	//
+	// Example: none
+	Receipt string `json:"receipt,omitempty"`
+
 	// Revision Revision of the last change.
 	//
 	// Example: 42
@@ -2575,6 +2585,11 @@ type ResourceTypeCreate struct {
 	//
 	// Example:
 	Template nullable.Nullable[string] `json:"template,omitempty"`
+
+	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was given it, and status says so (confirmed_by). Absent: the template makes them.
+	//
+	// Example: none
+	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
 
 	// Revision Revision of the last change.
 	//
@@ -2620,6 +2635,11 @@ type ResourceTypePatch struct {
 	// Example:
 	Template nullable.Nullable[string] `json:"template,omitempty"`
 
+	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was given it, and status says so (confirmed_by). Absent: the template makes them.
+	//
+	// Example: none
+	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
+
 	// Revision Revision of the last change.
 	//
 	// Example: 42
@@ -2663,6 +2683,11 @@ type ResourceTypeUpdate struct {
 	//
 	// Example:
 	Template nullable.Nullable[string] `json:"template,omitempty"`
+
+	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was given it, and status says so (confirmed_by). Absent: the template makes them.
+	//
+	// Example: none
+	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
 
 	// Revision Revision of the last change.
 	//
