@@ -118,11 +118,16 @@ func TestObjectPatches(t *testing.T) {
 		}
 	}
 	theirs("after the merge")
+	c.confirmed("object-patches", "live-shared")
+	c.confirmed("object-patches", "live-team")
 
 	// What somebody has made by hand, what has another value, and what is not there is left alone, each for itself.
 	untouched := c.revisions(byHand, contested)
 	for _, name := range []string{"live-by-hand", "live-contested", "live-nowhere"} {
 		c.setSays("object-"+name, "")
+		if unwanted := c.receipt("object-patches", name); c.gate.HasReceipt(unwanted) {
+			t.Errorf("the cluster confirmed what it left alone: %v", unwanted)
+		}
 	}
 	c.unchanged("while the guard holds", untouched, byHand, contested)
 	if _, err := c.get(t.Context(), "v1", "ConfigMap", space, "live-nowhere"); client.IgnoreNotFound(err) != nil || err == nil {

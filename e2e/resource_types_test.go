@@ -106,6 +106,7 @@ func TestResourceTypes(t *testing.T) {
 		})
 	}
 	ports(9898)
+	c.confirmed("network-policies", "typed-web")
 	c.cli("resource", "network-policies", "assign", "typed-web", "--cluster", c.id, "--override", "ports=[1,2]")
 	ports(1, 2)
 	c.cli("resource", "network-policies", "update", "typed-web", "--set", "note=for all", "--set", "ports=[7]", "--yes")
@@ -250,4 +251,67 @@ spec:
       storage: true
       schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `, group, version, kind, plural, strings.ToLower(kind))
+}
+
+// The type that docs/resource-types.md teaches: with the least that a definition may say, nothing reaches the pods.
+func TestDocumentedType(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "docs", "resource-types.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "cat >type.yaml <<'END'\n")
+	text, _, found := strings.Cut(rest, "\nEND\n")
+	if !found {
+		t.Fatal("docs/resource-types.md has no type.yaml")
+	}
+	// By another name: other cases have one of that name.
+	const id = "documented-policies"
+	var of object
+	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, `"network-policies"`, `"`+id+`"`)), &of); err != nil {
+		t.Fatal(err)
+	}
+	template := of["template"]
+	delete(of, "kind")
+	of["id"] = id
+	define(t, "resource_types", of)
+	t.Cleanup(func() { // others would bootstrap it too
+		_ = world(t).API.Do(context.WithoutCancel(t.Context()), "PATCH", "/resource_types/"+id, object{"template": ""}, nil)
+	})
+	define(t, "namespaces", object{"id": "documented-space"})
+	c := prepare(t, "documented", object{"namespaces": []object{{"id": "documented-space"}}})
+	c.types = []string{id}
+	if err := c.w.JoinChart(t.Context(), c.ns, object{
+		"cluster": object{"name": c.id, "dns": c.dns, "environment": "dev"}, "api": object{"url": c.gate.URL, "token": rig.ReadToken},
+		"interval": "1s", "customResources": []object{{"type": id, "template": template}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.exists("v1", "Namespace", "", "documented-space")
+	for name, spec := range map[string]object{
+		"documented-least": {}, "documented-ports": {"ports": []int{80}}, "documented-from": {"from_namespaces": []string{"traefik"}},
+		"documented-both": {"from_namespaces": []string{"traefik"}, "ports": []int{80}},
+	} {
+		spec["namespace"] = "documented-space"
+		c.batch(
+			object{"op": "create", "kind": "resource", "type": id, "id": name, "document": object{"id": name, "spec": spec}},
+			object{"op": "assign_resource", "type": id, "resource_id": name, "cluster_ids": []string{c.id}},
+		)
+	}
+	const from = `"from":[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"traefik"}}}]`
+	for name, want := range map[string]string{
+		"documented-least": `null`, "documented-ports": `null`, "documented-from": `[{` + from + `}]`,
+		"documented-both": `[{` + from + `,"ports":[{"port":80,"protocol":"TCP"}]}]`,
+	} {
+		policy := c.exists(networkAPI, "NetworkPolicy", "documented-space", name)
+		c.confirmed(id, name)
+		rules, _, _ := unstructured.NestedSlice(policy.Object, "spec", "ingress")
+		types, _, _ := unstructured.NestedStringSlice(policy.Object, "spec", "policyTypes")
+		if len(rules) == 0 {
+			rules = nil
+		}
+		if got := canonical(rules); got != want || !slices.Equal(types, []string{"Ingress"}) {
+			t.Errorf("%s admits %s (%v), not %s", name, got, types, want)
+		}
+	}
 }
