@@ -3,6 +3,7 @@ package rig
 import (
 	"cmp"
 	"context"
+	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +62,12 @@ func (w *World) Join(ctx context.Context, c Cluster) error {
 // JoinChart installs chart flux-resourceset-cluster with these values, in a namespace that takes the place of
 // flux-system, as in Cluster.
 func (w *World) JoinChart(ctx context.Context, namespace string, values map[string]any) error {
-	manifests, err := w.helmTemplate(ctx, "flux-resourceset-cluster", values)
+	return w.InstallChart(ctx, filepath.Join(w.root, "charts", "flux-resourceset-cluster"), namespace, values)
+}
+
+// InstallChart is JoinChart with a chart from a folder or a package, for example the chart of an earlier release.
+func (w *World) InstallChart(ctx context.Context, chart, namespace string, values map[string]any) error {
+	manifests, err := w.helmTemplate(ctx, chart, values)
 	if err != nil {
 		return err
 	}

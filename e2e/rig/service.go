@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// helmTemplate renders one of our charts.
+// helmTemplate renders a chart, which is a folder or a package.
 func (w *World) helmTemplate(ctx context.Context, chart string, values map[string]any) (string, error) {
 	text, err := yaml.Marshal(values)
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(w.root, "scripts", "tool"), "helm", "template", "release",
-		filepath.Join(w.root, "charts", chart), "--namespace", systemNamespace, "--values", "-")
+		chart, "--namespace", systemNamespace, "--values", "-")
 	cmd.Stdin = bytes.NewReader(text)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -36,7 +36,7 @@ func (w *World) helmTemplate(ctx context.Context, chart string, values map[strin
 // PodSettings are the settings that chart flux-resourceset gives the pods of a Deployment with these values. mounts says
 // which folders take the place of those that the chart mounts.
 func (w *World) PodSettings(ctx context.Context, deployment string, values map[string]any, mounts map[string]string) (map[string]string, error) {
-	text, err := w.helmTemplate(ctx, "flux-resourceset", values)
+	text, err := w.helmTemplate(ctx, filepath.Join(w.root, "charts", "flux-resourceset"), values)
 	if err != nil {
 		return nil, err
 	}
