@@ -118,6 +118,8 @@ var expected = map[string]func([]object) []wanted{
 			if slices.ContainsFunc(in["dependencies"].([]object), func(d object) bool { return d["type"] != in["type"] }) {
 				name = "gated-" + id
 				out = append(out, wanted{kind: "ResourceSet", namespace: "flux-system", name: "gate-" + id})
+				// The source under its other name, which the component has used if the dependency is new.
+				out = append(out, wanted{source, "flux-system", "charts-" + id, []string{"spec", "suspend"}, true})
 			}
 			out = append(out, wanted{kind: source, namespace: "flux-system", name: name})
 			out = append(out, wantedReceipt("platform-components", in)...)
