@@ -21,11 +21,11 @@ func TestListAsksForItsClustersOnly(t *testing.T) {
 		clusters      int
 		status, whole string // the queries; "-": none
 	}{
-		"few":          {"-l team=a -e dev --component podinfo --limit 2", "c-%d", 2, "selector=id in (c-0,c-1)", "component=podinfo&environment=dev&limit=2&selector=team=a&view=effective"},
-		"many":         {"-l team=a -e dev --component podinfo", "cluster-of-some-name-%03d", 300, "environment=dev&selector=team=a", "component=podinfo&environment=dev&selector=team=a&view=effective"},
-		"a long id":    {"", strings.Repeat("c", 64) + "%d", 1, "", "view=effective"},
+		"few":          {"-l team=a -e dev --component podinfo --limit 2", "c-%d", 2, "limit=10000&selector=id in (c-0,c-1)", "component=podinfo&environment=dev&limit=2&selector=team=a&view=effective"},
+		"many":         {"-l team=a -e dev --component podinfo", "cluster-of-some-name-%03d", 300, "environment=dev&limit=10000&selector=team=a", "component=podinfo&environment=dev&selector=team=a&view=effective"},
+		"a long id":    {"", strings.Repeat("c", 64) + "%d", 1, "limit=10000", "view=effective"},
 		"none":         {"-l team=a", "", 0, "-", "selector=team=a&view=effective"},
-		"deleted ones": {"--deleted", "c-%d", 1, "selector=id in (c-0)", "-"},
+		"deleted ones": {"--deleted", "c-%d", 1, "limit=10000&selector=id in (c-0)", "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
