@@ -101,7 +101,7 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := sealedAnswer(inputs)
+	a, err := sealedAnswer(inputs, d.incarnation())
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 
 // sealedAnswer encodes inputs with their receipts. Where these make it more than Flux reads it is encoded without: such an
 // answer is of before there were receipts, and a cluster that Flux tells nothing new is worse off than one without receipts.
-func sealedAnswer(inputs []input) (*Answer, error) {
-	all, receipts, err := sealAll(inputs)
+func sealedAnswer(inputs []input, incarnation int) (*Answer, error) {
+	all, receipts, err := sealAll(inputs, incarnation)
 	if err != nil {
 		return nil, err
 	}

@@ -133,7 +133,11 @@ func (tx *Tx) endTombstones(edits []edit) []edit {
 }
 
 func (tx *Tx) tombstone(doc *Document, now time.Time) (*Document, error) {
-	return tx.kinds.compose(KindCluster, doc.ID, decommissioned(doc.Cluster(), deletedAt(now)))
+	kept := decommissioned(doc.Cluster(), deletedAt(now))
+	if n := tx.base.docs[KindCluster][doc.ID].incarnation(); n > 0 {
+		kept[incarnationField] = n
+	}
+	return tx.kinds.compose(KindCluster, doc.ID, kept)
 }
 
 // duplicateDNS reports clusters that would share a DNS name.

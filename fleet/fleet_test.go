@@ -155,18 +155,19 @@ func poll(t require.TestingT, s *State, dns string, r Kind) string {
 	if !strings.Contains(body, `,"receipt":"`) && len(body)+len(answer.Inputs)*receiptBytes > MaxAnswerBytes {
 		return body // there was no room
 	}
+	cluster, _ := s.ByDNS(dns)
 	for _, in := range answer.Inputs {
 		at := len(in) - receiptBytes - 1
 		require.Greater(t, at, 0, "%s", in)
 		bare := string(in[:at]) + "}"
-		require.Equal(t, fmt.Sprintf(`%s,"receipt":"%s"}`, in[:at], receiptFor(t, bare)), string(in))
+		require.Equal(t, fmt.Sprintf(`%s,"receipt":"%s"}`, in[:at], receiptFor(t, bare, cluster.incarnation())), string(in))
 		body = strings.Replace(body, string(in), bare, 1)
 	}
 	return body
 }
 
 // receiptFor is a receipt as anybody can work it out.
-func receiptFor(t require.TestingT, input string) string {
+func receiptFor(t require.TestingT, input string, incarnation int) string {
 	dec := json.NewDecoder(strings.NewReader(input))
 	dec.UseNumber()
 	var fields map[string]any
@@ -176,7 +177,11 @@ func receiptFor(t require.TestingT, input string) string {
 	enc := json.NewEncoder(&canonical)
 	enc.SetEscapeHTML(false)
 	require.NoError(t, enc.Encode(fields))
-	return fmt.Sprintf("%x", sha256.Sum256(bytes.TrimSpace(canonical.Bytes())))[:16]
+	text := bytes.TrimSpace(canonical.Bytes())
+	if incarnation > 0 {
+		text = fmt.Appendf(text, "\n%d", incarnation)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))[:16]
 }
 
 // pollSealed is the decoded answer of a cluster as it is served.

@@ -25,6 +25,8 @@ type storedForgotten struct {
 	Installed []installation `json:"installed"`
 	// At is when that was, or the newest time of any commit before. Those of earlier versions have none.
 	At time.Time `json:"at,omitzero"`
+	// Incarnation is that of the cluster which had the name.
+	Incarnation int `json:"incarnation,omitempty"`
 }
 
 // forgottenFor is how long a name is remembered: clusters that live for a day, each with a name of its own, would otherwise
@@ -67,6 +69,7 @@ func (r Result) forgets(hit []affected) ([]edit, error) {
 		case a.after == nil && a.before != nil && !a.before.Deleted():
 			doc, err := r.base.kinds.recordOf(KindForgotten, a.name, storedForgotten{
 				ID: a.name, Installed: r.base.installed(a.before, r.Commit.At), At: later(r.Commit.At, r.base.newest),
+				Incarnation: r.base.docs[KindCluster][a.before.id].incarnation(),
 			})
 			if err != nil {
 				return nil, err

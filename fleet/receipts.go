@@ -1,10 +1,12 @@
 package fleet
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
@@ -30,11 +32,52 @@ func ParseReceipt(text string) (r Receipt, ok bool) {
 	return r, r.String() == text // no capitals: there is one way to write it
 }
 
-// receiptOf is the digest of an input's canonical JSON, which is the same whatever the order of the fields in our code.
-func receiptOf(body []byte) (r Receipt, err error) {
+// incarnationField is a field of a cluster's document: how many clusters of its DNS name were deleted, with something on them, before it was created. The first cluster
+// of a name has none.
+//
+// A cluster that is created again gets new receipts with it, also for inputs that are what they were. Flux Operator sends the receipt of an
+// input that has not changed once an hour, and what the previous cluster of that name has sent does not count for this one.
+const incarnationField = "incarnation"
+
+// incarnation is that of a cluster's document.
+func (d *Document) incarnation() int {
+	if d == nil || !bytes.Contains(d.Body, []byte(`"`+incarnationField+`"`)) { // cheap, and nearly always so
+		return 0
+	}
+	var doc struct {
+		Incarnation int `json:"incarnation"`
+	}
+	if json.Unmarshal(d.Body, &doc) != nil {
+		return 0
+	}
+	return doc.Incarnation
+}
+
+// incarnation is that of a cluster which is created under an id and a DNS name.
+func (tx *Tx) incarnation(id, dns string) (n int) {
+	if old, ok := tx.base.ByDNS(dns); ok && (old.ID != id || old.Deleted()) {
+		n = old.incarnation() + 1
+	}
+	doc := tx.base.docs[KindForgotten][strings.ToLower(dns)]
+	if doc == nil {
+		return n
+	}
+	previous := doc.value.(*storedForgotten)
+	if len(previous.Installed) > 0 { // else nothing on the cluster sends receipts of before
+		return max(n, previous.Incarnation+1)
+	}
+	return max(n, previous.Incarnation)
+}
+
+// receiptOf is the digest of an input's canonical JSON, which is the same whatever the order of the fields in our code, and of the
+// cluster's incarnation, if it is not the first.
+func receiptOf(body []byte, incarnation int) (r Receipt, err error) {
 	canonical, err := jsontext.Sorted(body)
 	if err != nil {
 		return r, err
+	}
+	if incarnation > 0 {
+		canonical = fmt.Appendf(canonical, "\n%d", incarnation)
 	}
 	sum := sha256.Sum256(canonical)
 	copy(r[:], sum[:])
@@ -43,12 +86,12 @@ func receiptOf(body []byte) (r Receipt, err error) {
 
 // sealed is an input as it is served: as it was made, with its receipt behind it. Plans and guards see inputs without, since
 // a receipt says nothing that the input does not.
-func sealed(value any) (json.RawMessage, Receipt, error) {
+func sealed(value any, incarnation int) (json.RawMessage, Receipt, error) {
 	body, err := jsontext.Canonical(value)
 	if err != nil {
 		return nil, Receipt{}, err
 	}
-	r, err := receiptOf(body)
+	r, err := receiptOf(body, incarnation)
 	if err != nil {
 		return nil, r, err
 	}
@@ -59,11 +102,11 @@ func sealed(value any) (json.RawMessage, Receipt, error) {
 }
 
 // sealAll seals inputs, in their order.
-func sealAll(inputs []input) ([]any, []Receipt, error) {
+func sealAll(inputs []input, incarnation int) ([]any, []Receipt, error) {
 	out, receipts := make([]any, len(inputs)), make([]Receipt, len(inputs))
 	for i, in := range inputs {
 		var err error
-		if out[i], receipts[i], err = sealed(in.value); err != nil {
+		if out[i], receipts[i], err = sealed(in.value, incarnation); err != nil {
 			return nil, nil, err
 		}
 	}

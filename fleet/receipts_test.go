@@ -86,3 +86,34 @@ func TestAnswersThatWereFullBeforeReceipts(t *testing.T) {
 	require.Equal(t, n, strings.Count(body, `"role"`), "all of them")
 	require.NotContains(t, body, "receipt")
 }
+
+// TestReceiptsOfAClusterCreatedAgain are new ones for inputs that have not changed, so that the cluster sends them at once. The first cluster of
+// a name has a document and answers as ever.
+func TestReceiptsOfAClusterCreatedAgain(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]DeleteOptions{"orphan": {Orphan: true}, "decommission": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := demo(t)
+			cluster, _ := w.state.Get(KindCluster, "demo-cluster-01")
+			body := string(cluster.Body)
+			require.NotContains(t, body, incarnationField)
+			seen := map[string]bool{receiptsOn(t, w, demoDNS, KindComponent)["podinfo"]: true}
+			for n := 1; n < 4; n++ {
+				w.must(remove(KindCluster, "demo-cluster-01", opt))
+				w.now = w.now.Add(time.Hour)
+				w.must(create(KindCluster, strings.Replace(body, "{", `{"incarnation":77,`, 1)))
+				receipt := receiptsOn(t, w, demoDNS, KindComponent)["podinfo"]
+				require.False(t, seen[receipt], "the %d. time", n)
+				seen[receipt] = true
+				w.must(patch(KindCluster, "demo-cluster-01", `{"labels":{"a":"b"},"incarnation":0}`))
+				w.must(patch(KindCluster, "demo-cluster-01", `{"labels":{}}`))
+				again, _ := w.state.Get(KindCluster, "demo-cluster-01")
+				require.Equal(t, n, again.incarnation(), "it stays what it is, whatever a request says")
+				view, err := json.Marshal(again.View())
+				require.NoError(t, err)
+				require.NotContains(t, string(view), incarnationField)
+			}
+		})
+	}
+}

@@ -175,6 +175,11 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 				id, existing.Cluster().ClusterDNS, id)
 		}
 	}
+	if dns, _ := obj["cluster_dns"].(string); kind == KindCluster {
+		if n := tx.incarnation(id, dns); n > 0 {
+			obj[incarnationField] = n
+		}
+	}
 	doc, err := tx.put(kind, id, nil, obj)
 	if err == nil && kind == KindLayer {
 		err = tx.farTooManyLayers()

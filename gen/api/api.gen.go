@@ -952,8 +952,9 @@ type FluxNamespace struct {
 	Cluster        FluxCluster    `json:"cluster"`
 
 	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
-	// without this field. It changes when the input does and with nothing else. See `PollReceipt`. Left out where the list would
-	// be larger with it than Flux Operator reads.
+	// without this field. It changes when the input does, and when the cluster is deleted and created again under its DNS name: a line feed
+	// and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out where the list would be larger with it than
+	// Flux Operator reads.
 	//
 	//
 	// Example: 0fbb0b7c3b0f6f52
@@ -1018,8 +1019,9 @@ type FluxPlatformComponent struct {
 	Cluster    FluxCluster           `json:"cluster"`
 
 	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
-	// without this field. It changes when the input does and with nothing else. See `PollReceipt`. Left out where the list would
-	// be larger with it than Flux Operator reads.
+	// without this field. It changes when the input does, and when the cluster is deleted and created again under its DNS name: a line feed
+	// and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out where the list would be larger with it than
+	// Flux Operator reads.
 	//
 	//
 	// Example: 0fbb0b7c3b0f6f52
@@ -1050,8 +1052,9 @@ type FluxRoleBinding struct {
 	Cluster  FluxCluster   `json:"cluster"`
 
 	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
-	// without this field. It changes when the input does and with nothing else. See `PollReceipt`. Left out where the list would
-	// be larger with it than Flux Operator reads.
+	// without this field. It changes when the input does, and when the cluster is deleted and created again under its DNS name: a line feed
+	// and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out where the list would be larger with it than
+	// Flux Operator reads.
 	//
 	//
 	// Example: 0fbb0b7c3b0f6f52
@@ -2384,8 +2387,9 @@ type Readiness struct {
 }
 
 // Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
-// without this field. It changes when the input does and with nothing else. See `PollReceipt`. Left out where the list would
-// be larger with it than Flux Operator reads.
+// without this field. It changes when the input does, and when the cluster is deleted and created again under its DNS name: a line feed
+// and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out where the list would be larger with it than
+// Flux Operator reads.
 //
 // Example: 0fbb0b7c3b0f6f52
 type Receipt = string
