@@ -126,8 +126,11 @@ func (r *recorded) WriteHeader(status int) { r.status = status }
 func (r *recorded) Write(p []byte) (int, error) { return r.body.Write(p) }
 
 func (s *Server) spec() []byte {
-	if s.cfg.Spec != nil {
+	switch {
+	case s.cfg.Spec != nil:
 		return s.cfg.Spec
+	case s.cfg.BasePath != "":
+		return bytes.Replace(openapi.YAML, []byte("\nservers:\n  - url: /\n"), []byte("\nservers:\n  - url: "+s.cfg.BasePath+"\n"), 1)
 	}
 	return openapi.YAML
 }

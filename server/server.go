@@ -57,6 +57,9 @@ type Config struct {
 	// OthersServe: other processes may answer polls with a newer fleet. /ready is then 503 while this one serves a fleet from
 	// disk that is older than MAX_STALENESS.
 	OthersServe bool
+	// BasePath is the path below which clients reach the service, such as /fleet, for the OpenAPI document; empty: the root.
+	// [WithBasePath] removes it from requests.
+	BasePath string
 	// Spec replaces the embedded document served at /openapi.yaml.
 	Spec []byte
 	// Observations is where what clusters say of themselves is noted; nil: one of the Server's own, in memory.

@@ -12,12 +12,14 @@ import (
 )
 
 // functions are what templates may call.
-func functions(now func() time.Time) template.FuncMap {
+func functions(now func() time.Time, base string) template.FuncMap {
 	return template.FuncMap{
 		"ago": func(t any) string { return ago(timeOf(t), now()) }, "due": func(t time.Time) string { return due(t, now()) },
 		"moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
 		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
-		"number": number, "plural": plural, "short": short, "label": label, "says": says, "kind": kindName, "listName": listName, "link": link, "assets": assets,
+		"number": number, "plural": plural, "short": short, "label": label, "says": says, "kind": kindName, "listName": listName, "assets": assets,
+		// Addresses in views begin with /ui/; templates put the base path in front of each.
+		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) },
 	}
 }
 

@@ -42,7 +42,7 @@ func (v *visit) frame(title, section string) frame {
 var templates embed.FS
 
 // pages are the templates, each with the frame around it.
-func pages(now func() time.Time) (map[string]*template.Template, error) {
+func pages(now func() time.Time, base string) (map[string]*template.Template, error) {
 	out := map[string]*template.Template{}
 	files, err := fs.Glob(templates, "templates/*.html")
 	if err != nil {
@@ -50,7 +50,7 @@ func pages(now func() time.Time) (map[string]*template.Template, error) {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "templates/"), ".html")
-		if out[name], err = template.New("frame.html").Funcs(functions(now)).ParseFS(templates, "templates/frame.html", file); err != nil {
+		if out[name], err = template.New("frame.html").Funcs(functions(now, base)).ParseFS(templates, "templates/frame.html", file); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +111,7 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 	case errors.Is(err, errNotFound):
 		status, view.Headline, view.Detail = http.StatusNotFound, "There is no such page", "The link may be cut off."
 	case answered && problem.StatusCode == http.StatusUnauthorized || errors.Is(err, errMayNotRead): // revoked, expired, or another one by now
-		setCookie(w, cookieName(r), "", -time.Second)
+		p.setCookie(w, p.cookieName(r), "", -time.Second)
 		p.toSignIn(w, r)
 		return
 	case errors.Is(err, errMayNotWrite):

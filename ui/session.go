@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -33,10 +34,12 @@ const (
 	maxToken    = 1024 // bytes: a cookie has room for no more
 )
 
-// Names of the cookie. Browsers take the first over HTTPS only, and from no other host.
+// Names of the cookie. Browsers accept the first two over HTTPS only. The first belongs to one host and all of its paths; below a
+// base path the second is used, because a browser sends it to that path alone and not to other applications of the host.
 const (
-	secureCookie = "__Host-fleet-session"
-	plainCookie  = "fleet-session"
+	hostCookie  = "__Host-fleet-session"
+	pathCookie  = "__Secure-fleet-session"
+	plainCookie = "fleet-session"
 )
 
 // seal encrypts sessions, and knows its own.
@@ -83,7 +86,7 @@ func (s *seal) open(text, name string) (v session, ok bool) {
 
 // session is whose request it is. One that goes on is kept for longer.
 func (p *Page) session(w http.ResponseWriter, r *http.Request) (session, bool) {
-	name := cookieName(r)
+	name := p.cookieName(r)
 	cookie, err := r.Cookie(name)
 	if err != nil {
 		return session{}, false
@@ -106,27 +109,30 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request) (session, bool) {
 }
 
 func (p *Page) keep(w http.ResponseWriter, r *http.Request, s session) error {
-	name := cookieName(r)
+	name := p.cookieName(r)
 	value, err := p.seal.close(s, name)
 	if err != nil {
 		return err
 	}
-	setCookie(w, name, value, sessionIdle)
+	p.setCookie(w, name, value, sessionIdle)
 	return nil
 }
 
-func setCookie(w http.ResponseWriter, name, value string, age time.Duration) {
+func (p *Page) setCookie(w http.ResponseWriter, name, value string, age time.Duration) {
 	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: value, Path: "/", MaxAge: int(age.Seconds()), Secure: name == secureCookie, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: name, Value: value, Path: cmp.Or(p.cfg.BasePath, "/"), MaxAge: int(age.Seconds()), Secure: name != plainCookie, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }
 
 // cookieName is of the cookie for the way this request came: in plain text only from a browser on the same machine.
-func cookieName(r *http.Request) string {
-	if r.TLS == nil && loopback(r.Host) && loopback(r.RemoteAddr) && !proxied(r.Header) {
+func (p *Page) cookieName(r *http.Request) string {
+	switch {
+	case r.TLS == nil && loopback(r.Host) && loopback(r.RemoteAddr) && !proxied(r.Header):
 		return plainCookie
+	case p.cfg.BasePath != "":
+		return pathCookie
 	}
-	return secureCookie
+	return hostCookie
 }
 
 // proxied tells whether a request came through a proxy that says so: what is plain here may be HTTPS there.
@@ -187,7 +193,7 @@ func (p *Page) signInForm(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) askWho(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
-	insecure := r.TLS == nil && cookieName(r) == secureCookie && r.Header.Get("X-Forwarded-Proto") != "https"
+	insecure := r.TLS == nil && p.cookieName(r) != plainCookie && r.Header.Get("X-Forwarded-Proto") != "https"
 	p.render(w, r, status, "sign-in", signInView{frame: frame{Title: "Sign in", Version: p.cfg.Version}, To: to, Problem: problem, Insecure: insecure})
 }
 
@@ -227,14 +233,14 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
-	name := cookieName(r)
+	name := p.cookieName(r)
 	var failed error
 	if cookie, err := r.Cookie(name); err == nil {
 		if s, ok := p.seal.open(cookie.Value, name); ok {
 			failed = p.end(r.Context(), s)
 		}
 	}
-	setCookie(w, name, "", -time.Second)
+	p.setCookie(w, name, "", -time.Second)
 	if failed != nil {
 		p.cfg.Logger.WarnContext(r.Context(), "a session could not be ended in other processes", "error", failed)
 		p.askWho(w, r, http.StatusServiceUnavailable, prefix+"/", "You are signed out in this browser. The store does not answer, so a copy of the session may "+

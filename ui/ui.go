@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"log/slog"
@@ -14,13 +15,16 @@ import (
 	"time"
 )
 
-// prefix is where the page is; cookies and links are below it.
+// prefix is where the page is, below the base path.
 const prefix = "/ui"
 
 // Config is what the page is made of. API is required.
 type Config struct {
 	// API answers the requests that pages make.
 	API http.Handler
+	// BasePath is the path of the service on its host as browsers see it, such as /fleet; empty: the root. Requests arrive
+	// without it: see server.WithBasePath, which also adds it to redirects.
+	BasePath string
 	// SessionKey is the secret that sessions are kept under, the same for all replicas. Empty: sessions end with the process.
 	SessionKey string
 	// Ended is where processes tell each other which sessions were ended. nil: a session ends in this process alone.
@@ -59,7 +63,7 @@ func New(cfg Config) (*Page, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	all, err := pages(cfg.Now)
+	all, err := pages(cfg.Now, cfg.BasePath)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +139,11 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
+	if path := forwardedPrefix(r.Header); path != "" && path != p.cfg.BasePath {
+		http.Error(w, fmt.Sprintf("the proxy in front serves this page below %q (X-Forwarded-Prefix), and the service below %q: "+
+			"set BASE_PATH of the service to the proxy's path, or give the service a host of its own", path, p.cfg.BasePath+"/"), http.StatusBadRequest)
+		return
+	}
 	if err := p.origins.Check(r); err != nil {
 		http.Error(w, "this form came from another site", http.StatusForbidden)
 		return
@@ -145,6 +154,15 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	p.routes.ServeHTTP(w, r)
+}
+
+// forwardedPrefix is the path that proxies in front removed from the request, as Traefik and others report it. Several proxies
+// each add one, the first one first.
+func forwardedPrefix(h http.Header) (prefix string) {
+	for part := range strings.SplitSeq(strings.Join(h.Values("X-Forwarded-Prefix"), ","), ",") {
+		prefix += strings.TrimRight(strings.TrimSpace(part), "/")
+	}
+	return prefix
 }
 
 // cached lets browsers keep files of this version, and of no other: in an update one may ask the old server for the new one's.

@@ -50,6 +50,7 @@ type config struct {
 	tls                     server.TLSFiles
 	requireCert             bool
 	page                    bool   // the fleet page is served
+	basePath                string // of the service on its host, such as /fleet; empty: the root
 	pageChanges             bool   // and changes the fleet, for those who may
 	sessionKey              string // that its sessions are kept under; empty: one of this process
 }
@@ -91,6 +92,7 @@ func flags() []cli.Flag {
 		text("max-staleness", "MAX_STALENESS", "", "polls and reads are 503 when the store has not confirmed this process's copy for so `LONG`; 0 answers them from a copy of any age (default: 15s with Postgres, 2m with SQLite)"),
 		text("offline-after", "OFFLINE_AFTER", "1h", "what a cluster said of itself is no longer believed when it has not been seen for so `LONG`"),
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
+		text("base-path", "BASE_PATH", "", "`PATH` below which a proxy serves the API, the fleet page and Swagger UI on a host shared with others, such as /fleet; the proxy may keep it or remove it. None when empty"),
 		text("metrics-addr", "METRICS_ADDR", "", "`HOST:PORT` to listen on for /metrics, /health, /ready and /version alone; LISTEN_ADDR then has no /metrics, which tells of the whole fleet"),
 		text("otlp-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "`URL` of an OpenTelemetry collector that takes traces over HTTP, such as http://collector:4318; none are made when not set"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
@@ -113,7 +115,7 @@ func flags() []cli.Flag {
 // readConfig reads the settings and reports everything wrong with them at once.
 func readConfig(c *cli.Context) (config, error) {
 	cfg := config{
-		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"), metrics: c.String("metrics-addr"), otlp: c.String("otlp-endpoint"),
+		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"), basePath: c.String("base-path"), metrics: c.String("metrics-addr"), otlp: c.String("otlp-endpoint"),
 		tls: server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
 	}
 	var problems []string
@@ -160,6 +162,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if _, err := net.ResolveTCPAddr("tcp", cfg.listen); err != nil {
 		problem("LISTEN_ADDR is %q: it must be HOST:PORT", cfg.listen)
+	}
+	if err := server.CheckBasePath(cfg.basePath); err != nil {
+		problem("BASE_PATH is %q: %v", cfg.basePath, err)
 	}
 	if u, err := url.Parse(cfg.otlp); cfg.otlp != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
 		problem("OTEL_EXPORTER_OTLP_ENDPOINT must be a URL such as http://collector:4318")

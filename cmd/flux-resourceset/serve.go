@@ -90,7 +90,7 @@ func serve(c *cli.Context) error {
 		Observations: book, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: takeBackup(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
-		MetricsApart: cfg.metrics != "", OthersServe: cfg.othersServe(),
+		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.othersServe(),
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())
@@ -115,9 +115,13 @@ func serve(c *cli.Context) error {
 // withPage is the API, behind the fleet page where there is one.
 func withPage(cfg config, srv *server.Server, ended ui.EndedSessions, logger *slog.Logger) (http.Handler, error) {
 	if !cfg.page {
-		return srv, nil
+		return server.WithBasePath(cfg.basePath, srv), nil
 	}
-	return ui.New(ui.Config{API: srv, Ended: ended, SessionKey: cfg.sessionKey, Changes: cfg.pageChanges, Version: version, Logger: logger})
+	page, err := ui.New(ui.Config{API: srv, BasePath: cfg.basePath, Ended: ended, SessionKey: cfg.sessionKey, Changes: cfg.pageChanges, Version: version, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	return server.WithBasePath(cfg.basePath, page), nil
 }
 
 // newBook is what clusters say, exchanged with other processes. Nothing waits for that, whatever becomes of it.

@@ -45,7 +45,8 @@ document.addEventListener("submit", (e) => {
 });
 window.addEventListener("pageshow", () => document.querySelectorAll(".decide").forEach((form) => delete form.dataset.sent));
 
-const pages = { o: "/ui/", c: "/ui/clusters", p: "/ui/components", l: "/ui/layers", h: "/ui/changes" };
+const root = document.querySelector("a.brand").getAttribute("href"); // /ui/, below the service's base path
+const pages = { o: root, c: root + "clusters", p: root + "components", l: root + "layers", h: root + "changes" };
 let waiting = false;
 
 document.addEventListener("keydown", (e) => {

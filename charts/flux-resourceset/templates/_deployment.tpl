@@ -173,6 +173,9 @@ spec:
 {{- if $v.config.historyRetention }}
 - {name: HISTORY_RETENTION, value: {{ $v.config.historyRetention | quote }}}
 {{- end }}
+{{- if $v.config.basePath }}
+- {name: BASE_PATH, value: {{ $v.config.basePath | quote }}}
+{{- end }}
 {{- if $v.config.otlpEndpoint }}
 - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ $v.config.otlpEndpoint | quote }}}
 {{- end }}

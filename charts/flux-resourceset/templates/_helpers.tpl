@@ -119,7 +119,7 @@ backup:
   serviceAccount: {create: false, name: "", annotations: {}}
 tmp: {sizeLimit: 2Gi}
 auth: {sessionKeyKey: session-key}
-config: {otlpEndpoint: ""}
+config: {otlpEndpoint: "", basePath: ""}
 page: {enabled: true, changes: false}
 `)) }}
 {{- end }}
