@@ -17,7 +17,8 @@ var shared = sync.OnceValues(func() (*rig.World, error) {
 		// A folder with programs of ours that are built already, such as a release's.
 		Bin: os.Getenv("E2E_BIN"),
 		// sqlite or postgres.
-		Store: os.Getenv("E2E_STORE"),
+		Store:       os.Getenv("E2E_STORE"),
+		RealSources: realSources,
 	})
 })
 

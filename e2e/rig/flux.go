@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +51,25 @@ func (cp *controlPlane) startFlux(ctx context.Context, dir string, tools map[str
 		cp.startController(ctx, dir, controller{name: "helm-controller", path: filepath.Join(tools["helm-controller"], "helm-controller"), args: []string{"--events-addr=" + events}}),
 		cp.startController(ctx, dir, controller{name: "kustomize-controller", path: filepath.Join(tools["kustomize-controller"], "kustomize-controller"), args: []string{"--events-addr=" + events}}),
 	)
+}
+
+// startSourceController starts source-controller for the sources of one namespace.
+func (cp *controlPlane) startSourceController(ctx context.Context, dir, tools, events, namespace string) error {
+	ports, err := freePorts(ctx, 1)
+	if err != nil {
+		return err
+	}
+	address, storage := fmt.Sprintf("127.0.0.1:%d", ports[0]), filepath.Join(dir, "artifacts")
+	if err := os.Mkdir(storage, 0o700); err != nil {
+		return err
+	}
+	return cp.startController(ctx, dir, controller{
+		name: "source-controller", path: filepath.Join(tools, "source-controller"), env: []string{"RUNTIME_NAMESPACE=" + namespace},
+		args: []string{
+			"--watch-all-namespaces=false", "--events-addr=" + events, "--storage-path=" + storage, "--storage-addr=" + address,
+			"--storage-adv-addr=" + address,
+		},
+	})
 }
 
 type controller struct {

@@ -22,26 +22,27 @@ import (
 
 const sourceAPI = "source.toolkit.fluxcd.io/v1"
 
-// sources stands in for source-controller, which does not build from Go modules alone: it offers charts and kustomize
-// trees of our own under whatever URL is asked for, and writes the status that the other controllers wait for.
+// sources stands in for source-controller: it offers charts and kustomize trees of our own under whatever URL is asked for,
+// and writes the status that the other controllers wait for.
 type sources struct {
 	client client.WithWatch
 	log    *slog.Logger
 	events *events
 	url    string
+	except string // namespace
 
 	mu        sync.Mutex
 	artifacts map[string][]byte // by path
 }
 
-// startSources serves artifacts at an address of this machine and looks after source objects until ctx ends. What it cannot fetch it
-// tells events, unless that is nil.
-func startSources(ctx context.Context, c client.WithWatch, host string, log *slog.Logger, events *events) error {
+// startSources serves artifacts at an address of this machine and looks after source objects, except those of one namespace, until
+// ctx ends. What it cannot fetch it tells events, unless that is nil.
+func startSources(ctx context.Context, c client.WithWatch, host string, log *slog.Logger, events *events, except string) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return err
 	}
-	s := &sources{client: c, log: log, events: events, url: "http://" + ln.Addr().String(), artifacts: map[string][]byte{}}
+	s := &sources{client: c, log: log, events: events, except: except, url: "http://" + ln.Addr().String(), artifacts: map[string][]byte{}}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() { _ = server.Serve(ln) }()
@@ -92,6 +93,9 @@ func follow(ctx context.Context, c client.WithWatch, log *slog.Logger, kind *uns
 
 // reconcile writes the status of a source as source-controller would.
 func (s *sources) reconcile(ctx context.Context, object *unstructured.Unstructured) error {
+	if s.except != "" && object.GetNamespace() == s.except {
+		return nil
+	}
 	if observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration"); observed == object.GetGeneration() {
 		return nil
 	}

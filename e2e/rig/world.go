@@ -1,6 +1,6 @@
 // Package rig runs a real cluster without containers: etcd, the Kubernetes API server and controller manager, Flux
 // Operator, helm-controller and kustomize-controller as processes of this machine, with stand-ins for
-// source-controller and for the nodes, beside the real server and command line. Linux only.
+// source-controller (the real one runs for one namespace) and for the nodes, beside the real server and command line. Linux only.
 package rig
 
 import (
@@ -38,6 +38,8 @@ type Config struct {
 	// Store of the fleet: sqlite, with one crud and one read-only server, or postgres, with one crud and two read-only
 	// ones. Empty for sqlite.
 	Store string
+	// RealSources is a namespace whose sources the real source-controller fetches, in place of the stand-in. Empty to not start it.
+	RealSources string
 }
 
 // World is a control plane with Flux on it, and a fleet.
@@ -111,8 +113,13 @@ func Start(ctx context.Context, config Config) (*World, error) {
 	if err := w.cp.startFlux(ready, w.dir, built, w.events.url); err != nil {
 		return w, err
 	}
+	if config.RealSources != "" {
+		if err := w.cp.startSourceController(ready, w.dir, built["source-controller"], w.events.url, config.RealSources); err != nil {
+			return w, err
+		}
+	}
 	startPods(standIns, w.Kube, logger)
-	if err := startSources(standIns, w.Kube, "127.0.0.1", logger, w.events); err != nil {
+	if err := startSources(standIns, w.Kube, "127.0.0.1", logger, w.events, config.RealSources); err != nil {
 		return w, err
 	}
 	return w, w.startFleet(ready, config.Store)
@@ -194,7 +201,7 @@ func (w *World) Stop() {
 	if w.pg != nil {
 		w.pg.stop()
 	}
-	for _, data := range []string{"etcd", "bin"} {
+	for _, data := range []string{"etcd", "bin", "artifacts"} {
 		_ = os.RemoveAll(filepath.Join(w.dir, data))
 	}
 }
