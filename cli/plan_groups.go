@@ -53,7 +53,7 @@ func (w *planWriter) groupOf(group api.EffectGroup) (g shownGroup, removes bool)
 			g.lines = append(g.lines, shownLine{text: "  " + w.paint(render.Red, "- "+render.Printable(id)+"   REMOVED: "+t.gone)})
 		}
 		for _, change := range effect.Changed {
-			g.lines = append(g.lines, w.changedLines(change)...)
+			g.lines = append(g.lines, w.changedLines(t.name, change)...)
 		}
 		for _, input := range effect.Added {
 			name, rest, _ := strings.Cut(render.Printable(describeInput(input)), "   ")
@@ -66,10 +66,14 @@ func (w *planWriter) groupOf(group api.EffectGroup) (g shownGroup, removes bool)
 	return g, removes
 }
 
-func (w *planWriter) changedLines(change api.InputChange) []shownLine {
+func (w *planWriter) changedLines(list string, change api.InputChange) []shownLine {
 	line := "~ " + render.Printable(change.ID)
 	if change.Removal {
-		line = w.paint(render.Red, line+"   REMOVED: "+uninstalled(change.Fields))
+		why := "Flux deletes its object and creates one of another name"
+		if list == "platform-components" {
+			why = uninstalled(change.Fields)
+		}
+		line = w.paint(render.Red, line+"   REMOVED: "+why)
 	}
 	lines := []shownLine{{text: "  " + line}}
 	for _, field := range telling(change.Fields) {

@@ -64,6 +64,7 @@ type definition[D, E, I any] struct {
 	// deployment is what an installed one is known by on a cluster of an environment; when it changes, Flux uninstalls what
 	// is there.
 	deployment func(model *D, entry *E, environment string) deployment
+	same       func(a, b *E) bool         // two entries for one definition deploy it alike, beside what deployment says
 	redeployed func(was, is *D) bool      // the deployment has changed, on whatever cluster
 	uninstalls func(before, after I) bool // the input stays, and yet Flux removes what it has installed for it
 	// keeps: Flux leaves it in place where it is taken off a cluster.
@@ -287,6 +288,9 @@ func (d definition[D, E, I]) alike(a, b *Effective) bool {
 	anyone := new(D)
 	for i := range as {
 		x, y := &as[i], &bs[i]
+		if d.same != nil && !d.same(x, y) {
+			return false
+		}
 		if d.entryID(x) != d.entryID(y) || d.isOn(x) != d.isOn(y) || d.deployment != nil && d.deployment(anyone, x, "") != d.deployment(anyone, y, "") {
 			return false
 		}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -21,6 +22,7 @@ import (
 type effects struct {
 	base, next *State
 	lost       losses
+	now        time.Time
 	known      map[Kind]map[string][]*difference // by the input's id
 	size       int                               // bytes of the differences there are
 	alike      map[likeness]effect               // of clusters that share all they have, before and after
@@ -116,7 +118,7 @@ func (e *effects) endpoint(a affected, list *assigned) (api.EndpointEffect, stri
 		switch {
 		case d.added != nil:
 			out.Added = append(out.Added, d.added)
-		case len(d.change.Fields) > 0:
+		case len(d.change.Fields) > 0 || d.change.Removal:
 			out.Changed = append(out.Changed, d.change)
 		}
 		text.WriteString(d.text)
@@ -143,12 +145,12 @@ func (e *effects) difference(list *assigned, id string, before, after any) (*dif
 	if shared {
 		for _, d := range e.known[list.kind][id] {
 			// Whether it removes something may depend on the environment, which is the cluster's.
-			if reflect.DeepEqual(d.before, was) && reflect.DeepEqual(d.after, is) && (before == nil || list.uninstalls(before, after) == d.change.Removal) {
+			if reflect.DeepEqual(d.before, was) && reflect.DeepEqual(d.after, is) && (before == nil || e.uninstalls(list, id, before, after) == d.change.Removal) {
 				return d, nil
 			}
 		}
 	}
-	d, err := compare(list, id, before, after)
+	d, err := e.compare(list, id, before, after)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +170,21 @@ func (e *effects) difference(list *assigned, id string, before, after any) (*dif
 	return d, nil
 }
 
-func compare(list *assigned, id string, before, after any) (*difference, error) {
+// uninstalls reports whether Flux removes what it has installed for an input that stays.
+func (e *effects) uninstalls(list *assigned, id string, before, after any) bool {
+	if !list.typed {
+		return list.uninstalls(before, after)
+	}
+	base := e.base.kinds.byKind[list.kind]
+	doc, ok := e.base.Get(list.kind, id)
+	was, isInput := before.(resourceInput)
+	if base == nil || !ok || !isInput || base.keeps(doc, e.now) {
+		return false
+	}
+	return renames(namingOf(base), namingOf(list), was, after.(resourceInput))
+}
+
+func (e *effects) compare(list *assigned, id string, before, after any) (*difference, error) {
 	d := &difference{}
 	if before == nil {
 		obj, err := object.Of(after)
@@ -181,10 +197,13 @@ func compare(list *assigned, id string, before, after any) (*difference, error) 
 		return d, err
 	}
 	fields, err := diff.Fields(before, after)
-	if err != nil || len(fields) == 0 {
+	removal := e.uninstalls(list, id, before, after)
+	if err != nil || len(fields) == 0 && !removal {
 		return d, err
 	}
-	d.change = api.InputChange{ID: id, Fields: fields, Removal: list.uninstalls(before, after)}
+	if d.change = (api.InputChange{ID: id, Fields: fields, Removal: removal}); fields == nil {
+		d.change.Fields = []api.FieldChange{}
+	}
 	text, err := jsontext.Canonical(d.change)
 	d.text = string(text)
 	return d, err

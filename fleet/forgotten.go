@@ -46,6 +46,8 @@ type installation struct {
 	Kind Kind   `json:"kind"`
 	ID   string `json:"id"`
 	deployment
+	// Identity is what the objects of a resource type's input are named after, in what is stored of orphaned clusters.
+	Identity string `json:"identity,omitempty"`
 }
 
 // deployment is what Flux knows an installed component by: when it changes, Flux uninstalls what is there and installs
@@ -68,7 +70,7 @@ func (r Result) forgets(hit []affected) ([]edit, error) {
 			edits = append(edits, edit{KindForgotten, a.name, nil})
 		case a.after == nil && a.before != nil && !a.before.Deleted():
 			doc, err := r.base.kinds.recordOf(KindForgotten, a.name, storedForgotten{
-				ID: a.name, Installed: r.base.installed(a.before, r.Commit.At), At: later(r.Commit.At, r.base.newest),
+				ID: a.name, Installed: r.base.identified(a.before, r.base.installed(a.before, r.Commit.At)), At: later(r.Commit.At, r.base.newest),
 				Incarnation: r.base.docs[KindCluster][a.before.id].incarnation(),
 			})
 			if err != nil {

@@ -227,7 +227,7 @@ type likeness struct {
 
 // likeness of a cluster; not shared: it is like no other.
 func (a affected) likeness() (like likeness, shared bool) {
-	if a.before == nil || a.after == nil || !a.before.shared || !a.after.shared {
+	if a.before == nil || a.after == nil || !a.before.shared || !a.after.shared || a.before.cluster.ClusterName != a.after.cluster.ClusterName {
 		return likeness{}, false
 	}
 	return likeness{a.before.stack, a.after.stack, a.before.cluster.Environment, a.after.cluster.Environment}, true
@@ -275,7 +275,14 @@ func (r Result) removalsOn(a affected) []installation {
 			has[i] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(was), func(i installation) bool { return has[i] })
+	lost := slices.DeleteFunc(slices.Clone(was), func(i installation) bool {
+		i.Identity = ""
+		return has[i]
+	})
+	if len(lost) == len(was) || len(r.State.kinds.lists) == r.State.kinds.fixed {
+		return lost
+	}
+	return append(lost, r.renamed(a.before, after, was)...)
 }
 
 // lists are those that clusters had before or have after. Of one that is there before and after it is the one after.
@@ -283,7 +290,7 @@ func (r Result) lists() []*assigned { return r.State.kinds.listsSince(r.base.kin
 
 // alike tells whether two clusters are assigned the same things, deployed in the same way as far as they say.
 func alike(lists []*assigned, a, b *Effective) bool {
-	return a.cluster.Environment == b.cluster.Environment && !slices.ContainsFunc(lists, func(list *assigned) bool { return !list.alike(a, b) })
+	return fluxCluster(a.cluster) == fluxCluster(b.cluster) && !slices.ContainsFunc(lists, func(list *assigned) bool { return !list.alike(a, b) })
 }
 
 // wanted is what a cluster is told to run.

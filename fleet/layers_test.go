@@ -20,7 +20,7 @@ func tiers(t *testing.T, layers ...string) *world {
 		string(KindNamespace), `{"id":"team"}`,
 		string(KindNamespace), `{"id":"kept","deletion_policy":"orphan"}`,
 		string(KindRoleBinding), `{"id":"readers","role":"view","subjects":[{"kind":"Group","name":"dev"}]}`,
-		string(KindResourceType), `{"id":"quotas","overridable":["cpu"],"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer","default":1}}}}`,
+		string(KindResourceType), `{"id":"quotas","identity":[],"overridable":["cpu"],"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer","default":1}}}}`,
 		string(ResourceKind("quotas")), `{"id":"small"}`,
 	}
 	for i, labels := range []string{`{"tier":"dev"}`, `{"tier":"dev","region":"eu"}`, `{"tier":"prod","region":"eu"}`, `{"tier":"prod"}`} {

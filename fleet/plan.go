@@ -27,7 +27,7 @@ func (r Result) Plan() (api.Plan, error) {
 		return plan, err
 	}
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
-	effects := &effects{base: r.base, next: r.State, lost: r.lost}
+	effects := &effects{base: r.base, next: r.State, lost: r.lost, now: r.Commit.At}
 	for _, a := range clusters {
 		if err := r.work.stopped(); err != nil {
 			return plan, err

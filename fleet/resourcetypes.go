@@ -1,15 +1,19 @@
 package fleet
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/objectidentity"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
@@ -55,6 +59,7 @@ type resourceType struct {
 	api.ResourceType
 	schema   *typeschema.Schema   // nil: it is unsound
 	problems []typeschema.Problem // then
+	template func() objectidentity.Identity
 
 	compiled   *resourceset.Template // of the template; nil: there is none, or it cannot be parsed
 	uncompiled error                 // then
@@ -90,6 +95,7 @@ func (t *resourceType) parse() error {
 	}
 	t.schema, t.problems = typeschema.Parse(text, len(t.Schema))
 	t.compile()
+	t.template = sync.OnceValue(func() objectidentity.Identity { return objectidentity.Of(t.Template) })
 	return nil
 }
 
@@ -122,6 +128,7 @@ func checkResourceType(c *checker, t *resourceType) {
 	}
 	checkTemplate(c, t)
 	checkSetTaken(c, t.ID)
+	checkIdentity(c, t)
 }
 
 // checkTypePatterns refuses patterns that are too large before they are compiled.
@@ -268,6 +275,9 @@ func resourceKind(id string, of *Document) *assigned {
 		},
 		cluster:        func(in *resourceInput) *api.FluxCluster { return &in.cluster },
 		normalizeEntry: normalizeResourceEntry,
+		same: func(a, b *api.ResourceAssignment) bool {
+			return maps.EqualFunc(a.Overrides, b.Overrides, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
+		},
 		keeps: func(d *Document, now time.Time) bool {
 			of := d.value.(*resource).of
 			return of != nil && of.value.(*resourceType).Removal == removalKeep && !of.unsettled(now)
@@ -292,6 +302,10 @@ func resourceKind(id string, of *Document) *assigned {
 		},
 	}
 	a := d.assigned()
+	a.redeployed = func(was, is *Document) bool {
+		before, after := was.value.(*resource), is.value.(*resource)
+		return renames(before.typ().naming(), after.typ().naming(), resourceInput{fields: before.fields}, resourceInput{fields: after.fields})
+	}
 	a.count = func(c *Effective) int { return len(c.Cluster().Resources[id]) } // polls ask: it allocates nothing
 	return a
 }

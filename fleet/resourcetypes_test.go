@@ -363,7 +363,7 @@ func TestRemovalKeep(t *testing.T) {
 // TestResourcesAreLikeNamespaces: a type with the fields of namespaces is polled, planned, guarded and bounded as they are.
 func TestResourcesAreLikeNamespaces(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, string(KindResourceType), `{"id":"spaces","schema":{"type":"object","additionalProperties":false,"properties":{
+	w := newWorld(t, string(KindResourceType), `{"id":"spaces","identity":[],"schema":{"type":"object","additionalProperties":false,"properties":{
 		"labels":{"type":"object","additionalProperties":{"type":"string"},"default":{}},
 		"annotations":{"type":"object","additionalProperties":{"type":"string"},"default":{}},
 		"deletion_policy":{"enum":["delete","orphan"],"default":"delete"}}}}`,

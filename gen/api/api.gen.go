@@ -1165,7 +1165,7 @@ type InputChange struct {
 	// ID Example: podinfo
 	ID string `json:"id"`
 
-	// Removal Flux removes what it installed: enabled became false, or the type, release_name, target_namespace or path changed, or the oci_url of a kustomize component.
+	// Removal Flux removes what it installed: enabled became false, or the type, release_name, target_namespace or path changed, or the oci_url of a kustomize component; of a resource type, a field of its identity or how its template names objects (then `fields` may be empty).
 	//
 	// Example: false
 	Removal bool          `json:"removal"`
@@ -2546,6 +2546,11 @@ type ResourceType struct {
 	// Example: none
 	Receipt string `json:"receipt,omitempty"`
 
+	// Identity Fields whose values name the objects that the template makes: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	//
+	// Example: ["namespace"]
+	Identity *[]string `json:"identity,omitempty"`
+
 	// Revision Revision of the last change.
 	//
 	// Example: 42
@@ -2594,6 +2599,11 @@ type ResourceTypeCreate struct {
 	//
 	// Example: none
 	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
+
+	// Identity Fields whose values name the objects that the template makes: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	//
+	// Example: ["namespace"]
+	Identity nullable.Nullable[[]string] `json:"identity,omitempty"`
 
 	// Revision Revision of the last change.
 	//
@@ -2644,6 +2654,11 @@ type ResourceTypePatch struct {
 	// Example: none
 	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
 
+	// Identity Fields whose values name the objects that the template makes: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	//
+	// Example: ["namespace"]
+	Identity nullable.Nullable[[]string] `json:"identity,omitempty"`
+
 	// Revision Revision of the last change.
 	//
 	// Example: 42
@@ -2692,6 +2707,11 @@ type ResourceTypeUpdate struct {
 	//
 	// Example: none
 	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
+
+	// Identity Fields whose values name the objects that the template makes: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	//
+	// Example: ["namespace"]
+	Identity nullable.Nullable[[]string] `json:"identity,omitempty"`
 
 	// Revision Revision of the last change.
 	//
