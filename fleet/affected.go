@@ -12,6 +12,7 @@ type affected struct {
 	before, after *Effective
 	changed       map[Kind]map[string]bool // definitions that changed
 	redeployed    bool                     // a component is deployed in another way
+	kept          []installation           // of resource types that were deleted and are there again
 }
 
 // affected are the names of clusters that change and, if all is set, those that only refer to a definition that does.
@@ -48,11 +49,11 @@ func (r Result) affected(all bool) ([]affected, error) {
 	out := []affected{}
 	for name := range names {
 		before, after := r.base.answering(name), r.State.answering(name)
-		out = append(out, affected{cmp.Or(after, before).id, name, before, after, changed, redeployed})
+		out = append(out, affected{cmp.Or(after, before).id, name, before, after, changed, redeployed, nil})
 	}
 	for _, one := range r.relayered {
 		edited[one.doc.ID] = true // it is affected, and need not be found again
-		out = append(out, affected{one.doc.ID, lowerName(one.doc.Cluster()), one.was, one.is, changed, redeployed})
+		out = append(out, affected{one.doc.ID, lowerName(one.doc.Cluster()), one.was, one.is, changed, redeployed, nil})
 	}
 	if len(changed) > 0 && (all || redeployed) {
 		for id, doc := range r.State.docs[KindCluster] {
@@ -60,11 +61,26 @@ func (r Result) affected(all bool) ([]affected, error) {
 				return nil, err
 			}
 			if e := r.State.Effective(doc); !edited[id] && r.State.kinds.refersTo(e, changed) {
-				out = append(out, affected{id, lowerName(doc.Cluster()), e, e, changed, redeployed})
+				out = append(out, affected{id, lowerName(doc.Cluster()), e, e, changed, redeployed, nil})
 			}
 		}
 	}
-	return out, nil
+	return r.addRevived(out, changed), nil
+}
+
+// addRevived adds the clusters that have kept something of a resource type which is there again.
+func (r Result) addRevived(out []affected, changed map[Kind]map[string]bool) []affected {
+	revived := r.revived()
+	for i := range out {
+		out[i].kept = revived[out[i].name]
+		delete(revived, out[i].name)
+	}
+	for _, name := range sortedKeys(revived) {
+		if before, after := r.base.answering(name), r.State.answering(name); before != nil && after != nil {
+			out = append(out, affected{after.id, name, before, after, changed, false, revived[name]})
+		}
+	}
+	return out
 }
 
 // addRetyped adds the definitions of resource types that are not what they were to those that changed: what clusters are

@@ -91,7 +91,7 @@ func (e *effects) on(a affected) (effect, error) {
 func (e *effects) endpoint(a affected, list *assigned) (api.EndpointEffect, string, error) {
 	out := api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: []string{}}
 	look := a.interesting(e.next, list)
-	if look != nil && len(look) == 0 && a.before == a.after {
+	if look != nil && len(look) == 0 && a.before == a.after && len(a.kept) == 0 {
 		return out, "", nil
 	}
 	before, err := inputsByID(e.base, a.before, list, look)
@@ -106,7 +106,7 @@ func (e *effects) endpoint(a affected, list *assigned) (api.EndpointEffect, stri
 		return out, "", err
 	}
 	var text strings.Builder
-	for _, id := range e.lost.removedUnder(a, list.kind) {
+	for _, id := range e.lost.removedUnder(a, list.kind, e.base) {
 		out.Removed = append(out.Removed, id)
 		fmt.Fprintf(&text, "-%q", id)
 	}

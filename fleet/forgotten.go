@@ -27,6 +27,8 @@ type storedForgotten struct {
 	At time.Time `json:"at,omitzero"`
 	// Incarnation is that of the cluster which had the name.
 	Incarnation int `json:"incarnation,omitempty"`
+	// Kept is what clusters have of a deleted resource type, in the document of that.
+	Kept []keptOn `json:"kept,omitempty"`
 }
 
 // forgottenFor is how long a name is remembered: clusters that live for a day, each with a name of its own, would otherwise
@@ -69,8 +71,9 @@ func (r Result) forgets(hit []affected) ([]edit, error) {
 		case a.after != nil && r.base.docs[KindForgotten][a.name] != nil:
 			edits = append(edits, edit{KindForgotten, a.name, nil})
 		case a.after == nil && a.before != nil && !a.before.Deleted():
+			installed := append(r.base.identified(a.before, r.base.installed(a.before, r.Commit.At)), r.keptUnder(a.name)...)
 			doc, err := r.base.kinds.recordOf(KindForgotten, a.name, storedForgotten{
-				ID: a.name, Installed: r.base.identified(a.before, r.base.installed(a.before, r.Commit.At)), At: later(r.Commit.At, r.base.newest),
+				ID: a.name, Installed: installed, At: later(r.Commit.At, r.base.newest),
 				Incarnation: r.base.docs[KindCluster][a.before.id].incarnation(),
 			})
 			if err != nil {
@@ -79,7 +82,8 @@ func (r Result) forgets(hit []affected) ([]edit, error) {
 			edits = append(edits, edit{KindForgotten, a.name, doc})
 		}
 	}
-	return append(edits, r.expired(hit)...), nil
+	types, err := r.deletedTypes()
+	return append(append(edits, types...), r.expired(hit)...), err
 }
 
 // expired are the edits that end names which were forgotten long ago. A commit before this one has to say that it was: a
@@ -99,7 +103,7 @@ func (r Result) expired(hit []affected) []edit {
 		if at.IsZero() {
 			at = doc.UpdatedAt
 		}
-		if !here[name] && now.Sub(at) >= forgottenFor {
+		if !here[name] && !isKeptID(name) && now.Sub(at) >= forgottenFor {
 			old = append(old, doc)
 		}
 	}
@@ -115,9 +119,9 @@ func (r Result) expired(hit []affected) []edit {
 func (r Result) installedUnder(a affected) []installation {
 	if a.before != nil {
 		if a.before.Deleted() {
-			return nil
+			return a.kept
 		}
-		return r.base.installed(a.before, r.Commit.At)
+		return append(r.base.installed(a.before, r.Commit.At), a.kept...)
 	}
 	if doc := r.base.docs[KindForgotten][a.name]; doc != nil {
 		return doc.value.(*storedForgotten).Installed

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -134,7 +135,7 @@ func (r Result) losses(hit []affected) losses {
 			}
 		}
 		lost := r.removalsLike(a, known)
-		if why := r.takeover(a, lost); why != "" {
+		if why := cmp.Or(r.revival(a, lost), r.takeover(a, lost)); why != "" {
 			all.always = append(all.always, why)
 		}
 		if len(lost) == 0 && r.leaves(a.before) {
@@ -227,7 +228,7 @@ type likeness struct {
 
 // likeness of a cluster; not shared: it is like no other.
 func (a affected) likeness() (like likeness, shared bool) {
-	if a.before == nil || a.after == nil || !a.before.shared || !a.after.shared || a.before.cluster.ClusterName != a.after.cluster.ClusterName {
+	if a.before == nil || a.after == nil || len(a.kept) > 0 || !a.before.shared || !a.after.shared || a.before.cluster.ClusterName != a.after.cluster.ClusterName {
 		return likeness{}, false
 	}
 	return likeness{a.before.stack, a.after.stack, a.before.cluster.Environment, a.after.cluster.Environment}, true
@@ -250,7 +251,7 @@ func (r Result) removalsLike(a affected, known map[likeness][]installation) []in
 // removalsOn is what Flux would uninstall on the cluster that polls by one name. It does not uninstall a component that
 // was disabled already, a namespace that it was told to keep, or anything on a cluster that is forgotten.
 func (r Result) removalsOn(a affected) []installation {
-	if a.before == a.after && !a.redeployed {
+	if a.before == a.after && !a.redeployed && len(a.kept) == 0 {
 		return nil
 	}
 	after := a.after
@@ -261,7 +262,7 @@ func (r Result) removalsOn(a affected) []installation {
 		}
 		after = r.State.Effective(doc)
 	}
-	if a.before != nil && !a.redeployed && alike(r.lists(), a.before, after) {
+	if a.before != nil && !a.redeployed && len(a.kept) == 0 && alike(r.lists(), a.before, after) {
 		return nil
 	}
 	was := r.installedUnder(a)

@@ -12,9 +12,9 @@ func (r Result) takeover(a affected, lost []installation) string {
 }
 
 // removedUnder returns the ids of a list's inputs that a cluster loses and that the State before the change does not show: what is
-// installed under a name that was not answered.
-func (l losses) removedUnder(a affected, kind Kind) []string {
-	if a.before != nil {
+// installed under a name that was not answered, or kept of a resource type that was not there.
+func (l losses) removedUnder(a affected, kind Kind, base *State) []string {
+	if a.before != nil && (base.kinds.byKind[kind] != nil || len(a.kept) == 0) {
 		return nil
 	}
 	var ids []string

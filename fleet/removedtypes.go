@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A list whose resource type is deleted is answered with 404, and Flux keeps what it has made of it. When a type of that id is created
+// again, the list is there and empty: Flux uninstalls everything. So the log remembers what clusters had of a deleted type, until it is there again.
+
+// keptOn is what some clusters alike have kept of a deleted resource type.
+type keptOn struct {
+	Installed []installation    `json:"installed"`
+	Clusters  map[string]string `json:"clusters"` // DNS names in lower case, by the cluster's id
+}
+
+// keptID is the id of the document that remembers a deleted resource type, among those of orphaned clusters. No DNS name has a slash.
+func keptID(kind Kind) string { return string(kind) }
+
+func isKeptID(id string) bool { return strings.HasPrefix(id, resourcePrefix) }
+
+// deletedTypes are the edits that remember what clusters had of resource types which the change deletes, and that end this for those
+// which are there again.
+func (r Result) deletedTypes() ([]edit, error) {
+	var edits []edit
+	if r.base.kinds == r.State.kinds {
+		return nil, nil
+	}
+	for _, list := range r.State.kinds.lists[r.State.kinds.fixed:] {
+		if r.base.docs[KindForgotten][keptID(list.kind)] != nil {
+			edits = append(edits, edit{KindForgotten, keptID(list.kind), nil})
+		}
+	}
+	for _, list := range r.base.kinds.lists[r.base.kinds.fixed:] {
+		if r.State.kinds.byKind[list.kind] != nil {
+			continue
+		}
+		kept, err := r.keptOf(list)
+		if err != nil {
+			return nil, err
+		}
+		if len(kept) == 0 {
+			continue
+		}
+		doc, err := r.base.kinds.recordOf(KindForgotten, keptID(list.kind), storedForgotten{
+			ID: keptID(list.kind), Installed: []installation{}, Kept: kept, At: later(r.Commit.At, r.base.newest),
+		})
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, edit{KindForgotten, keptID(list.kind), doc})
+	}
+	return edits, nil
+}
+
+// keptOf returns what clusters have of a resource type before it is deleted, those alike together, in a fixed order.
+func (r Result) keptOf(list *assigned) ([]keptOn, error) {
+	groups := map[string]*keptOn{}
+	for id, doc := range r.base.docs[KindCluster] {
+		if err := r.work.stopped(); err != nil {
+			return nil, err
+		}
+		cluster := r.base.Effective(doc)
+		if doc.Deleted() || list.count(cluster) == 0 {
+			continue
+		}
+		installed := slices.DeleteFunc(r.base.installed(cluster, r.Commit.At), func(i installation) bool { return i.Kind != list.kind })
+		if len(installed) == 0 {
+			continue
+		}
+		installed = r.base.identified(cluster, installed)
+		key := fmt.Sprint(installed)
+		if groups[key] == nil {
+			groups[key] = &keptOn{Installed: installed, Clusters: map[string]string{}}
+		}
+		groups[key].Clusters[id] = lowerName(doc.Cluster())
+	}
+	var out []keptOn
+	for _, key := range sortedKeys(groups) {
+		out = append(out, *groups[key])
+	}
+	return out, nil
+}
+
+// revived is what clusters have kept of resource types that were deleted and are there again, by the DNS name that they poll by.
+func (r Result) revived() map[string][]installation {
+	if r.base.kinds == r.State.kinds {
+		return nil
+	}
+	out := map[string][]installation{}
+	for _, list := range r.State.kinds.lists[r.State.kinds.fixed:] {
+		doc := r.base.docs[KindForgotten][keptID(list.kind)]
+		if doc == nil || r.base.kinds.byKind[list.kind] != nil {
+			continue
+		}
+		r.base.keptByName(doc, func(name string, installed []installation) { out[name] = append(out[name], installed...) })
+	}
+	return out
+}
+
+// keptByName visits the names by which clusters poll that have kept something of a deleted resource type: those which they had then, and
+// those which clusters of their ids have now.
+func (s *State) keptByName(doc *Document, visit func(name string, installed []installation)) {
+	for _, kept := range doc.value.(*storedForgotten).Kept {
+		for id, name := range kept.Clusters {
+			visit(name, kept.Installed)
+			if now := s.docs[KindCluster][id]; now != nil && lowerName(now.Cluster()) != name {
+				visit(lowerName(now.Cluster()), kept.Installed)
+			}
+		}
+	}
+}
+
+// keptUnder is what a cluster that polls by a name has kept of resource types that are not there.
+func (r Result) keptUnder(name string) []installation {
+	var out []installation
+	for id, doc := range r.base.docs[KindForgotten] {
+		if isKeptID(id) && r.base.kinds.byKind[Kind(id)] == nil {
+			r.base.keptByName(doc, func(at string, installed []installation) {
+				if at == name {
+					out = append(out, installed...)
+				}
+			})
+		}
+	}
+	return out
+}
+
+// revival returns why a change must be confirmed that creates a deleted resource type again; "" when nothing is uninstalled by that.
+func (r Result) revival(a affected, lost []installation) string {
+	for _, i := range lost {
+		if typeID, ok := i.Kind.ResourceType(); ok && r.base.kinds.byKind[i.Kind] == nil && a.before != nil {
+			return fmt.Sprintf("resource type %q is there again: cluster %q has kept objects of it since it was deleted, and Flux would uninstall them", typeID, a.before.id)
+		}
+	}
+	return ""
+}
