@@ -55,7 +55,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}
-	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, relayered: v.relayered, work: tx.work}
+	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, relayered: v.relayered, filters: tx.filters, work: tx.work}
 	hit, err := res.affected(false)
 	if err != nil {
 		return Result{}, err

@@ -67,6 +67,8 @@ func (g Guard) protects(lost losses) error {
 type losses struct {
 	count      int                           // with one for each cluster that leaves without anything being uninstalled on it
 	leaving    int                           // of those
+	unlisted   int                           // clusters that leave a filtered list of clusters, and nothing is uninstalled on them
+	moving     int                           // clusters that leave a protected environment, and nothing is uninstalled on them
 	on         map[string][]installation     // by the DNS name of the cluster
 	namespaces map[string]int                // deleted with everything in them, and on how many clusters
 	protected  map[string]protected          // clusters with deletion_protection, by id
@@ -130,7 +132,11 @@ func (r Result) losses(hit []affected) losses {
 	known := map[likeness][]installation{}
 	for _, a := range hit {
 		if before := a.before; before != nil && !before.Deleted() && before.cluster.DeletionProtection {
-			if leaving := r.leaving(a); len(leaving) > 0 {
+			leaving := r.leaving(a)
+			if left := r.leavesList(before); left != "" {
+				leaving = append(leaving, left)
+			}
+			if len(leaving) > 0 {
 				all.protected[before.id] = protected{before, leaving}
 			}
 		}
@@ -141,6 +147,9 @@ func (r Result) losses(hit []affected) losses {
 		if len(lost) == 0 && r.leaves(a.before) {
 			lost = []installation{{Kind: KindCluster, ID: a.before.id}}
 			all.leaving++
+		}
+		if left := all.departure(r, a, len(lost) > 0); len(lost) == 0 {
+			lost = left
 		}
 		if len(lost) > 0 {
 			all.lose(a, lost, r.base.rules)
@@ -161,11 +170,18 @@ func (r Result) leaves(before *Effective) bool {
 // what says it to people.
 func (l losses) what() string {
 	var parts []string
-	if n := l.count - l.leaving; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s would be removed from %s", plural(n, "installed thing"), plural(len(l.on)-l.leaving, "cluster")))
+	others := l.leaving + l.unlisted + l.moving
+	if n := l.count - others; n > 0 {
+		parts = append(parts, fmt.Sprintf("%s would be removed from %s", plural(n, "installed thing"), plural(len(l.on)-others, "cluster")))
 	}
 	if l.leaving > 0 {
 		parts = append(parts, plural(l.leaving, "cluster")+" would leave the fleet")
+	}
+	if l.unlisted > 0 {
+		parts = append(parts, plural(l.unlisted, "cluster")+" would leave a filtered list of clusters that is polled")
+	}
+	if l.moving > 0 {
+		parts = append(parts, plural(l.moving, "cluster")+" would leave a protected environment")
 	}
 	return strings.Join(parts, ", and ")
 }

@@ -26,6 +26,7 @@ type Tx struct {
 	force   bool // overwrite patches that named managers own
 	seed    Seed // what it was made of, if it was
 	work    work
+	filters ClusterFilters
 	notesMu sync.Mutex
 	notes   []string // what is to be said with the warnings
 	layers  *layersInTx
@@ -60,6 +61,7 @@ type Result struct {
 	relayered []relayering // clusters that layers change
 	lost      losses
 	work      work
+	filters   ClusterFilters
 }
 
 // Begin starts a Tx on the State.

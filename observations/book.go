@@ -51,6 +51,7 @@ type Book struct {
 	dropped  atomic.Int64
 	failures atomic.Int64
 	complete atomic.Bool
+	filters  filters
 
 	// What follows is Run's alone.
 	marks             marks

@@ -131,6 +131,11 @@ func (b *Book) write(ctx context.Context, now time.Time, age time.Duration) erro
 			flush()
 		}
 	}
+	if row, ok := b.filters.row(now); ok && err == nil && !b.denied {
+		if err = b.cfg.Table.Put(ctx, []Row{row}); err == nil {
+			b.filters.written(row.Said)
+		}
+	}
 	if len(rows) > 0 || b.marks.due(now) && !b.denied {
 		flush()
 	}
@@ -234,7 +239,11 @@ func (b *Book) read(ctx context.Context, now time.Time) error {
 	}
 	heard := map[heardOf]struct{}{}
 	var found [2]time.Time
-	next, err := b.cfg.Table.Since(ctx, from, b.marks.subjects[:], func(r Row) {
+	next, err := b.cfg.Table.Since(ctx, from, append(b.marks.subjects[:], filtersSubject), func(r Row) {
+		if r.Cluster == tableID && r.Subject == filtersSubject {
+			b.filters.read(r)
+			return
+		}
 		if r.Cluster == tableID {
 			b.marks.find(&found, r)
 			return

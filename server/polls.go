@@ -75,6 +75,9 @@ func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
 		return err
 	}
 	r := requestOf(c)
+	if (p.Environment != nil || p.Selector != nil) && ownPoll(r.Request(), r.who.role) {
+		s.book.ListPolled(value(p.Environment), value(p.Selector), s.cfg.Now())
+	}
 	out, err := s.outgoing(r.Request(), answer, st)
 	if err != nil {
 		return err

@@ -43,7 +43,12 @@ func TestProtectedEnvironmentsOnEveryRoute(t *testing.T) {
 			plan := w.plan(route.operation)
 			require.Equal(t, "prod", at(plan, "protected", 0, "environment"))
 			require.EqualValues(t, 1, at(plan, "protected", 0, "clusters"))
-			require.Equal(t, false, plan["confirmation_required"])
+			if name == "moved" { // out of the environment: its name is not enough
+				require.Equal(t, true, plan["confirmation_required"])
+				do("qa, prod").problem(409, "confirmation_required")
+				route.path += "?plan_hash=" + plan["plan_hash"].(string)
+			}
+			require.Equal(t, name == "moved", plan["confirmation_required"])
 			require.Less(t, do("qa, prod").status, 300)
 		})
 	}

@@ -2026,7 +2026,7 @@ type PlanTotals struct {
 	// Example: 0
 	Removed int `json:"removed"`
 
-	// Removals Effective removals: what Flux would uninstall. A cluster that leaves the fleet counts as one if nothing is uninstalled on it.
+	// Removals Effective removals: what Flux would uninstall. A cluster that leaves the fleet, a filtered list of clusters that Flux Operator polls, or a protected environment counts as one if nothing is uninstalled on it.
 	//
 	// Example: 0
 	Removals int `json:"removals"`

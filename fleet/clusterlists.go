@@ -1,0 +1,110 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// ClusterFilter selects the clusters of one filtered list of clusters. Management clusters provision from such lists: they may delete the
+// cluster itself when it leaves one.
+type ClusterFilter struct {
+	Environment string // empty: every one
+	Selector    Selector
+}
+
+// ParseClusterFilter reads a filter as the parameters of the list have it.
+func ParseClusterFilter(environment, selector string) (ClusterFilter, error) {
+	sel, err := ParseSelector(selector)
+	return ClusterFilter{environment, sel}, err
+}
+
+// Matches reports whether a cluster is in the list.
+func (f ClusterFilter) Matches(c *api.Cluster) bool {
+	return (f.Environment == "" || c.Environment == f.Environment) && f.Selector.Matches(c)
+}
+
+// String is the filter as the query of the list, the same for selectors that mean the same.
+func (f ClusterFilter) String() string {
+	text := ""
+	if f.Environment != "" {
+		text = "environment=" + f.Environment
+	}
+	if sel := f.Selector.selector.String(); sel != "" {
+		if text != "" {
+			text += "&"
+		}
+		text += "selector=" + sel
+	}
+	return text
+}
+
+// ClusterFilters are the filters of the lists of clusters that are polled.
+type ClusterFilters struct {
+	Filters []ClusterFilter
+	// Unknown: there may be others, which are not known yet. Each cluster whose labels or environment change may leave one of them.
+	Unknown bool
+}
+
+// ClusterFilters sets the filters of the lists that clusters must not leave unnoticed.
+func (tx *Tx) ClusterFilters(filters ClusterFilters) { tx.filters = filters }
+
+// leavesList returns which filtered list of clusters one leaves that stays in the fleet; "" for none.
+func (r Result) leavesList(before *Effective) string {
+	if before == nil || before.Deleted() || len(r.filters.Filters) == 0 && !r.filters.Unknown {
+		return ""
+	}
+	was, is := r.base.docs[KindCluster][before.id], r.State.docs[KindCluster][before.id]
+	if was == is || is == nil || is.Deleted() {
+		return ""
+	}
+	a, b := was.Cluster(), is.Cluster()
+	if a.Environment == b.Environment && maps.Equal(a.Labels, b.Labels) {
+		return ""
+	}
+	if r.filters.Unknown {
+		return "a filtered list of clusters (which ones are polled is not known yet)"
+	}
+	at := slices.IndexFunc(r.filters.Filters, func(f ClusterFilter) bool { return f.Matches(a) && !f.Matches(b) })
+	if at < 0 {
+		return ""
+	}
+	return "the list of clusters with " + r.filters.Filters[at].String()
+}
+
+// leavesEnvironment returns the protected environment that a cluster leaves, or that the name leaves by which it polls; "" for none.
+func (r Result) leavesEnvironment(a affected) string {
+	if a.before == nil || a.before.Deleted() || !slices.Contains(r.base.rules.Protected, a.before.cluster.Environment) {
+		return ""
+	}
+	after := a.after
+	if after == nil {
+		if doc, ok := r.State.Get(KindCluster, a.before.id); ok {
+			after = r.State.Effective(doc)
+		}
+	}
+	if after == nil || after.Deleted() || after.cluster.Environment == a.before.cluster.Environment {
+		return ""
+	}
+	return a.before.cluster.Environment
+}
+
+// departure notes that a cluster which stays in the fleet leaves a list by which it is provisioned, or a protected environment. It returns
+// what that counts as where nothing else is lost.
+func (l *losses) departure(r Result, a affected, loses bool) []installation {
+	environment, list := r.leavesEnvironment(a), r.leavesList(a.before)
+	if environment != "" {
+		l.always = append(l.always, fmt.Sprintf("cluster %q leaves the protected environment %q", a.before.id, environment))
+	}
+	switch {
+	case loses || environment == "" && list == "":
+		return nil
+	case environment != "":
+		l.moving++
+	default:
+		l.unlisted++
+	}
+	return []installation{{Kind: KindCluster, ID: a.before.id}}
+}

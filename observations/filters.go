@@ -1,0 +1,144 @@
+package observations
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+const (
+	filtersSubject = "filters"           // of the row that has them all
+	filterKept     = 90 * 24 * time.Hour // after it was last polled
+	filterNoted    = time.Hour           // that it was polled again is written so often
+	maxFilters     = 200                 // the one that was polled the longest time ago goes first
+	maxFilterBytes = 4 << 10
+)
+
+// filters are those by which management clusters poll the list of clusters. All are one row of the table: each process adds what it knows to
+// what it reads.
+type filters struct {
+	mu    sync.Mutex
+	known map[string]*filter
+	dirty bool      // the row lacks something
+	said  time.Time // the row was written
+}
+
+type filter struct {
+	Environment string `json:"environment,omitempty"`
+	Selector    string `json:"selector,omitempty"`
+	At          int64  `json:"at"` // it was polled, in milliseconds since 1970
+	parsed      fleet.ClusterFilter
+}
+
+// ListPolled notes that a management cluster polled a filtered list of clusters.
+func (b *Book) ListPolled(environment, selector string, now time.Time) {
+	if len(environment)+len(selector) > maxFilterBytes {
+		return
+	}
+	b.filters.note(&filter{Environment: strings.Clone(environment), Selector: strings.Clone(selector), At: now.UnixMilli()})
+}
+
+// Filters returns the filters by which the list of clusters was polled within the last 90 days.
+func (b *Book) Filters() fleet.ClusterFilters {
+	f := &b.filters
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := fleet.ClusterFilters{Unknown: !b.complete.Load()}
+	for _, one := range f.known {
+		out.Filters = append(out.Filters, one.parsed)
+	}
+	slices.SortFunc(out.Filters, func(a, b fleet.ClusterFilter) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
+
+func (f *filters) note(one *filter) {
+	parsed, err := fleet.ParseClusterFilter(one.Environment, one.Selector)
+	key := ""
+	if err == nil {
+		key = parsed.String()
+	}
+	if key == "" {
+		return // it is the whole list, or none
+	}
+	one.parsed = parsed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if old := f.known[key]; old != nil {
+		if one.At-old.At >= filterNoted.Milliseconds() {
+			f.dirty = true
+			old.At = one.At
+		}
+		return
+	}
+	if f.known == nil {
+		f.known = map[string]*filter{}
+	}
+	f.known[key], f.dirty = one, true
+	for len(f.known) > maxFilters {
+		oldest := key
+		for other, k := range f.known {
+			if k.At < f.known[oldest].At {
+				oldest = other
+			}
+		}
+		delete(f.known, oldest)
+	}
+}
+
+// read takes over what other processes know.
+func (f *filters) read(r Row) {
+	var row []*filter
+	if json.Unmarshal([]byte(r.Body), &row) != nil {
+		return
+	}
+	has := map[string]int64{}
+	for _, one := range row {
+		if one == nil {
+			continue
+		}
+		has[one.Environment+"\x00"+one.Selector] = one.At
+		f.note(one)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dirty, f.said = false, r.Said
+	for _, one := range f.known {
+		at, there := has[one.Environment+"\x00"+one.Selector]
+		f.dirty = f.dirty || !there || one.At-at >= filterNoted.Milliseconds()
+	}
+}
+
+// row is what the table is to have; not ok when it has that.
+func (f *filters) row(now time.Time) (Row, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, one := range f.known {
+		if now.UnixMilli()-one.At > filterKept.Milliseconds() {
+			delete(f.known, key)
+			f.dirty = true
+		}
+	}
+	if !f.dirty {
+		return Row{}, false
+	}
+	all := []*filter{}
+	for _, one := range f.known {
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b *filter) int { return strings.Compare(a.parsed.String(), b.parsed.String()) })
+	body, err := json.Marshal(all)
+	if now = now.Truncate(time.Microsecond); !now.After(f.said) {
+		now = f.said.Add(time.Microsecond) // the table keeps what was said later
+	}
+	return Row{Cluster: tableID, Subject: filtersSubject, Body: string(body), Said: now}, err == nil
+}
+
+func (f *filters) written(at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dirty, f.said = false, at
+}
