@@ -151,7 +151,7 @@ func TestDistNeedsNoVersion(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join(root, "scripts", "version"))
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(filepath.Join(repository, "scripts"), 0o750))
-	require.NoError(t, os.WriteFile(filepath.Join(repository, "scripts", "version"), script, 0o700)) //nolint:gosec // it is run
+	require.NoError(t, os.WriteFile(filepath.Join(repository, "scripts", "version"), script, 0o700))
 	version := func() string {
 		out, err := exec.Command(filepath.Join(repository, "scripts", "version")).CombinedOutput()
 		require.NoError(t, err, string(out))

@@ -329,7 +329,7 @@ func TestExplainEndsWhenNobodyWaits(t *testing.T) {
 
 // endingContext is canceled after it was asked so many times whether it is.
 type endingContext struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context
 	asked, after    int
 }
 

@@ -83,7 +83,7 @@ func (s *State) makerOf(o objectRef) (docKey, bool) {
 // idsBy are the ids of definitions of a kind that may make an object.
 func idsBy(o objectRef, kind Kind) map[string]bool {
 	ids := map[string]bool{}
-	switch kind {
+	switch kind { //nolint:exhaustive // the other kinds make no objects by themselves
 	case KindNamespace:
 		if o.group == "" && o.kind == "Namespace" {
 			ids[o.name] = true
@@ -113,7 +113,7 @@ var componentObjects = map[string][]string{
 
 // madeBy are the objects that a definition of a kind that is compiled in makes, where another one might.
 func madeBy(kind Kind, id string) (objects []objectRef) {
-	switch kind {
+	switch kind { //nolint:exhaustive // the other kinds make no objects by themselves
 	case KindNamespace:
 		return []objectRef{{"", "Namespace", "", id}}
 	case KindRoleBinding:
@@ -190,7 +190,7 @@ func (s *State) objectConflicts(has *Effective) []Problem {
 			key := docKey{a.kind, id}
 			objects := shares[key]
 			if len(elsewhere) > 0 {
-				objects = s.objectsOn(has, key, elsewhere)
+				objects = s.objectsOn(key, elsewhere)
 			}
 			for _, o := range objects {
 				other, taken := makers[o]
@@ -245,8 +245,8 @@ func (s *State) elsewhere(has *Effective) map[docKey][]objectRef {
 	return out
 }
 
-// objectsOn are all objects that a definition makes on a cluster.
-func (s *State) objectsOn(has *Effective, key docKey, elsewhere map[docKey][]objectRef) []objectRef {
+// objectsOn returns all objects that a definition makes on a cluster; elsewhere holds those that the cluster's overrides change.
+func (s *State) objectsOn(key docKey, elsewhere map[docKey][]objectRef) []objectRef {
 	if objects, ok := elsewhere[key]; ok {
 		return objects
 	}

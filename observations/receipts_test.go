@@ -87,9 +87,9 @@ func TestEarlierRemovalKeepsTheLater(t *testing.T) {
 func TestRemovalBetweenTwoPolls(t *testing.T) {
 	t.Parallel()
 	book := NewBook(Config{})
-	for _, seconds := range []time.Duration{0, 10, 20} {
-		book.Polled("x", "components", "1", "", noon.Add(seconds*time.Second))
-		book.Given("x", asked("1", 1, 3)[0], noon.Add(seconds*time.Second))
+	for _, after := range []time.Duration{0, 10 * time.Second, 20 * time.Second} {
+		book.Polled("x", "components", "1", "", noon.Add(after))
+		book.Given("x", asked("1", 1, 3)[0], noon.Add(after))
 	}
 	for i, r := range []byte{1, 3} {
 		require.Zero(t, book.receive("x", "components", fmt.Sprint("c", i), rcpt(r), noon.Add(12*time.Second)))
