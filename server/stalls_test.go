@@ -110,8 +110,12 @@ func TestCanceledJobsHoldNobodyUp(t *testing.T) {
 		w.get("/ready?for=polls").want(200)
 		w.planAs(other).problem(429, "too_many_requests") // after 50 s of the bubble
 
+		s.proceed <- struct{}{} // to the first, whose turn others have
+		<-ends[0]
+		w.planAs(other).want(200)
+
 		close(s.proceed)
-		for _, end := range ends {
+		for _, end := range ends[1:] {
 			<-end
 		}
 		require.NotContains(t, string(w.get("/ready").want(200).body), "queues")

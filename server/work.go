@@ -151,6 +151,7 @@ func (q *queue) done(j *job) {
 		if j.abandoned {
 			q.abandoned--
 		}
+		q.abandonDue()
 	}
 	q.grant()
 }
@@ -164,10 +165,17 @@ func (q *queue) abandon(j *job) {
 		return
 	}
 	j.due = time.Now()
-	if q.abandoned < maxAbandoned {
-		j.abandoned = true
-		q.abandoned++
-		q.grant()
+	q.abandonDue()
+	q.grant()
+}
+
+// abandonDue gives up the turns of jobs that were to end, up to maxAbandoned.
+func (q *queue) abandonDue() {
+	for j := range q.working {
+		if q.abandoned < maxAbandoned && !j.due.IsZero() && !j.abandoned {
+			j.abandoned = true
+			q.abandoned++
+		}
 	}
 }
 
