@@ -42,7 +42,7 @@ func (s *Store) FillChain(ctx context.Context, after fleet.Revision, limit int) 
 	if s.cfg.ReadOnly {
 		return after, store.ErrReadOnly
 	}
-	err = s.shorten(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.transact(ctx, "adding to the hash chain", func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, lockLog); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Store) SetCheckpoint(ctx context.Context, checkpoint []byte) error {
 	case len(checkpoint) <= 8:
 		return fmt.Errorf("a checkpoint has %d bytes", len(checkpoint))
 	}
-	return s.shorten(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	return s.transact(ctx, "writing the checkpoint", func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, sqllog.SetCheckpoint, checkpoint, int64(binary.BigEndian.Uint64(checkpoint)))
 		return err
 	})

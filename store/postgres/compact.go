@@ -24,7 +24,7 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 		return 0, 0, store.ErrReadOnly
 	}
 	var at fleet.Revision
-	err = s.shorten(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.transact(ctx, "shortening the log", func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE head SET oldest = greatest(oldest, coalesce(
 			(SELECT min(revision) FROM commits WHERE at >= $1 AND revision >= head.oldest), revision))`, before.UnixMicro()); err != nil {
 			return err
@@ -37,7 +37,7 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 		return err
 	})
 	for err == nil && at < oldest {
-		err = s.shorten(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err = s.transact(ctx, "shortening the log", func(ctx context.Context, tx pgx.Tx) error {
 			var n int64
 			var err error
 			at, n, err = compactSome(ctx, tx, at, oldest)
@@ -48,8 +48,8 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 	return oldest, removed, err
 }
 
-// shorten runs do in a transaction that may be run again.
-func (s *Store) shorten(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+// transact runs do in a transaction that may be run again. doing is for errors, such as "shortening the log".
+func (s *Store) transact(ctx context.Context, doing string, do func(context.Context, pgx.Tx) error) error {
 	inner, cancel := s.within(ctx, writeTimeout)
 	defer cancel()
 	ses, err := s.begin(inner, writing, writeTimeout)
@@ -59,7 +59,7 @@ func (s *Store) shorten(ctx context.Context, do func(context.Context, pgx.Tx) er
 		}
 		err = ses.end(err)
 	}
-	return s.translate(ctx, "shortening the log", err)
+	return s.translate(ctx, doing, err)
 }
 
 // Kept implements [store.Shortened].

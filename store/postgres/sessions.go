@@ -17,7 +17,7 @@ func (s *Store) EndSession(ctx context.Context, id string, until time.Time) erro
 	if s.cfg.ReadOnly {
 		return store.ErrReadOnly
 	}
-	return s.shorten(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	return s.transact(ctx, "ending a session", func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sqllog.TidySessions, time.Now().UnixMicro()); err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func unpackFor(ctx context.Context, url string, to int) (err error) {
 	defer func() { err = errors.Join(err, s.Close()) }()
 	h, err := s.Head(ctx)
 	for at := h.Revision; err == nil && at > 0; {
-		err = s.shorten(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err = s.transact(ctx, "unpacking the log", func(ctx context.Context, tx pgx.Tx) error {
 			var err error
 			at, err = s.unpackSome(ctx, tx, at)
 			return err
