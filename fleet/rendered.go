@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
+	goyaml "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -53,6 +55,7 @@ type rendered struct {
 	objects []objectRef // sorted, each once
 	nulls   []string    // places where a list holds nothing: Kubernetes reads these as something else than an empty list
 	err     error
+	left    int // units that executions may still take: those of nested ResourceSets count too
 }
 
 // compile parses the template of a type. What is wrong with it is reported by the check of the type.
@@ -73,7 +76,7 @@ func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCl
 	input["receipt"] = Receipt{}.String()
 	input["provider"] = map[string]any{"apiVersion": fluxGroup + "/v1", "kind": kindProvider, "name": t.ID, "namespace": fluxNamespace}
 	input["settings"] = map[string]any{}
-	var r rendered
+	r := rendered{left: resourceset.Default.Units}
 	r.add(t.compiled, input, 0)
 	slices.SortFunc(r.objects, compareObjects)
 	r.objects = slices.Compact(r.objects)
@@ -82,16 +85,23 @@ func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCl
 
 // add executes a template, and those of the ResourceSets that it makes.
 func (r *rendered) add(t *resourceset.Template, input map[string]any, depth int) {
-	text, err := t.Execute(input, resourceset.Limits{})
+	const overhead = 1000 // units that any execution takes, with what is parsed for it
+	if r.left -= overhead; r.left <= 0 {
+		r.err = fmt.Errorf("%w: it makes too many %ss with templates of their own", resourceset.ErrBudget, kindResourceSet)
+		return
+	}
+	var used int
+	text, err := t.Execute(input, resourceset.Limits{Units: r.left, Used: &used})
+	r.left -= used
 	if err != nil {
 		r.err = err
 		return
 	}
 	for _, document := range resourceset.Documents(text) {
 		var obj map[string]any
-		encoded, err := yaml.YAMLToJSON([]byte(document))
+		err := checkAliases(document)
 		if err == nil {
-			err = json.Unmarshal(encoded, &obj)
+			err = yaml.Unmarshal([]byte(document), &obj)
 		}
 		if err != nil {
 			r.err = fmt.Errorf("it makes no YAML of an object: %w", err)
@@ -133,7 +143,7 @@ func (r *rendered) object(obj map[string]any, depth int) {
 		return
 	}
 	r.objects = append(r.objects, ref)
-	r.nulls = nullsIn(r.nulls, obj, ref.String()+": ", false)
+	r.nulls = nullsIn(r.nulls, []string{ref.String() + ": "}, obj, false)
 	if ref.group == fluxGroup && ref.kind == kindResourceSet && depth < deepest {
 		r.nested(obj, depth+1)
 	}
@@ -164,8 +174,8 @@ func (r *rendered) nested(set map[string]any, depth int) {
 	r.add(t, nil, depth)
 }
 
-// nullsIn are the places in lists that are null.
-func nullsIn(found []string, v any, at string, inList bool) []string {
+// nullsIn are the places in lists that are null. The path is joined only for those: its keys may be long, and the lists too.
+func nullsIn(found, path []string, v any, inList bool) []string {
 	const most = 5
 	if len(found) >= most {
 		return found
@@ -173,18 +183,54 @@ func nullsIn(found []string, v any, at string, inList bool) []string {
 	switch v := v.(type) {
 	case nil:
 		if inList {
-			found = append(found, at)
+			found = append(found, fmt.Sprintf("%.300s", strings.Join(path, "")))
 		}
 	case map[string]any:
 		for _, key := range sortedKeys(v) {
-			found = nullsIn(found, v[key], at+"."+key, inList)
+			found = nullsIn(found, append(path, ".", key), v[key], inList)
 		}
 	case []any:
 		for i, item := range v {
-			found = nullsIn(found, item, fmt.Sprintf("%s[%d]", at, i), true)
+			found = nullsIn(found, append(path, "["+strconv.Itoa(i)+"]"), item, true)
 		}
 	}
 	return found
+}
+
+// maxExpanded is how many bytes a document may have when each alias is replaced by what it stands for.
+const maxExpanded = 4 << 20
+
+// checkAliases refuses a document whose aliases stand for much more than their own size, before they are resolved.
+func checkAliases(document string) error {
+	if !strings.Contains(document, "*") {
+		return nil
+	}
+	var root goyaml.Node
+	if err := goyaml.Unmarshal([]byte(document), &root); err != nil {
+		return err
+	}
+	const deepest = 1000
+	left := maxExpanded
+	var expand func(n *goyaml.Node, depth int)
+	expand = func(n *goyaml.Node, depth int) {
+		if left -= 1 + len(n.Value); left < 0 || depth > deepest {
+			left = -1
+			return
+		}
+		if n.Kind == goyaml.AliasNode {
+			expand(n.Alias, depth+1)
+			return
+		}
+		for _, child := range n.Content {
+			if expand(child, depth+1); left < 0 {
+				return
+			}
+		}
+	}
+	if expand(&root, 0); left < 0 {
+		return fmt.Errorf("it is larger than %d MiB, or nested deeper than %d levels, with its aliases resolved", maxExpanded>>20, deepest)
+	}
+	return nil
 }
 
 // numbers is a value with numbers as Flux Operator reads them.

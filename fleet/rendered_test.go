@@ -146,3 +146,31 @@ func TestWhatADefinitionMakes(t *testing.T) {
 	require.Equal(t, want, r.rendered(map[string]json.RawMessage{"state": json.RawMessage(`"absent"`)}).objects)
 	require.Equal(t, want, r.renderOn(api.FluxCluster{Name: "k"}, nil).objects)
 }
+
+// TestTemplatesThatStall: what a template renders cannot occupy a processor or the memory either.
+func TestTemplatesThatStall(t *testing.T) {
+	t.Parallel()
+	set := func(resource string) string {
+		return "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: x, namespace: ns}\nspec:\n  resourcesTemplate: |\n    " + resource
+	}
+	for name, c := range map[string]struct{ template, want string }{
+		"aliases of a long text": {
+			configMap + "data:\n  a: &a << repeat 100000 \"x\" >>\n  b: [<< repeat 100000 \"*a,\" >>]\n",
+			"with its aliases resolved",
+		},
+		"an alias of itself": {configMap + "data: &a [*a]\n", "with its aliases resolved"},
+		"nested templates": {
+			"<< range until 3000 >>---\n" + set("<< \"<< range until 90000 >> << end >>\" >>") + "\n<< end >>",
+			"the template does more work than is allowed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rt := resourceType{ResourceType: api.ResourceType{ID: "stall", Template: c.template}}
+			rt.compile()
+			require.NoError(t, rt.uncompiled)
+			made := rt.render("x", map[string]any{"name": "x"}, anywhere)
+			require.ErrorContains(t, made.err, c.want)
+		})
+	}
+}

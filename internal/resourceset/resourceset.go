@@ -19,6 +19,8 @@ type Limits struct {
 	Bytes int
 	// Stop is asked every few thousand units. Its error ends the execution. Nil never does.
 	Stop func() error
+	// Used receives the units that the execution took. May be nil.
+	Used *int
 }
 
 // Default are the limits that apply where none are given.
@@ -73,6 +75,9 @@ func (t *Template) Execute(input map[string]any, limits Limits) (string, error) 
 	b := &budget{Limits: limits}
 	var out strings.Builder
 	err = run.Funcs(b.functions(input)).Execute(&limitedWriter{&out, b}, nil)
+	if limits.Used != nil {
+		*limits.Used = b.used
+	}
 	if b.err != nil { // what the template package makes of it is longer and no clearer
 		return "", b.err
 	}
