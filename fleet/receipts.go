@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
@@ -58,7 +57,7 @@ func (tx *Tx) incarnation(id, dns string) (n int) {
 	if old, ok := tx.base.ByDNS(dns); ok && (old.ID != id || old.Deleted()) {
 		n = old.incarnation() + 1
 	}
-	doc := tx.base.docs[KindForgotten][strings.ToLower(dns)]
+	doc := tx.base.docs[KindForgotten][lowerASCII(dns)]
 	if doc == nil {
 		return n
 	}
