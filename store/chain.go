@@ -16,8 +16,9 @@ import (
 )
 
 // Link is a commit's place in the hash chain over the log. The hash of a commit covers the hash of the commit before it, and
-// everything that the log says of the commit: revision, id, time, actor, author, reason, request id, operations, and kind, id,
-// before and after of each change. So the hash of the newest commit covers the whole log: whoever has noted it can tell later
+// everything that the log says of the commit: revision, id, time, actor, author, reason, request id, operations, and of each
+// change kind, id, and what it replaced by what in which place of the document. What the document was before is covered by the
+// hash of the commit that wrote it, so a commit costs no more than it changes. So the hash of the newest commit covers the whole log: whoever has noted it can tell later
 // whether the history up to there was altered.
 type Link struct {
 	Revision fleet.Revision
@@ -41,7 +42,8 @@ type ChainHead struct {
 	Hash   []byte         // of the commit at the head; nil: it is not in the chain yet, or there is no commit
 	Oldest fleet.Revision // that the log holds whole; 0 or 1: it begins with the first one
 	// Checkpoint covers what is kept of the commits before Oldest, which are no longer whole, so that their hashes say nothing:
-	// the revision of Oldest, in eight bytes, and a SHA-256 over what [Shortened.Kept] returns. Compact leaves the first eight
+	// the revision of Oldest, in eight bytes, and a SHA-256 over what [Shortened.Kept] returns and the commit at Oldest, with
+	// documents in full. Compact leaves the first eight
 	// bytes, SetCheckpoint adds the rest. nil: the log was never shortened, or by a version that knew of no checkpoints.
 	Checkpoint []byte
 }
@@ -102,6 +104,15 @@ func (w *digest) bytes(b []byte) {
 	_, _ = w.Write(b)
 }
 
+// whole hashes a commit with its documents in full.
+func (w *digest) whole(c fleet.Commit) {
+	w.commit(c)
+	for _, ch := range c.Changes {
+		w.bytes(ch.Before)
+		w.bytes(ch.After)
+	}
+}
+
 func (w *digest) commit(c fleet.Commit) {
 	w.int(int64(c.Revision))
 	_, _ = w.Write(c.ID[:])
@@ -113,9 +124,46 @@ func (w *digest) commit(c fleet.Commit) {
 	for _, ch := range c.Changes {
 		w.text(string(ch.Kind))
 		w.text(ch.ID)
-		w.bytes(ch.Before)
-		w.bytes(ch.After)
+		w.change(ch.Before, ch.After)
 	}
+}
+
+// change hashes the way from one document to another: how many bytes they have in common at the start and at the end, and what is
+// between, of both.
+func (w *digest) change(before, after []byte) {
+	prefix := commonPrefix(before, after)
+	suffix := commonSuffix(before[prefix:], after[prefix:])
+	w.int(int64(prefix))
+	w.int(int64(suffix))
+	for _, body := range [][]byte{before, after} {
+		if body == nil {
+			w.int(-1)
+			continue
+		}
+		w.bytes(body[prefix : len(body)-suffix])
+	}
+}
+
+// commonPrefix counts the bytes that a and b have in common at their start: large pieces first, which are quick to compare.
+func commonPrefix(a, b []byte) int {
+	n := 0
+	for size := 1 << 12; size > 0; size /= 8 {
+		for n+size <= min(len(a), len(b)) && bytes.Equal(a[n:n+size], b[n:n+size]) {
+			n += size
+		}
+	}
+	return n
+}
+
+// commonSuffix counts those at their end.
+func commonSuffix(a, b []byte) int {
+	n := 0
+	for size := 1 << 12; size > 0; size /= 8 {
+		for n+size <= min(len(a), len(b)) && bytes.Equal(a[len(a)-n-size:len(a)-n], b[len(b)-n-size:len(b)-n]) {
+			n += size
+		}
+	}
+	return n
 }
 
 // CheckpointFor is the checkpoint for a log that is whole from a revision on, with a sum over what is kept from before, or
@@ -161,10 +209,11 @@ func newChainCheck(oldest fleet.Revision) *chainCheck {
 // add takes the next commit. One that has no hash gets the one that it would have. ErrCorrupt when the commit is not the one
 // that its hash is of, or does not follow the one before.
 func (k *chainCheck) add(e *Entry) error {
+	if k.oldest > 1 && e.Revision <= k.oldest {
+		k.folded.whole(e.Commit)
+	}
 	if e.Revision < k.oldest {
-		k.folded.commit(e.Commit)
-		k.apply(e.Commit)
-		return nil
+		return k.apply(e.Commit)
 	}
 	if k.last.Hash == nil {
 		k.first = e.Link
@@ -185,14 +234,19 @@ func (k *chainCheck) add(e *Entry) error {
 		return fmt.Errorf("%w: revision %d is not the one that the hash chain has: history was altered", ErrCorrupt, e.Revision)
 	}
 	k.last = e.Link
-	k.apply(e.Commit)
-	return nil
+	return k.apply(e.Commit)
 }
 
-func (k *chainCheck) apply(c fleet.Commit) {
+// apply changes the documents, each of which must be what the commits before have left. A shortened log does not have what its
+// oldest commit found, nor clusters that were decommissioned before.
+func (k *chainCheck) apply(c fleet.Commit) error {
 	k.at = c.At
 	for _, ch := range c.Changes {
 		name := documentName{ch.Kind, ch.ID}
+		if old, ok := k.documents[name]; (k.oldest <= 1 || c.Revision > k.oldest) && (ok != (ch.Before != nil) || ok && old.body != sha256.Sum256(ch.Before)) &&
+			(ok || k.oldest <= 1 || !isTombstone(ch.Kind, ch.Before)) {
+			return fmt.Errorf("%w: revision %d finds another %s %q than there was: history was altered", ErrCorrupt, c.Revision, ch.Kind, ch.ID)
+		}
 		if ch.After == nil {
 			delete(k.documents, name)
 			continue
@@ -205,6 +259,12 @@ func (k *chainCheck) apply(c fleet.Commit) {
 		}
 		k.documents[name] = sum
 	}
+	return nil
+}
+
+// isTombstone tells whether a document is a decommissioned cluster.
+func isTombstone(kind fleet.Kind, body []byte) bool {
+	return body != nil && (fleet.Change{Kind: kind, After: body}).Action() == "delete"
 }
 
 // finish returns ErrCorrupt unless the documents of a snapshot are those that the log adds up to, and what was kept of older
@@ -213,11 +273,13 @@ func (k *chainCheck) finish(snap Snapshot) error {
 	if !snap.At.Equal(k.at) {
 		return fmt.Errorf("%w: the head was made at %s, and the last commit at %s", ErrCorrupt, snap.At, k.at)
 	}
+	known := 0
 	for _, r := range snap.Records {
-		name := documentName{r.Kind, r.ID}
-		want, ok := k.documents[name]
-		delete(k.documents, name)
-		if r.Revision < k.oldest && (!ok || want.revision != r.Revision) && (fleet.Change{Kind: r.Kind, ID: r.ID, After: r.Body}).Action() != "create" {
+		want, ok := k.documents[documentName{r.Kind, r.ID}]
+		if ok {
+			known++
+		}
+		if !ok && r.Revision < k.oldest && isTombstone(r.Kind, r.Body) {
 			continue // a cluster that was decommissioned before the oldest revision: a shortened log does not have it
 		}
 		is := documentSum{r.Revision, r.CommitID, r.CreatedAt, r.UpdatedAt, sha256.Sum256(r.Body)}
@@ -229,8 +291,8 @@ func (k *chainCheck) finish(snap Snapshot) error {
 			return fmt.Errorf("%w: %s %q is not what the log says", ErrCorrupt, r.Kind, r.ID)
 		}
 	}
-	for name := range k.documents {
-		return fmt.Errorf("%w: %s %q is in the log and not among the documents", ErrCorrupt, name.kind, name.id)
+	if known != len(k.documents) {
+		return fmt.Errorf("%w: the log adds up to %d documents that are not there", ErrCorrupt, len(k.documents)-known)
 	}
 	if k.oldest <= 1 {
 		return nil

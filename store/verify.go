@@ -32,9 +32,14 @@ type Verified struct {
 // anything was altered. ErrCompacted when the log is shortened meanwhile. note, when not nil, is called after every batch of
 // commits. What is committed meanwhile is not looked at.
 func Verify(ctx context.Context, s Store, note func(at, of fleet.Revision)) (Verified, error) {
+	found, _, err := verify(ctx, s, note)
+	return found, err
+}
+
+func verify(ctx context.Context, s Store, note func(at, of fleet.Revision)) (Verified, *chainCheck, error) {
 	snap, err := s.Load(ctx)
 	if err != nil {
-		return Verified{}, err
+		return Verified{}, nil, err
 	}
 	check := newChainCheck(snap.Oldest)
 	for _, err := range checkedLog(ctx, s, snap, check, func(at fleet.Revision) {
@@ -43,7 +48,7 @@ func Verify(ctx context.Context, s Store, note func(at, of fleet.Revision)) (Ver
 		}
 	}) {
 		if err != nil {
-			return Verified{}, err
+			return Verified{}, nil, err
 		}
 	}
 	found := Verified{Head: snap.Head, Hash: check.last.Hash, Oldest: snap.Oldest, Unhashed: check.unhashed, Documents: len(snap.Records)}
@@ -51,7 +56,7 @@ func Verify(ctx context.Context, s Store, note func(at, of fleet.Revision)) (Ver
 		found.Folded = CheckpointFor(snap.Oldest, check.folded.Sum(nil))
 		found.Covered = bytes.Equal(found.Folded, snap.Checkpoint)
 	}
-	return found, nil
+	return found, check, nil
 }
 
 // Audit keeps the hash chain of a store whole, and verifies the history: all of it at the start and once a day, new commits
@@ -69,6 +74,7 @@ type Audit struct {
 	status AuditStatus
 	full   time.Time // when all of it was verified
 	oldest fleet.Revision
+	check  *chainCheck // what was verified, to go on from
 }
 
 // AuditStatus is what an [Audit] has found.
@@ -128,6 +134,7 @@ func (a *Audit) Look(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrDiverged):
+		a.oldest = 0 // from the beginning, then
 		a.mu.Lock()
 		a.status.Checked, a.status.OK = true, false
 		a.status.Altered++
@@ -152,7 +159,7 @@ func (a *Audit) set(s AuditStatus) {
 // all verifies the whole history, and that it goes on from what was verified before.
 func (a *Audit) all(ctx context.Context, last AuditStatus) error {
 	batch := a.Now()
-	found, err := Verify(ctx, a.Store, func(fleet.Revision, fleet.Revision) { // one part of work, four of rest
+	found, check, err := verify(ctx, a.Store, func(fleet.Revision, fleet.Revision) { // one part of work, four of rest
 		sleep(ctx, min(4*a.Now().Sub(batch), time.Second))
 		batch = a.Now()
 	})
@@ -173,7 +180,7 @@ func (a *Audit) all(ctx context.Context, last AuditStatus) error {
 			return err
 		}
 	}
-	a.full, a.oldest = a.Now(), max(found.Oldest, 1)
+	a.full, a.oldest, a.check = a.Now(), max(found.Oldest, 1), check
 	a.set(AuditStatus{Head: found.Head, Hash: found.Hash})
 	return nil
 }
@@ -192,8 +199,7 @@ func (a *Audit) newer(ctx context.Context, last AuditStatus) error {
 		if err != nil {
 			return err
 		}
-		check := newChainCheck(0)
-		check.last.Hash = last.Hash
+		check := a.check
 		for i := range entries {
 			if err := check.add(&entries[i]); err != nil {
 				return err

@@ -146,7 +146,7 @@ func TestVerify(t *testing.T) {
 	require.Contains(t, stderr, "history was altered")
 
 	// What a version before has written is restored, with a warning.
-	alter(`UPDATE commits SET hash = NULL, previous = NULL`)
+	alter(`UPDATE commits SET hash = NULL, previous = NULL; UPDATE head SET hash = NULL`)
 	code, stdout, stderr = invoke(t, "verify", path)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "30 revisions have no hash")

@@ -8,6 +8,9 @@ ALTER TABLE commits ADD COLUMN hash BLOB;
 -- The checkpoint that head had when the commit was made; it is covered by the hash.
 ALTER TABLE commits ADD COLUMN checkpoint BLOB;
 
+-- The hash of the commit at the head; NULL: it is not in the chain yet.
+ALTER TABLE head ADD COLUMN hash BLOB;
+
 -- The oldest revision that the log holds whole, in eight bytes, and a SHA-256 over what is kept of the revisions before it.
 ALTER TABLE head ADD COLUMN checkpoint BLOB;
 

@@ -58,6 +58,7 @@ func (s *Store) FillChain(ctx context.Context, after fleet.Revision, limit int) 
 		for _, l := range links {
 			out.add(nil, sqllog.FillLink, l.Previous, l.Hash, l.Checkpoint, int64(l.Revision))
 		}
+		out.add(nil, sqllog.FillHead)
 		return out.send(ctx)
 	})
 	return last, err

@@ -145,7 +145,7 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 		statement += unlessChained
 	}
 	out.add(count(&moved), statement, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
-		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.Hold, hold)
+		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.Hold, hold, link.Hash)
 	if err := out.send(ctx); err != nil {
 		return err
 	}
@@ -167,10 +167,10 @@ const (
 
 	// The version is looked at again, because a migration may have come between: it locks this table first, and this
 	// statement sees what was committed before it got the lock.
-	moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4, hold = $9
+	moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4, hold = $9, hash = $10
 		WHERE revision = $5 AND commit_id = $6 AND hold = $8 AND EXISTS (SELECT FROM ` + versionTable + ` WHERE version = $7 AND NOT dirty)`
 	// A commit that is not in the hash chain must not follow one that was added to it meanwhile: see FillChain.
-	unlessChained = ` AND NOT EXISTS (SELECT FROM commits WHERE revision = $5 AND hash IS NOT NULL)`
+	unlessChained = ` AND ($5 = 0 OR hash IS NULL)`
 )
 
 // pause waits a moment before another attempt, or until ctx ends.

@@ -8,6 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
 // Import implements [store.Importer].
@@ -64,9 +65,12 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 		return nil
 	}
 	tag, err := ses.tx.Exec(ctx, moveHead, int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records),
-		int64(0), fleet.Head{}.ID.String(), newestVersion(), "", "")
+		int64(0), fleet.Head{}.ID.String(), newestVersion(), "", "", []byte(nil))
 	if err == nil && tag.RowsAffected() != 1 {
 		err = fmt.Errorf("%w: somebody else has written to it", store.ErrNotEmpty)
+	}
+	if err == nil {
+		_, err = ses.tx.Exec(ctx, sqllog.FillHead)
 	}
 	if err == nil && snap.Oldest > 0 {
 		_, err = ses.tx.Exec(ctx, `UPDATE head SET oldest = $1, checkpoint = $2`, int64(snap.Oldest), snap.Checkpoint)

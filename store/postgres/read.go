@@ -33,7 +33,7 @@ func lockHead(ctx context.Context, q querier, name string) (head, error) {
 	return scanHead(q.QueryRow(ctx, selectHead+` FOR SHARE OF h`), name)
 }
 
-const selectHead = `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, h.hold, ` + sqllog.HashOfHead + `, h.checkpoint, v.version, v.dirty, pg_is_in_recovery()
+const selectHead = `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, h.hold, h.hash, h.checkpoint, v.version, v.dirty, pg_is_in_recovery()
 	FROM head h LEFT JOIN ` + versionTable + ` v ON true`
 
 func scanHead(row pgx.Row, name string) (head, error) {

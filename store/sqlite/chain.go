@@ -53,7 +53,8 @@ func (s *Store) FillChain(ctx context.Context, after fleet.Revision, limit int) 
 				return err
 			}
 		}
-		return nil
+		_, err = tx.ExecContext(ctx, sqllog.FillHead)
+		return err
 	})
 	return last, err
 }

@@ -113,15 +113,16 @@ func write(ctx context.Context, tx *transaction, base fleet.Head, c fleet.Commit
 			documents--
 		}
 	}
-	err = affectOne(tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?, hold = ? WHERE revision = ? AND commit_id = ?`,
-		int64(c.Revision), c.ID.String(), at, documents, hold, int64(base.Revision), base.ID.String()))
+	link := now.Link(c)
+	err = affectOne(tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?, hold = ?, hash = ? WHERE revision = ? AND commit_id = ?`,
+		int64(c.Revision), c.ID.String(), at, documents, hold, blob(link.Hash), int64(base.Revision), base.ID.String()))
 	if errors.Is(err, errNoRow) {
 		return store.ErrStale
 	}
 	if err != nil {
 		return err
 	}
-	if err := writeLog(ctx, tx, c, now.Link(c)); err != nil {
+	if err := writeLog(ctx, tx, c, link); err != nil {
 		return err
 	}
 	return applyChanges(ctx, tx, c)

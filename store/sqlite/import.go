@@ -8,6 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
 // Import implements [store.Importer].
@@ -43,6 +44,9 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[s
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?, oldest = max(oldest, ?), checkpoint = ?`,
 			int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records), int64(snap.Oldest), blob(snap.Checkpoint))
+		if err == nil {
+			_, err = tx.ExecContext(ctx, sqllog.FillHead)
+		}
 		return err
 	})
 }

@@ -31,7 +31,7 @@ func readHead(ctx context.Context, q querier) (head, error) {
 	var h head
 	var version sql.NullInt64
 	var dirty sql.NullBool
-	err := q.QueryRowContext(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, h.hold, `+sqllog.HashOfHead+`, h.checkpoint, v.version, v.dirty
+	err := q.QueryRowContext(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, h.hold, h.hash, h.checkpoint, v.version, v.dirty
 		FROM head h LEFT JOIN `+versionTable+` v ON true`).
 		Scan(&h.Revision, &h.ID, &h.At, &h.Documents, &h.Oldest, &h.Hold, &h.Hash, &h.Checkpoint, &version, &dirty)
 	switch {

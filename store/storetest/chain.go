@@ -49,7 +49,7 @@ func (b *bench) answered(question func() error) error {
 // unchain makes the log what a version before the chain would have left.
 func (b *bench) unchain(after fleet.Revision) {
 	b.t.Helper()
-	b.exec(fmt.Sprintf(`UPDATE commits SET previous = NULL, hash = NULL, checkpoint = NULL WHERE revision > %d`, after))
+	b.exec(fmt.Sprintf(`UPDATE commits SET previous = NULL, hash = NULL, checkpoint = NULL WHERE revision > %d; UPDATE head SET hash = NULL`, after))
 }
 
 // testChain: each commit has the hash of the one before, however it was made, and a copy has the same hashes.

@@ -63,5 +63,8 @@ func Unchained(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limi
 // FillLink gives the commit of revision $4 its link.
 const FillLink = `UPDATE commits SET previous = $1, hash = $2, checkpoint = $3 WHERE revision = $4 AND hash IS NULL`
 
+// FillHead gives the head the hash of its commit, which FillLink may have written.
+const FillHead = `UPDATE head SET hash = (SELECT hash FROM commits WHERE commits.revision = head.revision)`
+
 // SetCheckpoint replaces the checkpoint by $1 when the log begins with revision $2.
 const SetCheckpoint = `UPDATE head SET checkpoint = $1 WHERE oldest = $2`

@@ -87,9 +87,6 @@ type HeadRow struct {
 	Hash, Checkpoint []byte
 }
 
-// HashOfHead is the hash of the commit at the head, in a query for the head h.
-const HashOfHead = `(SELECT hash FROM commits WHERE commits.revision = h.revision)`
-
 // ChainHead is where the chain ends.
 func (h HeadRow) ChainHead() store.ChainHead {
 	return store.ChainHead{Head: h.Head, Hash: h.Hash, Oldest: h.Oldest, Checkpoint: h.Checkpoint}
