@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -208,6 +209,19 @@ func requirePlanned(t require.TestingT, before, after *State, plan api.Plan, wha
 			var expected []string
 			for _, in := range decodeInputs(t, before, was, r) {
 				expected = append(expected, in["id"].(string))
+			}
+			if forgotten := before.docs[KindForgotten][lowerName(doc.Cluster())]; was == nil && forgotten != nil {
+				var served []string
+				for _, in := range decodeInputs(t, after, doc, r) {
+					if in["enabled"] != false {
+						served = append(served, in["id"].(string))
+					}
+				}
+				for _, one := range forgotten.value.(*storedForgotten).Installed {
+					if one.Kind == r && !slices.Contains(served, one.ID) { // the cluster has it still
+						expected = append(expected, one.ID)
+					}
+				}
 			}
 			for _, gone := range e.Removed {
 				if was == nil {
