@@ -2,6 +2,7 @@ package objectidentity
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,7 +68,7 @@ func (s *skeleton) identity() Identity {
 func (n *names) document(lines []string) {
 	text := strings.Join(lines, "\n")
 	var root yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &root); err != nil {
+	if err := yaml.Unmarshal([]byte(text), &root); err != nil || hasAlias(&root) {
 		n.unclear(text)
 		n.lines = append(n.lines, n.offset)
 		return
@@ -75,6 +76,11 @@ func (n *names) document(lines []string) {
 	if len(root.Content) > 0 {
 		n.object(root.Content[0])
 	}
+}
+
+// hasAlias reports whether a node holds an alias: what an alias stands for is elsewhere in the document, so the whole of it counts.
+func hasAlias(node *yaml.Node) bool {
+	return node.Kind == yaml.AliasNode || slices.ContainsFunc(node.Content, hasAlias)
 }
 
 // unclear is about a text of which it is not known what it says: anything in it may name an object.
