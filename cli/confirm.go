@@ -104,6 +104,9 @@ func withinRemovals(c *cli.Context, plan api.Plan) error {
 // thingsLost is how much a plan has Flux uninstall. Clusters that leave count too, of which the server does not say how many.
 func thingsLost(plan api.Plan) string {
 	n := count(plan.Totals.Removals, "thing")
+	if plan.Totals.Leaving > 0 {
+		return n + " (clusters that leave a list that is polled, or a protected environment, count as one each)"
+	}
 	forgets := slices.ContainsFunc(plan.Groups, func(g api.EffectGroup) bool { return g.Forgotten })
 	if forgets && slices.ContainsFunc(plan.Changes, func(ch api.ChangeRef) bool { return ch.Kind == "cluster" && ch.Action == "delete" }) {
 		n += " (clusters that leave the fleet count as one each)"

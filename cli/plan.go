@@ -154,8 +154,11 @@ func (w *planWriter) counts(plan api.Plan) {
 	if t.Clusters == 0 && len(plan.Ownership) == 0 {
 		w.linef("It changes data here, and nothing that any cluster receives.")
 	}
-	if t.Removals > 0 {
+	switch {
+	case t.Removals > t.Leaving:
 		w.linef("%s", w.paint(render.Red, "Flux would uninstall "+thingsLost(plan)+"."))
+	case t.Leaving > 0:
+		w.linef("%s", w.paint(render.Red, count(t.Leaving, "cluster")+" would leave a list of clusters that is polled, or a protected environment; each counts as one removal."))
 	}
 }
 

@@ -193,3 +193,31 @@ func TestPlanForPeople(t *testing.T) {
 		t.Errorf("colours in a file: %q", got.stdout)
 	}
 }
+
+// TestPlanSaysWhatIsNoUninstallation: clusters that leave a list are counted, and Flux uninstalls nothing on them. An object of a resource type that is
+// renamed is deleted.
+func TestPlanSaysWhatIsNoUninstallation(t *testing.T) {
+	t.Parallel()
+	for answer, wants := range map[string][]string{
+		`{"base_revision":4,"plan_hash":"abc","confirmation_required":true,"totals":{"clusters":0,"added":0,"changed":0,"removed":0,"removals":2,"leaving":2},
+			"changes":[{"kind":"cluster","id":"c1","action":"update"}],"groups":[],"ownership":[],"results":[],"warnings":[]}`: {
+			"2 clusters would leave a list of clusters that is polled, or a protected environment; each counts as one removal.",
+		},
+		`{"base_revision":4,"plan_hash":"abc","confirmation_required":false,"totals":{"clusters":1,"added":0,"changed":1,"removed":0,"removals":1},
+			"changes":[{"kind":"resource/volumes","id":"v","action":"update"}],"groups":[{"clusters":["c1"],"effect":{"volumes":{"added":[],"removed":[],
+			"changed":[{"id":"v","removal":true,"fields":[{"pointer":"/namespace","before":"data","after":"store"}]}]}}}],"ownership":[],"results":[],"warnings":[]}`: {
+			"~ v   REMOVED: Flux deletes its object and creates one of another name", `namespace: "data" → "store"`, "Flux would uninstall 1 thing.",
+		},
+	} {
+		var requests []string
+		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": plannerOf(t, answer, &requests)}, strings.Fields("component set p --all --enabled --plan -o table")...)
+		for _, want := range wants {
+			if !strings.Contains(got.stdout, want) {
+				t.Errorf("no %q in\n%s%s", want, got.stdout, got.stderr)
+			}
+		}
+		if strings.Contains(got.stdout, "uninstall") == strings.Contains(answer, "leaving") {
+			t.Errorf("what Flux uninstalls: %s", got.stdout)
+		}
+	}
+}

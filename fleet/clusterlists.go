@@ -98,6 +98,12 @@ func (l *losses) departure(r Result, a affected, loses bool) []installation {
 	if environment != "" {
 		l.always = append(l.always, fmt.Sprintf("cluster %q leaves the protected environment %q", a.before.id, environment))
 	}
+	if environment != "" {
+		l.warnings = append(l.warnings, fmt.Sprintf("cluster %q leaves the protected environment %q, whose protection ends for it", a.before.id, environment))
+	}
+	if list != "" {
+		l.warnings = append(l.warnings, fmt.Sprintf("cluster %q leaves %s: a management cluster that provisions from it may delete the cluster", a.before.id, list))
+	}
 	switch {
 	case loses || environment == "" && list == "":
 		return nil

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,8 @@ func TestLeavingAFilteredListIsARemoval(t *testing.T) {
 				w.must(edit)
 				return
 			}
+			require.Contains(t, strings.Join(plan.Warnings, " "), "a management cluster that provisions from it may delete the cluster")
+			require.Equal(t, c.lose, plan.Totals.Leaving)
 			require.Contains(t, w.refused(CodeConfirm, edit).Detail, "would leave a filtered list of clusters that is polled")
 			guarded := w.state
 			w.must(confirmed(plan.PlanHash, edit))

@@ -61,6 +61,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	res.lost = res.losses(hit)
+	res.Warnings = append(res.Warnings, res.lost.warnings...)
 	if err := tx.guard.check(res); err != nil {
 		return res, err
 	}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"sync"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -66,12 +67,13 @@ type deployment struct {
 // names that are answered again.
 func (r Result) forgets(hit []affected) ([]edit, error) {
 	var edits []edit
+	kept := sync.OnceValue(r.keptNow)
 	for _, a := range hit {
 		switch {
 		case a.after != nil && r.base.docs[KindForgotten][a.name] != nil:
 			edits = append(edits, edit{KindForgotten, a.name, nil})
 		case a.after == nil && a.before != nil && !a.before.Deleted():
-			installed := append(r.base.identified(a.before, r.base.installed(a.before, r.Commit.At)), r.keptUnder(a.name)...)
+			installed := append(r.base.identified(a.before, r.base.installed(a.before, r.Commit.At)), kept()[a.name]...)
 			doc, err := r.base.kinds.recordOf(KindForgotten, a.name, storedForgotten{
 				ID: a.name, Installed: installed, At: later(r.Commit.At, r.base.newest),
 				Incarnation: r.base.docs[KindCluster][a.before.id].incarnation(),

@@ -73,6 +73,7 @@ type losses struct {
 	namespaces map[string]int                // deleted with everything in them, and on how many clusters
 	protected  map[string]protected          // clusters with deletion_protection, by id
 	from       map[string]*api.ProtectedLoss // what protected environments lose, by name
+	warnings   []string                      // of clusters that leave a list or an environment
 	always     []string                      // why the change needs to be confirmed, however little is removed
 }
 

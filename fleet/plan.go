@@ -21,6 +21,7 @@ func (r Result) Plan() (api.Plan, error) {
 		Results: []api.OperationResult{}, Warnings: append([]string{}, r.Warnings...),
 	}
 	plan.Totals.Removals, plan.Protected = r.lost.count, r.lost.tiers()
+	plan.Totals.Leaving = r.lost.unlisted + r.lost.moving
 	groups := map[string]int{}
 	clusters, err := r.affected(true)
 	if err != nil {

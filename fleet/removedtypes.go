@@ -112,16 +112,12 @@ func (s *State) keptByName(doc *Document, visit func(name string, installed []in
 	}
 }
 
-// keptUnder is what a cluster that polls by a name has kept of resource types that are not there.
-func (r Result) keptUnder(name string) []installation {
-	var out []installation
+// keptNow is what clusters have kept of resource types that are not there, by the DNS name that they poll by.
+func (r Result) keptNow() map[string][]installation {
+	out := map[string][]installation{}
 	for id, doc := range r.base.docs[KindForgotten] {
 		if isKeptID(id) && r.base.kinds.byKind[Kind(id)] == nil {
-			r.base.keptByName(doc, func(at string, installed []installation) {
-				if at == name {
-					out = append(out, installed...)
-				}
-			})
+			r.base.keptByName(doc, func(name string, installed []installation) { out[name] = append(out[name], installed...) })
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package observations
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -48,10 +49,9 @@ func (b *Book) Filters() fleet.ClusterFilters {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := fleet.ClusterFilters{Unknown: !b.complete.Load()}
-	for _, one := range f.known {
-		out.Filters = append(out.Filters, one.parsed)
+	for _, key := range slices.Sorted(maps.Keys(f.known)) {
+		out.Filters = append(out.Filters, f.known[key].parsed)
 	}
-	slices.SortFunc(out.Filters, func(a, b fleet.ClusterFilter) int { return strings.Compare(a.String(), b.String()) })
 	return out
 }
 
@@ -126,10 +126,9 @@ func (f *filters) row(now time.Time) (Row, bool) {
 		return Row{}, false
 	}
 	all := []*filter{}
-	for _, one := range f.known {
-		all = append(all, one)
+	for _, key := range slices.Sorted(maps.Keys(f.known)) {
+		all = append(all, f.known[key])
 	}
-	slices.SortFunc(all, func(a, b *filter) int { return strings.Compare(a.parsed.String(), b.parsed.String()) })
 	body, err := json.Marshal(all)
 	if now = now.Truncate(time.Microsecond); !now.After(f.said) {
 		now = f.said.Add(time.Microsecond) // the table keeps what was said later

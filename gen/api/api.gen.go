@@ -2030,6 +2030,11 @@ type PlanTotals struct {
 	//
 	// Example: 0
 	Removals int `json:"removals"`
+
+	// Leaving How many of the removals are clusters that stay in the fleet and leave a filtered list of clusters that is polled, or a protected environment. Absent: none.
+	//
+	// Example: 0
+	Leaving int `json:"leaving,omitempty"`
 }
 
 // PlatformComponent A catalog entry: a component with the defaults every cluster gets.
