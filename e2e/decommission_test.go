@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
@@ -99,5 +102,36 @@ func TestUninstallRemoves(t *testing.T) {
 	}
 	for _, o := range objects {
 		c.gone(o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName())
+	}
+}
+
+// A cluster that is deleted and created again keeps what runs, and confirms it at once: receipts of unchanged inputs are sent once an hour.
+func TestClusterCreatedAgain(t *testing.T) {
+	t.Parallel()
+	define(t, "platform_components", object{"id": "again-web", "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0"})
+	define(t, "namespaces", object{"id": "again-space"})
+	c := setup(t, "again", object{"platform_components": []object{{"id": "again-web", "enabled": true}}, "namespaces": []object{{"id": "again-space"}}})
+	c.confirmed("platform-components", "again-web")
+	c.confirmed("namespaces", "again-space")
+	c.allConfirmed(2)
+	deployment := c.exists("apps/v1", "Deployment", "again-web", "again-web")
+	before := c.revisions(deployment)
+	first := c.receipt("platform-components", "again-web")
+	document := c.api("GET", "/clusters/"+c.id, nil)
+	c.cli("cluster", "delete", c.id, "--mode", "orphan", "--yes")
+	c.api("POST", "/clusters", document)
+	if c.receipt("platform-components", "again-web") == first {
+		t.Error("the cluster would not send a receipt for an hour")
+	}
+	start := time.Now()
+	c.confirmed("platform-components", "again-web")
+	c.confirmed("namespaces", "again-space")
+	c.allConfirmed(2)
+	t.Logf("confirmed %v after it was created again", time.Since(start).Round(time.Second))
+	c.settled()
+	c.unchanged("created again", before, deployment)
+	release := c.ready(helmAPI, "HelmRelease", c.ns, "platform-again-web")
+	if history, _, _ := unstructured.NestedSlice(release.Object, "status", "history"); len(history) != 1 {
+		t.Errorf("the release was installed or upgraded %d times", len(history))
 	}
 }
