@@ -52,10 +52,11 @@ const receiptStub = `<<- define "receipt" ->><<- $_ := .list ->><<- range $o := 
 
 // rendered is what a template makes of one input.
 type rendered struct {
-	objects []objectRef // sorted, each once
-	nulls   []string    // places where a list holds nothing: Kubernetes reads these as something else than an empty list
-	err     error
-	left    int // units that executions may still take: those of nested ResourceSets count too
+	objects  []objectRef // sorted, each once
+	handling map[objectRef]handling
+	nulls    []string // places where a list holds nothing: Kubernetes reads these as something else than an empty list
+	err      error
+	left     int // units that executions may still take: those of nested ResourceSets count too
 }
 
 // compile parses the template of a type. What is wrong with it is reported by the check of the type.
@@ -77,14 +78,14 @@ func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCl
 	input["provider"] = map[string]any{"apiVersion": fluxGroup + "/v1", "kind": kindProvider, "name": t.ID, "namespace": fluxNamespace}
 	input["settings"] = map[string]any{}
 	r := rendered{left: resourceset.Default.Units}
-	r.add(t.compiled, input, 0)
+	r.add(t.compiled, input, enclosing{})
 	slices.SortFunc(r.objects, compareObjects)
 	r.objects = slices.Compact(r.objects)
 	return r
 }
 
 // add executes a template, and those of the ResourceSets that it makes.
-func (r *rendered) add(t *resourceset.Template, input map[string]any, depth int) {
+func (r *rendered) add(t *resourceset.Template, input map[string]any, in enclosing) {
 	const overhead = 1000 // units that any execution takes, with what is parsed for it
 	if r.left -= overhead; r.left <= 0 {
 		r.err = fmt.Errorf("%w: it makes too many %ss with templates of their own", resourceset.ErrBudget, kindResourceSet)
@@ -107,13 +108,13 @@ func (r *rendered) add(t *resourceset.Template, input map[string]any, depth int)
 			r.err = fmt.Errorf("it makes no YAML of an object: %w", err)
 			return
 		}
-		if r.object(obj, depth); r.err != nil {
+		if r.object(obj, in); r.err != nil {
 			return
 		}
 	}
 }
 
-func (r *rendered) object(obj map[string]any, depth int) {
+func (r *rendered) object(obj map[string]any, in enclosing) {
 	const deepest = 3
 	if len(obj) == 0 {
 		return
@@ -122,18 +123,13 @@ func (r *rendered) object(obj map[string]any, depth int) {
 	if items, ok := obj["items"].([]any); ok && strings.HasSuffix(kind, "List") {
 		for _, item := range items {
 			item, _ := item.(map[string]any)
-			r.object(item, depth)
+			r.object(item, in)
 		}
 		return
 	}
 	version, _ := obj["apiVersion"].(string)
 	metadata, _ := obj["metadata"].(map[string]any)
-	ref := objectRef{kind: kind}
-	ref.name, _ = metadata["name"].(string)
-	ref.namespace, _ = metadata["namespace"].(string)
-	if group, _, grouped := strings.Cut(version, "/"); grouped {
-		ref.group = group
-	}
+	ref := refOf(obj, metadata)
 	switch {
 	case version == "" || kind == "" || ref.name == "":
 		r.err = fmt.Errorf("it makes an object without apiVersion, kind or metadata.name")
@@ -144,21 +140,35 @@ func (r *rendered) object(obj map[string]any, depth int) {
 	}
 	r.objects = append(r.objects, ref)
 	r.nulls = nullsIn(r.nulls, []string{ref.String() + ": "}, obj, false)
-	if ref.group == fluxGroup && ref.kind == kindResourceSet && depth < deepest {
-		r.nested(obj, depth+1)
+	kept := in.kept || disablesPrune(metadata)
+	spec, _ := obj["spec"].(map[string]any)
+	// The objects of a ResourceSet that has inputs of its own are not known.
+	opened := ref.group == fluxGroup && ref.kind == kindResourceSet && in.depth < deepest && spec["inputs"] == nil && spec["inputsFrom"] == nil
+	r.handle(ref, handling{kept: kept, opened: opened, guarded: slices.Contains(in.guards, ref)})
+	if opened {
+		r.nested(spec, enclose(spec, kept, in.depth+1))
 	}
 }
 
-// nested adds what a ResourceSet makes that has no inputs of its own.
-func (r *rendered) nested(set map[string]any, depth int) {
-	spec, _ := set["spec"].(map[string]any)
-	if spec["inputs"] != nil || spec["inputsFrom"] != nil {
-		return
+// refOf is the object with these type and names.
+func refOf(typ, names map[string]any) objectRef {
+	var ref objectRef
+	version, _ := typ["apiVersion"].(string)
+	if group, _, grouped := strings.Cut(version, "/"); grouped {
+		ref.group = group
 	}
+	ref.kind, _ = typ["kind"].(string)
+	ref.name, _ = names["name"].(string)
+	ref.namespace, _ = names["namespace"].(string)
+	return ref
+}
+
+// nested adds what a ResourceSet makes that has no inputs of its own.
+func (r *rendered) nested(spec map[string]any, in enclosing) {
 	resources, _ := spec["resources"].([]any)
 	for _, resource := range resources {
 		obj, _ := resource.(map[string]any)
-		if r.object(obj, depth); r.err != nil {
+		if r.object(obj, in); r.err != nil {
 			return
 		}
 	}
@@ -171,7 +181,7 @@ func (r *rendered) nested(set map[string]any, depth int) {
 		r.err = fmt.Errorf("the %s that it makes: %w", kindResourceSet, err)
 		return
 	}
-	r.add(t, nil, depth)
+	r.add(t, nil, in)
 }
 
 // nullsIn are the places in lists that are null. The path is joined only for those: its keys may be long, and the lists too.
@@ -278,7 +288,7 @@ func checkTemplate(c *checker, t *resourceType) {
 	}
 	for _, spec := range samples {
 		made := t.render("example", spec, api.FluxCluster{Name: "example", DNS: "example.example.com", Environment: "example"})
-		if problem := made.problem(); problem != "" {
+		if problem := cmp.Or(made.problem(), t.wrongRemoval(&made)); problem != "" {
 			text, _ := jsontext.Canonical(spec) // what was decoded encodes
 			c.problem("/template", "with the spec %.300s: %s", text, problem)
 			return
@@ -315,13 +325,10 @@ func (r *resource) rendered(overrides map[string]json.RawMessage) rendered {
 	if t.compiled == nil || r.renderings == nil {
 		return rendered{}
 	}
-	var key strings.Builder
-	for _, name := range sortedKeys(overrides) {
-		fmt.Fprintf(&key, "%s=%s\n", name, overrides[name])
-	}
+	key := overridesKey(overrides)
 	r.renderings.mu.Lock()
 	defer r.renderings.mu.Unlock()
-	made, known := r.renderings.made[key.String()]
+	made, known := r.renderings.made[key]
 	if known {
 		return made
 	}
@@ -330,9 +337,18 @@ func (r *resource) rendered(overrides map[string]json.RawMessage) rendered {
 		r.renderings.made = map[string]rendered{}
 	}
 	if len(r.renderings.made) < maxRenderings {
-		r.renderings.made[key.String()] = made
+		r.renderings.made[key] = made
 	}
 	return made
+}
+
+// overridesKey is the same text for the same overrides.
+func overridesKey(overrides map[string]json.RawMessage) string {
+	var key strings.Builder
+	for _, name := range sortedKeys(overrides) {
+		fmt.Fprintf(&key, "%s=%s\n", name, overrides[name])
+	}
+	return key.String()
 }
 
 // renderOn is what the definition makes on a cluster.

@@ -105,7 +105,14 @@ func checkOverridesOf(c *checker, typeID string, e *api.ResourceAssignment, wher
 		c.problem(where, "%v", err)
 		return
 	}
-	c.spec(where, schema.CheckOverrides(spec, overrides, r.typ().Overridable, c.work.Work))
+	problems := schema.CheckOverrides(spec, overrides, r.typ().Overridable, c.work.Work)
+	c.spec(where, problems)
+	if len(problems) == 0 && r.typ().mayDelete(e.Overrides) {
+		made := r.rendered(e.Overrides)
+		if wrong := r.typ().wrongRemoval(&made); wrong != "" {
+			c.problem(where, "%s", wrong)
+		}
+	}
 }
 
 // overlaid are the fields with a cluster's overrides laid over them, property by property.

@@ -127,6 +127,10 @@ func checkResourceType(c *checker, t *resourceType) {
 		c.spec("/overridable", t.schema.CheckOverridable(t.Overridable))
 	}
 	checkTemplate(c, t)
+	if t.Removal == removalKeep && t.Template == "" {
+		c.warn("removal of resource type %q is %q, and the type has no template that shows it: its removals are not counted, and Flux deletes each object without the annotation %s: %s",
+			t.ID, removalKeep, pruneKey, pruneDisabled)
+	}
 	checkSetTaken(c, t.ID)
 	checkIdentity(c, t)
 }
@@ -355,6 +359,8 @@ func checkResource(c *checker, r *resource) {
 	c.spec("/spec", problems)
 	if made := r.rendered(nil); len(problems) == 0 && made.problem() != "" {
 		c.problem("/spec", "the template of the type does not fit it: %s", made.problem())
+	} else if wrong := r.typ().wrongRemoval(&made); wrong != "" {
+		c.problem("/spec", "%s", wrong)
 	}
 	checkOwnSet(c, r)
 }

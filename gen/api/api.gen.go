@@ -2536,7 +2536,7 @@ type ResourceType struct {
 	// Example: ["namespace"]
 	Overridable []string `json:"overridable"`
 
-	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and is right only if the template keeps Flux from pruning (fluxcd.controlplane.io/prune: disabled).
+	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
 	//
 	// Example: delete
 	Removal string `json:"removal"`
@@ -2590,7 +2590,7 @@ type ResourceTypeCreate struct {
 	// Example: ["namespace"]
 	Overridable nullable.Nullable[[]string] `json:"overridable,omitempty"`
 
-	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and is right only if the template keeps Flux from pruning (fluxcd.controlplane.io/prune: disabled).
+	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
 	//
 	// Example: delete
 	Removal nullable.Nullable[string] `json:"removal,omitempty"`
@@ -2644,7 +2644,7 @@ type ResourceTypePatch struct {
 	// Example: ["namespace"]
 	Overridable nullable.Nullable[[]string] `json:"overridable,omitempty"`
 
-	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and is right only if the template keeps Flux from pruning (fluxcd.controlplane.io/prune: disabled).
+	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
 	//
 	// Example: delete
 	Removal nullable.Nullable[string] `json:"removal,omitempty"`
@@ -2698,7 +2698,7 @@ type ResourceTypeUpdate struct {
 	// Example: ["namespace"]
 	Overridable nullable.Nullable[[]string] `json:"overridable,omitempty"`
 
-	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and is right only if the template keeps Flux from pruning (fluxcd.controlplane.io/prune: disabled).
+	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
 	//
 	// Example: delete
 	Removal nullable.Nullable[string] `json:"removal,omitempty"`

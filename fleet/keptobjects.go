@@ -1,0 +1,125 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A template decides what becomes of its objects when the input goes: Flux deletes those without the annotation pruneKey.
+
+const (
+	pruneKey      = "fluxcd.controlplane.io/prune"
+	pruneDisabled = "disabled"
+)
+
+// handling is how Flux treats an object of a template.
+type handling struct {
+	kept    bool // Flux leaves the object when the input goes
+	opened  bool // it is a ResourceSet whose objects are known
+	guarded bool // its ResourceSet waits for an object whose field managers it has looked at: nothing is taken over
+}
+
+// enclosing is the ResourceSet in which an object is made.
+type enclosing struct {
+	depth  int
+	kept   bool // by its common metadata
+	guards []objectRef
+}
+
+// disablesPrune reports whether the annotations of some metadata keep Flux from deleting the object.
+func disablesPrune(metadata map[string]any) bool {
+	annotations, _ := metadata["annotations"].(map[string]any)
+	return annotations[pruneKey] == pruneDisabled
+}
+
+// enclose describes a ResourceSet to the objects in it.
+func enclose(spec map[string]any, kept bool, depth int) enclosing {
+	common, _ := spec["commonMetadata"].(map[string]any)
+	in := enclosing{depth: depth, kept: kept || disablesPrune(common)}
+	dependencies, _ := spec["dependsOn"].([]any)
+	for _, d := range dependencies {
+		dependency, _ := d.(map[string]any)
+		expression, _ := dependency["readyExpr"].(string)
+		if strings.Contains(expression, "managedFields") {
+			in.guards = append(in.guards, refOf(dependency, dependency))
+		}
+	}
+	return in
+}
+
+// handle records how Flux treats an object. Of one that is made twice, each place has to keep it.
+func (r *rendered) handle(o objectRef, h handling) {
+	if r.handling == nil {
+		r.handling = map[objectRef]handling{}
+	}
+	if other, there := r.handling[o]; there {
+		h = handling{h.kept && other.kept, h.opened && other.opened, h.guarded && other.guarded}
+	}
+	r.handling[o] = h
+}
+
+// deleted are the objects that Flux deletes when the input goes.
+func (r *rendered) deleted() []objectRef {
+	return slices.DeleteFunc(slices.Clone(r.objects), func(o objectRef) bool { return r.handling[o].kept || r.handling[o].opened })
+}
+
+// wrongRemoval is why Flux would delete an object that must stay: one of a type whose removal is "keep", or one that exists on every
+// cluster. It is empty when there is none.
+func (t *resourceType) wrongRemoval(r *rendered) string {
+	for _, o := range r.deleted() {
+		why := ""
+		switch {
+		case o.existsEverywhere():
+			why = fmt.Sprintf("Flux would delete %s, which exists on every cluster, when the definition is taken off", o)
+		case t.Removal == removalKeep:
+			why = fmt.Sprintf("removal is %q, but Flux would delete %s when the definition is taken off", removalKeep, o)
+		default:
+			continue
+		}
+		return fmt.Sprintf("%s; give the object the annotation %s: %s", why, pruneKey, pruneDisabled)
+	}
+	return ""
+}
+
+// mayDelete reports whether overrides may bring an object that Flux must not delete. To execute a template takes longer than all other
+// checks of an override, so a type that deletes its objects is looked at only where a value has a part of a name of existsEverywhere.
+func (t *resourceType) mayDelete(overrides map[string]json.RawMessage) bool {
+	if t.Removal == removalKeep {
+		return true
+	}
+	for _, value := range overrides {
+		for _, part := range []string{"default", "kube", "flux-system", "system", "admin", "edit", "view"} {
+			if bytes.Contains(value, []byte(part)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// existsEverywhere reports whether Kubernetes makes the object on each cluster, or in each namespace.
+func (o objectRef) existsEverywhere() bool {
+	system := strings.HasPrefix(o.name, "system:")
+	switch o.group + "/" + o.kind {
+	case "/Namespace":
+		return systemNamespace(o.name)
+	case "/ServiceAccount":
+		return o.name == "default"
+	case "/ConfigMap":
+		return o.name == "kube-root-ca.crt"
+	case "/Service":
+		return o.namespace == "default" && o.name == "kubernetes"
+	case "rbac.authorization.k8s.io/ClusterRole":
+		return system || slices.Contains([]string{"cluster-admin", "admin", "edit", "view"}, o.name)
+	case "rbac.authorization.k8s.io/ClusterRoleBinding":
+		return system || o.name == "cluster-admin"
+	case "rbac.authorization.k8s.io/Role", "rbac.authorization.k8s.io/RoleBinding":
+		return system
+	case "scheduling.k8s.io/PriorityClass":
+		return strings.HasPrefix(o.name, "system-")
+	}
+	return false
+}
