@@ -29,6 +29,7 @@ func (r Result) Plan() (api.Plan, error) {
 	}
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
 	effects := &effects{base: r.base, next: r.State, lost: r.lost, now: r.Commit.At}
+	taken := &takeovers{base: r.base, next: r.State}
 	for _, a := range clusters {
 		if err := r.work.stopped(); err != nil {
 			return plan, err
@@ -51,9 +52,11 @@ func (r Result) Plan() (api.Plan, error) {
 			at = len(plan.Groups)
 			groups[group.key] = at
 			plan.Groups = append(plan.Groups, group.EffectGroup)
+			taken.add(a, group.Effect)
 		}
 		plan.Groups[at].Clusters = append(plan.Groups[at].Clusters, a.id)
 	}
+	plan.Warnings = append(plan.Warnings, taken.all()...)
 	plan.PlanHash, err = r.hash(plan.Groups)
 	return plan, err
 }

@@ -1,0 +1,165 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// The service does not connect to clusters, so it cannot know which objects exist there. Flux takes over each object that a template
+// makes, whoever made it before. A plan names the objects that definitions of resource types begin to make, and those of them that exist
+// as far as the service can know: on every cluster, or made by another definition until now.
+
+const (
+	maxTakeovers        = 100 // definitions that a plan looks at
+	maxTakeoversObjects = 10  // objects that it names of each
+)
+
+// takeovers collects the warnings about objects that a change begins to make.
+type takeovers struct {
+	base, next *State
+	looked     map[string]bool // definitions with their overrides, before and after
+	omitted    bool            // there were more than maxTakeovers
+	warned     map[string]bool
+	warnings   []string
+}
+
+// add looks at the inputs that a change gives one cluster; the clusters of a group of a plan have the same.
+func (t *takeovers) add(a affected, effect map[string]api.EndpointEffect) {
+	if a.after == nil || a.after.Deleted() {
+		return
+	}
+	for _, endpoint := range sortedKeys(effect) {
+		list := t.next.kinds.polled[endpoint]
+		if list == nil || !list.templated() {
+			continue
+		}
+		for _, in := range effect[endpoint].Added {
+			var input struct {
+				ID string `json:"id"`
+			}
+			if json.Unmarshal(in, &input) == nil {
+				t.look(a, list, input.ID)
+			}
+		}
+		for _, change := range effect[endpoint].Changed {
+			t.look(a, list, change.ID)
+		}
+	}
+}
+
+// look compares what a definition makes on a cluster before and after.
+func (t *takeovers) look(a affected, list *assigned, id string) {
+	wasOverrides, was := t.base.entryOn(a.before, list.kind, id)
+	overrides, is := t.next.entryOn(a.after, list.kind, id)
+	if is == nil {
+		return
+	}
+	key := fmt.Sprintf("%s/%s %t %s %s", list.kind, id, was != nil, overridesKey(wasOverrides), overridesKey(overrides))
+	if t.looked[key] {
+		return
+	}
+	if len(t.looked) >= maxTakeovers {
+		t.omitted = true
+		return
+	}
+	if t.looked == nil {
+		t.looked, t.warned = map[string]bool{}, map[string]bool{}
+	}
+	t.looked[key] = true
+	after := is.renderOn(fluxCluster(a.after.cluster), overrides)
+	var before rendered
+	if was != nil {
+		before = was.renderOn(fluxCluster(a.before.cluster), wasOverrides)
+	}
+	begun := slices.DeleteFunc(slices.Clone(after.objects), func(o objectRef) bool {
+		return slices.Contains(before.objects, o) || after.handling[o].guarded || after.handling[o].opened
+	})
+	if len(begun) == 0 {
+		return
+	}
+	if w := t.warning(a, list, id, begun, &after); !t.warned[w] {
+		t.warned[w] = true
+		t.warnings = append(t.warnings, w)
+	}
+}
+
+func (t *takeovers) warning(a affected, list *assigned, id string, begun []objectRef, after *rendered) string {
+	var names, deleted []string
+	more := ""
+	removed := after.deleted()
+	for i, o := range begun {
+		if i == maxTakeoversObjects {
+			more = fmt.Sprintf(" and %d more", len(begun)-i)
+			break
+		}
+		name := o.String()
+		if slices.Contains(removed, o) {
+			deleted = append(deleted, name)
+		}
+		if maker, ok := t.base.makerOn(a.before, o); ok {
+			name += fmt.Sprintf(" (made by the %s %q until now)", t.base.kinds.noun(maker.kind), maker.id)
+		} else if o.existsEverywhere() {
+			name += " (exists on every cluster)"
+		}
+		names = append(names, name)
+	}
+	fate := "Flux keeps all of them when the definition is taken off"
+	if len(deleted) > 0 {
+		fate = fmt.Sprintf("when the definition is taken off, Flux deletes %s, even if it existed before; the annotation %s: %s prevents that",
+			strings.Join(deleted, ", "), pruneKey, pruneDisabled)
+	}
+	return fmt.Sprintf("%s %q begins to make %s%s: Flux takes over an object that exists already and removes what kubectl, helm or kustomize set and the template does not list; %s",
+		list.rules.noun, id, strings.Join(names, ", "), more, fate)
+}
+
+// all are the warnings.
+func (t *takeovers) all() []string {
+	if t.omitted {
+		return append(t.warnings, fmt.Sprintf("more definitions begin to make objects; the first %d were looked at", maxTakeovers))
+	}
+	return t.warnings
+}
+
+// entryOn is a definition of a resource type and the overrides of a cluster that has it; nil when the cluster does not have it.
+func (s *State) entryOn(has *Effective, kind Kind, id string) (map[string]json.RawMessage, *resource) {
+	list, doc := s.kinds.byKind[kind], s.docs[kind][id]
+	if has == nil || doc == nil || list == nil || !list.templated() {
+		return nil, nil
+	}
+	for _, e := range has.cluster.Resources[list.field] {
+		if e.ID == id {
+			return e.Overrides, doc.value.(*resource)
+		}
+	}
+	return nil, nil
+}
+
+// makerOn is the definition that makes an object on a cluster.
+func (s *State) makerOn(has *Effective, o objectRef) (docKey, bool) {
+	if has == nil || has.Deleted() {
+		return docKey{}, false
+	}
+	for _, list := range s.kinds.lists {
+		switch {
+		case list.templated():
+			for _, e := range has.cluster.Resources[list.field] {
+				doc := s.docs[list.kind][e.ID]
+				if doc != nil && slices.Contains(doc.value.(*resource).rendered(e.Overrides).objects, o) {
+					return docKey{list.kind, e.ID}, true
+				}
+			}
+		case !list.typed:
+			made := idsBy(o, list.kind)
+			for _, id := range list.ids(has) {
+				if made[id] {
+					return docKey{list.kind, id}, true
+				}
+			}
+		}
+	}
+	return docKey{}, false
+}
