@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -288,12 +289,31 @@ func checkTemplate(c *checker, t *resourceType) {
 	}
 	for _, spec := range samples {
 		made := t.render("example", spec, api.FluxCluster{Name: "example", DNS: "example.example.com", Environment: "example"})
-		if problem := cmp.Or(made.problem(), t.wrongRemoval(&made)); problem != "" {
-			text, _ := jsontext.Canonical(spec) // what was decoded encodes
-			c.problem("/template", "with the spec %.300s: %s", text, problem)
+		text, _ := jsontext.Canonical(spec) // what was decoded encodes
+		if made.problem() != "" {
+			c.misfit("/template", t, made, fmt.Sprintf("with the spec %.300s", text))
+			return
+		}
+		if wrong := t.wrongRemoval(&made); wrong != "" {
+			c.problem("/template", "with the spec %.300s: %s", text, wrong)
 			return
 		}
 	}
+}
+
+// misfit refuses a template that fails on an input. If the template reads settings or the environment of the cluster, which
+// have placeholders here, it may still succeed on a cluster: then misfit only warns.
+func (c *checker) misfit(at string, t *resourceType, made rendered, about string) {
+	if t.readsCluster() && !errors.Is(made.err, resourceset.ErrBudget) {
+		c.warn("the template of resource type %q fails with placeholders for the settings and the environment of a cluster: %s: %s", t.ID, about, made.problem())
+		return
+	}
+	c.problem(at, "%s: %s", about, made.problem())
+}
+
+// readsCluster reports whether the template reads settings or the environment of the cluster that executes it.
+func (t *resourceType) readsCluster() bool {
+	return strings.Contains(t.Template, "settings") || strings.Contains(t.Template, "environment")
 }
 
 // problem is why the template does not fit an input; empty: it does.

@@ -102,6 +102,23 @@ func TestTemplatesAreTried(t *testing.T) {
 	}
 }
 
+// TestTemplateReadsTheCluster: only a cluster knows its settings and its environment, so a template that needs them is not refused.
+func TestTemplateReadsTheCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for id, template := range map[string]string{
+		"settings":    configMap + "data: {a: << inputs.settings.zone | quote >>}",
+		"environment": configMap + `<< $sizes := dict "prod" (dict "n" 3) >>data: {a: << (index $sizes inputs.cluster.environment).n | quote >>}`,
+	} {
+		w.must(create(KindResourceType, typeOf(id, template)))
+		definition := create(ResourceKind(id), `{"id":"one"}`)
+		require.Contains(t, strings.Join(w.plan(definition).Warnings, "\n"), "fails with placeholders")
+		w.must(definition)
+	}
+	e := w.refused(CodeInvalid, create(KindResourceType, typeOf("endless", configMap+"# settings\n<< range 1000000000 >><< end >>")))
+	require.Contains(t, e.Problems[0].Detail, "more work than is allowed")
+}
+
 // TestDefinitionsAreTried: what the examples of a schema do not show, definitions do, when they are written and when the type
 // changes.
 func TestDefinitionsAreTried(t *testing.T) {

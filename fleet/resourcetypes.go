@@ -357,8 +357,11 @@ func checkResource(c *checker, r *resource) {
 	}
 	problems := schema.Check(spec, c.work.Work)
 	c.spec("/spec", problems)
-	if made := r.rendered(nil); len(problems) == 0 && made.problem() != "" {
-		c.problem("/spec", "the template of the type does not fit it: %s", made.problem())
+	if len(problems) > 0 || c.work.stopped() != nil {
+		return // rendering an unchecked spec could take long
+	}
+	if made := r.rendered(nil); made.problem() != "" {
+		c.misfit("/spec", r.typ(), made, "the template of the type does not fit it")
 	} else if wrong := r.typ().wrongRemoval(&made); wrong != "" {
 		c.problem("/spec", "%s", wrong)
 	}
