@@ -330,7 +330,7 @@ func TestExplainEndsWhenNobodyWaits(t *testing.T) {
 // endingContext is canceled after it was asked so many times whether it is.
 type endingContext struct {
 	context.Context
-	asked, after    int
+	asked, after int
 }
 
 func (c *endingContext) Err() error {
