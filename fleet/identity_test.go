@@ -17,8 +17,12 @@ var kindVolume = ResourceKind("volumes")
 func volumes(t *testing.T, clusters int, more string) *world {
 	t.Helper()
 	w := newWorld(t)
+	template := volumeTemplate
+	if strings.Contains(more, removalKeep) {
+		template = strings.Replace(template, `  labels:`, `  annotations: {fluxcd.controlplane.io/prune: disabled}\n  labels:`, 1)
+	}
 	docs := []string{
-		string(KindResourceType), `{"id":"volumes","overridable":["namespace","note"],"template":"` + volumeTemplate + `"` + more + `,"schema":{"type":"object","additionalProperties":false,
+		string(KindResourceType), `{"id":"volumes","overridable":["namespace","note"],"template":"` + template + `"` + more + `,"schema":{"type":"object","additionalProperties":false,
 			"required":["namespace"],"properties":{"namespace":{"type":"string"},"note":{"type":"string","default":""},"other":{"type":"string","default":"o"}}}}`,
 		string(kindVolume), `{"id":"v","spec":{"namespace":"data"}}`,
 		string(KindLayer), `{"id":"far","priority":10,"selector":"region=far","resources":{"volumes":[{"id":"v","overrides":{"namespace":"far"}}]}}`,
