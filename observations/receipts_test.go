@@ -104,3 +104,24 @@ func TestRemovalBetweenTwoPolls(t *testing.T) {
 	require.Equal(t, map[State]int{Confirmed: 1, Delivered: 1}, got.Counts)
 	require.True(t, book.Polled("x", "components", "1", "", noon.Add(30*time.Second)), "so that this process records again that its list is the current one")
 }
+
+// TestReceiptAcceptedWithoutKnowingTheRemoval for longer than the settle time: the process that served the removal does not exchange it meanwhile.
+func TestReceiptAcceptedWithoutKnowingTheRemoval(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.give(p.a, "1", 1)
+	p.exchange()
+	p.give(p.b, "2", 2)
+	p.at = p.at.Add(settle + time.Second)
+	p.receive(p.a, 1)
+	p.a.Exchange(t.Context(), p.at)
+	p.exchange()
+	p.at = p.at.Add(2 * settle)
+	p.give(p.b, "1", 1)
+	p.exchange()
+	restarted := NewBook(Config{Table: p.table})
+	restarted.Exchange(t.Context(), p.at)
+	for i, book := range []*Book{p.a, p.b, restarted} {
+		require.NotEqual(t, Confirmed, book.state("x", p.at, asked("1", 1)), i)
+	}
+}
