@@ -74,7 +74,10 @@ func TestFourProcessesAgree(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(next().get(demoPolls+list, "User-Agent", flux, "X-Fleet-Min-Revision", revision)), &answer))
 			for _, in := range answer.Inputs {
 				if list != "platform-components" || in.ID != failing {
-					next().get(demoPolls+"receipts/"+list+"/"+in.ID+"?input="+in.Receipt, "User-Agent", flux)
+					// As Flux Operator does, until the process that is asked knows that another one has served the input.
+					require.Eventually(t, func() bool {
+						return next().send("GET", demoPolls+"receipts/"+list+"/"+in.ID+"?input="+in.Receipt, "", "User-Agent", flux).status == 200
+					}, waitFor, tick)
 					continue
 				}
 				sent := next().send("POST", demoPolls+"events", fmt.Sprintf(`{"involvedObject":{"kind":"HelmRelease","namespace":"flux-system","name":"x"},
