@@ -345,10 +345,9 @@ func unpackBackup(c *cli.Context, path string, bucket *object) (file sqliteDatab
 	if err != nil {
 		return file, nil, nil, err
 	}
-	remove = func() error { return os.RemoveAll(dir) }
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, remove())
+			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
 	copied := filepath.Join(dir, "fleet.db")
@@ -359,7 +358,7 @@ func unpackBackup(c *cli.Context, path string, bucket *object) (file sqliteDatab
 	if err := file.migrate(c.Context); err != nil { // an older version may have written it
 		return file, nil, nil, fmt.Errorf("%s is no backup: %w", path, err)
 	}
-	return file, sum, remove, nil
+	return file, sum, func() error { return os.RemoveAll(dir) }, nil
 }
 
 // warnOfUnhashed says so when a backup's history is not in a hash chain, so that nothing tells whether it was altered.
