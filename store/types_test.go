@@ -27,7 +27,7 @@ func answerOf(t *testing.T, s *fleet.State, typ string) string {
 
 // withTypes makes a resource type, a definition of it, and a cluster that has it.
 func withTypes(tx *fleet.Tx) error {
-	const quotas = `{"id":"quotas","schema":{"type":"object","additionalProperties":false,"properties":{"pods":{"type":"integer","default":10}}}}`
+	const quotas = `{"id":"quotas","identity":["id"],"schema":{"type":"object","additionalProperties":false,"properties":{"pods":{"type":"integer","default":10}}}}`
 	if _, err := tx.Create(fleet.KindResourceType, []byte(quotas)); err != nil {
 		return err
 	}
