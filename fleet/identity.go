@@ -163,7 +163,11 @@ func (r Result) renamed(before, after *Effective, was []installation) []installa
 				continue
 			}
 			old, known := had[i.ID]
-			if known && i.Identity == "" && renames(namingOf(base), naming, old, in) || !(known && i.Identity == "") && i.Identity != in.identity(naming) {
+			renamed := i.Identity != in.identity(naming)
+			if known && i.Identity == "" {
+				renamed = renames(namingOf(base), naming, old, in)
+			}
+			if renamed {
 				out = append(out, i)
 			}
 		}

@@ -70,7 +70,7 @@ func (r *rendered) deleted() []objectRef {
 // cluster. It is empty when there is none.
 func (t *resourceType) wrongRemoval(r *rendered) string {
 	for _, o := range r.deleted() {
-		why := ""
+		var why string
 		switch {
 		case o.existsEverywhere():
 			why = fmt.Sprintf("Flux would delete %s, which exists on every cluster, when the definition is taken off", o)

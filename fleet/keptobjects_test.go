@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -20,9 +21,7 @@ func typeWith(t *testing.T, id, template string, more map[string]any) string {
 	t.Helper()
 	var obj map[string]any
 	require.NoError(t, json.Unmarshal([]byte(typeOf(id, template)), &obj))
-	for name, value := range more {
-		obj[name] = value
-	}
+	maps.Copy(obj, more)
 	body, err := json.Marshal(obj)
 	require.NoError(t, err)
 	return string(body)

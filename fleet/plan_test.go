@@ -213,7 +213,7 @@ func requirePlanned(t require.TestingT, before, after *State, plan api.Plan, wha
 			if forgotten := before.docs[KindForgotten][lowerName(doc.Cluster())]; was == nil && forgotten != nil {
 				var served []string
 				for _, in := range decodeInputs(t, after, doc, r) {
-					if in["enabled"] != false {
+					if enabled, set := in["enabled"].(bool); !set || enabled {
 						served = append(served, in["id"].(string))
 					}
 				}

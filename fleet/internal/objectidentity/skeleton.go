@@ -308,9 +308,9 @@ func (s *skeleton) operand(node parse.Node, dot value) value {
 	case *parse.FieldNode:
 		return dot.under(n.Ident...)
 	case *parse.VariableNode:
-		for i := len(s.vars) - 1; i >= 0; i-- {
-			if s.vars[i].name == n.Ident[0] {
-				return s.vars[i].under(n.Ident[1:]...)
+		for _, v := range slices.Backward(s.vars) {
+			if v.name == n.Ident[0] {
+				return v.under(n.Ident[1:]...)
 			}
 		}
 	case *parse.ChainNode:
