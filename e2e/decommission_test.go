@@ -130,7 +130,7 @@ func TestClusterCreatedAgain(t *testing.T) {
 	t.Logf("confirmed %v after it was created again", time.Since(start).Round(time.Second))
 	c.settled()
 	c.unchanged("created again", before, deployment)
-	release := c.ready(helmAPI, "HelmRelease", c.ns, "platform-again-web")
+	release := c.ready(helmAPI, "HelmRelease", c.ns, "platform-recreated-web")
 	if history, _, _ := unstructured.NestedSlice(release.Object, "status", "history"); len(history) != 1 {
 		t.Errorf("the release was installed or upgraded %d times", len(history))
 	}
