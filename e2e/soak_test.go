@@ -312,7 +312,7 @@ func (s *soak) send(r rig.Receipt) {
 		}
 		req.Header.Set("Authorization", "Bearer "+rig.ReadToken)
 		req.Header.Set("User-Agent", "flux-operator/v0")
-		answer, err := http.DefaultClient.Do(req)
+		answer, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
 		if err != nil {
 			return err
 		}

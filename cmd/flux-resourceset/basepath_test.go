@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -115,7 +116,9 @@ func TestBasePathInABrowser(t *testing.T) {
 					require.True(t, strings.HasPrefix(address, h.URL+"/fleet/") || address == h.URL+"/fleet/docs", "the browser asked for %s", address)
 				}
 			}
-			require.Empty(t, b.Complaints())
+			require.Empty(t, slices.DeleteFunc(b.Complaints(), func(complaint string) bool {
+				return strings.HasPrefix(complaint, "info: Autofocus processing was blocked") // typing was quicker than the page
+			}))
 			h.inside(t)
 		})
 	}

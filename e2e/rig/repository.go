@@ -13,7 +13,8 @@ import (
 // versions that the stand-in for source-controller has too.
 func StartChartRepository(ctx context.Context, name string) (string, error) {
 	files := map[string][]byte{}
-	index := "apiVersion: v1\nentries:\n  " + name + ":\n"
+	var index strings.Builder
+	index.WriteString("apiVersion: v1\nentries:\n  " + name + ":\n")
 	for _, version := range chartVersions {
 		content, err := chart(name, version)
 		if err != nil {
@@ -21,9 +22,9 @@ func StartChartRepository(ctx context.Context, name string) (string, error) {
 		}
 		file := name + "-" + version + ".tgz"
 		files["/"+file] = content
-		index += fmt.Sprintf("    - {apiVersion: v2, name: %s, version: %s, urls: [%s]}\n", name, version, file)
+		fmt.Fprintf(&index, "    - {apiVersion: v2, name: %s, version: %s, urls: [%s]}\n", name, version, file)
 	}
-	files["/index.yaml"] = []byte(index)
+	files["/index.yaml"] = []byte(index.String())
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

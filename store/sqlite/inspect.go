@@ -95,7 +95,8 @@ func readOnce(ctx context.Context, path string, a access, read func(*sql.Tx) err
 
 func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 	c := contents{exists: true}
-	rows, err := reading{tx}.Query(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
+	// Ended sessions are no part of the fleet: a file whose other tables were dropped is a new one.
+	rows, err := reading{tx}.Query(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name <> 'ended_sessions'`)
 	if err != nil {
 		return c, err
 	}
