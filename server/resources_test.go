@@ -213,7 +213,7 @@ func makeTypes(b *testing.B, replica *store.Replica, types int) {
 	_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
 		for i := range types {
 			id := fmt.Sprint("type-", i)
-			if _, err := tx.Create(fleet.KindResourceType, []byte(`{"id":"`+id+`","schema":{"type":"object","additionalProperties":false,"required":["text"],"properties":{"text":{"type":"string"}}}}`)); err != nil {
+			if _, err := tx.Create(fleet.KindResourceType, []byte(`{"id":"`+id+`","identity":[],"schema":{"type":"object","additionalProperties":false,"required":["text"],"properties":{"text":{"type":"string"}}}}`)); err != nil {
 				return err
 			}
 			if _, err := tx.Create(fleet.ResourceKind(id), []byte(`{"id":"one","spec":{"text":"0"}}`)); err != nil {
