@@ -97,8 +97,6 @@ func (l *losses) departure(r Result, a affected, loses bool) []installation {
 	environment, list := r.leavesEnvironment(a), r.leavesList(a.before)
 	if environment != "" {
 		l.always = append(l.always, fmt.Sprintf("cluster %q leaves the protected environment %q", a.before.id, environment))
-	}
-	if environment != "" {
 		l.warnings = append(l.warnings, fmt.Sprintf("cluster %q leaves the protected environment %q, whose protection ends for it", a.before.id, environment))
 	}
 	if list != "" {

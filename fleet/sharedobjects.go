@@ -14,8 +14,8 @@ import (
 // none, and then no cluster has to be looked at. It is worked out when it is first asked for, and the same for all States whose
 // definitions are the same.
 type sharedObjects struct {
-	once sync.Once
-	by   map[docKey][]objectRef // of each definition, those that another one makes too
+	mu sync.Mutex
+	by map[docKey][]objectRef // of each definition, those that another one makes too; nil: not worked out yet
 }
 
 // definitionsDiffer tells whether a commit changes what definitions make.
@@ -31,41 +31,48 @@ func (a *assigned) templated() bool {
 	return a.typed && a.of != nil && a.of.value.(*resourceType).compiled != nil
 }
 
-// shares are the shared objects of the State.
-func (s *State) shares() map[docKey][]objectRef {
-	s.shared.once.Do(func() {
-		first := map[objectRef]docKey{}
-		by := map[docKey][]objectRef{}
-		note := func(o objectRef, key docKey) {
-			if !slices.Contains(by[key], o) {
-				by[key] = append(by[key], o)
-			}
+// shares returns the shared objects of the State. In a new process it executes the templates of all definitions, so it ends with
+// the work, and what it returns then is not used. The next call goes on, because each definition remembers what it makes.
+func (s *State) shares(work work) map[docKey][]objectRef {
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	if s.shared.by != nil {
+		return s.shared.by
+	}
+	first := map[objectRef]docKey{}
+	by := map[docKey][]objectRef{}
+	note := func(o objectRef, key docKey) {
+		if !slices.Contains(by[key], o) {
+			by[key] = append(by[key], o)
 		}
-		for _, a := range s.kinds.lists[s.kinds.fixed:] {
-			if !a.templated() {
-				continue
+	}
+	for _, a := range s.kinds.lists[s.kinds.fixed:] {
+		if !a.templated() {
+			continue
+		}
+		for id, doc := range s.docs[a.kind] {
+			if work.stopped() != nil {
+				return nil
 			}
-			for id, doc := range s.docs[a.kind] {
-				key := docKey{a.kind, id}
-				for _, o := range doc.value.(*resource).rendered(nil).objects {
-					if other, there := first[o]; there {
-						note(o, other)
-						note(o, key)
-						continue
-					}
-					first[o] = key
+			key := docKey{a.kind, id}
+			for _, o := range doc.value.(*resource).rendered(nil).objects {
+				if other, there := first[o]; there {
+					note(o, other)
+					note(o, key)
+					continue
 				}
+				first[o] = key
 			}
 		}
-		for o, key := range first {
-			if other, ok := s.makerOf(o); ok {
-				note(o, other)
-				note(o, key)
-			}
+	}
+	for o, key := range first {
+		if other, ok := s.makerOf(o); ok {
+			note(o, other)
+			note(o, key)
 		}
-		s.shared.by = by
-	})
-	return s.shared.by
+	}
+	s.shared.by = by
+	return by
 }
 
 // makerOf is the definition of a kind that is compiled in whose object that is, as the shipped templates name it.
@@ -131,13 +138,13 @@ func (v *verdict) sharedObjects(edits []edit) {
 		if v.work.stopped() != nil || len(v.conflicts) >= maxProblems {
 			return
 		}
-		found := v.next.objectConflicts(has)
+		found := v.next.objectConflicts(has, v.work)
 		if len(found) == 0 {
 			continue
 		}
 		var before []Problem
 		if was, ok := v.base.Get(KindCluster, has.id); ok {
-			before = v.base.objectConflicts(v.base.Effective(was))
+			before = v.base.objectConflicts(v.base.Effective(was), v.work)
 		}
 		v.conflicts = append(v.conflicts, v.fresh(found, before)...)
 	}
@@ -157,7 +164,7 @@ func (v *verdict) mayShare(edits []edit) []*Effective {
 		_, typed := e.kind.ResourceType()
 		return typed || e.kind == KindResourceType
 	})
-	if shared := len(v.next.shares()) > 0; retyped || shared && v.next.shared != v.base.shared {
+	if shared := len(v.next.shares(v.work)) > 0; retyped || shared && v.next.shared != v.base.shared {
 		for _, doc := range v.next.All(KindCluster) {
 			if shared || len(v.next.Effective(doc).cluster.Resources) > 0 {
 				add(doc)
@@ -177,8 +184,8 @@ func (v *verdict) mayShare(edits []edit) []*Effective {
 }
 
 // objectConflicts are the objects that two definitions on a cluster make.
-func (s *State) objectConflicts(has *Effective) []Problem {
-	shares := s.shares()
+func (s *State) objectConflicts(has *Effective, work work) []Problem {
+	shares := s.shares(work)
 	elsewhere := s.elsewhere(has)
 	if len(shares) == 0 && len(elsewhere) == 0 {
 		return nil

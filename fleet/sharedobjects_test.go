@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,4 +141,24 @@ func TestObjectsByEnvironment(t *testing.T) {
 	w.must(assign("k", kindPatch, "a", ""))
 	w.must(assign("k", ResourceKind("things"), "t", ""))
 	require.Contains(t, w.refused(CodeObjectConflict, patch(KindCluster, "k", `{"environment":"qa"}`)).Detail, bothMake)
+}
+
+// TestSharedObjectsEndWithTheWork: the first commit of a process executes all templates, and a client that hangs up ends that.
+func TestSharedObjectsEndWithTheWork(t *testing.T) {
+	t.Parallel()
+	w := patchedWorld(t)
+	started, err := NewState(testRules, w.state.Head(), w.state.At(), slices.Collect(w.state.Records()))
+	require.NoError(t, err)
+	made := func() (n int) {
+		for doc := range w.state.docs[kindPatch] {
+			n += len(started.docs[kindPatch][doc].value.(*resource).renderings.made)
+		}
+		return n
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Nil(t, started.shares(newWork(ctx)))
+	require.Zero(t, made())
+	require.NotNil(t, started.shares(newWork(t.Context())))
+	require.NotZero(t, made())
 }
