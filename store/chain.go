@@ -15,18 +15,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Link is a commit's place in the hash chain over the log. The hash of a commit covers the hash of the commit before it, and
-// everything that the log says of the commit: revision, id, time, actor, author, reason, request id, operations, and of each
-// change kind, id, and what it replaced by what in which place of the document. What the document was before is covered by the
-// hash of the commit that wrote it, so a commit costs no more than it changes. So the hash of the newest commit covers the whole log: whoever has noted it can tell later
-// whether the history up to there was altered.
+// Link is the position of a commit in the hash chain over the log. The hash of a commit covers the hash of the previous commit
+// and every logged field of the commit: revision, id, time, actor, author, reason, request id, operations, and for each change
+// the kind, the id and the difference between both versions of the document. The previous version itself is covered by the hash
+// of the commit that wrote it, so the cost depends on the size of the change. The hash of the newest commit covers the whole log:
+// an auditor that recorded it can later detect any alteration up to that commit.
 type Link struct {
 	Revision fleet.Revision
-	// Previous is the hash of the commit before. Of the first commit of a chain it is 32 zeros.
+	// Previous is the hash of the previous commit; 32 zero bytes for the first commit of a chain.
 	Previous []byte
-	// Hash is nil for a commit that is not in the chain yet: a version that knows of none has made it.
+	// Hash is nil for a commit that is not in the chain yet, because a version without hash chains wrote it.
 	Hash []byte
-	// Checkpoint is the checkpoint that the store had when the commit was made, and nil when it had none: see [ChainHead].
+	// Checkpoint is the checkpoint of the store at the time of the commit; nil without one. See [ChainHead].
 	Checkpoint []byte
 }
 
@@ -36,39 +36,39 @@ type Entry struct {
 	Link Link
 }
 
-// ChainHead is the newest point of history, as the chain has it.
+// ChainHead is the newest commit of the hash chain.
 type ChainHead struct {
 	fleet.Head
-	Hash   []byte         // of the commit at the head; nil: it is not in the chain yet, or there is no commit
-	Oldest fleet.Revision // that the log holds whole; 0 or 1: it begins with the first one
-	// Checkpoint covers what is kept of the commits before Oldest, which are no longer whole, so that their hashes say nothing:
-	// the revision of Oldest, in eight bytes, and a SHA-256 over what [Shortened.Kept] returns and the commit at Oldest, with
-	// documents in full. Compact leaves the first eight
-	// bytes, SetCheckpoint adds the rest. nil: the log was never shortened, or by a version that knew of no checkpoints.
+	Hash   []byte         // of the head commit; nil if it is not in the chain yet, or the log is empty
+	Oldest fleet.Revision // oldest complete revision of the log; 0 or 1 if the log was never shortened
+	// Checkpoint covers the remains of the commits before Oldest, whose hashes no longer apply because the commits are
+	// incomplete. It consists of the revision Oldest in eight bytes and a SHA-256 over the result of [Shortened.Kept] and the
+	// commit at Oldest with complete documents. Compact writes the first eight bytes, SetCheckpoint the rest. It is nil if the
+	// log was never shortened, or was shortened by a version without checkpoints.
 	Checkpoint []byte
 }
 
-// Chained is a Store that keeps the hash chain. Commit adds a commit to the chain when the one before it is in it; a commit
-// without a hash is followed by commits without, until FillChain has come to the head.
+// Chained is a Store with a hash chain. Commit adds a commit to the chain if the previous commit is in the chain. Commits after
+// one without a hash have no hash either, until FillChain reaches the head.
 type Chained interface {
 	Store
-	// ChainHead returns where the chain ends. It does what Head does, and is not refused while the store is held.
+	// ChainHead returns the newest commit of the chain. Unlike Head, it also works while the store is quarantined.
 	ChainHead(ctx context.Context) (ChainHead, error)
-	// Links returns the links of the commits after a revision, in order, at most limit. Those before the oldest revision that
-	// the log holds whole are left out.
+	// Links returns at most limit links of the commits after a revision, in order, without those before the oldest complete
+	// revision.
 	Links(ctx context.Context, after fleet.Revision, limit int) ([]Link, error)
-	// FillChain adds commits after a revision to the chain, at most limit of them, and leaves those that are in it. Nobody else
-	// commits meanwhile. It returns the last revision it came to, which is after when there is none. It is an error when the
-	// commit at after is not in the chain.
+	// FillChain adds at most limit commits after a revision to the chain and skips commits that are already in it. It holds the
+	// lock for commits. It returns the last revision it reached, or after if there is no newer one, and an error if the commit
+	// at after is not in the chain.
 	FillChain(ctx context.Context, after fleet.Revision, limit int) (fleet.Revision, error)
-	// SetCheckpoint replaces the checkpoint, when it is for the oldest revision that the log has at that moment.
+	// SetCheckpoint replaces the checkpoint if it belongs to the current oldest revision of the log.
 	SetCheckpoint(ctx context.Context, checkpoint []byte) error
 }
 
-// genesis comes before the first commit of a chain.
+// genesis is the previous hash of the first commit of a chain.
 var genesis = make([]byte, sha256.Size)
 
-// NextLink is the link of a commit that follows the one with the hash previous; nil: it is the first.
+// NextLink returns the link of a commit after the commit with the hash previous, which is nil for the first commit.
 func NextLink(previous, checkpoint []byte, c fleet.Commit) Link {
 	if previous == nil {
 		previous = genesis
@@ -81,7 +81,7 @@ func NextLink(previous, checkpoint []byte, c fleet.Commit) Link {
 	return Link{Revision: c.Revision, Previous: previous, Checkpoint: checkpoint, Hash: w.Sum(nil)}
 }
 
-// digest hashes values so that no two sequences of them look alike: each has its length in front.
+// digest hashes a sequence of values, each with its length in front, so that different sequences have different input bytes.
 type digest struct {
 	hash.Hash
 	number [8]byte
@@ -89,12 +89,12 @@ type digest struct {
 
 func (w *digest) int(n int64) {
 	binary.BigEndian.PutUint64(w.number[:], uint64(n))
-	_, _ = w.Write(w.number[:]) // a hash takes everything
+	_, _ = w.Write(w.number[:]) // hash.Hash never returns an error
 }
 
 func (w *digest) text(s string) { w.bytes([]byte(s)) }
 
-// bytes tells nil from nothing.
+// bytes hashes nil and an empty slice differently.
 func (w *digest) bytes(b []byte) {
 	if b == nil {
 		w.int(-1)
@@ -104,7 +104,7 @@ func (w *digest) bytes(b []byte) {
 	_, _ = w.Write(b)
 }
 
-// whole hashes a commit with its documents in full.
+// whole hashes a commit with its complete documents.
 func (w *digest) whole(c fleet.Commit) {
 	w.commit(c)
 	for _, ch := range c.Changes {
@@ -128,8 +128,8 @@ func (w *digest) commit(c fleet.Commit) {
 	}
 }
 
-// change hashes the way from one document to another: how many bytes they have in common at the start and at the end, and what is
-// between, of both.
+// change hashes the difference between two documents: the lengths of their common prefix and suffix, and the bytes in between
+// of each.
 func (w *digest) change(before, after []byte) {
 	prefix := commonPrefix(before, after)
 	suffix := commonSuffix(before[prefix:], after[prefix:])
@@ -144,7 +144,7 @@ func (w *digest) change(before, after []byte) {
 	}
 }
 
-// commonPrefix counts the bytes that a and b have in common at their start: large pieces first, which are quick to compare.
+// commonPrefix returns the length of the common prefix. It compares large blocks first, since bytes.Equal is fast on them.
 func commonPrefix(a, b []byte) int {
 	n := 0
 	for size := 1 << 12; size > 0; size /= 8 {
@@ -155,7 +155,7 @@ func commonPrefix(a, b []byte) int {
 	return n
 }
 
-// commonSuffix counts those at their end.
+// commonSuffix returns the length of the common suffix.
 func commonSuffix(a, b []byte) int {
 	n := 0
 	for size := 1 << 12; size > 0; size /= 8 {
@@ -166,26 +166,25 @@ func commonSuffix(a, b []byte) int {
 	return n
 }
 
-// CheckpointFor is the checkpoint for a log that is whole from a revision on, with a sum over what is kept from before, or
-// without one yet.
+// CheckpointFor returns the checkpoint of a log that is complete from the revision oldest on. sum covers the remains of earlier
+// commits; it is nil until it is computed.
 func CheckpointFor(oldest fleet.Revision, sum []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(oldest)), sum...)
 }
 
-// IsCheckpointFor tells whether a checkpoint is for a log that is whole from a revision on.
+// IsCheckpointFor reports whether a checkpoint belongs to a log that is complete from the revision oldest on.
 func IsCheckpointFor(checkpoint []byte, oldest fleet.Revision) bool {
 	return len(checkpoint) >= 8 && binary.BigEndian.Uint64(checkpoint) == uint64(oldest)
 }
 
-// chainCheck compares a log with its hashes, commit by commit, and with the documents that it adds up to. The zero value is at
-// the beginning of a log.
+// chainCheck verifies a log commit by commit against its hashes, and computes the documents that result from the log.
 type chainCheck struct {
 	oldest    fleet.Revision
-	first     Link // at oldest, as the store has it
+	first     Link // stored link at oldest
 	last      Link
 	at        time.Time // of the last commit
-	unhashed  int       // commits that the store had no hash of
-	folded    digest    // over what is kept of the commits before oldest
+	unhashed  int       // commits without a stored hash
+	folded    digest    // over the remains of the commits before oldest
 	documents map[documentName]documentSum
 }
 
@@ -194,7 +193,7 @@ type documentName struct {
 	id   string
 }
 
-// documentSum is what a record must be.
+// documentSum is the expected content of a record.
 type documentSum struct {
 	revision         fleet.Revision
 	commit           uuid.UUID
@@ -206,8 +205,8 @@ func newChainCheck(oldest fleet.Revision) *chainCheck {
 	return &chainCheck{oldest: oldest, folded: digest{Hash: sha256.New()}, documents: map[documentName]documentSum{}}
 }
 
-// add takes the next commit. One that has no hash gets the one that it would have. ErrCorrupt when the commit is not the one
-// that its hash is of, or does not follow the one before.
+// add verifies the next commit; a commit without a hash receives the computed one. It returns ErrCorrupt if the commit does not
+// match its hash, or its link does not match the previous commit.
 func (k *chainCheck) add(e *Entry) error {
 	if k.oldest > 1 && e.Revision <= k.oldest {
 		k.folded.whole(e.Commit)
@@ -223,29 +222,29 @@ func (k *chainCheck) add(e *Entry) error {
 	case e.Link.Hash == nil:
 		k.unhashed++
 		e.Link = next
-	case first && e.Revision > 1: // the one before is gone, and its hash is what the first one says that it was
+	case first && e.Revision > 1: // the previous commit was removed; only this link still has its hash
 		next = NextLink(e.Link.Previous, e.Link.Checkpoint, e.Commit)
 	case !bytes.Equal(e.Link.Previous, next.Previous):
-		return fmt.Errorf("%w: revision %d does not follow the revision before it in the hash chain: history was altered", ErrCorrupt, e.Revision)
+		return fmt.Errorf("%w: revision %d does not continue the hash chain: history was altered", ErrCorrupt, e.Revision)
 	default:
 		next = NextLink(next.Previous, e.Link.Checkpoint, e.Commit)
 	}
 	if !bytes.Equal(e.Link.Hash, next.Hash) {
-		return fmt.Errorf("%w: revision %d is not the one that the hash chain has: history was altered", ErrCorrupt, e.Revision)
+		return fmt.Errorf("%w: revision %d does not match its hash: history was altered", ErrCorrupt, e.Revision)
 	}
 	k.last = e.Link
 	return k.apply(e.Commit)
 }
 
-// apply changes the documents, each of which must be what the commits before have left. A shortened log does not have what its
-// oldest commit found, nor clusters that were decommissioned before.
+// apply changes the documents. The previous version of each must be the result of the earlier commits, except where a shortened
+// log lacks it: at its oldest commit, and for clusters that were decommissioned earlier.
 func (k *chainCheck) apply(c fleet.Commit) error {
 	k.at = c.At
 	for _, ch := range c.Changes {
 		name := documentName{ch.Kind, ch.ID}
 		if old, ok := k.documents[name]; (k.oldest <= 1 || c.Revision > k.oldest) && (ok != (ch.Before != nil) || ok && old.body != sha256.Sum256(ch.Before)) &&
 			(ok || k.oldest <= 1 || !isTombstone(ch.Kind, ch.Before)) {
-			return fmt.Errorf("%w: revision %d finds another %s %q than there was: history was altered", ErrCorrupt, c.Revision, ch.Kind, ch.ID)
+			return fmt.Errorf("%w: revision %d changes another version of %s %q than its predecessors left: history was altered", ErrCorrupt, c.Revision, ch.Kind, ch.ID)
 		}
 		if ch.After == nil {
 			delete(k.documents, name)
@@ -255,23 +254,23 @@ func (k *chainCheck) apply(c fleet.Commit) error {
 		if old, ok := k.documents[name]; ok && ch.Before != nil && ch.Action() != "create" {
 			sum.created = old.created
 		} else if ch.Before != nil && ch.Action() != "create" {
-			sum.created = time.Time{} // a decommissioned cluster, of which a shortened log does not say when it was created
+			sum.created = time.Time{} // a decommissioned cluster, whose creation a shortened log lacks
 		}
 		k.documents[name] = sum
 	}
 	return nil
 }
 
-// isTombstone tells whether a document is a decommissioned cluster.
+// isTombstone reports whether a document is a decommissioned cluster.
 func isTombstone(kind fleet.Kind, body []byte) bool {
 	return body != nil && (fleet.Change{Kind: kind, After: body}).Action() == "delete"
 }
 
-// finish returns ErrCorrupt unless the documents of a snapshot are those that the log adds up to, and what was kept of older
-// commits is what the checkpoint covers.
+// finish compares the verified log with a snapshot. It returns ErrCorrupt unless the documents of the snapshot are the result of
+// the log, and the checkpoint covers the remains of older commits.
 func (k *chainCheck) finish(snap Snapshot) error {
 	if !snap.At.Equal(k.at) {
-		return fmt.Errorf("%w: the head was made at %s, and the last commit at %s", ErrCorrupt, snap.At, k.at)
+		return fmt.Errorf("%w: the head is of %s, but the last commit of %s", ErrCorrupt, snap.At, k.at)
 	}
 	known := 0
 	for _, r := range snap.Records {
@@ -280,7 +279,7 @@ func (k *chainCheck) finish(snap Snapshot) error {
 			known++
 		}
 		if !ok && r.Revision < k.oldest && isTombstone(r.Kind, r.Body) {
-			continue // a cluster that was decommissioned before the oldest revision: a shortened log does not have it
+			continue // decommissioned before the oldest revision: not in a shortened log
 		}
 		is := documentSum{r.Revision, r.CommitID, r.CreatedAt, r.UpdatedAt, sha256.Sum256(r.Body)}
 		if want.created.IsZero() {
@@ -288,28 +287,28 @@ func (k *chainCheck) finish(snap Snapshot) error {
 		}
 		if !ok || is.revision != want.revision || is.commit != want.commit || is.body != want.body ||
 			!is.created.Equal(want.created) || !is.updated.Equal(want.updated) {
-			return fmt.Errorf("%w: %s %q is not what the log says", ErrCorrupt, r.Kind, r.ID)
+			return fmt.Errorf("%w: %s %q is not the result of the log", ErrCorrupt, r.Kind, r.ID)
 		}
 	}
 	if known != len(k.documents) {
-		return fmt.Errorf("%w: the log adds up to %d documents that are not there", ErrCorrupt, len(k.documents)-known)
+		return fmt.Errorf("%w: %d documents that result from the log are missing", ErrCorrupt, len(k.documents)-known)
 	}
 	if k.oldest <= 1 {
 		return nil
 	}
 	if !IsCheckpointFor(snap.Checkpoint, k.oldest) && k.first.Previous != nil && !bytes.Equal(k.first.Previous, genesis) {
-		return fmt.Errorf("%w: the log begins with revision %d, and was not shortened to there: history was altered", ErrCorrupt, k.oldest)
+		return fmt.Errorf("%w: the log begins with revision %d without having been shortened: history was altered", ErrCorrupt, k.oldest)
 	}
 	sum := CheckpointFor(k.oldest, k.folded.Sum(nil))
 	for _, checkpoint := range [][]byte{snap.Checkpoint, k.last.Checkpoint} {
 		if IsCheckpointFor(checkpoint, k.oldest) && !bytes.HasPrefix(sum, checkpoint) {
-			return fmt.Errorf("%w: what is kept of the revisions before %d is not what the checkpoint covers: history was altered", ErrCorrupt, k.oldest)
+			return fmt.Errorf("%w: the remains of the revisions before %d do not match the checkpoint: history was altered", ErrCorrupt, k.oldest)
 		}
 	}
 	return nil
 }
 
-// FormatHash shows a hash of the chain; one that is not there as "none".
+// FormatHash formats a hash of the chain; nil as "none".
 func FormatHash(sum []byte) string {
 	if sum == nil {
 		return "none"
@@ -319,13 +318,13 @@ func FormatHash(sum []byte) string {
 
 var _ Chained = (*Lazy)(nil)
 
-// chained runs one method of the opened store, which must keep the chain.
+// chained calls f with the opened store, which must be Chained.
 func chained[T any](ctx context.Context, l *Lazy, f func(Chained) (T, error)) (T, error) {
 	return with(ctx, l, func(s Store) (T, error) {
 		c, ok := s.(Chained)
 		if !ok {
 			var none T
-			return none, fmt.Errorf("a store of type %T keeps no hash chain", s)
+			return none, fmt.Errorf("a store of type %T has no hash chain", s)
 		}
 		return f(c)
 	})

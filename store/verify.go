@@ -13,38 +13,38 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Verified is what [Verify] found a history to be.
+// Verified is the result of [Verify].
 type Verified struct {
 	Head   fleet.Head
-	Hash   []byte         // of the commit at the head; nil: there is no commit
-	Oldest fleet.Revision // that the log holds whole; 0: it begins with the first one
-	// Unhashed is how many commits had no hash: a version that knows of none has made them. Nothing tells whether they were
-	// altered before. Hash is the one that the head's commit would have.
+	Hash   []byte         // of the head commit; nil if the log is empty
+	Oldest fleet.Revision // oldest complete revision of the log; 0 if the log was never shortened
+	// Unhashed counts commits without a stored hash, written by a version without hash chains. An alteration of them cannot be
+	// detected. Hash is then computed from them.
 	Unhashed int
-	// Folded is a checkpoint of what is kept of the commits before Oldest; nil when there are none. Covered: the store has one
-	// for them, and it is the same.
+	// Folded is the computed checkpoint over the remains of the commits before Oldest; nil without such commits. Covered reports
+	// whether the stored checkpoint is equal.
 	Folded    []byte
 	Covered   bool
 	Documents int // at Head
 }
 
-// Verify reads the whole history of a store, and compares it with its hash chain and with the documents: ErrCorrupt when
-// anything was altered. ErrCompacted when the log is shortened meanwhile. note, when not nil, is called after every batch of
-// commits. What is committed meanwhile is not looked at.
-func Verify(ctx context.Context, s Store, note func(at, of fleet.Revision)) (Verified, error) {
-	found, _, err := verify(ctx, s, note)
+// Verify compares the whole history of a store with its hash chain and with the documents. It returns ErrCorrupt if anything was
+// altered, and ErrCompacted if the log is shortened at the same time. progress, if not nil, is called after every batch of commits.
+// Commits made after the start are not verified.
+func Verify(ctx context.Context, s Store, progress func(at, of fleet.Revision)) (Verified, error) {
+	found, _, err := verify(ctx, s, progress)
 	return found, err
 }
 
-func verify(ctx context.Context, s Store, note func(at, of fleet.Revision)) (Verified, *chainCheck, error) {
+func verify(ctx context.Context, s Store, progress func(at, of fleet.Revision)) (Verified, *chainCheck, error) {
 	snap, err := s.Load(ctx)
 	if err != nil {
 		return Verified{}, nil, err
 	}
 	check := newChainCheck(snap.Oldest)
 	for _, err := range checkedLog(ctx, s, snap, check, func(at fleet.Revision) {
-		if note != nil {
-			note(at, snap.Head.Revision)
+		if progress != nil {
+			progress(at, snap.Head.Revision)
 		}
 	}) {
 		if err != nil {
@@ -59,42 +59,46 @@ func verify(ctx context.Context, s Store, note func(at, of fleet.Revision)) (Ver
 	return found, check, nil
 }
 
-// Audit keeps the hash chain of a store whole, and verifies the history: all of it at the start and once a day, new commits
-// every minute, and that what was verified before is still there. It takes a small part of one processor.
+// Audit completes the hash chain of a store and verifies its history: all of it at the start and once a day, new commits every
+// minute, each time with a check that the history still contains the commit that was verified last. It uses at most a fifth of one processor.
 type Audit struct {
 	Store  Chained
 	Logger *slog.Logger
-	// Every is the time between two looks. Default 1 min.
+	// Every is the time between two checks. Default 1 min.
 	Every time.Duration
-	// Full is the time after which all of it is verified again. Default 24 h.
+	// Full is the time between two verifications of the whole history. Default 24 h. After an alteration was found, the whole
+	// history is verified again when it changes, and otherwise once an hour.
 	Full time.Duration
 	Now  func() time.Time
 
 	mu     sync.Mutex
 	status AuditStatus
-	full   time.Time // when all of it was verified
+	full   time.Time // time of the last verification of the whole history
 	oldest fleet.Revision
-	check  *chainCheck // what was verified, to go on from
+	check  *chainCheck // state after the last verified commit
+	// corrupt is the head at which a verification of the whole history failed, and retry the time of the next one at the same head.
+	corrupt ChainHead
+	retry   time.Time
 }
 
-// AuditStatus is what an [Audit] has found.
+// AuditStatus is the state of an [Audit].
 type AuditStatus struct {
-	Checked bool       // something was verified, or found to be altered
-	OK      bool       // the history is what the hash chain says
-	Head    fleet.Head // up to where it was verified
-	Hash    []byte     // of the commit there
-	At      time.Time  // of the last look that succeeded
-	Altered int        // times the history was found to be altered, or another one than was verified before
+	Checked bool       // at least one check was completed
+	OK      bool       // the history matches the hash chain
+	Head    fleet.Head // the last verified commit
+	Hash    []byte     // hash of that commit
+	At      time.Time  // time of the last check without error
+	Altered int        // checks that found an altered or replaced history
 }
 
-// Status returns what was found last.
+// Status returns the result of the last check.
 func (a *Audit) Status() AuditStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.status
 }
 
-// Run looks until ctx ends.
+// Run checks the history every a.Every until ctx ends.
 func (a *Audit) Run(ctx context.Context) {
 	setDefault(&a.Logger, slog.New(slog.DiscardHandler))
 	setDefault(&a.Every, time.Minute)
@@ -103,16 +107,20 @@ func (a *Audit) Run(ctx context.Context) {
 		a.Now = time.Now
 	}
 	for ctx.Err() == nil {
-		if err := a.Look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotInitialised) {
-			a.Logger.WarnContext(ctx, "the history could not be verified; it is tried again later", slog.Any("error", err))
+		if err := a.Check(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotInitialised) {
+			a.Logger.WarnContext(ctx, "cannot verify the history, will retry", slog.Any("error", err))
 		}
 		sleep(ctx, a.Every)
 	}
 }
 
-// Look adds commits to the chain that are not in it, and verifies what is due. ErrCorrupt when history was altered, which is
-// logged and stays in the status until all of it was verified.
-func (a *Audit) Look(ctx context.Context) error {
+// corruptRetry is the time after which a history with an alteration is verified again although nothing was committed. Each
+// verification reads the whole log.
+const corruptRetry = time.Hour
+
+// Check completes the chain and verifies what is due. It returns ErrCorrupt or ErrDiverged if the history was altered, which is
+// also logged and remains in the status until the whole history was verified.
+func (a *Audit) Check(ctx context.Context) error {
 	if a.Now == nil {
 		a.Now = time.Now
 	}
@@ -124,6 +132,9 @@ func (a *Audit) Look(ctx context.Context) error {
 		return err
 	}
 	last := a.Status()
+	if !last.OK && head.Head == a.corrupt.Head && bytes.Equal(head.Hash, a.corrupt.Hash) && a.Now().Before(a.retry) {
+		return nil
+	}
 	switch due := last.Head == (fleet.Head{}) || !last.OK || head.Oldest != a.oldest || a.Now().Sub(a.full) >= a.Full; {
 	case due:
 		err = a.all(ctx, last)
@@ -134,15 +145,18 @@ func (a *Audit) Look(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrDiverged):
-		a.oldest = 0 // from the beginning, then
+		a.oldest = 0 // verify the whole history next time
+		if errors.Is(err, ErrCorrupt) {
+			a.corrupt, a.retry = head, a.Now().Add(corruptRetry)
+		}
 		a.mu.Lock()
 		a.status.Checked, a.status.OK = true, false
 		a.status.Altered++
 		a.mu.Unlock()
 		if a.Logger != nil {
-			a.Logger.ErrorContext(ctx, "the history is not the one that was verified before, or not what its hash chain says", slog.Any("error", err))
+			a.Logger.ErrorContext(ctx, "the history was altered: it does not match its hash chain, or lacks a commit that was verified before", slog.Any("error", err))
 		}
-	case errors.Is(err, ErrCompacted): // meanwhile
+	case errors.Is(err, ErrCompacted): // at the same time; verify the whole history next time
 		a.oldest = 0
 		return nil
 	}
@@ -156,10 +170,10 @@ func (a *Audit) set(s AuditStatus) {
 	a.status = s
 }
 
-// all verifies the whole history, and that it goes on from what was verified before.
+// all verifies the whole history, and that it still contains the commit that was verified last.
 func (a *Audit) all(ctx context.Context, last AuditStatus) error {
 	batch := a.Now()
-	found, check, err := verify(ctx, a.Store, func(fleet.Revision, fleet.Revision) { // one part of work, four of rest
+	found, check, err := verify(ctx, a.Store, func(fleet.Revision, fleet.Revision) { // at most a fifth of one processor
 		sleep(ctx, min(4*a.Now().Sub(batch), time.Second))
 		batch = a.Now()
 	})
@@ -172,7 +186,7 @@ func (a *Audit) all(ctx context.Context, last AuditStatus) error {
 			return err
 		}
 		if len(links) != 1 || links[0].Revision != last.Head.Revision || !bytes.Equal(links[0].Hash, last.Hash) {
-			return fmt.Errorf("%w: revision %d was verified with the hash %s before", ErrDiverged, last.Head.Revision, FormatHash(last.Hash))
+			return fmt.Errorf("%w: revision %d was verified with the hash %s earlier", ErrDiverged, last.Head.Revision, FormatHash(last.Hash))
 		}
 	}
 	if found.Folded != nil && !found.Covered {
@@ -185,7 +199,7 @@ func (a *Audit) all(ctx context.Context, last AuditStatus) error {
 	return nil
 }
 
-// newer verifies the commits that were made since.
+// newer verifies the commits after the one that was verified last.
 func (a *Audit) newer(ctx context.Context, last AuditStatus) error {
 	for {
 		commits, err := a.Store.Since(ctx, last.Head, copyBatch)
@@ -215,16 +229,16 @@ func (a *Audit) newer(ctx context.Context, last AuditStatus) error {
 	return err
 }
 
-// fillBatch is how many commits are added to the chain at once. Nobody else commits meanwhile.
+// fillBatch limits the commits that FillChain adds under one lock, since writers wait for it.
 const fillBatch = 50
 
-// fill adds the commits of versions before to the chain.
+// fill adds commits of versions without hash chains to the chain.
 func (a *Audit) fill(ctx context.Context) error {
 	head, err := a.Store.ChainHead(ctx)
 	if err != nil || head.Hash != nil || head.Revision == 0 {
 		return err
 	}
-	// Those in the chain come before those that are not.
+	// The commits with a hash precede those without.
 	oldest := max(head.Oldest, 1)
 	at := oldest - 1 + fleet.Revision(sort.Search(int(head.Revision-oldest)+1, func(i int) bool {
 		links, asked := a.Store.Links(ctx, oldest+fleet.Revision(i)-1, 1)
@@ -240,7 +254,7 @@ func (a *Audit) fill(ctx context.Context) error {
 			break
 		}
 		at = last
-		sleep(ctx, min(4*a.Now().Sub(began), time.Second)) // for those who commit
+		sleep(ctx, min(4*a.Now().Sub(began), time.Second)) // leave time for writers
 		if err == nil && at >= head.Revision {
 			head, err = a.Store.ChainHead(ctx)
 		}

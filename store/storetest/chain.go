@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -165,7 +166,7 @@ func testChainBegins(t *testing.T, b *bench) {
 		_, err := s.FillChain(b.ctx(), at+1, 10)
 		require.ErrorIs(t, err, store.ErrCorrupt, "a gap is refused")
 		audit := store.Audit{Store: s}
-		require.NoError(t, audit.Look(b.ctx()))
+		require.NoError(t, audit.Check(b.ctx()))
 		require.Zero(t, b.verified().Unhashed)
 		b.commit(create(fleet.KindNamespace, fmt.Sprint("then", after), body(`{}`)))
 		links := b.links()
@@ -215,17 +216,17 @@ func testChainShortened(t *testing.T, b *bench) {
 	s, c := b.chained(), b.Store.(store.Compactor)
 	l := live(b, 3, 30)
 	audit := store.Audit{Store: s}
-	require.NoError(t, audit.Look(b.ctx()))
+	require.NoError(t, audit.Check(b.ctx()))
 	_, _, err := c.Compact(b.ctx(), l.commits[14].At)
 	require.NoError(t, err)
 	require.False(t, b.verified().Covered)
-	require.NoError(t, audit.Look(b.ctx()))
+	require.NoError(t, audit.Check(b.ctx()))
 	found := b.verified()
 	require.True(t, found.Covered)
 	b.commit(create(fleet.KindNamespace, "more", body(`{}`)))
 	links := b.links()
 	require.Equal(t, found.Folded, links[len(links)-1].Checkpoint, "the next commit covers the checkpoint")
-	require.NoError(t, audit.Look(b.ctx()))
+	require.NoError(t, audit.Check(b.ctx()))
 	require.True(t, audit.Status().OK)
 
 	target := b.importer()
@@ -251,19 +252,33 @@ func testAudit(t *testing.T, b *bench) {
 	s := b.chained()
 	b.fill()
 	audit := store.Audit{Store: s}
-	require.NoError(t, audit.Look(b.ctx()))
+	require.NoError(t, audit.Check(b.ctx()))
 	require.Equal(t, b.head, audit.Status().Head)
 	b.commit(create(fleet.KindNamespace, "more", body(`{}`)))
-	require.NoError(t, audit.Look(b.ctx()))
+	require.NoError(t, audit.Check(b.ctx()))
 	require.Equal(t, b.head, audit.Status().Head)
 	require.Equal(t, b.verified().Hash, audit.Status().Hash)
 
 	// Whoever can write to the database can make a history that agrees with itself.
 	b.exec(fmt.Sprintf(`UPDATE commits SET reason = 'another one' WHERE revision = %d`, b.head.Revision))
 	b.unchain(b.head.Revision - 1)
-	require.ErrorIs(t, audit.Look(b.ctx()), store.ErrDiverged)
+	require.ErrorIs(t, audit.Check(b.ctx()), store.ErrDiverged)
 	require.False(t, audit.Status().OK)
 	require.Equal(t, 1, audit.Status().Altered)
-	require.NoError(t, audit.Look(b.ctx()), "it agrees with itself")
+	require.NoError(t, audit.Check(b.ctx()), "it agrees with itself")
 	require.Equal(t, 1, audit.Status().Altered, "and that it was altered is not forgotten")
+
+	// An alteration that remains is found again after an hour, or when the head changes, not at every check.
+	b.exec(`UPDATE commits SET reason = 'altered' WHERE revision = 1`)
+	now := time.Now()
+	audit = store.Audit{Store: s, Now: func() time.Time { return now }}
+	require.ErrorIs(t, audit.Check(b.ctx()), store.ErrCorrupt)
+	require.NoError(t, audit.Check(b.ctx()))
+	require.Equal(t, 1, audit.Status().Altered)
+	require.False(t, audit.Status().OK)
+	now = now.Add(2 * time.Hour)
+	require.ErrorIs(t, audit.Check(b.ctx()), store.ErrCorrupt)
+	b.commit(create(fleet.KindNamespace, "next", body(`{}`)))
+	require.ErrorIs(t, audit.Check(b.ctx()), store.ErrCorrupt)
+	require.Equal(t, 3, audit.Status().Altered)
 }
