@@ -85,7 +85,7 @@ func stateOf(in api.InputStatus) string {
 }
 
 // clusterStates are those of docs/status.md, the worst first.
-var clusterStates = []string{"failed", "silent", "behind", "unknown", "never", "delivered", "confirmed"}
+var clusterStates = []string{"failed", "silent", "behind", "unknown", "never", "progressing", "delivered", "confirmed"}
 
 // statusFilters are the flags that say which clusters a status is of.
 var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state"}

@@ -145,7 +145,7 @@ func TestGivenByOneAndConfirmedToAnother(t *testing.T) {
 	restarted := NewBook(Config{Table: p.table})
 	restarted.Exchange(t.Context(), p.at)
 	for _, book := range []*Book{a, b, restarted} {
-		require.Equal(t, Behind, book.state("x", p.at, asked("2", 2)), "it has gone on to another one since")
+		require.Equal(t, Progressing, book.state("x", p.at, asked("2", 2)), "it has gone on to another one since")
 	}
 	p.give(a, "2", 2)
 	p.receive(a, 2)

@@ -206,7 +206,7 @@ func (c *cluster) mergePoll(list, text string, at int64) {
 	switch {
 	case at > max(p.since, p.last):
 		if p.etag != body.ETag {
-			p.asked, p.before = inputs{}, inputs{}
+			p.asked, p.before, p.outdated = inputs{}, inputs{}, 0
 		}
 		p.etag, p.since = body.ETag, at
 	case p.etag == body.ETag:

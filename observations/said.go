@@ -62,9 +62,11 @@ type receipt struct {
 // polled is the answer that a cluster was last given for a list.
 type polled struct {
 	list, etag  string
-	since, last int64 // it was first, and last, given that one; last is 0 when another process did
-	contested   bool  // another process gave another one meanwhile
-	revision    int64 // that it was first served from; 0: not known
+	since, last int64         // it was first, and last, given that one; last is 0 when another process did
+	outdated    int64         // when it was first found that another list is desired; 0: it is not, or nobody has asked
+	interval    time.Duration // between two polls of this list, as this process sees them; 0: not known yet
+	contested   bool          // another process gave another one meanwhile
+	revision    int64         // that it was first served from; 0: not known
 	floor       floor
 	asked       inputs
 	before      inputs // the list that asked takes the place of; while what is in it is not known yet
@@ -132,11 +134,12 @@ func (c *cluster) polled(list, etag, agent string, now time.Time) (changed, know
 		return true, false
 	}
 	if p.last > 0 {
-		c.learn(time.Duration(at-p.last) * time.Millisecond)
+		gap := time.Duration(at-p.last) * time.Millisecond
+		p.interval, c.interval = learnInterval(p.interval, gap), learnInterval(c.interval, gap)
 	}
 	p.last = at
 	if p.etag != etag {
-		p.revision = 0 // ServedFrom sets it
+		p.revision, p.outdated = 0, 0 // ServedFrom sets the revision
 		p.before, p.asked = p.inputs(), inputs{}
 	}
 	if changed = p.etag != etag || p.contested; changed {
@@ -155,16 +158,16 @@ func (c *cluster) poll(list string) *polled {
 	return nil
 }
 
-// learn is about the time between two polls of a list. The shortest counts, and is forgotten slowly: where there are several
-// processes each sees some of the polls only.
-func (c *cluster) learn(gap time.Duration) {
+// learnInterval returns the interval of polls after another gap between two of them. The shortest gap counts, and its weight fades slowly:
+// where there are several processes each sees some of the polls only.
+func learnInterval(interval, gap time.Duration) time.Duration {
 	switch {
 	case gap < time.Second: // somebody asked for it
-	case c.interval == 0 || gap < c.interval:
-		c.interval = gap
-	default:
-		c.interval += (gap - c.interval) / 16
+		return interval
+	case interval == 0 || gap < interval:
+		return gap
 	}
+	return interval + (gap-interval)/16
 }
 
 // begins forgets what was said before a time.

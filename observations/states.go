@@ -19,7 +19,9 @@ const (
 	Confirmed State = "confirmed"
 	// Delivered: the cluster was given the input, and has said nothing about it yet.
 	Delivered State = "delivered"
-	// Behind: the cluster has not asked since the list changed.
+	// Progressing: the list changed, and the cluster's next poll is not overdue yet.
+	Progressing State = "progressing"
+	// Behind: the list changed, and the cluster's next poll is overdue by its own interval.
 	Behind State = "behind"
 	// Unknown: the cluster sends no receipts, or was not seen for too long.
 	Unknown State = "unknown"
@@ -31,7 +33,7 @@ const (
 	Never State = "never"
 )
 
-var states = []State{Confirmed, Delivered, Behind, Unknown, Failed, Silent, Never}
+var states = []State{Confirmed, Delivered, Progressing, Behind, Unknown, Failed, Silent, Never}
 
 // States are all there are, the best first.
 func States() []State { return slices.Clone(states) }
@@ -46,16 +48,18 @@ func (s State) rank() int {
 		return 0
 	case Delivered:
 		return 1
-	case Behind:
+	case Progressing:
 		return 2
-	case Unknown:
+	case Behind:
 		return 3
-	case Failed:
+	case Unknown:
 		return 4
-	case Silent:
+	case Failed:
 		return 5
-	case Never:
+	case Silent:
 		return 6
+	case Never:
+		return 7
 	}
 	return len(states)
 }
@@ -75,6 +79,16 @@ const (
 	silence      = 3
 	leastSilence = 3 * time.Minute
 )
+
+// assumedInterval is the time between two polls of a cluster whose interval is not known yet: the default of the cluster chart.
+const assumedInterval = 5 * time.Minute
+
+// overdueAfter is how long after a poll of a list the next one is overdue. Half an interval more than it takes, and at least a minute,
+// covers the jitter of Flux Operator and a restart of it.
+func overdueAfter(interval time.Duration) time.Duration {
+	interval = cmp.Or(interval, assumedInterval)
+	return interval + max(interval/2, time.Minute)
+}
 
 // InputStatus is what is known of one input.
 type InputStatus struct {
@@ -96,15 +110,23 @@ func (in *InputStatus) withoutReceipt(list ListStatus) {
 	case list.State == Delivered:
 		in.State, in.Since, in.ByDelivery = Confirmed, list.Since, true
 	default:
-		in.State, in.Since = Behind, list.Since
+		in.State, in.Since = list.awaited(), list.Since
 	}
 }
 
 // ListStatus is what is known of one list.
 type ListStatus struct {
 	List  string
-	State State     // Delivered, Behind, or Never
+	State State     // Delivered, Progressing, Behind, or Never
 	Since time.Time // when the answer that the cluster has was first given to it
+}
+
+// awaited is the state of an input of the list that the cluster was not served as it is now.
+func (l ListStatus) awaited() State {
+	if l.State == Progressing {
+		return Progressing
+	}
+	return Behind
 }
 
 // Status is what is known of a cluster.
@@ -177,7 +199,7 @@ type judging struct {
 	*cluster
 	Question
 	out     Status
-	counts  [7]int // by rank
+	counts  [8]int // by rank
 	inputs  int
 	offline bool
 
@@ -221,12 +243,12 @@ func (c *cluster) judge(q Question) Status {
 }
 
 func (j *judging) lists(asked fleet.Asked) {
-	j.asked, j.name, j.next, j.list, j.serves = asked, j.Names.of(asked.List), 0, j.cluster.list(asked), nil
+	j.asked, j.name, j.next, j.list, j.serves = asked, j.Names.of(asked.List), 0, j.cluster.list(asked, j.Now), nil
 	if j.Detail {
 		j.out.Lists = append(j.out.Lists, j.list)
 	}
-	if j.list.State == Behind && j.Input == nil { // it may have things that are in it no more
-		j.out.State = worse(j.out.State, Behind)
+	if (j.list.State == Behind || j.list.State == Progressing) && j.Input == nil { // it may have things that are in it no more
+		j.out.State = worse(j.out.State, j.list.State)
 	}
 	asked.Inputs(j.each)
 }
@@ -263,17 +285,26 @@ func (j *judging) each(id string, enabled bool) bool {
 	return true
 }
 
-// list is what is known of a list.
-func (c *cluster) list(asked fleet.Asked) ListStatus {
-	out := ListStatus{List: asked.List, State: Never}
-	for _, p := range c.polls {
-		if p.list != asked.List || p.etag == "" {
-			continue
-		}
-		out.Since, out.State = time.UnixMilli(p.since), Behind
-		if p.etag == asked.ETag {
-			out.State = Delivered
-		}
+// list returns the state of a list. A cluster polls each list by itself, so one list may be overdue while the cluster polls the others:
+// its time counts from the first call that found it changed, since no record has the time at which the desired list changed.
+func (c *cluster) list(asked fleet.Asked, now time.Time) ListStatus {
+	p := c.poll(asked.List)
+	if p == nil || p.etag == "" {
+		return ListStatus{List: asked.List, State: Never}
+	}
+	out := ListStatus{List: asked.List, State: Progressing, Since: time.UnixMilli(p.since)}
+	if p.etag == asked.ETag {
+		p.outdated, out.State = 0, Delivered
+		return out
+	}
+	if p.outdated == 0 {
+		p.outdated = now.UnixMilli()
+	}
+	late := func(since int64, interval time.Duration) bool {
+		return now.Sub(time.UnixMilli(since)) > overdueAfter(interval)
+	}
+	if late(c.seen, c.interval) || late(p.outdated, max(c.interval, p.interval)) {
+		out.State = Behind
 	}
 	return out
 }
@@ -304,12 +335,12 @@ func (j *judging) input(in *InputStatus, on about, list ListStatus, offline bool
 		in.State, in.Since = Failed, failure.At
 	case confirmed:
 		in.State, in.Since = Confirmed, time.UnixMilli(at)
-	case list.State == Behind, list.State == Never:
-		in.State, in.Since = Behind, list.Since
+	case list.State != Delivered:
+		in.State, in.Since = list.awaited(), list.Since
 	default:
 		in.State, in.Since = Delivered, list.Since
 	}
-	if (in.State == Delivered || in.State == Behind) && !j.reports {
+	if (in.State == Delivered || in.State == Progressing || in.State == Behind) && !j.reports {
 		in.State = Unknown
 	}
 	in.Failure = failure

@@ -51,9 +51,11 @@ func TestStates(t *testing.T) {
 		"never polled":                                {nil, 0, asked("1", 1), Never},
 		"no receipts ever":                            {[]step{poll("1")}, 0, asked("1", 1), Unknown},
 		"delivered":                                   {[]step{other, poll("1")}, 0, asked("1", 1), Delivered},
-		"behind":                                      {[]step{other, poll("1")}, 0, asked("2", 1), Behind},
+		"progressing":                                 {[]step{other, poll("1")}, 0, asked("2", 1), Progressing},
+		"behind, with the assumed interval":           {[]step{other, poll("1")}, 8 * time.Minute, asked("2", 1), Behind},
+		"behind, by its own interval":                 {[]step{other, poll("1"), poll("1")}, 100 * time.Second, asked("2", 1), Behind},
 		"confirmed":                                   {[]step{poll("1"), receipt(1)}, 0, asked("1", 1), Confirmed},
-		"confirmed, but for what is gone":             {[]step{poll("1"), receipt(1)}, 0, asked("2", 1), Behind},
+		"confirmed, but for what is gone":             {[]step{poll("1"), receipt(1)}, 0, asked("2", 1), Progressing},
 		"a receipt of an older input":                 {[]step{poll("2"), receipt(1)}, 0, asked("2", 2), Delivered},
 		"a receipt of a newer input":                  {[]step{poll("1"), receipt(2)}, 0, asked("1", 1), Delivered},
 		"failed":                                      {[]step{other, poll("1"), failure(1)}, 0, asked("1", 1), Failed},
@@ -66,10 +68,10 @@ func TestStates(t *testing.T) {
 		"success takes it back, and confirms nothing": {[]step{other, poll("1"), failure(1), event(1, "info", "UpgradeSucceeded")}, 0, asked("1", 1), Delivered},
 		"success of another input takes nothing back": {[]step{other, poll("1"), failure(1), event(2, "info", "UpgradeSucceeded")}, 0, asked("1", 1), Failed},
 		"failed as soon as it was confirmed":          {[]step{poll("1"), receipt(1), late(failure(1))}, 0, asked("1", 1), Failed},
-		"going on to another input voids the receipt": {[]step{give("1", 1), receipt(1), give("2", 2)}, 0, asked("1", 1), Behind},
+		"going on to another input voids the receipt": {[]step{give("1", 1), receipt(1), give("2", 2)}, 0, asked("1", 1), Progressing},
 		"and coming back to it is not confirmed":      {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1)}, 0, asked("1", 1), Delivered},
 		"until it says so again, when it has settled": {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), settled(receipt(1))}, 0, asked("1", 1), Confirmed},
-		"saying it late does not help":                {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1)}, 0, asked("1", 1), Behind},
+		"saying it late does not help":                {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1)}, 0, asked("1", 1), Progressing},
 		"nor when it is asked for again":              {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1), give("1", 1)}, 0, asked("1", 1), Delivered},
 		"but then it does":                            {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1), give("1", 1), settled(receipt(1))}, 0, asked("1", 1), Confirmed},
 		"also the third time":                         {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), settled(receipt(1)), settled(give("2", 2)), settled(receipt(1)), settled(give("1", 1))}, 0, asked("1", 1), Delivered},
@@ -82,7 +84,7 @@ func TestStates(t *testing.T) {
 		"the worst of its inputs":                     {[]step{poll("1"), receipt(1)}, 0, asked("1", 1, 2), Delivered},
 		"what is off sends nothing":                   {[]step{poll("1"), receipt(1)}, 0, asked("1", 1, 0), Confirmed},
 		"nothing at all":                              {[]step{poll("1")}, 0, asked("1"), Delivered},
-		"nothing any more":                            {[]step{poll("1")}, 0, asked("2"), Behind},
+		"nothing any more":                            {[]step{poll("1")}, 0, asked("2"), Progressing},
 		"not seen for long":                           {[]step{poll("1"), receipt(1)}, 61 * time.Minute, asked("1", 1), Unknown},
 		"silent, by its own measure":                  {[]step{poll("1"), poll("1"), receipt(1)}, 4 * time.Minute, asked("1", 1), Silent},
 		"not silent yet":                              {[]step{poll("1"), poll("1"), receipt(1)}, 2 * time.Minute, asked("1", 1), Confirmed},
@@ -151,4 +153,34 @@ func TestStatesAreInOrder(t *testing.T) {
 	for i, state := range states {
 		require.Equal(t, i, state.rank(), state)
 	}
+}
+
+// During a routine change, clusters that poll on schedule are progressing. A cluster is behind when its poll is overdue by its own
+// interval, and when it goes on polling other lists and leaves out this one.
+func TestBehindOnlyWhenAPollIsOverdue(t *testing.T) {
+	t.Parallel()
+	book, now := NewBook(Config{}), noon
+	poll := func(lists ...string) {
+		for _, list := range lists {
+			book.Polled("x", list, "1", "", now)
+		}
+	}
+	at := func(d time.Duration) State { return book.state("x", now.Add(d), asked("2", 1)) }
+	for range 4 {
+		now = now.Add(10 * time.Minute)
+		poll("components", "namespaces")
+	}
+	book.receive("x", "components", "c0", rcpt(9), now)
+	require.Equal(t, Progressing, at(time.Second))
+	require.Equal(t, Progressing, at(14*time.Minute), "half an interval more than its own ten minutes")
+	require.Equal(t, Behind, at(16*time.Minute))
+
+	now = now.Add(10 * time.Minute)
+	poll("namespaces")
+	require.Equal(t, Progressing, at(time.Second), "the list was found changed 10 min ago")
+	now = now.Add(10 * time.Minute)
+	poll("namespaces")
+	require.Equal(t, Behind, at(time.Second), "other lists are polled, and this one is not")
+	book.Polled("x", "components", "3", "", now)
+	require.Equal(t, Progressing, at(time.Second), "it was served another list, which changed again")
 }

@@ -172,7 +172,7 @@ func giveWay() { runtime.Gosched() }
 
 // urgency orders states by how soon somebody has to look: a cluster that was never there is in nobody's way.
 var urgency = []observations.State{
-	observations.Failed, observations.Silent, observations.Behind, observations.Unknown, observations.Never, observations.Delivered, observations.Confirmed,
+	observations.Failed, observations.Silent, observations.Behind, observations.Unknown, observations.Never, observations.Progressing, observations.Delivered, observations.Confirmed,
 }
 
 func summaryOf(doc *fleet.Document, known observations.Status) api.ClusterSummary {

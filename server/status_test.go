@@ -37,7 +37,7 @@ func TestStatusOfACluster(t *testing.T) {
 	require.Equal(t, "flux-operator/v0.58.0", at(w.status("demo-cluster-01"), "agent"))
 
 	w.put("/platform_components/podinfo", `{"component_version":"6.9.0"}`).want(200)
-	require.Equal(t, "behind", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	require.Equal(t, "progressing", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
 	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "traefik")["state"])
 	w.poll(demoPolls + "/platform-components").want(200)
 	require.Equal(t, "delivered", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
@@ -48,7 +48,7 @@ func TestStatusOfACluster(t *testing.T) {
 	w.put("/platform_components/podinfo", `{"component_version":"6.9.1"}`).want(200)
 	w.poll(demoPolls + "/platform-components").want(200)
 	w.put("/platform_components/podinfo", `{"component_version":"6.9.0"}`).want(200)
-	require.Equal(t, "behind", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
+	require.Equal(t, "progressing", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
 	w.poll(demoPolls + "/platform-components").want(200)
 	again := w.input("demo-cluster-01", "platform-components", "podinfo")
 	require.Equal(t, "delivered", again["state"])
@@ -234,9 +234,9 @@ func TestALateReceiptDoesNotConfirmARollBack(t *testing.T) {
 	say().problem(409, "early_receipt") // not served any more
 	w.put("/platform_components/podinfo", `{"component_version":"latest"}`).want(200)
 	require.Equal(t, before["receipt"], w.input("demo-cluster-01", "platform-components", "podinfo")["receipt"])
-	require.Equal(t, "behind", state())
+	require.Equal(t, "progressing", state())
 	say().problem(409, "early_receipt") // not served again yet
-	require.Equal(t, "behind", state())
+	require.Equal(t, "progressing", state())
 	w.poll(list).want(200)
 	require.Equal(t, "delivered", state())
 	say().want(200)

@@ -66,7 +66,7 @@ func TestQuestions(t *testing.T) {
 	w := setupWith(t, 2000, "")
 	a := &asker{Browser: arrive(t, w), w: w}
 	a.question("Is anything wrong now?", func() {
-		require.Contains(t, a.Text("h1"), "122 clusters need a look")
+		require.Contains(t, a.Text("h1"), "122 clusters need attention")
 		require.Contains(t, a.Text(".tiles"), "49")
 		require.Contains(t, a.Text("tbody"), "UpgradeFailed")
 		a.Screenshot("page-overview.png")

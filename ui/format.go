@@ -28,11 +28,12 @@ var states = []struct {
 	State, Label, Means string
 	Trouble             bool // somebody has to look
 }{
-	{"failed", "Failing", "The cluster said that it failed at what it is asked to run now.", true},
+	{"failed", "Failing", "The last apply failed.", true},
 	{"silent", "Silent", "The cluster has stopped polling: it has missed three of its own intervals.", true},
-	{"behind", "Behind", "The cluster has not asked since its answer changed.", true},
+	{"behind", "Behind", "Its desired state changed, and the next poll is overdue.", true},
 	{"unknown", "Unknown", "The cluster sends no receipts, or was not seen for too long.", true},
 	{"never", "Never seen", "The cluster has never polled.", false},
+	{"progressing", "Progressing", "Its desired state changed, and the next poll is not overdue yet.", false},
 	{"delivered", "Delivered", "The cluster was given everything, and has not said yet that it is applied.", false},
 	{"confirmed", "Confirmed", "The cluster said that it has applied exactly this, once. Whether it still runs, it alone knows.", false},
 }

@@ -16,12 +16,15 @@ type overviewView struct {
 	frame
 	Complete  bool
 	Total     int
-	Trouble   int // clusters in trouble
+	Trouble   int // clusters that need attention
 	InTrouble string
-	Tiles     []tile
-	Bar       bar
-	Worst     []clusterRow
-	Changes   []changeRow
+	// Progressing are the clusters whose desired state changed since their last poll, while the next one is not overdue.
+	Progressing int
+	InProgress  string
+	Tiles       []tile
+	Bar         bar
+	Worst       []clusterRow
+	Changes     []changeRow
 }
 
 // tile is a number that is a filter.
@@ -44,7 +47,10 @@ func showOverview(v *visit) error {
 		return err
 	}
 	fleet := *status.JSON200
-	view := overviewView{Complete: fleet.Complete, Total: fleet.Total, Bar: makeBar(fleet.Counts, clustersIn), Worst: clusterRows(fleet.Clusters), InTrouble: clustersIn(strings.Join(trouble, ","))}
+	view := overviewView{
+		Complete: fleet.Complete, Total: fleet.Total, Bar: makeBar(fleet.Counts, clustersIn), Worst: clusterRows(fleet.Clusters), InTrouble: clustersIn(strings.Join(trouble, ",")),
+		Progressing: fleet.Counts["progressing"], InProgress: clustersIn("progressing"),
+	}
 	for _, s := range states {
 		if !s.Trouble {
 			continue

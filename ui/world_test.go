@@ -193,6 +193,27 @@ func (w *world) hearAll() {
 	}
 }
 
+// recover has every cluster poll, and confirm its desired state.
+func (w *world) recover() {
+	now := w.now()
+	for _, doc := range w.replica.State().All(fleet.KindCluster) {
+		w.hear(0, doc, now)
+	}
+}
+
+// change commits an edit of the fleet.
+func (w *world) change(edit func(*fleet.Tx) error) {
+	w.t.Helper()
+	_, err := w.replica.Update(w.t.Context(), store.Meta{Actor: "ci", Author: "ada"}, edit)
+	require.NoError(w.t, err)
+}
+
+// updatePodinfo changes a component that every cluster has.
+func updatePodinfo(tx *fleet.Tx) error {
+	_, err := tx.Patch(fleet.KindComponent, "podinfo", []byte(`{"component_version":"6.9.1"}`))
+	return err
+}
+
 // Of the clusters in a row, which are in trouble.
 func failing(i int) bool { return i%40 == 3 }
 func silent(i int) bool  { return i%50 == 7 }
@@ -218,6 +239,10 @@ func (w *world) hear(i int, doc *fleet.Document, now time.Time) {
 	case silent(i):
 		at = now.Add(-40 * time.Minute)
 	}
+	interval := time.Minute
+	if behind(i) { // its next poll is overdue, and it has not missed three
+		at, interval = now.Add(-20*time.Minute), 10*time.Minute
+	}
 	for _, list := range asked {
 		if behind(i) {
 			list.ETag = `"older"`
@@ -226,7 +251,7 @@ func (w *world) hear(i int, doc *fleet.Document, now time.Time) {
 				list.Receipts[n][0]++
 			}
 		}
-		for _, back := range []time.Duration{time.Minute, 0} {
+		for _, back := range []time.Duration{interval, 0} {
 			if w.book.Polled(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", at.Add(-back)) {
 				w.book.Given(doc.ID, list, at.Add(-back))
 			}

@@ -372,7 +372,7 @@ type ClusterStatus struct {
 	// Environment Example: dev
 	Environment string `json:"environment"`
 
-	// State The worst of its inputs (confirmed, delivered, behind, unknown, failed), silent when it has missed three of its own intervals, or never when it has never polled.
+	// State The worst of its inputs (confirmed, delivered, progressing, behind, unknown, failed), silent when it has missed three of its own intervals, or never when it has never polled.
 	//
 	// Example: failed
 	State string `json:"state"`
@@ -1188,7 +1188,7 @@ type InputStatus struct {
 	// Example: 0fbb0b7c3b0f6f52
 	Receipt string `json:"receipt"`
 
-	// State confirmed: the cluster said that it has applied exactly this and found it ready, once, or confirmed_by says otherwise; delivered: it was given it; behind: it has not asked since; failed: it said that it failed at exactly this; unknown: it sends no receipts, or was not seen for too long.
+	// State confirmed: the cluster said that it has applied exactly this and found it ready, once, or confirmed_by says otherwise; delivered: it was served it; progressing: the list changed, and the next poll is not overdue; behind: the list changed, and the next poll is overdue; failed: it said that it failed at exactly this; unknown: it sends no receipts, or was not seen for too long.
 	//
 	// Example: failed
 	State string `json:"state"`
@@ -1616,7 +1616,7 @@ type ListStatus struct {
 	// List Example: platform-components
 	List string `json:"list"`
 
-	// State delivered: it was given the list as it is now; behind: as it was before; never: it has not asked for it.
+	// State delivered: it was served the list as it is now; progressing: the list changed, and the next poll is not overdue; behind: the list changed, and the next poll is overdue; never: it has not polled the list.
 	//
 	// Example: delivered
 	State string `json:"state"`
