@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -155,8 +156,9 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 			located.Problems = append(located.Problems, p)
 			continue
 		}
-		if ops[i].Document == nil && ops[i].Patch == nil {
-			p = Problem{Detail: fmt.Sprintf("%s %q: %s", b.tx.kinds.noun(p.Kind), p.ID, p.at(p.Pointer)), Kind: p.Kind, ID: p.ID}
+		document := fmt.Sprintf("%s %q: ", b.tx.kinds.noun(p.Kind), p.ID)
+		if ops[i].Document == nil && ops[i].Patch == nil && !strings.HasPrefix(p.Detail, document) {
+			p = Problem{Detail: document + p.at(p.Pointer), Kind: p.Kind, ID: p.ID}
 		}
 		located.Problems = append(located.Problems, b.place(i, ops[i], &Error{Problems: []Problem{p}})...)
 	}

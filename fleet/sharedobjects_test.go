@@ -162,3 +162,18 @@ func TestSharedObjectsEndWithTheWork(t *testing.T) {
 	require.NotNil(t, started.shares(newWork(t.Context())))
 	require.NotZero(t, made())
 }
+
+// TestObjectConflictOfBatchNamesClusterOnce: a batch prefixes a problem with its document unless the problem names it already.
+func TestObjectConflictOfBatchNamesClusterOnce(t *testing.T) {
+	t.Parallel()
+	ops := []api.Operation{
+		{Op: "assign_resource", Type: "object-patches", ResourceID: "a", ClusterIds: []string{"k"}},
+		{Op: "assign_resource", Type: "object-patches", ResourceID: "b", ClusterIds: []string{"k"}},
+	}
+	tx := patchedWorld(t).state.Begin()
+	b := NewBatch(tx, nil)
+	_, err := b.Run(ops)
+	require.NoError(t, err)
+	_, err = tx.Finish(Commit{})
+	require.ErrorContains(t, b.Locate(ops, err), `/operations/1: cluster "k": the object-patches resource "a" and`)
+}
