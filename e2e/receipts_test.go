@@ -74,6 +74,7 @@ type known struct {
 	Counts map[string]int
 	Inputs []struct {
 		List, ID, State, Receipt string
+		ConfirmedBy              string `json:"confirmed_by"`
 		Failure                  struct{ Message string }
 	}
 }
