@@ -86,45 +86,111 @@ func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]
 	return kept, nil
 }
 
-// revertChanges takes changes back, all or none.
+// revertChanges reverts changes, all or none.
 func (b *Batch) revertChanges(changes []Change, prefer jsontext.Side) ([]*Document, error) {
-	before, of := Documents{}, map[docKey]Change{}
+	r := reverting{b: b, prefer: prefer, changes: map[docKey]Change{}, now: Documents{}, conflicting: map[docKey]bool{}}
+	before := Documents{}
 	for _, ch := range changes {
 		before.Set(ch.Kind, ch.ID, ch.Before)
-		of[docKey{ch.Kind, ch.ID}] = ch
+		r.changes[docKey{ch.Kind, ch.ID}] = ch
+		doc := b.tx.raw(ch.Kind, ch.ID)
+		if pendingTombstone(doc) {
+			return nil, errorf(CodeConflict, "the %s %q is deleted by an operation before this one", b.tx.kinds.noun(ch.Kind), ch.ID)
+		}
+		if doc != nil {
+			r.now.Set(ch.Kind, ch.ID, doc.Body)
+		}
 	}
-	var docs []*Document
-	var conflicts []Problem
 	for _, group := range b.tx.restoreOrder(before) {
-		ids := sortedKeys(group.docs)
-		merged := make([]reversal, len(ids))
-		failed := parallel.Errors(len(ids), func(i int) (err error) {
-			if b.tx.work.stopped() == nil {
-				merged[i], err = b.tx.reversal(of[docKey{group.kind, ids[i]}], prefer)
-			}
-			return err
-		})
-		if err := cmp.Or(b.stopped(), failed); err != nil {
+		if err := r.restore(group); err != nil {
 			return nil, err
 		}
-		for i, r := range merged {
-			conflicts = append(conflicts, r.problems(group.kind, ids[i], b.tx.kinds.noun(group.kind))...)
-			if len(conflicts) > 0 || !r.changes {
-				continue
+	}
+	if r.failed == nil {
+		r.failed = r.removePatches()
+	}
+	if len(r.conflicts) > 0 {
+		return nil, &Error{Code: CodeRevertConflict, Detail: summary(r.conflicts), Problems: r.conflicts}
+	}
+	return r.docs, r.failed
+}
+
+// reverting is the state of a revert.
+type reverting struct {
+	b       *Batch
+	prefer  jsontext.Side
+	changes map[docKey]Change
+	// now is the documents before the revert. Comparing with the Tx instead would count its own edits as later changes:
+	// restoring one document may edit others.
+	now         Documents
+	docs        []*Document
+	deleted     []*Document // components
+	conflicts   []Problem
+	conflicting map[docKey]bool
+	failed      error // the first; conflicts are reported instead of it, all at once
+}
+
+// restore reverts the changes of documents of one kind.
+func (r *reverting) restore(group restored) error {
+	tx, ids := r.b.tx, sortedKeys(group.docs)
+	merged := make([]reversal, len(ids))
+	failed := parallel.Errors(len(ids), func(i int) (err error) {
+		if tx.work.stopped() == nil {
+			merged[i], err = tx.reversal(r.changes[docKey{group.kind, ids[i]}], r.now[group.kind][ids[i]], r.prefer)
+		}
+		return err
+	})
+	if err := cmp.Or(r.b.stopped(), failed); err != nil {
+		return err
+	}
+	for i, m := range merged {
+		problems := m.problems(group.kind, ids[i], tx.kinds.noun(group.kind))
+		r.conflicts = append(r.conflicts, problems...)
+		r.conflicting[docKey{group.kind, ids[i]}] = len(problems) > 0
+		if !m.changes || r.failed != nil {
+			continue
+		}
+		if group.kind == KindComponent && m.body == nil {
+			r.deleted = append(r.deleted, tx.raw(group.kind, ids[i]))
+			tx.record(group.kind, ids[i], nil)
+			continue
+		}
+		doc, err := tx.restore(group.kind, ids[i], m.body)
+		if doc != nil {
+			r.docs = append(r.docs, doc)
+		}
+		r.failed = err
+	}
+	return nil
+}
+
+// removePatches ends the deletion of components: clusters that do not list one may have patches of it, while a layer assigned
+// it. The revert leaves only patches that were set since, so they are a conflict.
+func (r *reverting) removePatches() error {
+	tx := r.b.tx
+	for _, component := range r.deleted {
+		clusters := tx.unlistedPatches(component.ID)
+		if len(clusters) > 0 && r.prefer == jsontext.Ours {
+			tx.record(KindComponent, component.ID, component)
+			continue
+		}
+		r.docs = append(r.docs, component)
+		if r.prefer == jsontext.Theirs {
+			if err := tx.forgetPatches(component.ID); err != nil {
+				return err
 			}
-			doc, err := b.tx.restore(group.kind, ids[i], r.body)
-			if err != nil {
-				return nil, err
-			}
-			if doc != nil {
-				docs = append(docs, doc)
+			continue
+		}
+		for _, d := range clusters {
+			if !r.conflicting[docKey{KindCluster, d.ID}] {
+				r.conflicts = append(r.conflicts, Problem{
+					Pointer: jsontext.Pointer("patches", component.ID), Kind: KindCluster, ID: d.ID,
+					Detail: fmt.Sprintf("cluster %q: is %s now; the revert deletes component %q", d.ID, excerpt(d.Cluster().Patches[component.ID]), component.ID),
+				})
 			}
 		}
 	}
-	if len(conflicts) > 0 {
-		return nil, &Error{Code: CodeRevertConflict, Detail: summary(conflicts), Problems: conflicts}
-	}
-	return docs, nil
+	return nil
 }
 
 // reversal is what becomes of one document.
@@ -162,14 +228,8 @@ func excerpt(v any) string {
 	return string(text)
 }
 
-// reversal works out what becomes of one document, and changes nothing.
-func (tx *Tx) reversal(ch Change, prefer jsontext.Side) (reversal, error) {
-	var now json.RawMessage
-	if doc := tx.raw(ch.Kind, ch.ID); pendingTombstone(doc) {
-		return reversal{}, errorf(CodeConflict, "the %s %q is deleted by an operation before this one", tx.kinds.noun(ch.Kind), ch.ID)
-	} else if doc != nil {
-		now = doc.Body
-	}
+// reversal computes the revert of one document from the body before the revert; nil: it does not exist. It changes nothing.
+func (tx *Tx) reversal(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, error) {
 	switch {
 	case bytes.Equal(now, ch.Before) || !ch.live(ch.Before) && !ch.live(now) && ch.live(ch.After):
 		return reversal{}, nil // it is taken back already

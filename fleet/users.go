@@ -51,16 +51,22 @@ func (tx *Tx) unassignEverywhere(kind Kind, id string) (err error) {
 	return nil
 }
 
-// forgetPatches removes the patches of a component that is not there any more from the clusters that do not list it. They would
-// be another component's that is once called so.
-func (tx *Tx) forgetPatches(component string) error {
+// unlistedPatches are the clusters that have patches of a component and do not list it, by id.
+func (tx *Tx) unlistedPatches(component string) []*Document {
 	var clusters []*Document
 	tx.each(KindCluster, func(d *Document) {
 		if !d.Deleted() && len(d.Cluster().Patches[component]) > 0 && !isAssigned(d.Cluster(), component) {
 			clusters = append(clusters, d)
 		}
 	})
-	for _, d := range clusters {
+	sortDocuments(clusters)
+	return clusters
+}
+
+// forgetPatches removes the patches of a deleted component from the clusters that do not list it. Otherwise a new component
+// with the same id would receive them.
+func (tx *Tx) forgetPatches(component string) error {
+	for _, d := range tx.unlistedPatches(component) {
 		doc, err := tx.edited(d, func(before *Document, obj map[string]any) (bool, error) {
 			o := patchesOn(before.Cluster(), component)
 			for path := range before.Cluster().Patches[component] {

@@ -1059,8 +1059,9 @@ type ClientInterface interface {
 	//
 	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
 	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
-	// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
+	// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
+	// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
 	// the newest first. Plan it with such operations at `/plan`.
 	//
 	// Takes any type of body and a specified content type.
@@ -1072,8 +1073,9 @@ type ClientInterface interface {
 	//
 	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
 	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
-	// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
+	// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
+	// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
 	// the newest first. Plan it with such operations at `/plan`.
 	//
 	// Takes a body of the `application/json` content type.
@@ -3419,8 +3421,9 @@ func (c *Client) RestoreRevision(ctx context.Context, revision RevisionPath, par
 //
 // Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
 // it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
-// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
+// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
+// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
 // the newest first. Plan it with such operations at `/plan`.
 //
 // Takes any type of body and a specified content type.
@@ -3442,8 +3445,9 @@ func (c *Client) RevertRevisionWithBody(ctx context.Context, revision RevisionPa
 //
 // Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
 // it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
-// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
+// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
+// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
 // the newest first. Plan it with such operations at `/plan`.
 //
 // Takes a body of the `application/json` content type.
@@ -16142,8 +16146,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
 	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
-	// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
+	// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
+	// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
 	// the newest first. Plan it with such operations at `/plan`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -16155,8 +16160,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
 	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
-	// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
+	// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
+	// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
 	// the newest first. Plan it with such operations at `/plan`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -21401,8 +21407,9 @@ func (c *ClientWithResponses) RestoreRevisionWithResponse(ctx context.Context, r
 //
 // Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
 // it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
-// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
+// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
+// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
 // the newest first. Plan it with such operations at `/plan`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -21420,8 +21427,9 @@ func (c *ClientWithResponses) RevertRevisionWithBodyWithResponse(ctx context.Con
 //
 // Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
 // it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. What the revision created is deleted under
-// the rules of DELETE. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
+// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
+// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
+// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
 // the newest first. Plan it with such operations at `/plan`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
