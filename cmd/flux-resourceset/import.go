@@ -21,15 +21,13 @@ const importReason = "imported from the reference's database"
 func importCommand() *cli.Command {
 	return &cli.Command{
 		Name: "import", Usage: "fill an empty store from a database of the Rust reference", OnUsageError: usageError,
-		Description: "Everything is checked first, all problems are listed by document, and nothing is written unless all of it can be. The store is the " +
+		Description: "Everything is checked first. The problems are listed by document, with the flags that resolve them, and nothing is written unless all of it can be. The store is the " +
 			"one of DATABASE_URL, and must never have held a commit; it may be the same file. ENVIRONMENTS counts. The file given is not changed otherwise.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "from", Usage: "`FILE` (or sqlite:// URL) of the reference"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only report"},
-			&cli.BoolFlag{Name: "drop-dangling", Usage: "leave out references to what is not there, and patches of components that are not assigned"},
-			&cli.StringSliceFlag{Name: "type", Usage: "`ID=TYPE` of a component, helm or kustomize; repeat for more (default: kustomize for an oci:// URL, else helm)"},
-			&cli.StringSliceFlag{Name: "rename-cluster", Usage: "`OLD=NEW` id of a cluster; repeat for more"},
-		},
+			&cli.StringFlag{Name: "export-to", Usage: "write the documents as files for apply below this `DIR`, which must be empty or not exist, with every problem as a comment beside its line; no store is needed"},
+		}, fixFlags()...),
 		Action: importReference,
 	}
 }
@@ -45,19 +43,29 @@ func importReference(c *cli.Context) error {
 	}
 	defer collectLess()()
 	seed, err := readReference(c.Context, from, a)
-	if err == nil && seed == nil {
+	if err != nil {
+		return err
+	}
+	if seed == nil {
 		return fmt.Errorf("%s is not a database of the reference, or it has been imported already", from)
 	}
-	if err == nil {
-		if problems := server.CheckSeed(seed, rules); problems != nil {
-			err = fmt.Errorf("%s cannot be imported: %w", from, explain(problems))
+	var files *referenceFiles
+	if c.IsSet("export-to") {
+		if files, err = newReferenceFiles(a); err != nil {
+			return err
 		}
+	}
+	if err := a.check(seed, rules); err != nil {
+		return err
 	}
 	for _, note := range a.notes {
 		fmt.Fprintln(c.App.Writer, note)
 	}
-	if err != nil {
-		return a.advise(err)
+	if files != nil {
+		return files.write(c.App.Writer, c.String("export-to"), a)
+	}
+	if err := a.err(from); err != nil {
+		return err
 	}
 	if c.Bool("dry-run") {
 		fmt.Fprint(c.App.Writer, "nothing was written; it would import ")
@@ -72,7 +80,8 @@ func importReference(c *cli.Context) error {
 
 // importSettings reads the flags; everything wrong with them is reported together.
 func importSettings(c *cli.Context, db database) (from string, a *adoption, rules fleet.Rules, err error) {
-	var problems []string
+	fixes, problems := fixesOf(c)
+	a = &adoption{fixes: fixes}
 	from = c.String("from")
 	if strings.HasPrefix(strings.ToLower(from), "sqlite:") {
 		cfg, err := sqlite.ParseURL(from)
@@ -86,22 +95,9 @@ func importSettings(c *cli.Context, db database) (from string, a *adoption, rule
 	} else if err != nil {
 		problems = append(problems, fmt.Sprintf("--from: %v", err))
 	}
-	if db.name() == backendMemory {
+	if db.name() == backendMemory && !c.IsSet("export-to") {
 		problems = append(problems, "a store in memory would be gone when this is done: name another one with DATABASE_URL")
 	}
-	a = &adoption{dropDangling: c.Bool("drop-dangling")}
-	pairs := func(flag string) map[string]string {
-		out := map[string]string{}
-		for _, pair := range c.StringSlice(flag) {
-			key, value, ok := strings.Cut(pair, "=")
-			if !ok || key == "" || value == "" {
-				problems = append(problems, fmt.Sprintf("--%s is %q: it must be two names with = between them", flag, pair))
-			}
-			out[key] = value
-		}
-		return out
-	}
-	a.types, a.renames = pairs("type"), pairs("rename-cluster")
 	environments, ok := parseEnvironments(c.String("environments"))
 	if !ok {
 		problems = append(problems, fmt.Sprintf("ENVIRONMENTS is %q: it must be a comma-separated list of different names", c.String("environments")))
@@ -110,14 +106,6 @@ func importSettings(c *cli.Context, db database) (from string, a *adoption, rule
 		err = &configError{problems}
 	}
 	return from, a, fleet.Rules{Environments: environments}, err
-}
-
-// advise adds to an error what can be done about it.
-func (a *adoption) advise(err error) error {
-	for _, hint := range a.hints {
-		err = fmt.Errorf("%w\n%s", err, hint)
-	}
-	return err
 }
 
 // fill makes a seed the first revision of a store that never held a commit.

@@ -56,10 +56,12 @@ func app(stdout, stderr io.Writer) *cli.App {
 			"Exit codes: 0 done, 1 failed, 2 the configuration or the command line is not valid.",
 		Writer: stdout, ErrWriter: stderr,
 		HideHelpCommand: true,
-		Flags:           flags(),
-		Action:          serve,
-		OnUsageError:    usageError,
-		ExitErrHandler:  func(*cli.Context, error) {}, // run decides how to exit
+		// A value of a repeated flag may hold commas: --set component/a/depends_on=["b","c"].
+		DisableSliceFlagSeparator: true,
+		Flags:                     flags(),
+		Action:                    serve,
+		OnUsageError:              usageError,
+		ExitErrHandler:            func(*cli.Context, error) {}, // run decides how to exit
 		Commands: []*cli.Command{
 			{Name: "serve", Usage: "answer polls, and changes in mode crud (the default)", Action: serve, OnUsageError: usageError},
 			{

@@ -77,7 +77,7 @@ func (o *opener) open(ctx context.Context) (store.Store, error) {
 
 // prepare brings the schema up to date and says what an empty store is to be filled with.
 func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
-	seed, reason, from := o.seed, reasonSeed, o.cfg.seedFile
+	seed, reason := o.seed, reasonSeed
 	var adopted adoption
 	if lite, ok := o.cfg.db.(sqliteDatabase); ok && !lite.cfg.Memory {
 		imported, err := readReference(ctx, lite.cfg.Path, &adopted)
@@ -85,7 +85,13 @@ func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
 			return nil, "", err
 		}
 		if imported != nil {
-			seed, reason, from = imported, importReason, lite.cfg.Path
+			if err := adopted.check(imported, o.rules); err != nil {
+				return nil, "", err
+			}
+			if err := adopted.err(lite.cfg.Path); err != nil {
+				return nil, "", fmt.Errorf("%w\nflux-resourceset import --from %s has flags for the usual ones, and --dry-run", err, lite.cfg.Path)
+			}
+			seed, reason = imported, importReason
 		}
 	}
 	fresh := o.cfg.db.name() == backendMemory
@@ -99,11 +105,7 @@ func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
 	// Before anything is written: the store stays as it is unless all of it can be taken over.
 	if fresh {
 		if err := server.CheckSeed(seed, o.rules); err != nil {
-			err = fmt.Errorf("%s cannot be used: %w", from, explain(err))
-			if reason == importReason {
-				err = fmt.Errorf("%w\nflux-resourceset import --from %s has ways around the usual ones, and --dry-run", err, from)
-			}
-			return nil, "", err
+			return nil, "", fmt.Errorf("%s cannot be used: %w", o.cfg.seedFile, explain(err))
 		}
 	}
 	for _, note := range adopted.notes {

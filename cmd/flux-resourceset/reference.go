@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -11,30 +12,36 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// adoption makes documents of ours of what a database of the Rust reference holds. The zero value changes nothing that
-// could be meant otherwise; what was lived in mostly needs more, and says so.
+// adoption turns the content of a database of the Rust reference into documents of this service.
 type adoption struct {
-	types        map[string]string // of components by id, where the default is not meant
-	renames      map[string]string // of clusters
-	dropDangling bool              // leave out references to what is gone, as the reference does when it is polled
+	fixes
 
-	docs     map[fleet.Kind][]adopted
-	known    map[fleet.Kind]map[string]bool
+	docs     map[fleet.Kind][]*adopted
+	byName   map[fleet.Kind]map[string]*adopted // by current and by original id
+	known    map[fleet.Kind]map[string]bool     // current ids
+	left     []*adopted                         // that --drop leaves out
+	helm     map[string]bool                    // components that need --type
 	notes    []string
 	problems []fleet.Problem
-	hints    []string
+	advice   []advice
 }
 
 // adopted is one document on its way.
 type adopted struct {
-	id  string
-	obj map[string]any
+	kind    fleet.Kind
+	id, was string          // current and original
+	obj     map[string]any  // until it is in the seed, which uses it up
+	text    json.RawMessage // from then on
 }
 
-// referenceNames are what reports call the kinds, as the command line does.
+// referenceKinds are the kinds that the reference has, definitions first.
+var referenceKinds = []fleet.Kind{fleet.KindComponent, fleet.KindNamespace, fleet.KindRoleBinding, fleet.KindCluster}
+
+// referenceNames are the names of the kinds in reports and flags, as in the command line.
 var referenceNames = map[fleet.Kind]string{
 	fleet.KindComponent: "component", fleet.KindNamespace: "namespace", fleet.KindRoleBinding: "rolebinding", fleet.KindCluster: "cluster",
 }
@@ -44,44 +51,63 @@ var referenceLists = map[string]fleet.Kind{
 	"platform_components": fleet.KindComponent, "namespaces": fleet.KindNamespace, "rolebindings": fleet.KindRoleBinding,
 }
 
-// readReference reads a database file that the Rust reference wrote; nil when it is not one. The adoption's notes then say
-// what became something else, and its hints what could be done about problems that only show later.
+// readReference reads a database file that the Rust reference wrote; nil when it is not one. The fixes of the adoption are
+// applied. The problems that are left are in the adoption; only check finds those that depend on the rules of the fleet.
 func readReference(ctx context.Context, path string, a *adoption) (fleet.Seed, error) {
 	ref, err := sqlite.ReadReference(ctx, path)
 	if err != nil || ref == nil {
 		return nil, err
 	}
-	a.docs, a.known = map[fleet.Kind][]adopted{}, map[fleet.Kind]map[string]bool{}
-	a.parse(fleet.KindComponent, ref.Components)
-	a.parse(fleet.KindNamespace, ref.Namespaces)
-	a.parse(fleet.KindRoleBinding, ref.RoleBindings)
-	a.parse(fleet.KindCluster, ref.Clusters)
+	a.docs, a.known, a.byName = map[fleet.Kind][]*adopted{}, map[fleet.Kind]map[string]bool{}, map[fleet.Kind]map[string]*adopted{}
+	for i, rows := range [][]json.RawMessage{ref.Components, ref.Namespaces, ref.RoleBindings, ref.Clusters} {
+		a.parse(referenceKinds[i], rows)
+	}
 	a.defineInline()
+	a.apply()
 	a.dangling()
-	a.retype()
-	a.rename()
+	a.adviseTypes()
 	seed := fleet.Seed{} // not nil: also a database of the reference without rows is never seeded over
-	for _, kind := range []fleet.Kind{fleet.KindComponent, fleet.KindNamespace, fleet.KindRoleBinding, fleet.KindCluster} {
+	for _, kind := range referenceKinds {
 		for _, d := range a.docs[kind] {
 			doc, err := fleet.NewSeedDocument(kind, at(kind, d.id), d.obj)
+			if err == nil {
+				d.text, err = json.Marshal(d.obj)
+			}
 			if err != nil {
 				a.problem(kind, d.id, "%v", err)
+				a.adviseDrop(kind, d.id)
 				continue
 			}
+			d.obj = nil
 			seed = append(seed, doc)
 		}
 	}
-	if len(a.problems) > 0 {
-		return nil, fmt.Errorf("%s cannot be imported: %w", path, explain(fleet.Invalid(a.problems)))
-	}
 	return seed, nil
+}
+
+// check adds to the problems of the adoption those that its documents have as the content of a fleet with these rules. The
+// documents must not be used afterwards.
+func (a *adoption) check(seed fleet.Seed, rules fleet.Rules) error {
+	var invalid *fleet.Error
+	if len(a.problems) > 0 {
+		return nil
+	}
+	err := server.CheckSeed(seed, rules)
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	a.problems = invalid.Problems
+	if len(a.problems) == 0 {
+		a.problems = []fleet.Problem{{Detail: invalid.Detail}}
+	}
+	return a.adviseOn(rules)
 }
 
 // at is the place of a document in reports.
 func at(kind fleet.Kind, id string) string { return referenceNames[kind] + "/" + id + " " }
 
 func (a *adoption) problem(kind fleet.Kind, id, format string, args ...any) {
-	a.problems = append(a.problems, fleet.Problem{Pointer: strings.TrimSpace(at(kind, id)), Detail: fmt.Sprintf(format, args...)})
+	a.problems = append(a.problems, fleet.Problem{Pointer: at(kind, id), Detail: fmt.Sprintf(format, args...)})
 }
 
 func (a *adoption) note(kind fleet.Kind, id, format string, args ...any) {
@@ -89,26 +115,45 @@ func (a *adoption) note(kind fleet.Kind, id, format string, args ...any) {
 }
 
 func (a *adoption) parse(kind fleet.Kind, rows []json.RawMessage) {
-	a.known[kind] = map[string]bool{}
+	a.known[kind], a.byName[kind] = map[string]bool{}, map[string]*adopted{}
+	duplicates := 0
 	for i, row := range rows {
 		item, err := fleet.ParseJSON(row)
 		obj, ok := item.(map[string]any)
 		if err == nil && !ok {
-			err = fmt.Errorf("must be an object")
+			err = errors.New("must be an object")
 		}
 		id, _ := cmp.Or(obj["_id"], obj["id"]).(string)
-		if err != nil {
-			a.problem(kind, cmp.Or(id, fmt.Sprintf("(row %d by id)", i+1)), "%v", err)
-			continue
+		id = cmp.Or(id, fmt.Sprintf("(row %d by id)", i+1))
+		switch {
+		case a.dropped(kind, id):
+			a.note(kind, id, "is left out")
+			a.left = append(a.left, &adopted{kind: kind, id: id, was: id, obj: obj})
+		case err != nil:
+			a.problem(kind, id, "%v", err)
+			a.adviseDrop(kind, id)
+		case a.known[kind][id] && a.dropDuplicates:
+			a.note(kind, id, "is left out where it is defined again")
+		case a.known[kind][id]:
+			duplicates++
+			a.problem(kind, id, "is defined twice")
+		default:
+			a.adopt(kind, id, obj)
 		}
-		a.docs[kind] = append(a.docs[kind], adopted{id, obj})
-		a.known[kind][id] = true
 	}
+	a.adviseDuplicates(duplicates)
+}
+
+func (a *adoption) adopt(kind fleet.Kind, id string, obj map[string]any) {
+	d := &adopted{kind: kind, id: id, was: id, obj: obj}
+	a.docs[kind] = append(a.docs[kind], d)
+	a.known[kind][id], a.byName[kind][id] = true, d
 }
 
 // defineInline makes definitions of the namespaces that clusters hold themselves, as they did before the reference had
 // definitions of namespaces.
 func (a *adoption) defineInline() {
+	duplicates := 0
 	from := map[string]string{}
 	content := map[string][2]any{}
 	for _, c := range a.docs[fleet.KindCluster] {
@@ -123,18 +168,23 @@ func (a *adoption) defineInline() {
 			is := [2]any{orEmpty(entry["labels"]), orEmpty(entry["annotations"])}
 			first, defined := from[id]
 			switch {
+			case a.dropped(fleet.KindNamespace, id):
 			case !defined && a.known[fleet.KindNamespace][id]:
 				a.note(fleet.KindCluster, c.id, "namespaces: %q is also defined by itself, and that counts", id)
 			case !defined:
 				from[id], content[id] = c.id, is
-				a.known[fleet.KindNamespace][id] = true
-				a.docs[fleet.KindNamespace] = append(a.docs[fleet.KindNamespace], adopted{id, map[string]any{"id": id, "labels": is[0], "annotations": is[1]}})
+				a.adopt(fleet.KindNamespace, id, map[string]any{"id": id, "labels": is[0], "annotations": is[1]})
 				a.note(fleet.KindNamespace, id, "is defined as cluster %q has it", c.id)
-			case !reflect.DeepEqual(content[id], is):
+			case reflect.DeepEqual(content[id], is):
+			case a.dropDuplicates:
+				a.note(fleet.KindCluster, c.id, "namespaces: %q gets the labels and annotations that it has on cluster %q", id, first)
+			default:
+				duplicates++
 				a.problem(fleet.KindNamespace, id, "has other labels or annotations on cluster %q than on %q, and can have only one definition: make them the same, or give one of them another name", c.id, first)
 			}
 		}
 	}
+	a.adviseDuplicates(duplicates)
 }
 
 func orEmpty(v any) any {
@@ -151,12 +201,15 @@ func (a *adoption) dangling() {
 	gone := func(kind fleet.Kind, id, where, what string) bool {
 		found++
 		if a.dropDangling {
-			a.note(kind, id, "%s: %q is left out: it leads nowhere", where, what)
+			a.note(kind, id, "%s: %q is left out: it does not exist", where, what)
 		}
 		return a.dropDangling
 	}
 	for _, c := range a.docs[fleet.KindComponent] {
-		dependencies, _ := c.obj["depends_on"].([]any)
+		dependencies, ok := c.obj["depends_on"].([]any)
+		if !ok {
+			continue // null, or left for validation to refuse
+		}
 		c.obj["depends_on"] = slices.DeleteFunc(dependencies, func(item any) bool {
 			id, ok := item.(string)
 			return ok && !a.known[fleet.KindComponent][id] && gone(fleet.KindComponent, c.id, "depends_on", id)
@@ -166,7 +219,10 @@ func (a *adoption) dangling() {
 		on := map[string]bool{}
 		for _, field := range slices.Sorted(maps.Keys(referenceLists)) {
 			kind := referenceLists[field]
-			list, _ := c.obj[field].([]any)
+			list, ok := c.obj[field].([]any)
+			if !ok {
+				continue
+			}
 			c.obj[field] = slices.DeleteFunc(list, func(item any) bool {
 				entry, _ := item.(map[string]any)
 				id, ok := entry["id"].(string)
@@ -182,13 +238,14 @@ func (a *adoption) dangling() {
 		}
 	}
 	if found > 0 && !a.dropDangling {
-		a.hints = append(a.hints, fmt.Sprintf("--drop-dangling leaves out what leads nowhere, %d in all, as the reference does when it is polled", found))
+		a.advise(fmt.Sprintf("leaves out %d references to what does not exist; the reference does not serve them either", found), "--drop-dangling")
 	}
 }
 
-// retype sets the types that were asked for, and finds the components for which somebody should: the reference makes a
-// Helm release of every component, of an oci:// URL too, and substitutions of kustomize cannot have the names of Helm's values.
-func (a *adoption) retype() {
+// adviseTypes finds components that need --type: the reference makes a Helm release of every component, of an oci:// URL, too, and
+// the variables of a Kustomization cannot have the names of Helm values.
+func (a *adoption) adviseTypes() {
+	a.helm = map[string]bool{}
 	dotted := map[string]bool{}
 	for _, c := range a.docs[fleet.KindCluster] {
 		patches, _ := c.obj["patches"].(map[string]any)
@@ -199,38 +256,11 @@ func (a *adoption) retype() {
 			}
 		}
 	}
-	var unfit []string
 	for _, c := range a.docs[fleet.KindComponent] {
 		url, _ := c.obj["oci_url"].(string)
-		if kind, ok := a.types[c.id]; ok {
-			c.obj["type"] = kind
-			a.note(fleet.KindComponent, c.id, "is of type %s", kind)
-		} else if dotted[c.id] && c.obj["type"] == nil && strings.HasPrefix(url, "oci://") {
-			unfit = append(unfit, "--type "+c.id+"=helm")
-		}
-	}
-	if len(unfit) > 0 {
-		a.hints = append(a.hints, strings.Join(unfit, " ")+" makes Helm charts of components whose patches are paths of Helm values")
-	}
-	for _, id := range slices.Sorted(maps.Keys(a.types)) {
-		if !a.known[fleet.KindComponent][id] {
-			a.problem(fleet.KindComponent, id, "--type names it, and there is no such component")
-		}
-	}
-}
-
-func (a *adoption) rename() {
-	for i, c := range a.docs[fleet.KindCluster] {
-		if name, ok := a.renames[c.id]; ok {
-			a.note(fleet.KindCluster, name, "was %q", c.id)
-			delete(c.obj, "_id")
-			c.obj["id"] = name
-			a.docs[fleet.KindCluster][i].id = name
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(a.renames)) {
-		if !a.known[fleet.KindCluster][id] {
-			a.problem(fleet.KindCluster, id, "--rename-cluster names it, and there is no such cluster")
+		if dotted[c.id] && c.obj["type"] == nil && strings.HasPrefix(url, "oci://") {
+			a.helm[c.id] = true
+			a.advise("makes a Helm chart of a component whose patches are paths of Helm values", "--type", c.id+"=helm")
 		}
 	}
 }

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// referenceFleet is a database of the reference while faults are put into it: its documents by table.
+type referenceFleet struct {
+	*rand.Rand
+	tables map[string][]map[string]any
+}
+
+func (f *referenceFleet) pick(table string) map[string]any {
+	return f.tables[table][f.IntN(len(f.tables[table]))]
+}
+
+// rename gives a document another id, in everything that refers to it, too.
+func (f *referenceFleet) rename(table, id string) {
+	doc := f.pick(table)
+	old := doc["_id"].(string)
+	doc["_id"] = id
+	for _, c := range f.tables["components"] {
+		for i, on := range c["depends_on"].([]any) {
+			if table == "components" && on == old {
+				c["depends_on"].([]any)[i] = id
+			}
+		}
+	}
+	for _, c := range f.tables["clusters"] {
+		list := map[string]string{"components": "platform_components", "namespaces": "namespaces", "rolebindings": "rolebindings"}[table]
+		for _, e := range entriesOf(c, list) {
+			if e["id"] == old {
+				e["id"] = id
+			}
+		}
+		if patches := c["patches"].(map[string]any); table == "components" && patches[old] != nil {
+			patches[id] = patches[old]
+			delete(patches, old)
+		}
+	}
+}
+
+func entriesOf(cluster map[string]any, list string) (entries []map[string]any) {
+	items, _ := cluster[list].([]any)
+	for _, item := range items {
+		entries = append(entries, item.(map[string]any))
+	}
+	return entries
+}
+
+// add puts an entry into a list of a document.
+func add(doc map[string]any, list string, entry any) {
+	items, _ := doc[list].([]any)
+	doc[list] = append(items, entry)
+}
+
+// subject is the first of a role binding.
+func (f *referenceFleet) subject() map[string]any {
+	return f.pick("rolebindings")["subjects"].([]any)[0].(map[string]any)
+}
+
+func (f *referenceFleet) word(words ...string) string { return words[f.IntN(len(words))] }
+
+// referenceFaults are what the reference accepts and this service does not.
+var referenceFaults = map[string]func(f *referenceFleet){
+	"component id": func(f *referenceFleet) {
+		f.rename("components", f.word("Cert_Manager", "cert manager", "a.b.c", "Ünïcode/x"))
+	},
+	"long component id": func(f *referenceFleet) { f.rename("components", strings.Repeat("component-", 6)+"x") },
+	"same object names": func(f *referenceFleet) {
+		f.rename("components", strings.Replace(f.pick("components")["_id"].(string), "-", "--", 1))
+	},
+	"namespace id":      func(f *referenceFleet) { f.rename("namespaces", f.word("Team_A", "team a", "a.b")) },
+	"long namespace id": func(f *referenceFleet) { f.rename("namespaces", strings.Repeat("namespace-", 7)) },
+	"system namespace":  func(f *referenceFleet) { f.rename("namespaces", f.word("kube-system", "default", "flux-system")) },
+	"role binding id": func(f *referenceFleet) {
+		f.rename("rolebindings", f.word("team__a", "system:x", "cluster-admin", "a/b"))
+	},
+	"cluster id":      func(f *referenceFleet) { f.rename("clusters", f.word("US_West", "us west", "us/west/1", "it's")) },
+	"long cluster id": func(f *referenceFleet) { f.rename("clusters", strings.Repeat("cluster-", 8)+"x") },
+	"environment":     func(f *referenceFleet) { f.pick("clusters")["environment"] = f.word("moon", "Prod", "pre prod", "") },
+	"environments":    func(f *referenceFleet) { f.each("clusters", func(c map[string]any) { c["environment"] = "staging" }) },
+	"duplicate entry": func(f *referenceFleet) {
+		c := f.pick("clusters")
+		add(c, "namespaces", map[string]any{"id": entriesOf(c, "namespaces")[0]["id"]})
+	},
+	"duplicate component": func(f *referenceFleet) {
+		c := f.pick("clusters")
+		add(c, "platform_components", map[string]any{"id": entriesOf(c, "platform_components")[0]["id"], "enabled": false})
+	},
+	"duplicate dependency": func(f *referenceFleet) {
+		c := f.tables["components"][1]
+		add(c, "depends_on", f.tables["components"][0]["_id"])
+		add(c, "depends_on", f.tables["components"][0]["_id"])
+	},
+	"one DNS name": func(f *referenceFleet) {
+		f.tables["clusters"][1]["cluster_dns"] = strings.ToUpper(f.tables["clusters"][0]["cluster_dns"].(string))
+	},
+	"DNS name": func(f *referenceFleet) {
+		f.pick("clusters")["cluster_dns"] = f.word("US_West.example.com", "a.example.com.", "a b", "")
+	},
+	"long name": func(f *referenceFleet) { f.pick("clusters")["cluster_name"] = strings.Repeat("Name ", 13) },
+	"name":      func(f *referenceFleet) { f.pick("clusters")["cluster_name"] = f.word("---", "a\tb", " a") },
+	"dangling":  func(f *referenceFleet) { add(f.pick("clusters"), "rolebindings", map[string]any{"id": "gone"}) },
+	"dangling patch": func(f *referenceFleet) {
+		f.pick("clusters")["patches"].(map[string]any)["gone"] = map[string]any{"a": "b"}
+	},
+	"dangling dependency": func(f *referenceFleet) { add(f.pick("components"), "depends_on", "gone") },
+	"Helm of an OCI URL": func(f *referenceFleet) {
+		f.pick("components")["oci_url"] = "oci://registry/repo"
+		f.each("clusters", func(c map[string]any) {
+			for id := range c["patches"].(map[string]any) {
+				c["patches"].(map[string]any)[id] = map[string]any{"ui.color": "red"}
+			}
+		})
+	},
+	"patches":       func(f *referenceFleet) { f.patch(f.word("a..b", "[", "a[x]", ""), "x") },
+	"patch of null": func(f *referenceFleet) { f.patch("replicaCount", nil) },
+	"labels": func(f *referenceFleet) {
+		f.pick("namespaces")["labels"] = map[string]any{"not ok!": "x", "a/b/c": "y", "team": "not ok!"}
+	},
+	"annotations": func(f *referenceFleet) {
+		f.pick("namespaces")["annotations"] = map[string]any{"fluxcd.controlplane.io/prune": "disabled"}
+	},
+	"service account": func(f *referenceFleet) {
+		add(f.pick("rolebindings"), "subjects", map[string]any{"kind": "ServiceAccount", "name": "ci"})
+	},
+	"subject's kind":   func(f *referenceFleet) { f.subject()["kind"] = f.word("user", "Robot") },
+	"subject's name":   func(f *referenceFleet) { f.subject()["name"] = "" },
+	"subject's group":  func(f *referenceFleet) { f.subject()["apiGroup"] = "rbac" },
+	"user's namespace": func(f *referenceFleet) { f.subject()["namespace"] = "default" },
+	"role":             func(f *referenceFleet) { f.pick("rolebindings")["role"] = f.word("", "a/b") },
+	"empty path":       func(f *referenceFleet) { f.pick("components")["component_path"] = "" },
+	"URL": func(f *referenceFleet) {
+		f.pick("components")["oci_url"] = f.word("https://u:p@example.com/x", "example.com/x", "https://example.com/x?a=b", "")
+	},
+	"cycle": func(f *referenceFleet) {
+		add(f.tables["components"][0], "depends_on", f.tables["components"][1]["_id"])
+		add(f.tables["components"][1], "depends_on", f.tables["components"][0]["_id"])
+	},
+	"own dependency": func(f *referenceFleet) { c := f.pick("components"); add(c, "depends_on", c["_id"]) },
+	"node count":     func(f *referenceFleet) { f.pick("clusters")["node_count"] = []any{-1, "3", 1.5}[f.IntN(3)] },
+	"unknown field":  func(f *referenceFleet) { f.pick("clusters")["owner team"] = "a/b" },
+	"inline namespaces": func(f *referenceFleet) {
+		for i, c := range f.tables["clusters"] {
+			add(c, "namespaces", map[string]any{"id": "inline", "labels": map[string]any{"n": fmt.Sprint(i)}})
+		}
+	},
+}
+
+func (f *referenceFleet) each(table string, do func(map[string]any)) {
+	for _, doc := range f.tables[table] {
+		do(doc)
+	}
+}
+
+// patch sets a value of a component that a cluster has.
+func (f *referenceFleet) patch(path string, value any) {
+	c := f.pick("clusters")
+	id := entriesOf(c, "platform_components")[0]["id"].(string)
+	c["patches"].(map[string]any)[id] = map[string]any{path: value}
+}
+
+// randomReference writes a database of the reference that has some of the faults.
+func randomReference(t *testing.T, seed uint64) (path string, faults []string) {
+	t.Helper()
+	f := &referenceFleet{rand.New(rand.NewPCG(seed, 0)), map[string][]map[string]any{}} //nolint:gosec // the same databases in each run
+	for i := range 4 {
+		f.tables["components"] = append(f.tables["components"], map[string]any{
+			"_id": fmt.Sprintf("component-%d", i), "component_path": "podinfo", "component_version": "6.9.0",
+			"cluster_env_enabled": false, "oci_url": "https://charts.example.com", "oci_tag": "latest", "depends_on": []any{},
+		})
+		f.tables["namespaces"] = append(f.tables["namespaces"], map[string]any{"_id": fmt.Sprintf("namespace-%d", i), "labels": map[string]any{"team": "a"}, "annotations": map[string]any{}})
+		f.tables["rolebindings"] = append(f.tables["rolebindings"], map[string]any{
+			"_id": fmt.Sprintf("binding-%d", i), "role": "view",
+			"subjects": []any{map[string]any{"kind": "Group", "name": "dev", "apiGroup": "rbac.authorization.k8s.io"}},
+		})
+	}
+	for i := range 5 {
+		c := map[string]any{
+			"_id": fmt.Sprintf("cluster-%d", i), "cluster_name": fmt.Sprintf("cluster-%d", i), "cluster_dns": fmt.Sprintf("cluster-%d.example.com", i),
+			"environment": "dev", "node_count": nil, "patches": map[string]any{},
+		}
+		for n := range 1 + f.IntN(4) {
+			add(c, "platform_components", map[string]any{"id": fmt.Sprintf("component-%d", n), "enabled": true, "oci_tag": nil, "component_path": nil})
+			add(c, "namespaces", map[string]any{"id": fmt.Sprintf("namespace-%d", n)})
+			add(c, "rolebindings", map[string]any{"id": fmt.Sprintf("binding-%d", n)})
+			c["patches"].(map[string]any)[fmt.Sprintf("component-%d", n)] = map[string]any{"replicaCount": "3"}
+		}
+		f.tables["clusters"] = append(f.tables["clusters"], c)
+	}
+	names := make([]string, 0, len(referenceFaults))
+	for name := range referenceFaults {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	f.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	faults = names[:2+f.IntN(8)]
+	for _, name := range faults {
+		referenceFaults[name](f)
+	}
+	rows := map[string][]string{}
+	for table, docs := range f.tables {
+		for _, doc := range docs {
+			text, err := json.Marshal(doc)
+			require.NoError(t, err)
+			rows[table] = append(rows[table], string(text))
+		}
+	}
+	return writeReferenceOf(t, rows), faults
+}
+
+// advised are the flags that a report of the import names, as a shell reads them.
+func advised(t *testing.T, report string) (flags []string) {
+	t.Helper()
+	for _, line := range regexp.MustCompile(`(?m)^  (--.+)  # .*$`).FindAllStringSubmatch(report, -1) {
+		out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", `printf '%s\0' `+line[1]).Output() //nolint:gosec // the program's own output
+		require.NoError(t, err, line[1])
+		flags = append(flags, strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")...)
+	}
+	return flags
+}
+
+// A database of the reference is imported when its user does what the reports of the import name, and nothing else.
+func TestImportOfRandomDatabases(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			from, faults := randomReference(t, seed)
+			args := []string{"import", "--from", from, "--database-url", "sqlite://" + filepath.Join(t.TempDir(), "fleet.db")}
+			before, last := sum(t, from), ""
+			for {
+				code, stdout, stderr := invoke(t, args...)
+				if code == 0 {
+					want := 17 // and the namespaces of clusters, less what --drop names
+					if slices.Contains(faults, "inline namespaces") {
+						want++
+					}
+					for _, arg := range args {
+						if arg == "--drop" {
+							want--
+						}
+					}
+					require.Contains(t, stdout, fmt.Sprintf("imported %d documents", want), "%q", args)
+					break
+				}
+				require.NotEqual(t, last, stderr, "of %q; no flag that the report names helps\n%q", faults, args)
+				last = stderr
+				args = append(args, advised(t, stderr)...)
+			}
+			dir := filepath.Join(t.TempDir(), "files")
+			code, stdout, stderr := invoke(t, append(args, "--export-to", dir)...)
+			require.Zero(t, code, stderr)
+			require.NotContains(t, stdout, problemMark)
+			code, _, stderr = invoke(t, "validate", "-f", dir)
+			require.Zero(t, code, "of %q: %s", faults, stderr)
+			require.Equal(t, before, sum(t, from))
+		})
+	}
+}
