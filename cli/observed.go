@@ -15,6 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -41,31 +42,51 @@ func statesOf(counts api.StatusCounts) string {
 	return strings.Join(out, ", ")
 }
 
-// lastWords are the first line of what a cluster said of a failure. It comes from outside, and is shown on a terminal.
-func lastWords(f *api.Failure) string {
+// failureMessage is the longest message of a failure in a table, in characters.
+const failureMessage = 160
+
+// failureText is a failure in one line: its reason, then its cause. It comes from outside, and is shown on a terminal.
+func failureText(f *api.Failure) string {
 	if f == nil {
 		return ""
 	}
-	line, _, _ := strings.Cut(f.Reason+": "+f.Message, "\n")
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, line)
+	return strings.TrimSuffix(strings.ReplaceAll(render.Printable(f.Reason+": "+summarize.Cause(f.Message, failureMessage)), "\n", " "), ": ")
+}
+
+// clusterStateText is a cluster's state, and failed beside a state that would hide it.
+func clusterStateText(c api.ClusterSummary) string {
+	if len(c.States) > 1 {
+		return strings.Join(c.States, ",")
+	}
+	return c.State
+}
+
+// failedInput is the id of the input that failed, or else the object.
+func failedInput(f *api.Failure) string {
+	if f == nil {
+		return ""
+	}
+	return first(f.ID, f.Object)
 }
 
 var (
 	fleetStatusView = view{
 		header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "INPUTS"}, narrow: 5,
 		row: rowOf(func(c api.ClusterSummary) []string {
-			return []string{c.ID, c.State, c.Environment, seenAt(c.SeenAt), statesOf(c.Counts)}
+			return []string{c.ID, clusterStateText(c), c.Environment, seenAt(c.SeenAt), statesOf(c.Counts)}
+		}),
+	}
+	// failedStatusView is fleetStatusView where an input of a cluster failed.
+	failedStatusView = view{
+		header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "FAILED", "MESSAGE", "INPUTS"}, narrow: 6,
+		row: rowOf(func(c api.ClusterSummary) []string {
+			return []string{c.ID, clusterStateText(c), c.Environment, seenAt(c.SeenAt), failedInput(c.Failure), failureText(c.Failure), statesOf(c.Counts)}
 		}),
 	}
 	inputStatusView = view{
-		header: []string{"ID", "LIST", "STATE", "SINCE", "LAST WORDS", "VERSION", "TAG", "RECEIPT"}, narrow: 5,
+		header: []string{"ID", "LIST", "STATE", "SINCE", "MESSAGE", "VERSION", "TAG", "RECEIPT"}, narrow: 5,
 		row: rowOf(func(in api.InputStatus) []string {
-			return []string{in.ID, in.List, stateOf(in), seenAt(in.Since), lastWords(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
+			return []string{in.ID, in.List, stateOf(in), seenAt(in.Since), failureText(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
 		}),
 	}
 	versionStatusView = view{
@@ -93,8 +114,8 @@ var statusFilters = []string{"selector", "component", "component-version", "oci-
 func (s clusterCommands) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "status", Usage: "Show what clusters have received, applied, and failed at", ArgsUsage: "[NAME]",
-		Description: "Of one cluster input by input, with the first line of what it said of a failure; -o json has all of it. Without NAME " +
-			"of all clusters. What the states mean is in docs/status.md; none says that something is healthy.\n\n" +
+		Description: "Of one cluster input by input, with the cause of a failure; -o json has the whole message. Without NAME " +
+			"of all clusters, with the first input of each that failed. What the states mean is in docs/status.md; none says that something is healthy.\n\n" +
 			argv.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --component podinfo --component-version 6.9.0"),
 		Flags: []cli.Flag{
 			limitFlag(),
@@ -152,11 +173,11 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 		if known.SeenAt != nil {
 			seen = "last polled at " + seenAt(known.SeenAt)
 		}
-		s.note("%s is %s, and %s. Inputs: %s.", id, known.State, seen, first(statesOf(known.Counts), "none"))
+		s.note("%s is %s, and %s. Inputs: %s.", id, first(strings.Join(known.States, " and "), known.State), seen, first(statesOf(known.Counts), "none"))
 	}
 	for _, e := range known.Events {
 		if e.Severity == "error" {
-			s.note("%s at %s: %s", e.Object, seenAt(&e.At), lastWords(&e))
+			s.note("%s at %s: %s", e.Object, seenAt(&e.At), failureText(&e))
 		}
 	}
 	return s.print(c, noun{name: "input", view: inputStatusView}.shown(a.body, known.Inputs...))
@@ -208,11 +229,25 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 	if err := a.decode(&known); err != nil {
 		return err
 	}
+	summaries := make([]api.ClusterSummary, len(known.Clusters))
+	for i, raw := range known.Clusters {
+		if err := json.Unmarshal(raw, &summaries[i]); err != nil {
+			return fmt.Errorf("the server's answer is not as expected: %w", err)
+		}
+	}
 	s.note("%s: %s", count(known.Total, "cluster"), first(statesOf(known.Counts), "nothing is known"))
 	if a.total > len(known.Clusters) {
 		s.note("Showing %d of %d.", len(known.Clusters), a.total)
 	}
-	return s.print(c, noun{name: clusters.name, view: fleetStatusView}.shown(a.body, known.Clusters...))
+	if known.AllSilentSince != nil && !slices.ContainsFunc([]string{"selector", "component", "changed-in"}, c.IsSet) {
+		s.note("All clusters are silent: the last poll was at %s. Check the address of this service that they poll: its DNS name, certificate, load balancer and network policies.",
+			seenAt(known.AllSilentSince))
+	}
+	shown := fleetStatusView
+	if slices.ContainsFunc(summaries, func(c api.ClusterSummary) bool { return c.Failure != nil }) {
+		shown = failedStatusView
+	}
+	return s.print(c, noun{name: clusters.name, view: shown}.shown(a.body, known.Clusters...))
 }
 
 func (s componentCommands) statusCommand() *cli.Command {
@@ -302,7 +337,7 @@ func (s *session) wait(c *cli.Context, conn client, id string) error {
 			s.note("confirmed")
 			return nil
 		case state == stateFailed:
-			return fmt.Errorf("it failed: %s", lastWords(failure))
+			return fmt.Errorf("it failed: %s", failureText(failure))
 		case state != last:
 			s.note("%s ...", state)
 		}

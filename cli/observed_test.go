@@ -7,6 +7,23 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
+// TestStatusOfFailedClusters: the table has the input that failed and its cause, and both states of a cluster that is silent, too.
+func TestStatusOfFailedClusters(t *testing.T) {
+	t.Parallel()
+	url, _ := scripted(t, map[string][]string{"GET /status": {`200 {"complete":true,"total":9,"counts":{"silent":9,"failed":1},"all_silent_since":"2026-01-02T03:04:05Z",` +
+		`"clusters":[{"id":"c","environment":"dev","state":"silent","states":["silent","failed"],"counts":{"failed":1},"failure":{"severity":"error","reason":"UpgradeFailed",` +
+		`"message":"Helm upgrade failed for release a/b with chart b@1: timed out\n\nLast Helm logs:\nx","object":"HelmRelease/a/b","revision":"","at":"2026-01-02T03:04:05Z","list":"platform-components","id":"podinfo"}}]}`}})
+	got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, "cluster", "status", "--state", "failed", "-o", "table")
+	for _, want := range []string{"FAILED", "MESSAGE", "silent,failed", "podinfo", "UpgradeFailed: timed out"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("no %q in\n%s%s", want, got.stdout, got.stderr)
+		}
+	}
+	if !strings.Contains(got.stderr, "All clusters are silent: the last poll was at 2026-01-02T03:04:05Z.") || strings.Contains(got.stdout, "Helm") {
+		t.Errorf("it prints\n%s%s", got.stdout, got.stderr)
+	}
+}
+
 // TestStatusOfADecommissionedCluster: it is not "behind" like a cluster that is meant to run something.
 func TestStatusOfADecommissionedCluster(t *testing.T) {
 	t.Parallel()

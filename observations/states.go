@@ -133,15 +133,54 @@ func (l ListStatus) awaited() State {
 type Status struct {
 	State    State
 	Seen     time.Time // zero: never
+	Offline  bool      // it was not seen for Question.OfflineAfter
 	Agent    string
 	Interval time.Duration // between two polls of a list; 0: not known
 	Counts   map[State]int // of inputs
 	Failure  *Event        // of the first input that failed; nil: none did
 	Asked    int           // inputs that are to be there
+	// FailedList and FailedID name the input that Failure is about.
+	FailedList, FailedID string
 	// What follows is there when it was asked for.
 	Lists  []ListStatus
 	Inputs []InputStatus
 	Events []NamedEvent // that are about no input, the newest first
+}
+
+// States returns State, and Failed beside a state that would hide it: a cluster that does not poll any more may have failed before.
+func (s *Status) States() []State {
+	if s.Failure != nil && s.State != Failed {
+		return []State{s.State, Failed}
+	}
+	return []State{s.State}
+}
+
+// Silence finds out whether all of some clusters are silent. Then the cause is likely the address of the service, which all of them
+// poll, and not a cluster. The zero value has no clusters.
+type Silence struct {
+	polling, silent int
+	last            time.Time
+}
+
+// Add takes one more cluster into account.
+func (s *Silence) Add(known *Status) {
+	switch {
+	case known.State == Never:
+		return
+	case known.State == Silent, known.State == Unknown && known.Offline:
+		s.silent++
+	default:
+		s.polling++
+	}
+	if known.Seen.After(s.last) {
+		s.last = known.Seen
+	}
+}
+
+// Since returns the time of the last poll of any of the clusters; not ok when one of them still polls, or when fewer than two have
+// ever polled.
+func (s *Silence) Since() (last time.Time, ok bool) {
+	return s.last, s.polling == 0 && s.silent > 1
 }
 
 // NamedEvent is an event that is about an object.
@@ -217,6 +256,7 @@ func (c *cluster) judge(q Question) Status {
 		j.out.Seen = time.UnixMilli(c.seen)
 	}
 	j.offline = q.Now.Sub(j.out.Seen) > q.OfflineAfter
+	j.out.Offline = j.offline
 	for _, asked := range q.Asked {
 		j.lists(asked)
 	}
@@ -270,7 +310,7 @@ func (j *judging) each(id string, enabled bool) bool {
 	}
 	j.counts[in.State.rank()]++
 	if in.State == Failed && j.out.Failure == nil {
-		j.out.Failure = in.Failure
+		j.out.Failure, j.out.FailedList, j.out.FailedID = in.Failure, in.List, in.ID
 	}
 	j.inputs++
 	if enabled {
@@ -329,10 +369,10 @@ func (j *judging) input(in *InputStatus, on about, list ListStatus, offline bool
 		failure = nil
 	}
 	switch {
+	case failure != nil: // also when the cluster is silent: its last failure is not over
+		in.State, in.Since = Failed, failure.At
 	case offline:
 		in.State = Unknown
-	case failure != nil:
-		in.State, in.Since = Failed, failure.At
 	case confirmed:
 		in.State, in.Since = Confirmed, time.UnixMilli(at)
 	case list.State != Delivered:

@@ -37,6 +37,7 @@ type stateCounts struct {
 	at               time.Time
 	clusters, inputs map[observations.State]int
 	asked            int // inputs that are to be there
+	silence          observations.Silence
 	never            int // clusters that have never polled, and were made longer ago than OfflineAfter
 	names            observations.Names
 	unseen           time.Time // when the cluster that was not seen for the longest time was seen; zero: none ever was
@@ -47,12 +48,13 @@ var (
 	descInputStates   = desc("inputs_by_state", "Inputs of live clusters by what is known of them.", "state")
 	descConfirmed     = desc("inputs_confirmed_ratio", "Share of the inputs that live clusters are asked for which they have confirmed as they are now.")
 	descNever         = desc("clusters_never_polled", "Live clusters that have never polled, although they are older than OFFLINE_AFTER.")
+	descAllSilent     = desc("clusters_all_silent", "1 when all live clusters that have ever polled, two or more, are silent: then the cause is likely the address of this service.")
 	descUnseen        = desc("clusters_oldest_poll_timestamp_seconds", "When the live cluster that was not seen for the longest time was last seen.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descClusterStates, descInputStates, descConfirmed, descNever, descUnseen} {
+	for _, d := range []*prometheus.Desc{descClusterStates, descInputStates, descConfirmed, descNever, descAllSilent, descUnseen} {
 		ch <- d
 	}
 }
@@ -76,6 +78,11 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descConfirmed, float64(n.inputs[observations.Confirmed])/float64(n.asked))
 	}
 	gauge(descNever, float64(n.never))
+	allSilent := 0.0
+	if _, all := n.silence.Since(); all {
+		allSilent = 1
+	}
+	gauge(descAllSilent, allSilent)
 	if !n.unseen.IsZero() {
 		gauge(descUnseen, float64(n.unseen.UnixMilli())/1000)
 	}
@@ -158,7 +165,10 @@ func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
 		n.clusters[observations.Unknown]++
 		return
 	}
-	n.clusters[known.State]++
+	for _, state := range known.States() {
+		n.clusters[state]++
+	}
+	n.silence.Add(&known)
 	for state, inputs := range known.Counts {
 		n.inputs[state] += inputs
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/flux-resourceset/flux-resourceset/observations"
 )
 
@@ -46,7 +47,7 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	}
 	cl := doc.Cluster()
 	out := api.ClusterStatus{
-		ID: cl.ID, ClusterDNS: cl.ClusterDNS, Environment: cl.Environment, State: string(known.State), Complete: s.book.Stats().Complete,
+		ID: cl.ID, ClusterDNS: cl.ClusterDNS, Environment: cl.Environment, State: string(known.State), States: statesOf(&known), Complete: s.book.Stats().Complete,
 		SeenAt: whenever(known.Seen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts),
 		Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{}, DeletedAt: cl.DeletedAt,
 	}
@@ -63,6 +64,7 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 		}
 		if in.Failure != nil {
 			failure := failureOf(in.Failure)
+			failure.List, failure.ID = in.List, in.ID
 			one.Failure = &failure
 		}
 		if in.List == fleet.KindComponent.Endpoint() {
@@ -127,6 +129,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		known observations.Status
 	}
 	found, names := make([]judged, 0, len(docs)), observations.Names{}
+	var silence observations.Silence
 	job := requestOf(c).job
 	for _, doc := range docs {
 		if err := job.stopped(); err != nil {
@@ -141,14 +144,18 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 			return err
 		}
 		out.Total++
-		out.Counts[string(known.State)]++
-		if len(wanted) == 0 || slices.Contains(wanted, known.State) {
+		silence.Add(&known)
+		countStates(out.Counts, &known)
+		if len(wanted) == 0 || slices.ContainsFunc(known.States(), func(s observations.State) bool { return slices.Contains(wanted, s) }) {
 			found = append(found, judged{doc, known})
 		}
 	}
+	if last, all := silence.Since(); all {
+		out.AllSilentSince = whenever(last)
+	}
 	if value(p.Sort) == api.GetStatusParamsSortState {
 		slices.SortStableFunc(found, func(a, b judged) int {
-			return cmp.Compare(slices.Index(urgency, a.known.State), slices.Index(urgency, b.known.State))
+			return cmp.Compare(urgencyOf(&a.known), urgencyOf(&b.known))
 		})
 	}
 	if p.Limit == nil {
@@ -175,26 +182,43 @@ var urgency = []observations.State{
 	observations.Failed, observations.Silent, observations.Behind, observations.Unknown, observations.Never, observations.Progressing, observations.Delivered, observations.Confirmed,
 }
 
+func urgencyOf(known *observations.Status) int {
+	if known.Failure != nil {
+		return slices.Index(urgency, observations.Failed)
+	}
+	return slices.Index(urgency, known.State)
+}
+
+// countStates counts a cluster in each of its states.
+func countStates(counts api.StatusCounts, known *observations.Status) {
+	for _, state := range known.States() {
+		counts[string(state)]++
+	}
+}
+
+func statesOf(known *observations.Status) (out []string) {
+	for _, state := range known.States() {
+		out = append(out, string(state))
+	}
+	return out
+}
+
 func summaryOf(doc *fleet.Document, known observations.Status) api.ClusterSummary {
 	out := api.ClusterSummary{
-		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), SeenAt: whenever(known.Seen), Counts: countsOf(known.Counts), Agent: known.Agent,
+		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), States: statesOf(&known), SeenAt: whenever(known.Seen), Counts: countsOf(known.Counts), Agent: known.Agent,
 	}
 	if known.Failure != nil {
 		failure := failureOf(known.Failure)
-		failure.Message = firstOf(failure.Message)
+		failure.List, failure.ID = known.FailedList, known.FailedID
+		failure.Message = summarize.Message(failure.Message, summaryMessage)
 		out.Failure = &failure
 	}
 	return out
 }
 
-// firstOf is the beginning of a message, enough for a line: a list may be of ten thousand clusters, each with two KiB of words.
-func firstOf(message string) string {
-	const most = 300
-	if runes := []rune(message); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return message
-}
+// summaryMessage is the longest message of a failure in a list, in characters: a list may be of ten thousand clusters, each with a message
+// of two KiB.
+const summaryMessage = 300
 
 func parseStates(text string) (out []observations.State, err error) {
 	if text == "" {
@@ -244,8 +268,8 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 		}
 		out.Clusters++
 		v.Clusters++
-		out.Counts[string(known.State)]++
-		v.Counts[string(known.State)]++
+		countStates(out.Counts, &known)
+		countStates(v.Counts, &known)
 	}
 	for _, v := range slices.SortedFunc(maps.Values(found), func(a, b *api.VersionStatus) int {
 		return cmp.Or(cmp.Compare(b.Clusters, a.Clusters), cmp.Compare(a.ComponentVersion, b.ComponentVersion), cmp.Compare(a.OCITag, b.OCITag))

@@ -111,6 +111,48 @@ func TestStatusOfTheFleet(t *testing.T) {
 	readOnly.get("/status").problem(404, "not_found")
 }
 
+// A cluster that failed and stopped polling is silent and failed. When no cluster polls any more, the status and the metrics report it.
+func TestStatusOfSilentClusters(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(1, "qa")
+	const list = "/platform-components"
+	qa := "/api/v2/flux/clusters/" + at(w.get("/clusters/qa-00").json(), "cluster_dns").(string)
+	for range 2 {
+		w.clock.advance(time.Minute)
+		w.poll(demoPolls + list).want(200)
+		w.poll(qa + list).want(200)
+	}
+	w.confirm(demoDNS)
+	receipt := w.input("demo-cluster-01", "platform-components", "podinfo")["receipt"].(string)
+	w.clock.advance(time.Minute)
+	w.tell(readToken, demoEvents, event(`{"component":"podinfo","input":"`+receipt+`"}`, strings.Repeat("x", 400)+": the cause")).want(202)
+	w.clock.advance(4 * time.Minute)
+	w.poll(qa + list).want(200)
+
+	status := func(query string) any { return w.get("/status?sort=state" + query).want(200).json() }
+	failed := status("&state=failed")
+	require.Equal(t, []any{"silent", "failed"}, at(failed, "clusters", 0, "states"))
+	require.Equal(t, "silent", at(failed, "clusters", 0, "state"))
+	require.Equal(t, []any{"platform-components", "podinfo"}, []any{at(failed, "clusters", 0, "failure", "list"), at(failed, "clusters", 0, "failure", "id")})
+	message := at(failed, "clusters", 0, "failure", "message").(string)
+	require.True(t, strings.HasSuffix(message, "x: the cause") && len([]rune(message)) == 300, message)
+	require.Equal(t, map[string]any{"silent": 1.0, "failed": 1.0, "unknown": 1.0}, at(failed, "counts"))
+	require.EqualValues(t, 2, at(failed, "total"))
+	require.Equal(t, "demo-cluster-01", at(status("&state=silent"), "clusters", 0, "id"))
+	require.Equal(t, []any{"silent", "failed"}, at(w.status("demo-cluster-01"), "states"))
+	require.NotContains(t, failed, "all_silent_since", "another cluster polls")
+	require.Equal(t, []float64{1, 1}, []float64{w.metric(`flux_resourceset_clusters_by_state{state="silent"}`), w.metric(`flux_resourceset_clusters_by_state{state="failed"}`)})
+	require.Zero(t, w.metric("flux_resourceset_clusters_all_silent"))
+
+	last := w.clock.Now().Truncate(time.Millisecond)
+	w.clock.advance(2 * time.Hour) // long enough for inputs to be unknown
+	require.Equal(t, last.Format(time.RFC3339Nano), at(status(""), "all_silent_since"))
+	require.Equal(t, "demo-cluster-01", at(status("&state=failed"), "clusters", 0, "id"))
+	w.counted()
+	require.Equal(t, 1.0, w.metric("flux_resourceset_clusters_all_silent"))
+}
+
 // Clusters are found by what they are asked to run, whoever says so: the cluster, a layer, or the catalog.
 func TestStatusOfAVersion(t *testing.T) {
 	t.Parallel()

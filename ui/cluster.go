@@ -15,6 +15,7 @@ import (
 type clusterView struct {
 	frame
 	Cluster api.ClusterStatus
+	States  []string
 	Labels  []pair
 	Layers  []string
 	Due     time.Time // when its next poll is due; zero: not known
@@ -51,7 +52,7 @@ func showCluster(v *visit) error {
 	}
 	known := *status.JSON200
 	doc, err := v.fleet.GetClusterWithResponse(v.r.Context(), id, &api.GetClusterParams{View: new("effective")})
-	view := clusterView{Cluster: known, Bar: makeBar(known.Counts, nil)}
+	view := clusterView{Cluster: known, States: statesOf(known.State, known.States), Bar: makeBar(known.Counts, nil)}
 	if known.SeenAt != nil && known.IntervalSeconds > 0 {
 		view.Due = known.SeenAt.Add(time.Duration(known.IntervalSeconds * float32(time.Second)))
 	}

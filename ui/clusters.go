@@ -17,22 +17,31 @@ const rowsPerPage = 50
 
 // clusterRow is a cluster in a list.
 type clusterRow struct {
-	ID, Environment, State, Agent string
-	Seen                          *time.Time
-	Failure                       *api.Failure
-	Bar                           bar // its inputs
-	Confirmed                     int // inputs
+	ID, Environment, Agent string
+	States                 []string
+	Seen                   *time.Time
+	Failure                *api.Failure
+	Bar                    bar // its inputs
+	Confirmed              int // inputs
 }
 
 func clusterRows(clusters []api.ClusterSummary) []clusterRow {
 	rows := make([]clusterRow, 0, len(clusters))
 	for _, c := range clusters {
 		rows = append(rows, clusterRow{
-			ID: c.ID, Environment: c.Environment, State: c.State, Agent: c.Agent, Seen: c.SeenAt, Failure: c.Failure,
+			ID: c.ID, Environment: c.Environment, States: statesOf(c.State, c.States), Agent: c.Agent, Seen: c.SeenAt, Failure: c.Failure,
 			Bar: makeBar(c.Counts, nil), Confirmed: c.Counts["confirmed"],
 		})
 	}
 	return rows
+}
+
+// statesOf are all states of a cluster. A server of another version names only the first.
+func statesOf(state string, all []string) []string {
+	if len(all) == 0 {
+		return []string{state}
+	}
+	return all
 }
 
 type clustersView struct {
@@ -118,12 +127,9 @@ func showClusters(v *visit) error {
 		return err
 	}
 	fleet := *status.JSON200
-	view.Complete, view.Total, view.Rows, view.Shown = fleet.Complete, fleet.Total, clusterRows(fleet.Clusters), fleet.Total
-	if f.State != "" {
-		view.Shown = 0
-		for state := range strings.SplitSeq(f.State, ",") {
-			view.Shown += fleet.Counts[state]
-		}
+	view.Complete, view.Total, view.Rows = fleet.Complete, fleet.Total, clusterRows(fleet.Clusters)
+	if view.Shown, err = totalOf(status.HTTPResponse); err != nil {
+		return err
 	}
 	view.States = stateChoices(f, fleet.Counts, fleet.Total)
 	view.Pages = makePager(prefix+"/clusters", f.values(), rowsPerPage, offset, len(view.Rows), view.Shown)

@@ -1,7 +1,11 @@
 package ui
 
 import (
+	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -25,6 +29,8 @@ type overviewView struct {
 	Bar         bar
 	Worst       []clusterRow
 	Changes     []changeRow
+	// AllSilentSince is the last poll of any cluster when all are silent: then the address of the service is the problem.
+	AllSilentSince *time.Time
 }
 
 // tile is a number that is a filter.
@@ -55,15 +61,28 @@ func showOverview(v *visit) error {
 		if !s.Trouble {
 			continue
 		}
-		n := fleet.Counts[s.State]
-		view.Trouble += n
-		view.Tiles = append(view.Tiles, tile{s.State, s.Label, s.Means, clustersIn(s.State), n})
+		view.Tiles = append(view.Tiles, tile{s.State, s.Label, s.Means, clustersIn(s.State), fleet.Counts[s.State]})
+	}
+	if view.Trouble, err = totalOf(status.HTTPResponse); err != nil {
+		return err
+	}
+	if view.AllSilentSince = fleet.AllSilentSince; view.AllSilentSince != nil {
+		view.Worst = nil // one problem, and not one of each cluster
 	}
 	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
 	view.frame = v.frame("Fleet", "overview")
 	return v.show("overview", view)
+}
+
+// totalOf is the length of a list of which the answer is one page. A cluster may be in two states, so the counts do not add up to it.
+func totalOf(rsp *http.Response) (int, error) {
+	total, err := strconv.Atoi(rsp.Header.Get("X-Total-Count"))
+	if err != nil {
+		return 0, fmt.Errorf("the length of a list: %w", err)
+	}
+	return total, nil
 }
 
 // clustersIn is the page of all clusters in a state.

@@ -411,6 +411,11 @@ type ClusterStatus struct {
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	DeletedAt *time.Time `json:"deleted_at,omitempty"`
+
+	// States `state`, and failed beside a state that would hide it: a cluster that does not poll any more may have failed before.
+	//
+	// Example: ["silent","failed"]
+	States []string `json:"states,omitempty"`
 }
 
 // ClusterSummary defines model for ClusterSummary.
@@ -439,8 +444,13 @@ type ClusterSummary struct {
 	// Example: flux-operator/v0.58.1
 	Agent string `json:"agent,omitempty"`
 
-	// Failure Of the first input that failed, with the first 300 characters of its message.
+	// Failure Of the first input that failed. A message of more than 300 characters is without its middle, and Helm logs that follow it are left out.
 	Failure *Failure `json:"failure,omitempty"`
+
+	// States `state`, and failed beside a state that would hide it.
+	//
+	// Example: ["silent","failed"]
+	States []string `json:"states,omitempty"`
 }
 
 // ClusterUpdate A cluster: what is assigned to it, its overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
@@ -789,6 +799,14 @@ type Failure struct {
 
 	// At Example: 2026-01-02T03:04:05.678901Z
 	At time.Time `json:"at"`
+
+	// List With `id`, the input that failed. Absent when the failure is about another object.
+	//
+	// Example: platform-components
+	List string `json:"list,omitempty"`
+
+	// ID Example: podinfo
+	ID string `json:"id,omitempty"`
 }
 
 // FieldChange defines model for FieldChange.
@@ -847,6 +865,11 @@ type FleetStatus struct {
 	// Example: {"confirmed":11,"failed":1}
 	Counts   StatusCounts     `json:"counts"`
 	Clusters []ClusterSummary `json:"clusters"`
+
+	// AllSilentSince When the last of these clusters polled, if all that have ever polled, two or more, are silent: the cause is likely the address of this service. Absent otherwise.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	AllSilentSince *time.Time `json:"all_silent_since,omitempty"`
 }
 
 // FluxCluster defines model for FluxCluster.

@@ -1171,7 +1171,8 @@ type ClientInterface interface {
 	// GetStatus What is known of the fleet
 	//
 	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-	// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them;
+	// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A cluster that is silent
+	// and failed before is in both states, and is counted in both. With `component` it is about the clusters that have that component, and about nothing else on them;
 	// `component_version` and `oci_tag` leave out those that are asked for another one.
 	//
 	// Corresponds with GET /status (the `GetStatus` operationId).
@@ -3663,7 +3664,8 @@ func (c *Client) GetRoleBindingHistory(ctx context.Context, id ID, params *GetRo
 // GetStatus What is known of the fleet
 //
 // How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them;
+// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A cluster that is silent
+// and failed before is in both states, and is counted in both. With `component` it is about the clusters that have that component, and about nothing else on them;
 // `component_version` and `oci_tag` leave out those that are asked for another one.
 //
 // Corresponds with GET /status (the `GetStatus` operationId).
@@ -16266,7 +16268,8 @@ type ClientWithResponsesInterface interface {
 	// GetStatusWithResponse What is known of the fleet
 	//
 	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-	// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them;
+	// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A cluster that is silent
+	// and failed before is in both states, and is counted in both. With `component` it is about the clusters that have that component, and about nothing else on them;
 	// `component_version` and `oci_tag` leave out those that are asked for another one.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -21605,7 +21608,8 @@ func (c *ClientWithResponses) GetRoleBindingHistoryWithResponse(ctx context.Cont
 // GetStatusWithResponse What is known of the fleet
 //
 // How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. With `component` it is about the clusters that have that component, and about nothing else on them;
+// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A cluster that is silent
+// and failed before is in both states, and is counted in both. With `component` it is about the clusters that have that component, and about nothing else on them;
 // `component_version` and `oci_tag` leave out those that are asked for another one.
 //
 // Returns a wrapper object for the known response body format(s).
