@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
@@ -64,26 +65,27 @@ func (r Result) Plan() (api.Plan, error) {
 // hash is over what changes and what that does, without the revision and times. What Flux removes belongs to it: polls do
 // not show it, and it depends on what somebody else may change, such as a deletion policy.
 func (r Result) hash(groups []api.EffectGroup) (string, error) {
-	type change struct {
-		Kind   Kind            `json:"kind"`
-		ID     string          `json:"id"`
-		Before json.RawMessage `json:"before"`
-		After  json.RawMessage `json:"after"`
-	}
-	changes := make([]change, 0, len(r.Commit.Changes))
+	sum := sha256.New()
+	enc := json.NewEncoder(sum)
+	var text bytes.Buffer
 	for _, ch := range r.Commit.Changes {
+		if err := r.work.stopped(); err != nil {
+			return "", err
+		}
 		if internal(ch.Kind) {
 			continue // tokens of clusters that are forgotten: a rotation meanwhile changes nothing about that
 		}
-		planned := change(ch)
 		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
-			planned.After = json.RawMessage(`"decommissioned"`) // its content holds the time
+			ch.After = json.RawMessage(`"decommissioned"`) // its content holds the time
 		}
-		changes = append(changes, planned)
+		if err := encodeChange(&text, ch); err != nil {
+			return "", err
+		}
+		if _, err := text.WriteTo(sum); err != nil {
+			return "", err
+		}
 	}
-	sum := sha256.New()
-	enc := json.NewEncoder(sum)
-	if err := r.encodeList(sum, enc, len(changes), func(i int) any { return changes[i] }); err != nil {
+	if _, err := io.WriteString(sum, endOfList); err != nil {
 		return "", err
 	}
 	if err := r.encodeList(sum, enc, len(groups), func(i int) any { return groups[i] }); err != nil {
@@ -106,8 +108,37 @@ func (r Result) encodeList(w io.Writer, enc *json.Encoder, n int, item func(i in
 			return err
 		}
 	}
-	_, err := io.WriteString(w, "end\n")
+	_, err := io.WriteString(w, endOfList)
 	return err
+}
+
+const endOfList = "end\n"
+
+// encodeChange writes a change as encoding/json encodes it, without parsing the documents: as they are stored they have no white
+// space, so that only the characters which encoding/json escapes have to be found.
+func encodeChange(text *bytes.Buffer, ch Change) error {
+	head, err := json.Marshal(struct {
+		Kind Kind   `json:"kind"`
+		ID   string `json:"id"`
+	}{ch.Kind, ch.ID})
+	if err != nil {
+		return err
+	}
+	text.Write(bytes.TrimSuffix(head, []byte("}")))
+	text.WriteString(`,"before":`)
+	encodeDocument(text, ch.Before)
+	text.WriteString(`,"after":`)
+	encodeDocument(text, ch.After)
+	text.WriteString("}\n")
+	return nil
+}
+
+func encodeDocument(text *bytes.Buffer, body json.RawMessage) {
+	if body == nil {
+		text.WriteString("null")
+		return
+	}
+	json.HTMLEscape(text, body)
 }
 
 // Changes names the documents that changed, without those that only the service itself looks at.
