@@ -17,7 +17,7 @@ func setAround(template, spec string) string {
 		"  resourcesTemplate: |\n    " + strings.ReplaceAll(strings.TrimSpace(template), "\n", "\n    ") + "\n"
 }
 
-func typeWith(t *testing.T, id, template string, more map[string]any) string {
+func typeWith(t testing.TB, id, template string, more map[string]any) string {
 	t.Helper()
 	var obj map[string]any
 	require.NoError(t, json.Unmarshal([]byte(typeOf(id, template)), &obj))
