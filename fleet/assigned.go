@@ -49,6 +49,8 @@ type assigned struct {
 	installs func(of *Effective) int
 	// wanted adds what a cluster is told to have.
 	wanted func(out []installation, s *State, of *Effective) []installation
+	// identical: the list is the same one in memory, or both are empty.
+	identical func(a, b *Effective) bool
 	// alike: two clusters of one environment are told to have the same, deployed in the same way as far as they say.
 	alike func(a, b *Effective) bool
 

@@ -24,6 +24,7 @@ type checker struct {
 	next     *State    // the State as it would be
 	base     *State    // the one before; nil where it is the one that is checked
 	recalled *Document // what the document was once, where it is put back to that
+	known    bool      // what the document has in its lists was looked at before, and nothing refuses it
 	problems []Problem
 	limits   []Problem
 	warnings []string

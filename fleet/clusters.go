@@ -94,6 +94,9 @@ func checkCluster(c *checker, d *Document) {
 	}
 	c.required("/environment", cl.Environment)
 	c.labels("/labels", cl.Labels)
+	if c.known {
+		return
+	}
 	for _, id := range sortedKeys(cl.Resources) {
 		if ks.assigned(ResourceKind(id)) == nil {
 			c.problem(jsontext.Pointer("resources", id), "there is no resource type %q", id)

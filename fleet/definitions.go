@@ -149,6 +149,10 @@ func (d definition[D, E, I]) assigned() *assigned {
 		},
 		wanted: d.wanted,
 		alike:  d.alike,
+		identical: func(a, b *Effective) bool {
+			x, y := *d.list(a), *d.list(b)
+			return len(x) == len(y) && (len(x) == 0 || &x[0] == &y[0])
+		},
 		switched: func(c *Effective, id string) (bool, bool) {
 			for i := range *d.list(c) {
 				if e := &(*d.list(c))[i]; d.entryID(e) == id {

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"maps"
+	"reflect"
+	"sync/atomic"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -21,6 +23,9 @@ type Effective struct {
 	shared  bool       // the document says nothing: it has what all others like it have
 	laid    int        // see extent.go
 	own     *Effective // what the document says by itself; nil where that is all
+
+	// checked are the definitions by which nothing refuses the lists, the patches and the size of the answers.
+	checked atomic.Pointer[definitionsID]
 }
 
 // Cluster is the cluster with everything that it has. The result must not be changed.
@@ -120,6 +125,36 @@ func (ks *kindSet) patchesOf(st *stack, own, e *Effective) api.Patches {
 		}
 	}
 	return out
+}
+
+// sameAnswers reports whether a cluster is certainly answered the same as in an earlier State, whatever has become of its labels. It
+// takes the same time for any content; false may also mean that this is not known.
+func (s *State) sameAnswers(base *State, was, is *Effective) bool {
+	return s.definitions == base.definitions && s.kinds.sameContent(was, is)
+}
+
+// sameContent reports whether two versions of a cluster have the same names, lists and patches because the later one took them over
+// from the earlier one, as [kindSet.rewrite] does with each field that an edit leaves alone. It compares places in memory: false may
+// also mean that equal content was read twice.
+func (ks *kindSet) sameContent(a, b *Effective) bool {
+	if a == b {
+		return true
+	}
+	if a.stack != b.stack || fluxCluster(a.cluster) != fluxCluster(b.cluster) {
+		return false
+	}
+	x, y := a.written(), b.written()
+	for _, list := range ks.lists[:ks.fixed] {
+		if !list.identical(x, y) {
+			return false
+		}
+	}
+	return x.cluster.Excludes == y.cluster.Excludes && identical(x.cluster.Patches, y.cluster.Patches) && identical(x.cluster.Resources, y.cluster.Resources)
+}
+
+// identical reports whether two maps are the same one, or both are empty.
+func identical[M ~map[string]V, V any](a, b M) bool {
+	return len(a) == len(b) && (len(a) == 0 || reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer())
 }
 
 // EffectiveView is what a cluster has as the API shows it, as if its document said it all, with the layers that match it.

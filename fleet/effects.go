@@ -57,6 +57,9 @@ func (e *effects) on(a affected) (effect, error) {
 		}
 		return out, nil
 	}
+	if a.before != nil && len(a.kept) == 0 && e.next.sameAnswers(e.base, a.before, a.after) {
+		return out, nil
+	}
 	like, shared := a.likeness()
 	if shared = shared && fluxCluster(a.before.cluster) == fluxCluster(a.after.cluster); shared {
 		if known, there := e.alike[like]; there {

@@ -297,8 +297,8 @@ func (v *verdict) count(f finding) {
 }
 
 // check is what is wrong with a document as it would be.
-func (v *verdict) check(doc *Document, most int) *checker {
-	c := &checker{next: v.next, base: v.base, most: most, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work}
+func (v *verdict) check(doc *Document, most int, known bool) *checker {
+	c := &checker{next: v.next, base: v.base, most: most, known: known, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work}
 	if !doc.Deleted() {
 		doc.rules.check(c, doc)
 	}
@@ -308,12 +308,13 @@ func (v *verdict) check(doc *Document, most int) *checker {
 // document checks one document as it would be, and as it is if that matters.
 func (v *verdict) document(e edit) (now, was *checker) {
 	doc := v.next.docs[e.kind][e.id]
-	now, was = v.check(doc, maxProblems), &checker{next: v.base, work: v.work}
 	before := v.base.docs[e.kind][e.id]
+	known := v.known(before, doc)
+	now, was = v.check(doc, maxProblems, known), &checker{next: v.base, work: v.work}
 	if before != nil && len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
 		was = check(v.base, before, 0, v.work)
 		if n := len(was.problems); n > 0 { // they are excused, and what comes after them is not
-			if now = v.check(doc, maxProblems+n); now.full() {
+			if now = v.check(doc, maxProblems+n, known); now.full() {
 				now.problem("", "there are %d problems or more; %d of them were stored before", now.most, n)
 			}
 		}
@@ -322,6 +323,9 @@ func (v *verdict) document(e edit) (now, was *checker) {
 		checkSizes(now, v.next.Effective(doc), v.next.kinds.lists...)
 		if len(now.limits) > 0 && before != nil && !before.Deleted() {
 			checkSizes(was, v.base.Effective(before), v.base.kinds.lists...)
+		}
+		if len(now.problems)+len(now.limits) == 0 && v.work.stopped() == nil {
+			v.remember(before, doc)
 		}
 	}
 	if before != nil && doc.rules.changed != nil {
@@ -333,6 +337,25 @@ func (v *verdict) document(e edit) (now, was *checker) {
 		}
 	}
 	return now, was
+}
+
+// known reports whether a cluster has what it had in the base, and nothing refuses that. What a check would warn of was true before,
+// too, so that nothing new would be found.
+func (v *verdict) known(before, doc *Document) bool {
+	return v.unchanged(before, doc) && v.base.Effective(before).checked.Load() == v.next.definitions
+}
+
+func (v *verdict) unchanged(before, doc *Document) bool {
+	return doc.Kind == KindCluster && before != nil && !before.Deleted() && !doc.Deleted() &&
+		v.next.sameAnswers(v.base, v.base.Effective(before), v.next.Effective(doc))
+}
+
+// remember makes what a cluster has known, also as it is in the base: the next plan is of that again.
+func (v *verdict) remember(before, doc *Document) {
+	v.next.Effective(doc).checked.Store(v.next.definitions)
+	if v.unchanged(before, doc) {
+		v.base.Effective(before).checked.Store(v.next.definitions)
+	}
 }
 
 // inUse refuses to delete a definition that something would still refer to.

@@ -279,7 +279,7 @@ func (r Result) removalsOn(a affected) []installation {
 		}
 		after = r.State.Effective(doc)
 	}
-	if a.before != nil && !a.redeployed && len(a.kept) == 0 && alike(r.lists(), a.before, after) {
+	if a.before != nil && !a.redeployed && len(a.kept) == 0 && r.alike(a.before, after) {
 		return nil
 	}
 	was := r.installedUnder(a)
@@ -307,8 +307,9 @@ func (r Result) removalsOn(a affected) []installation {
 func (r Result) lists() []*assigned { return r.State.kinds.listsSince(r.base.kinds) }
 
 // alike tells whether two clusters are assigned the same things, deployed in the same way as far as they say.
-func alike(lists []*assigned, a, b *Effective) bool {
-	return fluxCluster(a.cluster) == fluxCluster(b.cluster) && !slices.ContainsFunc(lists, func(list *assigned) bool { return !list.alike(a, b) })
+func (r Result) alike(a, b *Effective) bool {
+	return r.State.sameAnswers(r.base, a, b) ||
+		fluxCluster(a.cluster) == fluxCluster(b.cluster) && !slices.ContainsFunc(r.lists(), func(list *assigned) bool { return !list.alike(a, b) })
 }
 
 // wanted is what a cluster is told to run.

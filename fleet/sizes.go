@@ -101,6 +101,9 @@ func (s *State) bound(d *Effective, a *assigned) int {
 
 // checkSizes holds the answers of a cluster against Flux's limit.
 func checkSizes(c *checker, d *Effective, lists ...*assigned) {
+	if c.known {
+		return
+	}
 	for _, a := range lists {
 		if c.next.bound(d, a) < adviseAnswerBytes {
 			continue

@@ -38,6 +38,8 @@ type State struct {
 	layers *layering         // nil when there are no layers
 	id     *stateID
 	shared *sharedObjects
+	// definitions stays the same until a definition or a resource type changes.
+	definitions *definitionsID
 
 	holders map[Digest]*Holder // of the secrets of managed tokens
 
@@ -51,6 +53,10 @@ type State struct {
 
 // stateID identifies a State for as long as something remembers it, without keeping the State itself alive.
 type stateID struct{ _ byte }
+
+// definitionsID identifies the definitions and resource types of a State for as long as none of them changes, without keeping them
+// alive.
+type definitionsID struct{ _ byte }
 
 // NewState builds a State from what a store holds. It fails on a record it cannot read: a State that lacks one
 // would answer clusters wrongly.
@@ -67,7 +73,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	if err := ks.clash(); err != nil {
 		return nil, err
 	}
-	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, id: &stateID{}, shared: &sharedObjects{}}
+	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, id: &stateID{}, shared: &sharedObjects{}, definitions: &definitionsID{}}
 	for kind := range ks.byName {
 		s.docs[kind] = map[string]*Document{}
 	}
@@ -345,8 +351,8 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	if err := next.rereadResources(s, copied); err != nil {
 		return nil, err
 	}
-	if next.shared = s.shared; next.definitionsDiffer(copied) {
-		next.shared = &sharedObjects{}
+	if next.shared, next.definitions = s.shared, s.definitions; next.definitionsDiffer(copied) {
+		next.shared, next.definitions = &sharedObjects{}, &definitionsID{}
 	}
 	if err := next.relayer(s, edits, committed); err != nil {
 		return nil, err

@@ -1,0 +1,93 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLabelsArePlannedAlike: set_labels keeps the rest of each document as it is in memory, and a patch of the document reads all of it
+// again. Both have the same plan, whatever else is true of the clusters.
+func TestLabelsArePlannedAlike(t *testing.T) {
+	t.Parallel()
+	layer := create(KindLayer, `{"id":"l","priority":1,"selector":"wave=1","namespaces":[{"id":"other"}]}`)
+	for name, before := range map[string]func(*Tx) error{
+		"nothing else":         func(*Tx) error { return nil },
+		"patches":              batch(`{"op":"patch_values","all":true,"component_id":"grafana","values":{"password":"x"}}`),
+		"deletion protection":  batch(`{"op":"patch","kind":"cluster","id":"c000","patch":{"deletion_protection":true}}`),
+		"a layer joined":       layer,
+		"a layer for all":      create(KindLayer, `{"id":"l","priority":1,"all":true,"namespaces":[{"id":"other"}]}`),
+		"a layer left":         both(layer, batch(`{"op":"set_labels","all":true,"labels":{"wave":"1"}}`)),
+		"an excluded one":      both(layer, patch(KindCluster, "c000", `{"excludes":{"namespaces":["other"]}}`)),
+		"a large definition":   patch(KindNamespace, "team", fmt.Sprintf(`{"annotations":{"blob":%q}}`, strings.Repeat("x", 200<<10))),
+		"several large ones":   batch(`{"op":"patch_values","all":true,"component_id":"grafana","values":{"a":"` + strings.Repeat("x", 60<<10) + `"}}`),
+		"a decommissioned one": remove(KindCluster, "c003", DeleteOptions{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := fleetOf(t, 4)
+			w.must(create(KindNamespace, `{"id":"other"}`))
+			w.must(confirmedBy(w, before))
+			for _, labels := range []string{`{"wave":"1"}`, `{"wave":"2"}`} {
+				document := func(id string) string {
+					return fmt.Sprintf(`{"op":"patch","kind":"cluster","id":%q,"patch":{"labels":%s}}`, id, labels)
+				}
+				edit := batch(`{"op":"set_labels","selector":"id in (c000,c001)","labels":` + labels + `}`)
+				anew := batch(document("c000"), document("c001"))
+				want, got := w.plan(anew), w.plan(edit)
+				require.Equal(t, want, got)
+				require.Equal(t, want, w.plan(anew), "what the last plan has found out is used")
+				require.Equal(t, want, w.plan(edit))
+				w.must(confirmed(got.PlanHash, edit))
+			}
+		})
+	}
+}
+
+// TestCheckedClustersAreCheckedAgain: that nothing was wrong with a cluster is not remembered beyond a change of a definition.
+func TestCheckedClustersAreCheckedAgain(t *testing.T) {
+	t.Parallel()
+	w := fleetOf(t, 4)
+	label := batch(`{"op":"set_labels","all":true,"labels":{"a":"b"}}`)
+	require.Empty(t, w.plan(label).Warnings)
+	large := func(size int) func(*Tx) error {
+		return patch(KindNamespace, "team", fmt.Sprintf(`{"annotations":{"blob":%q}}`, strings.Repeat("x", size)))
+	}
+	for i := range 3 {
+		id := fmt.Sprintf("n%d", i)
+		w.must(create(KindNamespace, fmt.Sprintf(`{"id":%q,"annotations":{"blob":%q}}`, id, strings.Repeat("x", 160<<10))))
+		w.must(batch(`{"op":"assign_namespace","all":true,"namespace_id":"` + id + `"}`))
+	}
+	require.Empty(t, w.plan(label).Warnings)
+	w.must(large(200 << 10))
+	require.Contains(t, strings.Join(w.plan(label).Warnings, "\n"), "above 70 %")
+	w.must(large(1))
+	require.Empty(t, w.plan(label).Warnings)
+}
+
+// TestPlansWithoutEffectLookAtNoInput: the plan of a change of labels allocates the same for clusters with any number of components.
+func TestPlansWithoutEffectLookAtNoInput(t *testing.T) { //nolint:paralleltest // allocations of other tests would count
+	allocations := func(components int) float64 {
+		docs := []string{}
+		var entries []string
+		for i := range components {
+			docs = append(docs, string(KindComponent), fmt.Sprintf(`{"id":"c%d","component_path":"c%d","oci_url":"https://charts.example.com"}`, i, i))
+			entries = append(entries, fmt.Sprintf(`{"id":"c%d"}`, i))
+		}
+		for i := range 50 {
+			docs = append(docs, string(KindCluster), fmt.Sprintf(`{"id":"k%d","cluster_dns":"k%d.example.com","environment":"dev","platform_components":[%s]}`, i, i, strings.Join(entries, ",")))
+		}
+		w := newWorld(t, docs...)
+		label := batch(`{"op":"set_labels","all":true,"labels":{"a":"b"}}`)
+		w.plan(label) // it remembers that nothing is wrong
+		res, err := w.try(label)
+		require.NoError(t, err)
+		return testing.AllocsPerRun(10, func() {
+			_, err := res.Plan()
+			require.NoError(t, err)
+		})
+	}
+	require.InDelta(t, allocations(1), allocations(60), 5)
+}
