@@ -373,11 +373,5 @@ func (b *Batch) targets(op api.Operation) (ids []string, named bool, err error) 
 	if !op.All && sel.selector.Empty() {
 		return nil, false, Invalid([]Problem{{Detail: "selector: must not be empty; say all for every cluster"}})
 	}
-	b.tx.each(KindCluster, func(d *Document) {
-		if !d.Deleted() && sel.Matches(d.Cluster()) {
-			ids = append(ids, d.ID)
-		}
-	})
-	slices.Sort(ids)
-	return ids, false, nil
+	return b.tx.selected(sel), false, nil
 }

@@ -30,6 +30,7 @@ type Tx struct {
 	notesMu sync.Mutex
 	notes   []string // what is to be said with the warnings
 	layers  *layersInTx
+	byLabel labelIndex
 	// recalled are documents that are put back to what they were, which was valid then.
 	recalled map[docKey]*Document
 
@@ -101,6 +102,9 @@ func (tx *Tx) notFound(kind Kind, id string) *Error { return tx.kinds.notFound(k
 
 // record makes a document, nil if it is deleted, the Tx's edit. Every edit comes by here.
 func (tx *Tx) record(kind Kind, id string, doc *Document) {
+	if kind == KindCluster {
+		tx.byLabel.update(tx.raw(kind, id), doc)
+	}
 	tx.edits[docKey{kind, id}] = doc
 	if kind == KindResourceType {
 		tx.kinds = tx.kinds.withType(id, doc)

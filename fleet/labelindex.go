@@ -1,0 +1,93 @@
+package fleet
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// labelIndex has the ids of the clusters of a Tx by label and value, so that a batch of thousands of selectors does not match each
+// selector with each cluster. A label is added when a selector first requires values of it.
+type labelIndex map[string]map[string]map[string]bool
+
+// update takes up an edit of a cluster. Both versions may be nil.
+func (x labelIndex) update(before, after *Document) {
+	for label, values := range x {
+		if before != nil {
+			if value, ok := (clusterLabels{before.Cluster()}).Lookup(label); ok {
+				delete(values[value], before.ID)
+			}
+		}
+		if after == nil {
+			continue
+		}
+		if value, ok := (clusterLabels{after.Cluster()}).Lookup(label); ok {
+			if values[value] == nil {
+				values[value] = map[string]bool{}
+			}
+			values[value][after.ID] = true
+		}
+	}
+}
+
+// selected returns the live clusters that a selector matches, sorted.
+func (tx *Tx) selected(sel Selector) []string {
+	var ids []string
+	add := func(d *Document) {
+		if d != nil && !d.Deleted() && sel.Matches(d.Cluster()) {
+			ids = append(ids, d.ID)
+		}
+	}
+	if candidates, ok := tx.candidates(sel); ok {
+		for _, id := range candidates {
+			add(tx.raw(KindCluster, id))
+		}
+	} else {
+		tx.each(KindCluster, add)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// candidates returns the clusters with the value that a selector requires of a label, of the label that fewest have. It returns false
+// for a selector that requires no value.
+func (tx *Tx) candidates(sel Selector) (fewest []string, ok bool) {
+	requirements, _ := sel.selector.Requirements()
+	for _, r := range requirements {
+		if !requiresValue(r) {
+			continue
+		}
+		var ids []string
+		for value := range r.Values() {
+			if r.Key() == "id" {
+				ids = append(ids, value)
+				continue
+			}
+			for id := range tx.having(r.Key())[value] {
+				ids = append(ids, id)
+			}
+		}
+		if !ok || len(ids) < len(fewest) {
+			fewest, ok = ids, true
+		}
+	}
+	return fewest, ok
+}
+
+// having returns the clusters that have a label, by its value.
+func (tx *Tx) having(label string) map[string]map[string]bool {
+	if tx.byLabel[label] == nil {
+		index := labelIndex{label: {}}
+		tx.each(KindCluster, func(d *Document) { index.update(nil, d) })
+		if tx.byLabel == nil {
+			tx.byLabel = labelIndex{}
+		}
+		tx.byLabel[label] = index[label]
+	}
+	return tx.byLabel[label]
+}
+
+func requiresValue(r labels.Requirement) bool {
+	return slices.Contains([]selection.Operator{selection.Equals, selection.DoubleEquals, selection.In}, r.Operator())
+}
