@@ -26,12 +26,13 @@ func (d Documents) Set(kind Kind, id string, body json.RawMessage) {
 	d[kind][id] = body
 }
 
-// PastQuery asks how documents were at a revision: all that changed after it, up to and including another, or one of
+// PastQuery asks how documents were at a revision: all that changed after it, up to and including another, or some of
 // them.
 type PastQuery struct {
-	At, UpTo Revision
-	Kind     Kind // with ID: only this document
-	ID       string
+	At, UpTo  Revision
+	Kind      Kind // with ID: only this document
+	ID        string
+	Documents []DocumentName // not empty: only these
 }
 
 // History answers what was. Reading that is I/O, so the caller provides it.

@@ -76,6 +76,7 @@ type Config struct {
 type History interface {
 	Summaries(ctx context.Context, q store.HistoryQuery, names int) ([]store.Summary, error)
 	Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error)
+	DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (fleet.DocumentLog, error)
 	Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error)
 	At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error)
 }

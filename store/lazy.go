@@ -173,6 +173,11 @@ func (l *Lazy) Changes(ctx context.Context, rev fleet.Revision, offset, limit in
 	return with(ctx, l, func(s Store) ([]fleet.Change, error) { return s.Changes(ctx, rev, offset, limit) })
 }
 
+// DocumentLog implements Store.
+func (l *Lazy) DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
+	return with(ctx, l, func(s Store) (fleet.DocumentLog, error) { return s.DocumentLog(ctx, q) })
+}
+
 // Past implements Store.
 func (l *Lazy) Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error) {
 	return with(ctx, l, func(s Store) (fleet.Documents, error) { return s.Past(ctx, q) })

@@ -148,6 +148,10 @@ type Store interface {
 	// but at least one, when the documents are large; none when there are no more, or there is no such revision.
 	// ErrCompacted when the log no longer holds that revision.
 	Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error)
+	// DocumentLog returns the changes of some documents, newest first: those of at most q.Limit revisions, and of fewer, but at
+	// least one, when the documents are large. It reads no other documents, however many revisions lie between. The log of a
+	// shortened store ends with the oldest revision that it holds whole.
+	DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (fleet.DocumentLog, error)
 	// Past returns what the documents that q asks for were at a revision: nil for those that did not exist. It reads no
 	// more of each than that. ErrCompacted when the log no longer holds the changes since.
 	Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error)

@@ -158,6 +158,21 @@ func (reading) OneOf(column, parameter string, revisions []int64) (condition str
 	return column + ` = ANY (` + parameter + `::bigint[])`, revisions
 }
 
+// EachDocument implements [sqllog.Tx]. It is one query, so that the number of documents does not multiply round trips.
+func (r reading) EachDocument(ctx context.Context, documents []fleet.DocumentName, query string, args []any, scan func(sqllog.Rows) error) error {
+	kinds, ids := make([]string, len(documents)), make([]string, len(documents))
+	for i, d := range documents {
+		kinds[i], ids[i] = string(d.Kind), d.ID
+	}
+	each := `SELECT l.* FROM unnest($1::text[], $2::text[]) AS n(kind, id) CROSS JOIN LATERAL (` +
+		strings.NewReplacer("$1", "n.kind", "$2", "n.id").Replace(query) + ` OFFSET 0) AS l`
+	rows, err := r.QueryRows(ctx, each, append([]any{kinds, ids}, args...)...)
+	if err != nil {
+		return err
+	}
+	return sqllog.Each(rows, scan)
+}
+
 // laterChanges are backend.LaterChanges of many changes at once. OFFSET keeps them separate questions, each answered by an
 // index: nothing else is quick in a log of millions.
 var laterChanges = `SELECT l.* FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n(kind, id, revision)

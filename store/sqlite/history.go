@@ -43,6 +43,18 @@ func (s *Store) Changes(ctx context.Context, rev fleet.Revision, offset, limit i
 	return changes, err
 }
 
+// DocumentLog implements [store.Store].
+func (s *Store) DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (log fleet.DocumentLog, err error) {
+	if err := backend.CheckDocumentLog(q); err != nil {
+		return log, err
+	}
+	err = s.recall(ctx, "reading the history", func(tx *sql.Tx, h head) (err error) {
+		log, err = sqllog.DocumentLog(ctx, reading{tx}, h, q)
+		return err
+	})
+	return log, err
+}
+
 // Past implements [store.Store]. Commits that restore something depend on it, so it waits for nobody.
 func (s *Store) Past(ctx context.Context, q fleet.PastQuery) (docs fleet.Documents, err error) {
 	err = s.read(ctx, "reading the past", func(tx *sql.Tx, h head) (err error) {

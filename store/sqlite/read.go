@@ -175,6 +175,20 @@ func (reading) OneOf(column, parameter string, revisions []int64) (condition str
 	return column + ` IN (SELECT value FROM json_each(` + parameter + `))`, string(append(list, ']'))
 }
 
+// EachDocument implements [sqllog.Tx].
+func (r reading) EachDocument(ctx context.Context, documents []fleet.DocumentName, query string, args []any, scan func(sqllog.Rows) error) error {
+	for _, d := range documents {
+		rows, err := r.Query(ctx, query, append([]any{string(d.Kind), d.ID}, args...)...)
+		if err != nil {
+			return err
+		}
+		if err := sqllog.Each(rows, scan); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // LaterChanges implements [sqllog.Tx].
 func (r reading) LaterChanges(ctx context.Context, of []*backend.Row) (all []backend.Row, err error) {
 	for _, row := range of {

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -101,6 +103,7 @@ func (l lived) check(b *bench, oldest int) {
 		}
 		require.Equal(b.t, sum, summaries[i])
 	}
+	l.checkDocumentLog(b, oldest)
 	for i, c := range l.commits[:len(l.commits)-1] {
 		commits, err := b.Store.Since(b.ctx(), c.Head(), 1000)
 		if i+1 < oldest {
@@ -132,6 +135,54 @@ func (l lived) checkPast(b *bench, rev int) {
 	got, err = b.Store.Past(b.ctx(), q)
 	require.NoError(b.t, err)
 	require.Equal(b.t, one, got, "at %d", rev)
+}
+
+// checkDocumentLog holds the log of documents, read in pages, against the commits: of single documents, of kinds, and of all.
+func (l lived) checkDocumentLog(b *bench, oldest int) {
+	all := []fleet.DocumentName{{Kind: fleet.KindCluster}, {Kind: fleet.KindNamespace, ID: "unknown"}, {Kind: fleet.KindNamespace}}
+	for _, documents := range [][]fleet.DocumentName{
+		{{Kind: fleet.KindCluster, ID: "00"}},
+		{{Kind: fleet.KindNamespace, ID: "11"}, {Kind: fleet.KindCluster, ID: "11"}, {Kind: fleet.KindNamespace, ID: "11"}},
+		{{Kind: fleet.KindNamespace}},
+		all,
+		nil,
+	} {
+		asked := func(ch fleet.Change) bool {
+			return slices.Contains(documents, fleet.DocumentName{Kind: ch.Kind, ID: ch.ID}) || slices.Contains(documents, fleet.DocumentName{Kind: ch.Kind})
+		}
+		var want []fleet.DocumentChange
+		for i := len(l.commits) - 1; i >= oldest-1; i-- {
+			changes := slices.Clone(l.commits[i].Changes)
+			slices.SortFunc(changes, func(a, b fleet.Change) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID)) })
+			for _, ch := range changes {
+				if asked(ch) {
+					want = append(want, fleet.DocumentChange{Revision: l.commits[i].Revision, Change: ch})
+				}
+			}
+		}
+		for _, limit := range []int{1, 7, 1000} {
+			var got []fleet.DocumentChange
+			q := fleet.DocumentLogQuery{Documents: documents, Before: b.head.Revision + 1, Limit: limit}
+			for {
+				log, err := b.Store.DocumentLog(b.ctx(), q)
+				require.NoError(b.t, err)
+				require.EqualValues(b.t, oldest, log.Oldest)
+				if len(log.Changes) == 0 {
+					break
+				}
+				got = append(got, log.Changes...)
+				q.Before = got[len(got)-1].Revision
+			}
+			require.Equal(b.t, want, got)
+		}
+	}
+	for rev := max(oldest-1, 0); rev < len(l.at); rev += 5 {
+		whole, err := b.Store.Past(b.ctx(), fleet.PastQuery{At: fleet.Revision(rev), UpTo: b.head.Revision})
+		require.NoError(b.t, err)
+		some, err := b.Store.Past(b.ctx(), fleet.PastQuery{At: fleet.Revision(rev), UpTo: b.head.Revision, Documents: all})
+		require.NoError(b.t, err)
+		require.Equal(b.t, whole, some)
+	}
 }
 
 func testHistoryOfDocuments(t *testing.T, b *bench) {

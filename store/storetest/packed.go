@@ -68,6 +68,8 @@ func testDamagedLog(t *testing.T, b *bench) {
 	require.ErrorIs(t, err, store.ErrCorrupt)
 	_, err = b.Store.Since(b.ctx(), fleet.Head{}, 100)
 	require.ErrorIs(t, err, store.ErrCorrupt)
+	_, err = b.Store.DocumentLog(b.ctx(), fleet.DocumentLogQuery{Documents: []fleet.DocumentName{{Kind: fleet.KindCluster, ID: id}}, Before: 21, Limit: 100})
+	require.ErrorIs(t, err, store.ErrCorrupt)
 	b.exec(`UPDATE changes SET sum = sum - 1 WHERE revision = 3`)
 	require.NoError(t, read(3))
 	b.exec(`UPDATE changes SET packed_before = NULL WHERE revision = 20`)

@@ -68,6 +68,14 @@ func CheckHistory(q store.HistoryQuery) error {
 	return nil
 }
 
+// CheckDocumentLog refuses a query that DocumentLog does not answer.
+func CheckDocumentLog(q fleet.DocumentLogQuery) error {
+	if q.Limit < 1 || q.Limit > 1000 {
+		return fmt.Errorf("log of documents: the limit is %d, and must be from 1 to 1000", q.Limit)
+	}
+	return nil
+}
+
 // CheckLog returns ErrCorrupt unless the commits follow after one by one, up to the head or the limit.
 func CheckLog(commits []fleet.Commit, after, head fleet.Head, limit int) error {
 	last := after
@@ -117,6 +125,24 @@ func ByID(rows []Latest) map[string]json.RawMessage {
 	return docs
 }
 
+// Queries for each of some documents, by the index of a document's changes; $1 and $2 are its kind and id.
+const (
+	// SelectRevisions are the newest revisions before $3, from $4 on and at most $5, that changed the document, with the size of
+	// the change in bytes.
+	SelectRevisions = `SELECT c.kind, c.id, c.revision, coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0))
+		FROM changes c WHERE c.kind = $1 AND c.id = $2 AND c.revision < $3 AND c.revision >= $4 ORDER BY c.revision DESC LIMIT $5`
+	// SelectRun are the changes of the document from revision $3 on and before $4, the newest first.
+	SelectRun = `SELECT ` + RowColumns + ` FROM ` + RowTables + ` WHERE c.kind = $1 AND c.id = $2 AND c.revision >= $3 AND c.revision < $4
+		ORDER BY c.revision DESC`
+)
+
+// SelectIDs are the ids of the documents of kind $1 that the log has changes of. It goes from one id to the next by the index,
+// however many changes there are.
+const SelectIDs = `WITH RECURSIVE ids(id) AS (
+		SELECT min(id) FROM changes WHERE kind = $1
+		UNION ALL SELECT (SELECT min(c.id) FROM changes c WHERE c.kind = $1 AND c.id > ids.id) FROM ids WHERE ids.id IS NOT NULL)
+	SELECT id FROM ids WHERE id IS NOT NULL`
+
 // SelectChanges are the changes of revision $1 from $2 on, at most $3. The cast is for Postgres, which would take $2 for
 // an integer like seq, and refuse a larger one.
 const SelectChanges = `SELECT ` + RowColumns + ` FROM ` + RowTables + `
@@ -137,22 +163,15 @@ func (p *ChangePage) Add(r Row) bool {
 	return true
 }
 
-// selectPast is what documents were at revision $1, if they changed after it, up to $2: what the first of these changes
+// SelectPast is what documents were at revision $1, if they changed after it, up to $2: what the first of these changes
 // found.
-const selectPast = `SELECT ` + RowColumns + ` FROM ` + RowTables + ` WHERE c.revision > $1 AND c.revision <= $2
+const SelectPast = `SELECT ` + RowColumns + ` FROM ` + RowTables + ` WHERE c.revision > $1 AND c.revision <= $2
 	AND NOT EXISTS (SELECT 1 FROM changes e WHERE e.kind = c.kind AND e.id = c.id AND e.revision > $1 AND e.revision < c.revision)`
 
-// selectPastOfOne is selectPast for one document, $3 and $4: by its index, however much else has changed.
-const selectPastOfOne = `SELECT ` + RowColumns + ` FROM ` + RowTables + ` WHERE c.revision > $1 AND c.revision <= $2 AND c.kind = $3 AND c.id = $4
+// SelectPastOf is SelectPast for one document, whose kind and id are $1 and $2, with the revisions $3 and $4: by its index, however
+// much else has changed.
+const SelectPastOf = `SELECT ` + RowColumns + ` FROM ` + RowTables + ` WHERE c.kind = $1 AND c.id = $2 AND c.revision > $3 AND c.revision <= $4
 	ORDER BY c.revision LIMIT 1`
-
-// PastQuery is the query for q, with its arguments.
-func PastQuery(q fleet.PastQuery) (query string, args []any) {
-	if q.ID == "" {
-		return selectPast, []any{int64(q.At), int64(q.UpTo)}
-	}
-	return selectPastOfOne, []any{int64(q.At), int64(q.UpTo), string(q.Kind), q.ID}
-}
 
 // CheckSnapshot returns ErrCorrupt unless the records are as many as the head counts, and none is newer than it.
 func CheckSnapshot(snap store.Snapshot, documents int64) error {

@@ -118,6 +118,27 @@ func Bodies(rows []Row, later func([]*Row) ([]Row, error)) ([]fleet.Change, erro
 	return changes, nil
 }
 
+// Run adds the documents to rows that are successive changes of one document, the newest first. newest is what the first of
+// them left behind.
+func Run(rows []Row, newest []byte) ([]fleet.Change, error) {
+	changes := make([]fleet.Change, len(rows))
+	after := newest
+	for i := range rows {
+		if len(rows[i].After) == 0 && rows[i].After != nil { // it is packed, and has a checksum
+			if err := rows[i].check(after); err != nil {
+				return nil, err
+			}
+		}
+		before, err := rows[i].found(after)
+		if err != nil {
+			return nil, err
+		}
+		changes[i] = fleet.Change{Kind: rows[i].Kind, ID: rows[i].ID, Before: before, After: after}
+		after = before
+	}
+	return changes, nil
+}
+
 type documentKey struct {
 	kind fleet.Kind
 	id   string

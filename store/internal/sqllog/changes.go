@@ -129,9 +129,17 @@ func Past(ctx context.Context, tx Tx, h HeadRow, q fleet.PastQuery) (fleet.Docum
 	if q.At+1 < h.Oldest {
 		return nil, backend.Compacted(h.Oldest)
 	}
-	query, args := backend.PastQuery(q)
-	result, err := tx.QueryRows(ctx, query, args...)
-	rows, err := CollectRows(ctx, result, err)
+	if q.ID != "" {
+		q.Documents = []fleet.DocumentName{{Kind: q.Kind, ID: q.ID}}
+	}
+	var rows []backend.Row
+	var err error
+	if len(q.Documents) > 0 {
+		rows, err = pastOf(ctx, tx, q)
+	} else {
+		result, failed := tx.QueryRows(ctx, backend.SelectPast, int64(q.At), int64(q.UpTo))
+		rows, err = CollectRows(ctx, result, failed)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,9 @@ type Tx interface {
 	QueryRows(ctx context.Context, query string, args ...any) (Rows, error)
 	// OneOf is a condition: the column is one of some revisions. It has one parameter, by its name in the query.
 	OneOf(column, parameter string, revisions []int64) (condition string, arg any)
+	// EachDocument runs a query for each of some documents, whose kind and id are its parameters $1 and $2; args are the others.
+	// Rows of different documents come in any order.
+	EachDocument(ctx context.Context, documents []fleet.DocumentName, query string, args []any, scan func(Rows) error) error
 	// LaterChanges are those of backend.LaterChanges for each of some changes, in any order.
 	LaterChanges(ctx context.Context, of []*backend.Row) ([]backend.Row, error)
 }
@@ -36,18 +39,27 @@ var errNoRow = errors.New("the query has no result")
 
 // Collect reads a result to its end, and closes it. A scan that dies half-way is an error, never a shorter result.
 func Collect[T any](rows Rows, scan func(Rows, *T) error) (all []T, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+	err = Each(rows, func(rows Rows) error {
 		var item T
-		if err := scan(rows, &item); err != nil {
-			return nil, err
-		}
+		err := scan(rows, &item)
 		all = append(all, item)
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return all, nil
+}
+
+// Each calls scan for every row of a result, and closes it.
+func Each(rows Rows, scan func(Rows) error) (err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // one reads a result of one row.

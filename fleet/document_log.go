@@ -1,0 +1,35 @@
+package fleet
+
+// DocumentName names a document of the log. Without an ID it stands for every document of the kind, deleted ones included.
+type DocumentName struct {
+	Kind Kind
+	ID   string
+}
+
+// DocumentLogQuery selects the changes of some documents, newest first.
+type DocumentLogQuery struct {
+	Documents []DocumentName
+	Before    Revision // changes of smaller revisions: where the previous page ended
+	Limit     int      // at most this many revisions; 1 to 1000
+}
+
+// DocumentLog is a page of the changes of some documents.
+type DocumentLog struct {
+	// Changes are ordered by descending revision. The page has every change of the queried documents in each of its revisions.
+	// It is empty only when the log has no earlier changes of them.
+	Changes []DocumentChange
+	// Oldest is the oldest revision of which the log still has all changes.
+	Oldest Revision
+}
+
+// DocumentChange is what one revision did to one document.
+type DocumentChange struct {
+	Revision Revision
+	Change
+}
+
+// DocumentHistory reads the log by document. Reading is I/O, so the caller provides it. Errors are those of the store.
+type DocumentHistory interface {
+	DocumentLog(q DocumentLogQuery) (DocumentLog, error)
+	Past(q PastQuery) (Documents, error)
+}
