@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,9 +17,9 @@ import (
 func (s *session) explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
-		Usage:     "Say of each value that a cluster is served who says it, and what that won over",
+		Usage:     "Show where each value of a cluster's inputs comes from, and what it overrides",
 		ArgsUsage: "CLUSTER [NAME]",
-		Description: "NAME is a component, or what --list has. With -o wide also where in the document, since which revision and by whom.\n\n" +
+		Description: "NAME is a component, or what --list has. With -o wide also where in the document, and the revision that set the value, with its actor. <N: the value was set before revision N, the oldest that the server keeps.\n\n" +
 			argv.ExampleText("explain demo-cluster-01 podinfo --path replicaCount"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: platform-components, namespaces, rolebindings, or a resource type; without NAME all", Value: "platform-components"},
@@ -84,7 +85,7 @@ func explained(a answer) render.Output {
 					}
 					t.Rows = append(t.Rows, []string{
 						in.List + "/" + in.ID, v.Pointer, saidText(v.Value), shortSaying(v.SaidBy), strings.Join(instead, ", "),
-						v.SaidBy.Pointer, strconv.FormatInt(v.SaidBy.Revision, 10), v.SaidBy.Actor,
+						v.SaidBy.Pointer, setIn(v.SaidBy), v.SaidBy.Actor,
 					})
 				}
 			}
@@ -105,6 +106,18 @@ func explained(a answer) render.Output {
 			return names, nil
 		},
 	}
+}
+
+// setIn is the revision that set a value: "<N" when it is older than N, the oldest revision that the server keeps, and empty for a
+// default.
+func setIn(say api.Saying) string {
+	switch {
+	case say.SetBefore > 0:
+		return fmt.Sprintf("<%d", say.SetBefore)
+	case say.Revision > 0:
+		return strconv.FormatInt(say.Revision, 10)
+	}
+	return ""
 }
 
 // saidText is a value as JSON; empty where there is none.

@@ -28,8 +28,9 @@
 //     what somebody asked for.
 //  6. finish.go: what a change comes to. dependents.go, relayered.go and sizes.go look at clusters that it only touches; guard.go and
 //     budget.go are about what Flux would remove, forgotten.go about what it keeps.
-//  7. plan.go, affected.go and effects.go: the same, to be read before it is done.
-//  8. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
+//  7. explain.go and blame.go: which document sets a value of an input, and in which revision.
+//  8. plan.go, affected.go and effects.go: the same, to be read before it is done.
+//  9. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
 //
 // Below it are rooms that know no fleet. Of texts and documents: jsontext reads and writes them, object changes them, threeway
 // takes a change of one back, explain says which of them a value is from, diff how two inputs differ. Of patches: helmvalues is

@@ -11,9 +11,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 )
 
-// Explain says of every value of a cluster's inputs who says it and what that won over; of those of one list and one input
-// where these are named, and of those at or below a pointer. It reads the documents' texts, by another way than polls go, which
-// takes long where there is much to say, and ends with ctx.
+// Explain returns for every value of a cluster's inputs the document that sets it and those it overrides; only for one list and
+// one input where these are named, and for values at or below a pointer. [State.Blame] adds the revisions. It reads the documents'
+// texts, by another way than polls go, which takes long where there are many values, and ends with ctx.
 func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer string) (api.Explanation, error) {
 	out := api.Explanation{Cluster: d.ID, Layers: append([]string{}, s.Effective(d).layerIDs()...), Inputs: []api.ExplainedInput{}}
 	has := s.Effective(d)
@@ -84,7 +84,7 @@ func (d *Document) place() (explain.Place, error) {
 	if err != nil {
 		return explain.Place{}, unreadable(d, err)
 	}
-	return explain.Place{Kind: string(d.Kind), ID: d.ID, Revision: int64(d.Revision), At: d.UpdatedAt, Object: obj, Layer: d.Kind == KindLayer}, nil
+	return explain.Place{Kind: string(d.Kind), ID: d.ID, Object: obj, Layer: d.Kind == KindLayer}, nil
 }
 
 // explained is the list to those who explain its inputs.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type world struct {
 type log struct {
 	commits []Commit
 	past    Documents // what Past answers, whatever it is asked
+	oldest  Revision  // of the commits that DocumentLog reads
 }
 
 func (l *log) Past(PastQuery) (Documents, error) { return l.past, nil }
@@ -38,6 +40,29 @@ func (l *log) Changes(rev Revision) ([]Change, error) {
 		}
 	}
 	return nil, nil
+}
+
+// DocumentLog answers from the commits since oldest; zero: from all.
+func (l *log) DocumentLog(q DocumentLogQuery) (DocumentLog, error) {
+	out, revisions := DocumentLog{Oldest: max(l.oldest, 1)}, 0
+	for _, c := range slices.Backward(l.commits) {
+		if c.Revision >= q.Before || c.Revision < l.oldest {
+			continue
+		}
+		had := len(out.Changes)
+		for _, ch := range c.Changes {
+			if slices.Contains(q.Documents, DocumentName{ch.Kind, ch.ID}) || slices.Contains(q.Documents, DocumentName{Kind: ch.Kind}) {
+				out.Changes = append(out.Changes, DocumentChange{c.Revision, ch})
+			}
+		}
+		if len(out.Changes) > had {
+			revisions++
+		}
+		if revisions == q.Limit {
+			break
+		}
+	}
+	return out, nil
 }
 
 var testRules = Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50}

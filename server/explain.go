@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// maxExplained is how many revisions are looked up for one explanation, which takes one question to the store: the newest.
-const maxExplained = 1000
+// maxRevisions is how many revisions the store summarizes in one query.
+const maxRevisions = 1000
 
 func (s *Server) ExplainCluster(c echo.Context, id string, p api.ExplainClusterParams) error {
 	return s.explain(c, id, "", "", value(p.Pointer))
@@ -37,9 +37,12 @@ func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) erro
 	if err != nil {
 		return err
 	}
-	if err := s.nameActors(job.ctx, out); err != nil {
-		s.cfg.Logger.WarnContext(c.Request().Context(), "the actors of an explanation are left out", "error", err)
-		warn(c, []string{"the history cannot be read at the moment: who made the changes is left out"})
+	if err := s.attribute(job.ctx, st, &out); err != nil {
+		if err := job.stopped(); err != nil {
+			return err
+		}
+		s.cfg.Logger.WarnContext(c.Request().Context(), "the revisions of an explanation are left out", "error", err)
+		warn(c, []string{"the history cannot be read at the moment: the revisions that set the values are left out"})
 	}
 	answer, err := pack(out, job.stopped)
 	if err != nil {
@@ -48,33 +51,37 @@ func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) erro
 	return s.deliver(c, answer)
 }
 
-// nameActors fills in who made the revisions of an explanation, as far as the history still has them.
-func (s *Server) nameActors(ctx context.Context, out api.Explanation) error {
-	says := sayingsOf(out)
-	revisions := map[fleet.Revision]bool{}
-	for _, say := range says {
-		revisions[fleet.Revision(say.Revision)] = true
-	}
-	among := slices.Sorted(maps.Keys(revisions))
-	among = among[max(0, len(among)-maxExplained):]
-	if len(among) == 0 {
-		return nil
-	}
-	found, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Among: among, Limit: len(among)}, 0)
-	if err != nil {
+// attribute adds to an explanation which revisions set the values, with their times and actors.
+func (s *Server) attribute(ctx context.Context, st *fleet.State, out *api.Explanation) error {
+	if err := st.Blame(ctx, out, &history{ctx: ctx, log: s.cfg.History}); err != nil {
 		return err
 	}
-	actors := make(map[int64]string, len(found))
-	for _, commit := range found {
-		actors[int64(commit.Revision)] = commit.Actor
+	says := sayingsOf(*out)
+	revisions := map[fleet.Revision]bool{}
+	for _, say := range says {
+		if say.Revision > 0 {
+			revisions[fleet.Revision(say.Revision)] = true
+		}
+	}
+	commits := make(map[int64]fleet.Commit, len(revisions))
+	for among := range slices.Chunk(slices.Sorted(maps.Keys(revisions)), maxRevisions) {
+		found, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Among: among, Limit: len(among)}, 0)
+		if err != nil {
+			return err
+		}
+		for _, commit := range found {
+			commits[int64(commit.Revision)] = commit.Commit
+		}
 	}
 	for _, say := range says {
-		say.Actor = actors[say.Revision]
+		if commit, known := commits[say.Revision]; known {
+			say.At, say.Actor, say.Author = &commit.At, commit.Actor, commit.Author
+		}
 	}
 	return nil
 }
 
-// sayingsOf are all that say something in an explanation.
+// sayingsOf are all sayings of an explanation.
 func sayingsOf(out api.Explanation) []*api.Saying {
 	var says []*api.Saying
 	for i := range out.Inputs {

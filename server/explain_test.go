@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 const (
@@ -66,4 +68,28 @@ func TestExplanationsAreBounded(t *testing.T) {
 			require.Equal(t, http.StatusOK, <-statuses)
 		}
 	})
+}
+
+// Each value is attributed to the revision that set it, with its actor and author, not to the last one of the document.
+func TestExplanationsNameTheRevisionOfAValue(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.put(demoCluster+"/platform_components/podinfo", `{"component_version":"6.8.0"}`, "X-Change-Author", "ann@example.com").want(200)
+	pinned := w.revision()
+	w.patch(demoCluster, `{"labels":{"team":"x"}}`, "X-Change-Author", "bob@example.com").want(200)
+	said := func() any {
+		values := at(w.get(explainOne+"?pointer=/component_version").want(200).json(), "inputs").([]any)[0].(map[string]any)["values"].([]any)
+		return values[0].(map[string]any)["said_by"]
+	}
+	require.EqualValues(t, pinned, at(said(), "revision"))
+	require.Equal(t, "static-write", at(said(), "actor"))
+	require.Equal(t, "ann@example.com", at(said(), "author"))
+	require.NotEmpty(t, at(said(), "at"))
+
+	// Without the log nobody can tell which revision it was, and no other one is named.
+	w.faults.set(func(f *faultyStore) { f.fail = store.ErrUnavailable })
+	missing := w.get(explainOne + "?pointer=/component_version").want(200)
+	require.Contains(t, missing.header.Get("Warning"), "the revisions that set the values are left out")
+	require.NotContains(t, said(), "revision")
+	require.NotContains(t, said(), "actor")
 }

@@ -105,6 +105,14 @@ func (f *faultyStore) Changes(ctx context.Context, rev fleet.Revision, offset, l
 	return f.Store.Changes(ctx, rev, offset, limit)
 }
 
+// DocumentLog implements store.Store.
+func (f *faultyStore) DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
+	if err := f.reading(); err != nil {
+		return fleet.DocumentLog{}, err
+	}
+	return f.Store.DocumentLog(ctx, q)
+}
+
 // Past implements store.Store.
 func (f *faultyStore) Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error) {
 	if err := f.reading(); err != nil {

@@ -60,10 +60,18 @@ type history struct {
 // maxReverted is how many changes of documents one request may take back, and look through for those to take back.
 const maxReverted = 100_000
 
-var _ fleet.History = (*history)(nil)
+var (
+	_ fleet.History         = (*history)(nil)
+	_ fleet.DocumentHistory = (*history)(nil)
+)
 
 // Past implements [fleet.History].
 func (h *history) Past(q fleet.PastQuery) (fleet.Documents, error) { return h.log.Past(h.ctx, q) }
+
+// DocumentLog implements [fleet.DocumentHistory].
+func (h *history) DocumentLog(q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
+	return h.log.DocumentLog(h.ctx, q)
+}
 
 // Changes implements [fleet.History].
 func (h *history) Changes(rev fleet.Revision) ([]fleet.Change, error) {

@@ -3102,20 +3102,30 @@ type Saying struct {
 	// Example: 3
 	Value nullable.Nullable[json.RawMessage] `json:"value,omitempty"`
 
-	// Revision Of the last change of the document.
+	// Revision The revision that set this value in the document. Absent for a default, and where `set_before` is present.
 	//
 	// Example: 42
 	Revision int64 `json:"revision,omitempty"`
 
-	// At When that was.
+	// At Time of that revision.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	At *time.Time `json:"at,omitempty"`
 
-	// Actor Who made it.
+	// Actor Name of the token that made it.
 	//
 	// Example: static-write
 	Actor string `json:"actor,omitempty"`
+
+	// Author X-Change-Author of that revision, as it was claimed.
+	//
+	// Example: ann@example.com
+	Author string `json:"author,omitempty"`
+
+	// SetBefore Present when the revision that set the value was removed (HISTORY_RETENTION): the oldest revision that is kept. The value was set before it.
+	//
+	// Example: 120
+	SetBefore int64 `json:"set_before,omitempty"`
 }
 
 // Spec The fields of a definition, as the schema of its type has them.

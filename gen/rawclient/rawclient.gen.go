@@ -279,18 +279,18 @@ type ClientInterface interface {
 	// Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
 	UpdateCluster(ctx context.Context, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExplainCluster Say of all that a cluster is served who says it
+	// ExplainCluster Show where each value of a cluster's inputs comes from
 	//
-	// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
-	// value that somebody patched is one as a whole.
+	// Each value with the document that sets it (the cluster, a layer, or the definition), where in it, the revision that set the
+	// value, and what it overrides. A patched value is one value as a whole.
 	//
 	// Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
 	ExplainCluster(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExplainInput Say of one input of a cluster who says it
+	// ExplainInput Show where each value of one input of a cluster comes from
 	//
-	// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
-	// value that somebody patched is one as a whole.
+	// Each value with the document that sets it (the cluster, a layer, or the definition), where in it, the revision that set the
+	// value, and what it overrides. A patched value is one value as a whole.
 	//
 	// Corresponds with GET /clusters/{id}/explain/{list}/{input_id} (the `ExplainInput` operationId).
 	ExplainInput(ctx context.Context, id ID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1652,10 +1652,10 @@ func (c *Client) UpdateCluster(ctx context.Context, id ID, params *UpdateCluster
 	return c.Client.Do(req)
 }
 
-// ExplainCluster Say of all that a cluster is served who says it
+// ExplainCluster Show where each value of a cluster's inputs comes from
 //
-// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
-// value that somebody patched is one as a whole.
+// Each value with the document that sets it (the cluster, a layer, or the definition), where in it, the revision that set the
+// value, and what it overrides. A patched value is one value as a whole.
 //
 // Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
 func (c *Client) ExplainCluster(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1670,10 +1670,10 @@ func (c *Client) ExplainCluster(ctx context.Context, id ID, params *ExplainClust
 	return c.Client.Do(req)
 }
 
-// ExplainInput Say of one input of a cluster who says it
+// ExplainInput Show where each value of one input of a cluster comes from
 //
-// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
-// value that somebody patched is one as a whole.
+// Each value with the document that sets it (the cluster, a layer, or the definition), where in it, the revision that set the
+// value, and what it overrides. A patched value is one value as a whole.
 //
 // Corresponds with GET /clusters/{id}/explain/{list}/{input_id} (the `ExplainInput` operationId).
 func (c *Client) ExplainInput(ctx context.Context, id ID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -15274,20 +15274,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
 	UpdateClusterWithResponse(ctx context.Context, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
 
-	// ExplainClusterWithResponse Say of all that a cluster is served who says it
+	// ExplainClusterWithResponse Show where each value of a cluster's inputs comes from
 	//
-	// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
-	// value that somebody patched is one as a whole.
+	// Each value with the document that sets it (the cluster, a layer, or the definition), where in it, the revision that set the
+	// value, and what it overrides. A patched value is one value as a whole.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
 	ExplainClusterWithResponse(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*ExplainClusterResponse, error)
 
-	// ExplainInputWithResponse Say of one input of a cluster who says it
+	// ExplainInputWithResponse Show where each value of one input of a cluster comes from
 	//
-	// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
-	// value that somebody patched is one as a whole.
+	// Each value with the document that sets it (the cluster, a layer, or the definition), where in it, the revision that set the
+	// value, and what it overrides. A patched value is one value as a whole.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19942,10 +19942,10 @@ func (c *ClientWithResponses) UpdateClusterWithResponse(ctx context.Context, id 
 	return ParseUpdateClusterResponse(rsp)
 }
 
-// ExplainClusterWithResponse Say of all that a cluster is served who says it
+// ExplainClusterWithResponse Show where each value of a cluster's inputs comes from
 //
-// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
-// value that somebody patched is one as a whole.
+// Each value with the document that sets it (the cluster, a layer, or the definition), where in it, the revision that set the
+// value, and what it overrides. A patched value is one value as a whole.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19958,10 +19958,10 @@ func (c *ClientWithResponses) ExplainClusterWithResponse(ctx context.Context, id
 	return ParseExplainClusterResponse(rsp)
 }
 
-// ExplainInputWithResponse Say of one input of a cluster who says it
+// ExplainInputWithResponse Show where each value of one input of a cluster comes from
 //
-// Each value with who says it (the cluster, a layer, or the definition), where, since which revision, and what it won over. A
-// value that somebody patched is one as a whole.
+// Each value with the document that sets it (the cluster, a layer, or the definition), where in it, the revision that set the
+// value, and what it overrides. A patched value is one value as a whole.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -80,7 +80,7 @@ func (p Place) saying(keys ...any) (api.Saying, bool, error) {
 
 // silent is a saying without what is said.
 func (p Place) silent(keys ...any) api.Saying {
-	return api.Saying{Kind: p.Kind, ID: p.ID, Pointer: jsontext.Pointer(keys...), Revision: p.Revision, At: &p.At}
+	return api.Saying{Kind: p.Kind, ID: p.ID, Pointer: jsontext.Pointer(keys...)}
 }
 
 // at is what is in a value, by the keys on the way there.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -18,8 +17,6 @@ import (
 // Place is a document that may say something.
 type Place struct {
 	Kind, ID string
-	Revision int64
-	At       time.Time
 	Object   map[string]any
 	// Layer: it may also say something about components that it does not assign.
 	Layer bool

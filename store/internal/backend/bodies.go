@@ -133,6 +133,9 @@ func Run(rows []Row, newest []byte) ([]fleet.Change, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(rows[i].Before) > 0 && !json.Valid(before) { // it is plain text, which has no checksum
+			return nil, fmt.Errorf("%w: %s %q before revision %d is not JSON", store.ErrCorrupt, rows[i].Kind, rows[i].ID, rows[i].Revision)
+		}
 		changes[i] = fleet.Change{Kind: rows[i].Kind, ID: rows[i].ID, Before: before, After: after}
 		after = before
 	}

@@ -1,0 +1,115 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/explain"
+)
+
+// blamePage is how many revisions are read from the log at once.
+const blamePage = 250
+
+// Blame adds to an explanation the revision that set each value: the last one that changed the value in its document, not the last
+// one that changed the document. Where that is older than the log, SetBefore is the oldest revision that there is. Defaults, which
+// no revision set, have neither. It reads the changes of the documents back to where the last value was set, and ends with ctx.
+func (s *State) Blame(ctx context.Context, ex *api.Explanation, history DocumentHistory) error {
+	sayings := map[DocumentName][]*api.Saying{}
+	for i := range ex.Inputs {
+		for j := range ex.Inputs[i].Values {
+			v := &ex.Inputs[i].Values[j]
+			for _, say := range append([]*api.Saying{&v.SaidBy}, pointers(v.InsteadOf)...) {
+				if say.Pointer != "" { // or it is a default
+					name := DocumentName{Kind(say.Kind), say.ID}
+					sayings[name] = append(sayings[name], say)
+				}
+			}
+		}
+	}
+	found := make(map[DocumentName]*explain.Blame, len(sayings))
+	for name, of := range sayings {
+		var values []string
+		for _, say := range of {
+			values = append(values, blamed(say)...)
+		}
+		doc := s.docs[name.Kind][name.ID]
+		blame, err := explain.NewBlame(doc.Body, values)
+		if err != nil {
+			return unreadable(doc, err)
+		}
+		found[name] = blame
+	}
+	oldest, err := s.blame(ctx, found, history)
+	if err != nil {
+		return err
+	}
+	for name, of := range sayings {
+		for _, say := range of {
+			for _, pointer := range blamed(say) {
+				say.Revision = max(say.Revision, found[name].Revision(pointer))
+			}
+			if say.Revision == 0 {
+				say.SetBefore = int64(oldest)
+			}
+		}
+	}
+	return nil
+}
+
+// blame reads the log until all revisions are known, or to its end. It returns the oldest revision of the log.
+func (s *State) blame(ctx context.Context, found map[DocumentName]*explain.Blame, history DocumentHistory) (oldest Revision, err error) {
+	before := s.Revision() + 1
+	for {
+		q := DocumentLogQuery{Before: before, Limit: blamePage}
+		for name, blame := range found {
+			if !blame.Done() {
+				q.Documents = append(q.Documents, name)
+			}
+		}
+		if len(q.Documents) == 0 {
+			return oldest, nil
+		}
+		slices.SortFunc(q.Documents, func(a, b DocumentName) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID)) })
+		log, err := history.DocumentLog(q)
+		if err != nil || len(log.Changes) == 0 {
+			return log.Oldest, err
+		}
+		for _, ch := range log.Changes {
+			if err := context.Cause(ctx); err != nil {
+				return 0, err
+			}
+			blame, was := found[DocumentName{ch.Kind, ch.ID}], ch.Before
+			if blame.Done() {
+				continue
+			}
+			if ch.tombstone(was) { // the cluster that was decommissioned is another one
+				was = nil
+			}
+			if err := blame.Step(int64(ch.Revision), was); err != nil {
+				return 0, fmt.Errorf("%s %q before revision %d: %w", ch.Kind, ch.ID, ch.Revision, err)
+			}
+		}
+		before, oldest = log.Changes[len(log.Changes)-1].Revision, log.Oldest
+	}
+}
+
+// blamed are the places in a document whose last change set what a saying has. An entry of a list that is switched on because
+// nothing switches it off is set by what added the entry, or by what removed the switch.
+func blamed(say *api.Saying) []string {
+	if say.Value.IsSpecified() {
+		return []string{say.Pointer}
+	}
+	return []string{say.Pointer + "/id", say.Pointer + "/enabled"}
+}
+
+func pointers(all []api.Saying) []*api.Saying {
+	out := make([]*api.Saying, len(all))
+	for i := range all {
+		out[i] = &all[i]
+	}
+	return out
+}

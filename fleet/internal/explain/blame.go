@@ -1,0 +1,204 @@
+package explain
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+)
+
+// Blame finds the revisions that set the values of one document. It is given the document's changes from the newest to the
+// oldest, and compares only those parts of it that contain a value whose revision is not known yet.
+type Blame struct {
+	root   *blameNode
+	values map[string]*blameNode // by pointer
+	open   int                   // values whose revision is not known
+}
+
+// blameNode is a place in the document, with its value in the oldest version that was compared.
+type blameNode struct {
+	value    any // [jsontext.Text], a scalar, or absent{}
+	below    map[blameStep]*blameNode
+	wanted   bool
+	revision int64 // that set the value; 0: not known
+}
+
+// blameStep leads from an object or a list to what is in it. Entries of lists are found by their id: an entry that only moves is
+// the same entry.
+type blameStep struct {
+	key   string
+	index int
+	kind  stepKind
+}
+
+type stepKind byte
+
+const (
+	stepKey stepKind = iota
+	stepEntry
+	stepIndex
+)
+
+type absent struct{}
+
+// NewBlame prepares to find the revisions of the values at JSON pointers into a document, which is its canonical JSON. A pointer
+// at which there is nothing has the revision that removed it.
+func NewBlame(body []byte, pointers []string) (*Blame, error) {
+	b := &Blame{root: &blameNode{value: version(body)}, values: make(map[string]*blameNode, len(pointers))}
+	for _, pointer := range pointers {
+		n, err := b.find(pointer)
+		if err != nil {
+			return nil, err
+		}
+		if b.values[pointer] = n; !n.wanted {
+			n.wanted = true
+			b.open++
+		}
+	}
+	return b, nil
+}
+
+// Done tells whether the revisions of all values are known.
+func (b *Blame) Done() bool { return b.open == 0 }
+
+// Step compares with what the document was before a revision, which is canonical JSON; nil: it did not exist.
+func (b *Blame) Step(revision int64, before []byte) error {
+	return b.visit(b.root, version(before), revision)
+}
+
+// Revision returns the revision that set the value at a pointer, which NewBlame was given; 0: none of the steps did.
+func (b *Blame) Revision(pointer string) int64 { return b.values[pointer].revision }
+
+// find returns the node of a pointer, and adds those that are missing on the way to it.
+func (b *Blame) find(pointer string) (*blameNode, error) {
+	n := b.root
+	if pointer == "" {
+		return n, nil
+	}
+	for key := range strings.SplitSeq(pointer[1:], "/") {
+		step, err := n.step(unescape.Replace(key))
+		if err != nil {
+			return nil, err
+		}
+		next := n.below[step]
+		if next == nil {
+			next = &blameNode{}
+			if next.value, err = child(n.value, step); err != nil {
+				return nil, err
+			}
+			if n.below == nil {
+				n.below = map[blameStep]*blameNode{}
+			}
+			n.below[step] = next
+		}
+		n = next
+	}
+	return n, nil
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// step is where a key of a pointer leads to.
+func (n *blameNode) step(key string) (blameStep, error) {
+	opened, err := open(n.value)
+	if err != nil {
+		return blameStep{}, err
+	}
+	list, isList := opened.([]any)
+	index, err := strconv.Atoi(key)
+	if !isList || err != nil || index < 0 || index >= len(list) {
+		return blameStep{key: key}, nil
+	}
+	entry, err := open(list[index])
+	if err != nil {
+		return blameStep{}, err
+	}
+	if _, id, ok := object.Entry(entry); ok {
+		return blameStep{key: id, kind: stepEntry}, nil
+	}
+	return blameStep{index: index, kind: stepIndex}, nil
+}
+
+func (b *Blame) visit(n *blameNode, was any, revision int64) error {
+	if same(n.value, was) {
+		return nil
+	}
+	n.value = was
+	if n.wanted && n.revision == 0 {
+		n.revision = revision
+		b.open--
+	}
+	if len(n.below) == 0 {
+		return nil
+	}
+	opened, err := open(was)
+	if err != nil {
+		return err
+	}
+	for step, next := range n.below {
+		value, err := child(opened, step)
+		if err == nil {
+			err = b.visit(next, value, revision)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// version is a document as a value.
+func version(body []byte) any {
+	if body == nil {
+		return absent{}
+	}
+	return jsontext.Text(body)
+}
+
+// open takes an object or a list apart by one level, unless it is opened already.
+func open(value any) (any, error) {
+	if text, ok := value.(jsontext.Text); ok {
+		return jsontext.Open(text)
+	}
+	return value, nil
+}
+
+// child is what is at a step below a value.
+func child(value any, step blameStep) (any, error) {
+	value, err := open(value)
+	if err != nil {
+		return nil, err
+	}
+	switch of := value.(type) {
+	case map[string]any:
+		if v, there := of[step.key]; there && step.kind == stepKey {
+			return v, nil
+		}
+	case []any:
+		if step.kind == stepIndex && step.index < len(of) {
+			return of[step.index], nil
+		}
+		for _, item := range of {
+			entry, err := open(item)
+			if err != nil {
+				return nil, err
+			}
+			if step.kind == stepEntry && object.HasID(step.key)(entry) {
+				return item, nil
+			}
+		}
+	}
+	return absent{}, nil
+}
+
+// same tells whether two values are equal, which have been written canonically.
+func same(a, b any) bool {
+	x, isText := a.(jsontext.Text)
+	y, alsoText := b.(jsontext.Text)
+	if isText || alsoText {
+		return isText == alsoText && bytes.Equal(x, y)
+	}
+	return a == b
+}
