@@ -65,6 +65,7 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 		if err := b.stopped(); err != nil {
 			return nil, err
 		}
+		b.tx.altered = map[docKey]bool{}
 		docs, clusters, err := b.one(op)
 		for _, d := range docs {
 			b.touched[docKey{d.Kind, d.ID}] = i

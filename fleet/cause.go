@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -22,11 +24,13 @@ const (
 	maxCauseIDs    = 3
 )
 
-// cause is what is stored.
+// cause is the stored form of the operations that were requested. Those that changed something are first.
 type cause struct {
 	Operations []api.RevisionOperation `json:"operations"`
-	// More operations than those were asked for.
+	// More is how many more were requested.
 	More int `json:"more,omitempty"`
+	// Unchanged is how many of all requested operations changed nothing.
+	Unchanged int `json:"unchanged,omitempty"`
 }
 
 // did notes an operation, unless it is a part of another one.
@@ -47,15 +51,31 @@ func (tx *Tx) as(op api.RevisionOperation, do func() error) error {
 	return err
 }
 
-// cause is what the Tx was asked for, in as many bytes as a commit keeps.
-func (tx *Tx) cause() (json.RawMessage, error) {
+// cause is the operations that the Tx was requested to run, in as many bytes as a commit keeps. changes are those of its commit.
+func (tx *Tx) cause(changes []Change) (json.RawMessage, error) {
 	if len(tx.done) == 0 {
 		return nil, nil
 	}
 	const first = 20
-	c := cause{Operations: slices.Clone(tx.done[:min(first, len(tx.done))])}
+	changed := make(map[docKey]bool, len(changes))
+	for _, ch := range changes {
+		changed[docKey{ch.Kind, ch.ID}] = true
+	}
+	var effective, idle []api.RevisionOperation
+	for _, op := range tx.done {
+		if slices.Contains(documentOperations, op.Op) && op.ID != "" && !changed[docKey{Kind(op.Kind), op.ID}] {
+			op.Unchanged = 1
+		}
+		if hasEffect(op) {
+			effective = append(effective, op)
+		} else {
+			idle = append(idle, op)
+		}
+	}
+	all := append(effective, idle...)
+	c := cause{Operations: all[:min(first, len(all))], Unchanged: len(idle)}
 	for {
-		c.More = len(tx.done) - len(c.Operations)
+		c.More = len(all) - len(c.Operations)
 		text, err := json.Marshal(c)
 		if err != nil || len(text) <= maxCause {
 			return text, err
@@ -64,18 +84,23 @@ func (tx *Tx) cause() (json.RawMessage, error) {
 	}
 }
 
-// Cause is what a commit was asked for, and how many operations more than those there were. Commits of earlier versions do
-// not say.
-func (c Commit) Cause() (operations []api.RevisionOperation, more int) {
-	var stored cause
-	if len(c.Operations) == 0 || json.Unmarshal(c.Operations, &stored) != nil { // of a newer version: it is only to be shown
-		return nil, 0
-	}
-	return stored.Operations, stored.More
+// hasEffect reports whether an operation changed any document.
+func hasEffect(op api.RevisionOperation) bool {
+	return op.Unchanged < max(1, op.Clusters, op.LayerCount)
 }
 
-// Summary says in words what a commit was asked for, or what it changed where that is not known: changed are then the first
-// of so many documents.
+// Cause is the requested operations of a commit, those that changed something first, how many more were requested, and how many
+// of all changed nothing. It is empty for commits of versions that did not keep them.
+func (c Commit) Cause() (operations []api.RevisionOperation, more, unchanged int) {
+	var stored cause
+	if len(c.Operations) == 0 || json.Unmarshal(c.Operations, &stored) != nil { // of a newer version: it is only to be shown
+		return nil, 0, 0
+	}
+	return stored.Operations, stored.More, stored.Unchanged
+}
+
+// Summary describes in words what a commit changed: the requested operations that had an effect, or the changed documents where
+// those are not known. changed is the first of count documents.
 func (c Commit) Summary(changed []api.ChangeRef, count int) string {
 	names := wording.Names(func(kind string) string {
 		if a := compiledIn.assigned(Kind(kind)); a != nil {
@@ -83,10 +108,35 @@ func (c Commit) Summary(changed []api.ChangeRef, count int) string {
 		}
 		return kind
 	})
-	if ops, more := c.Cause(); len(ops) > 0 {
-		return names.Operations(ops, more)
+	all, more, unchanged := c.Cause()
+	var ops []api.RevisionOperation
+	for _, op := range all {
+		if hasEffect(op) {
+			ops = append(ops, op)
+		}
+	}
+	if len(ops) > 0 {
+		return names.Operations(ops, more+len(all)-len(ops)-unchanged)
 	}
 	return names.Changes(changed, count)
+}
+
+// documentOperation is an operation on one document, with the requested fields that it changed.
+func documentOperation(op string, before, after *Document, body []byte) api.RevisionOperation {
+	out := api.RevisionOperation{Op: op, Kind: string(after.Kind), ID: after.ID}
+	if bytes.Equal(before.Body, after.Body) {
+		out.Fields, out.Unchanged = fieldsOf(body), 1
+		return out
+	}
+	var was, is, requested map[string]json.RawMessage
+	if json.Unmarshal(before.Body, &was) != nil || json.Unmarshal(after.Body, &is) != nil || json.Unmarshal(body, &requested) != nil {
+		return out // it is only to be shown
+	}
+	maps.DeleteFunc(requested, func(field string, _ json.RawMessage) bool { return bytes.Equal(was[field], is[field]) })
+	if text, err := json.Marshal(requested); err == nil {
+		out.Fields = fieldsOf(text)
+	}
+	return out
 }
 
 // fieldsOf names the fields that a body changes, with those values that are short.
@@ -171,14 +221,35 @@ func (b *Batch) noted(op api.Operation, docs []*Document, clusters int) {
 	case "labels":
 		out.Fields = pathsOf(op.Labels)
 	}
-	if clusters > 0 && op.Selector == "" && !op.All {
-		for _, doc := range docs[:min(len(docs), maxCauseIDs)] {
-			out.ClusterIds = append(out.ClusterIds, doc.ID)
-		}
+	changed, rest := b.splitByEffect(docs)
+	switch {
+	case len(changed) == 0:
+		out.Unchanged = max(1, clusters, len(op.Layers))
+	case clusters > 0 || len(op.Layers) > 0 && op.Op != "adopt":
+		out.Unchanged = len(rest)
 	}
-	for _, layer := range op.Layers[:min(len(op.Layers), maxCauseIDs)] {
+	if clusters > 0 && op.Selector == "" && !op.All {
+		out.ClusterIds = idsOf(slices.Concat(changed, rest))[:min(len(docs), maxCauseIDs)]
+	}
+	layers := op.Layers
+	if out.Unchanged > 0 && len(layers) > 0 {
+		layers = idsOf(slices.Concat(changed, rest))
+	}
+	for _, layer := range layers[:min(len(layers), maxCauseIDs)] {
 		out.Layers = append(out.Layers, cut(layer))
 	}
 	out.LayerCount = len(op.Layers)
 	b.tx.did(out)
+}
+
+// splitByEffect divides the documents of an operation into those that it changed and the rest.
+func (b *Batch) splitByEffect(docs []*Document) (changed, rest []*Document) {
+	for _, doc := range docs {
+		if b.tx.altered[docKey{doc.Kind, doc.ID}] {
+			changed = append(changed, doc)
+		} else {
+			rest = append(rest, doc)
+		}
+	}
+	return changed, rest
 }

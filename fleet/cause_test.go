@@ -86,10 +86,10 @@ func TestCauseIsBounded(t *testing.T) {
 	for _, op := range ops {
 		b.noted(op, nil, 2)
 	}
-	text, err := b.tx.cause()
+	text, err := b.tx.cause(nil)
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(text), maxCause)
-	stored, more := Commit{Operations: text}.Cause()
+	stored, more, _ := Commit{Operations: text}.Cause()
 	require.Equal(t, 500, len(stored)+more)
 	require.NotEmpty(t, stored)
 }

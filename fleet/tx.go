@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -34,8 +35,9 @@ type Tx struct {
 	// recalled are documents that are put back to what they were, which was valid then.
 	recalled map[docKey]*Document
 
-	done   []api.RevisionOperation // what it was asked for
-	within int                     // more than 0: in the middle of one of them
+	done    []api.RevisionOperation // what it was asked for
+	altered map[docKey]bool         // documents that the current operation of a batch changed; nil: it is no batch
+	within  int                     // more than 0: in the middle of one of them
 }
 
 type docKey struct {
@@ -102,8 +104,12 @@ func (tx *Tx) notFound(kind Kind, id string) *Error { return tx.kinds.notFound(k
 
 // record makes a document, nil if it is deleted, the Tx's edit. Every edit comes by here.
 func (tx *Tx) record(kind Kind, id string, doc *Document) {
+	was := tx.raw(kind, id)
+	if tx.altered != nil && (was == nil || doc == nil || !bytes.Equal(was.Body, doc.Body)) {
+		tx.altered[docKey{kind, id}] = true
+	}
 	if kind == KindCluster {
-		tx.byLabel.update(tx.raw(kind, id), doc)
+		tx.byLabel.update(was, doc)
 	}
 	tx.edits[docKey{kind, id}] = doc
 	if kind == KindResourceType {
@@ -209,6 +215,7 @@ func (tx *Tx) endDecommission(c *api.Cluster) {
 
 // Put replaces the fields that are present in the body and not null.
 func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
+	before := tx.raw(kind, id)
 	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
 		if kind == KindLayer {
 			dropOtherSelection(stored, request)
@@ -216,18 +223,19 @@ func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
 		return overlay(stored, request)
 	})
 	if err == nil {
-		tx.did(api.RevisionOperation{Op: "update", Kind: string(kind), ID: id, Fields: fieldsOf(body)})
+		tx.did(documentOperation("update", before, doc, body))
 	}
 	return doc, err
 }
 
 // Patch applies an RFC 7396 merge patch.
 func (tx *Tx) Patch(kind Kind, id string, body []byte) (*Document, error) {
+	before := tx.raw(kind, id)
 	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
 		return jsontext.MergePatch(stored, request).(map[string]any)
 	})
 	if err == nil {
-		tx.did(api.RevisionOperation{Op: "patch", Kind: string(kind), ID: id, Fields: fieldsOf(body)})
+		tx.did(documentOperation("patch", before, doc, body))
 	}
 	return doc, err
 }

@@ -99,8 +99,8 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 		Reason: commit.Reason, Summary: commit.Summary(changedNames(commit), commit.Count), RequestID: commit.RequestID,
 		ChangeCount: commit.Count, Changes: []api.RevisionChange{}, Operations: []api.RevisionOperation{},
 	}
-	if ops, more := commit.Cause(); len(ops) > 0 {
-		out.Operations, out.MoreOperations = ops, more
+	if ops, more, unchanged := commit.Cause(); len(ops) > 0 {
+		out.Operations, out.MoreOperations, out.UnchangedOperations = ops, more, unchanged
 	}
 	for _, ch := range changes {
 		before, after, err := ch.Public()

@@ -2854,21 +2854,26 @@ type RevisionDetail struct {
 	ChangeCount int              `json:"change_count"`
 	Changes     []RevisionChange `json:"changes"`
 
-	// Summary What was asked for, in words.
+	// Summary What it changed, in words: the requested operations that had an effect.
 	//
 	// Example: changed namespace/team-sandbox: labels
 	Summary string `json:"summary"`
 
-	// Operations What was asked for: the first operations, at most 4 KiB of them. Empty for revisions of a server that did not keep them yet.
+	// Operations The requested operations: first those that changed something, then the others, at most 4 KiB of them. Empty for revisions of a server that did not keep them yet.
 	Operations []RevisionOperation `json:"operations"`
 
-	// MoreOperations How many more there were.
+	// MoreOperations How many more were requested.
 	//
 	// Example: 0
 	MoreOperations int `json:"more_operations"`
+
+	// UnchangedOperations How many of all requested operations changed nothing.
+	//
+	// Example: 0
+	UnchangedOperations int `json:"unchanged_operations"`
 }
 
-// RevisionOperation What a change was asked for: an operation as /batch takes it, or what another route does. Values and documents are not kept
+// RevisionOperation A requested operation, in the form of /batch; other routes are recorded in the same form. Values and documents are not kept
 // here; `changes` has them.
 type RevisionOperation struct {
 	// Op As in a batch; `seed`, and for tokens `create`, `rotate` and `delete`.
@@ -2884,7 +2889,7 @@ type RevisionOperation struct {
 	// ID Example: podinfo
 	ID string `json:"id,omitempty"`
 
-	// Fields The first fields that it set, with short values; of patches and labels their names.
+	// Fields The first fields that it changed, with short values; of patches and labels the names that it set.
 	//
 	// Example: ["component_version=6.9.0"]
 	Fields []string `json:"fields,omitempty"`
@@ -2931,6 +2936,11 @@ type RevisionOperation struct {
 	//
 	// Example: 1
 	LayerCount int `json:"layer_count,omitempty"`
+
+	// Unchanged How many of the clusters, layers or documents that it was applied to already had the requested content. Absent: none.
+	//
+	// Example: 409
+	Unchanged int `json:"unchanged,omitempty"`
 }
 
 // RevisionSummary defines model for RevisionSummary.
@@ -2968,7 +2978,7 @@ type RevisionSummary struct {
 	// Changes The first 20 documents changed.
 	Changes []ChangeRef `json:"changes"`
 
-	// Summary What was asked for, in words for people, who may be told otherwise by a later version.
+	// Summary What it changed, in words for people: the requested operations that had an effect. A later version may word it differently.
 	//
 	// Example: deleted component/podinfo, off 200 clusters
 	Summary string `json:"summary"`

@@ -140,21 +140,27 @@ func (n Names) phrase(op api.RevisionOperation) string {
 	return strings.TrimSuffix(op.Op+" "+name, " /")
 }
 
-// where says on which clusters, or layers.
+// where names the clusters or layers that an operation changed, and of how many.
 func (n Names) where(op api.RevisionOperation) string {
+	changed := op.Clusters - op.Unchanged
+	clusters := plural(op.Clusters, "cluster")
+	if op.Unchanged > 0 {
+		clusters = fmt.Sprintf("%d of %s", changed, clusters)
+	}
 	switch {
 	case len(op.Layers) > 0:
-		names := make([]string, len(op.Layers))
-		for i, id := range op.Layers {
-			names[i] = n.document("layer", id)
+		count := op.LayerCount - op.Unchanged
+		names := make([]string, min(count, len(op.Layers)))
+		for i := range names {
+			names[i] = n.document("layer", op.Layers[i])
 		}
-		return someOf(names, op.LayerCount)
-	case len(op.ClusterIds) == 1 && op.Clusters == 1:
+		return someOf(names, count)
+	case len(op.ClusterIds) > 0 && changed == 1:
 		return "cluster/" + op.ClusterIds[0]
-	case op.All:
-		return "all " + plural(op.Clusters, "cluster")
+	case op.All && op.Unchanged == 0:
+		return "all " + clusters
 	case op.Selector != "":
-		return plural(op.Clusters, "cluster") + " (" + op.Selector + ")"
+		return clusters + " (" + op.Selector + ")"
 	}
-	return plural(op.Clusters, "cluster")
+	return clusters
 }
