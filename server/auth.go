@@ -123,9 +123,9 @@ func (s *Server) authenticate(r *request) error {
 	if r.op.public() {
 		return nil
 	}
-	read := s.cfg.Replica.Readable
+	read := s.cfg.Replica.StateForReads
 	if !r.op.crudOnly { // the answer is for clusters
-		read = s.cfg.Replica.Served
+		read = s.cfg.Replica.StateForPolls
 	}
 	st, age, unfit := read()
 	r.age, r.unfit = age, unfit

@@ -57,7 +57,7 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 	if !ok {
 		return p, false
 	}
-	st, age, err := s.cfg.Replica.Served()
+	st, age, err := s.cfg.Replica.StateForPolls()
 	if err != nil {
 		return p, false
 	}

@@ -84,7 +84,7 @@ func toPublic(c echo.Context, err error) *publicError {
 		return &publicError{status: http.StatusNotFound, code: "not_found", detail: "this server no longer keeps that revision: its history is kept for a limited time (HISTORY_RETENTION)"}
 	case errors.Is(err, store.ErrReadOnly):
 		return toPublic(c, errReadOnly(true))
-	case errors.Is(err, store.ErrHeld):
+	case errors.Is(err, store.ErrQuarantined):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
 			detail: "what the store has is held until an operator accepts it: it is not served to clusters and cannot be changed; /ready says more",
@@ -165,7 +165,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 	if p.status >= http.StatusInternalServerError {
 		level := slog.LevelError
 		switch {
-		case errors.Is(err, store.ErrNotLoaded), errors.Is(err, store.ErrTooOld), errors.Is(err, store.ErrHeld):
+		case errors.Is(err, store.ErrNotLoaded), errors.Is(err, store.ErrTooOld), errors.Is(err, store.ErrQuarantined):
 			level = slog.LevelDebug // every poll until there is a fleet; following it says why there is none
 		case p.status == http.StatusServiceUnavailable:
 			level = slog.LevelWarn

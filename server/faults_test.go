@@ -38,7 +38,7 @@ func (f *faultyStore) Head(ctx context.Context) (fleet.Head, error) {
 }
 
 // Confirm implements store.Store.
-func (f *faultyStore) Confirm(ctx context.Context) (fleet.Head, error) {
+func (f *faultyStore) Barrier(ctx context.Context) (fleet.Head, error) {
 	if err := f.fault(); err != nil {
 		return fleet.Head{}, err
 	}
@@ -48,7 +48,7 @@ func (f *faultyStore) Confirm(ctx context.Context) (fleet.Head, error) {
 	if confirm != nil {
 		confirm()
 	}
-	return f.Store.Confirm(ctx)
+	return f.Store.Barrier(ctx)
 }
 
 // Ping implements store.Store.

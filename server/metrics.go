@@ -242,7 +242,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	status := s.cfg.Replica.Status()
 	ch <- prometheus.MustNewConstMetric(descReloads, prometheus.CounterValue, float64(status.Reloads))
 	ch <- prometheus.MustNewConstMetric(descStale, prometheus.CounterValue, float64(status.Stale))
-	gauge(descRefused, flag(status.Refused != ""))
+	gauge(descRefused, flag(status.QuarantineReason != ""))
 	gauge(descFromDisk, flag(status.FromDisk))
 	if !status.LastContact.IsZero() {
 		gauge(descContact, float64(status.LastContact.UnixMilli())/1000)

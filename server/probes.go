@@ -41,8 +41,8 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 		err = s.cfg.Replica.Healthy(ctx)
 	}
 	switch {
-	case status.Refused != "":
-		out.Checks["store"] = status.Refused
+	case status.QuarantineReason != "":
+		out.Checks["store"] = status.QuarantineReason
 	case errors.Is(err, store.ErrNoCommits):
 		out.Checks["store"] = "the store answers, but changes cannot be committed: the log says why"
 	case err != nil:
@@ -54,7 +54,7 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	switch {
 	case !status.Loaded:
 		out.Checks["state"] = "not loaded yet"
-	case status.Held:
+	case status.StateQuarantined:
 		out.Checks["state"] = "held: clusters are not answered from what the store has"
 	case status.TooOld && status.Cold:
 		out.Checks["state"] = fmt.Sprintf("too old: from disk, where the store last confirmed it at %s by the clock, and STATE_MAX_AGE is %s",
@@ -71,7 +71,7 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	if stuck != "" {
 		out.Checks["queues"] = stuck
 	}
-	if blocked && changes || !status.Loaded || status.TooOld || status.Held || status.Outdated && s.cfg.OthersServe || err != nil && changes {
+	if blocked && changes || !status.Loaded || status.TooOld || status.StateQuarantined || status.Outdated && s.cfg.OthersServe || err != nil && changes {
 		out.Status = "unavailable"
 		return writeJSON(c, http.StatusServiceUnavailable, out)
 	}
@@ -86,7 +86,7 @@ func (s *Server) GetVersion(c echo.Context) error {
 func (s *Server) GetMetrics(c echo.Context) error {
 	metrics := prometheus.Gatherers{s.metrics.registry}
 	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
-		st, _, err := s.cfg.Replica.Readable()
+		st, _, err := s.cfg.Replica.StateForReads()
 		if err != nil {
 			st = nil // what it knows of tokens is as old as the rest
 		}

@@ -23,7 +23,7 @@ type request struct {
 	// state is what a read is answered from, and what who was judged by; nil when nothing is loaded. It is taken once,
 	// after everything that is waited for.
 	state *fleet.State
-	age   time.Duration // of state: see store.Replica.Readable
+	age   time.Duration // of state: see store.Replica.StateForReads
 	unfit error         // why nothing may be answered from state
 	who   principal
 	body  []byte // as it came; nil: there is none
@@ -64,7 +64,7 @@ func (s *Server) await(r *request) error {
 	if revision < 0 { // polls are not held against the contract
 		return fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, which is 0 or more"}})
 	}
-	wait := s.cfg.Replica.CatchUp
+	wait := s.cfg.Replica.SyncTo
 	if r.op.poll || r.who.role == rolePoll { // whose number must not become the number of questions to the store
 		wait = s.cfg.Replica.WaitFor
 	}
@@ -99,7 +99,7 @@ func (s *Server) stateOf(c echo.Context, revision int64) (*fleet.State, error) {
 		return nil, err
 	}
 	r := requestOf(c)
-	if err := s.arrived(r, revision, s.cfg.Replica.CatchUp); err != nil {
+	if err := s.arrived(r, revision, s.cfg.Replica.SyncTo); err != nil {
 		return nil, err
 	}
 	if err := s.authenticate(r); err != nil {

@@ -33,7 +33,7 @@ func LoadSeed(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta
 		}
 		return seed.Create(tx)
 	})
-	if errors.Is(err, errNotEmpty) || errors.Is(err, store.ErrHeld) { // another process was faster
+	if errors.Is(err, errNotEmpty) || errors.Is(err, store.ErrQuarantined) { // another process was faster
 		return false, nil
 	}
 	return err == nil, seed.Locate(err)

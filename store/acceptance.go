@@ -56,8 +56,8 @@ const acceptAttempts = 20
 // endsWith tells whether a store's history still ends with head, whatever servers have recorded beside it.
 func endsWith(ctx context.Context, s Store, head fleet.Head) bool {
 	now, err := s.Head(ctx)
-	if held := asHeld(err); held != nil {
-		now, err = held.Head, nil
+	if quarantined := asQuarantined(err); quarantined != nil {
+		now, err = quarantined.Head, nil
 	}
 	return err == nil && now == head
 }

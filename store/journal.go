@@ -39,10 +39,10 @@ const (
 
 // What records say.
 const (
-	recordBase      = iota + 1 // the head that the journal begins after
-	recordState                // the next State
-	recordConfirmed            // when the store confirmed the State before
-	recordHeld                 // whether that is held
+	recordBase        = iota + 1 // the head that the journal begins after
+	recordState                  // the next State
+	recordConfirmed              // when the store confirmed the State before
+	recordQuarantined            // whether that is held
 )
 
 var (
@@ -168,9 +168,9 @@ func (j *journal) noteConfirmed(at confirmedAt) error {
 	return nil
 }
 
-// noteHeld notes whether the last State is held.
-func (j *journal) noteHeld(held bool) error {
-	return j.add(recordHeld, func(e *encoder) { e.flag(held) })
+// noteQuarantined notes whether the last State is held.
+func (j *journal) noteQuarantined(quarantined bool) error {
+	return j.add(recordQuarantined, func(e *encoder) { e.flag(quarantined) })
 }
 
 // add adds a record, all or nothing, if there is a journal.

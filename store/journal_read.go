@@ -14,11 +14,11 @@ import (
 
 // journalContent is what a journal says.
 type journalContent struct {
-	base      fleet.Head
-	states    []journalState
-	confirmed *confirmedAt // nil: not noted
-	held      *bool        // nil: not said
-	end       int64        // of the last whole record
+	base        fleet.Head
+	states      []journalState
+	confirmed   *confirmedAt // nil: not noted
+	quarantined *bool        // nil: not said
+	end         int64        // of the last whole record
 }
 
 // journalState is what makes one State of the one before.
@@ -92,9 +92,9 @@ func (c *journalContent) take(content []byte, n int) error {
 		c.states = append(c.states, s)
 	case recordConfirmed:
 		c.confirmed = d.confirmed(len(content) > shortConfirmed)
-	case recordHeld:
-		held := d.flag()
-		c.held = &held
+	case recordQuarantined:
+		quarantined := d.flag()
+		c.quarantined = &quarantined
 	default:
 		return fmt.Errorf("it is of kind %d", kind)
 	}

@@ -59,7 +59,7 @@ func TestEveryStateIsOnDiskBeforeItIsPublished(t *testing.T) {
 	path, dirs := journalled(t)
 	for n, dir := range dirs {
 		w := restored(t, path, dir, time.Hour, 0)
-		st, _, err := w.replica.Served()
+		st, _, err := w.replica.StateForPolls()
 		require.NoError(t, err)
 		require.EqualValues(t, n+1, st.Revision())
 		require.Equal(t, n+1, st.Count(fleet.KindNamespace))
@@ -133,20 +133,20 @@ func TestStateOnDiskHasAnAge(t *testing.T) {
 		return restored(t, path, dir, maxAge, ahead)
 	}
 	for name, w := range map[string]*world{"old": again(24*time.Hour, 25*time.Hour), "of the future": again(24*time.Hour, -2*time.Hour)} {
-		_, _, err := w.replica.Served()
+		_, _, err := w.replica.StateForPolls()
 		require.ErrorIs(t, err, store.ErrTooOld, name)
-		_, _, err = w.replica.Readable()
+		_, _, err = w.replica.StateForReads()
 		require.ErrorIs(t, err, store.ErrTooOld, name)
 		status := w.replica.Status()
 		require.True(t, status.TooOld && status.Cold, name)
 		require.WithinDuration(t, time.Now(), status.ConfirmedAt, time.Hour)
 		require.Equal(t, 1, w.logs.count("too old to be served"), name)
 		require.NoError(t, w.replica.Load(t.Context()))
-		_, _, err = w.replica.Served()
+		_, _, err = w.replica.StateForPolls()
 		require.NoError(t, err, name)
 	}
 	for name, w := range map[string]*world{"young": again(24*time.Hour, 23*time.Hour), "any age": again(0, 1000*time.Hour)} {
-		_, age, err := w.replica.Served()
+		_, age, err := w.replica.StateForPolls()
 		require.NoError(t, err, name)
 		require.Greater(t, age, 22*time.Hour, name)
 	}

@@ -98,9 +98,9 @@ func (l *Lazy) Head(ctx context.Context) (fleet.Head, error) {
 	return with(ctx, l, func(s Store) (fleet.Head, error) { return s.Head(ctx) })
 }
 
-// Confirm implements Store.
-func (l *Lazy) Confirm(ctx context.Context) (fleet.Head, error) {
-	return with(ctx, l, func(s Store) (fleet.Head, error) { return s.Confirm(ctx) })
+// Barrier implements Store.
+func (l *Lazy) Barrier(ctx context.Context) (fleet.Head, error) {
+	return with(ctx, l, func(s Store) (fleet.Head, error) { return s.Barrier(ctx) })
 }
 
 // Load implements Store.
@@ -117,13 +117,13 @@ func (l *Lazy) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) erro
 	return s.Commit(ctx, base, c)
 }
 
-// Hold implements Store.
-func (l *Lazy) Hold(ctx context.Context, h Hold) error {
+// Quarantine implements Store.
+func (l *Lazy) Quarantine(ctx context.Context, h Quarantine) error {
 	s, err := l.get(ctx)
 	if err != nil {
 		return err
 	}
-	return s.Hold(ctx, h)
+	return s.Quarantine(ctx, h)
 }
 
 // CommitLocked implements Store.

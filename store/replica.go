@@ -26,7 +26,7 @@ type Config struct {
 	// BootID names the start of the machine that Elapsed counts from. A State in StateDir that was confirmed under the same
 	// BootID has a certain age. Nil: unknown. Default: the system's, when Elapsed is the system's too.
 	BootID uuid.UUID
-	// MaxStaleness is how long reads are answered after the store last confirmed the State: see [Replica.Served]. 0: for
+	// MaxStaleness is how long reads are answered after the store last confirmed the State: see [Replica.StateForPolls]. 0: for
 	// ever.
 	MaxStaleness time.Duration
 	// Interval between two questions for the head while nothing fails. Default 100 ms.
@@ -39,7 +39,7 @@ type Config struct {
 	// LoadTimeout ends reading documents or the log, whose size nobody knows beforehand, when for so long nothing of the
 	// answer has come. Default 30 s.
 	LoadTimeout time.Duration
-	// CommitTimeout ends Commit, later by CommitPatience. Default 10 s.
+	// CommitTimeout ends Commit, later by ExtraCommitTime. Default 10 s.
 	CommitTimeout time.Duration
 	// Attempts is how often an update is computed again because another process was faster, before it keeps the others
 	// from committing. Default 10.
@@ -50,7 +50,7 @@ type Config struct {
 	// [Replica.Restore]. It is for one Replica at a time; another one keeps nothing there. Empty: nothing is kept.
 	StateDir string
 	// StateMaxAge is how long after the store last confirmed a State from StateDir reads are answered from it, until the
-	// store is asked: see [Replica.Served]. 0: for ever. Up to MaxStaleness the age must be certain, so that a restart does
+	// store is asked: see [Replica.StateForPolls]. 0: for ever. Up to MaxStaleness the age must be certain, so that a restart does
 	// not extend it; a longer one means that no other process answers clusters, and the clock on the wall is enough.
 	StateMaxAge time.Duration
 	// KeepInterval is the least time between two whole States written to StateDir, and the most between two notes of
@@ -64,7 +64,7 @@ func (c Config) withDefaults() Config {
 		c.Now = time.Now
 	}
 	if c.Elapsed == nil {
-		c.Elapsed, c.BootID = newLifeClock().elapsed, bootID()
+		c.Elapsed, c.BootID = newBootClock().elapsed, bootID()
 	}
 	setDefault(&c.Interval, 100*time.Millisecond)
 	setDefault(&c.MaxBackoff, 2*time.Second)
@@ -105,7 +105,7 @@ type Replica struct {
 	status     Status
 	followed   time.Time  // when the store was last followed
 	divergence divergence // while status.Refused says so
-	parts      *parts     // nil: commits come at once
+	chunks     *chunks    // nil: commits come at once
 }
 
 // view is what is published at one moment. Every change of it is a compare-and-swap from the view it was computed
@@ -118,8 +118,8 @@ type view struct {
 	confirmed atomic.Int64
 	// cold says that the State comes from StateDir, and the store has not been asked since.
 	cold atomic.Bool
-	// held says that the State is not for clusters, although the store has it: see [Hold].
-	held atomic.Bool
+	// held says that the State is not for clusters, although the store has it: see [Quarantine].
+	quarantined atomic.Bool
 }
 
 // NewReplica returns a Replica that has loaded nothing yet.
@@ -139,7 +139,7 @@ func NewReplica(cfg Config) *Replica {
 func (r *Replica) Rules() fleet.Rules { return r.cfg.Rules }
 
 // State returns the newest State known, whatever its age, nil until the first one was loaded. It never changes and never
-// blocks. Reads are answered from [Replica.Served].
+// blocks. Reads are answered from [Replica.StateForPolls].
 func (r *Replica) State() *fleet.State { return r.current.Load().state }
 
 // publish replaces from by next, to which all of commits lead, unless something else was published since from was read. What
@@ -148,15 +148,15 @@ func (r *Replica) publish(from *view, next *fleet.State, commits []fleet.Commit)
 	v := newView(next, time.Duration(from.confirmed.Load()))
 	v.cold.Store(from.cold.Load())
 	r.swap(from, v, func() {
-		v.held.Store(from.held.Load())
+		v.quarantined.Store(from.quarantined.Load())
 		r.keepNext(from.state.Head(), next, commits)
 	})
 }
 
 // publishAsOf is publish for a State that the store had when it was asked at that time, held or not.
-func (r *Replica) publishAsOf(from *view, next *fleet.State, asked time.Duration, held bool) bool {
+func (r *Replica) publishAsOf(from *view, next *fleet.State, asked time.Duration, quarantined bool) bool {
 	v := newView(next, asked)
-	v.held.Store(held)
+	v.quarantined.Store(quarantined)
 	return r.swap(from, v, r.keepNothing)
 }
 
@@ -177,7 +177,7 @@ func (r *Replica) swap(from, v *view, before func()) bool {
 	before()
 	r.current.Store(v)
 	close(from.replaced)
-	r.forgetParts(v.state.Head())
+	r.dropChunks(v.state.Head())
 	return true
 }
 
@@ -204,16 +204,16 @@ func (e *UnknownRevisionError) Error() string {
 	return fmt.Sprintf("the store has no revision %d; its newest is %d", e.Revision, e.Newest)
 }
 
-// CatchUp is WaitFor for whoever is about to write: it asks the store at once, and does not wait until Run does. A revision that
+// SyncTo is WaitFor for whoever is about to write: it asks the store at once, and does not wait until Run does. A revision that
 // the store does not have is an *[UnknownRevisionError].
-func (r *Replica) CatchUp(ctx context.Context, rev fleet.Revision) error {
+func (r *Replica) SyncTo(ctx context.Context, rev fleet.Revision) error {
 	if s := r.State(); s != nil && s.Revision() < rev {
 		if err := r.refresh(ctx); err != nil {
 			return unavailable(fmt.Errorf("refreshing the state: %w", err))
 		}
 		// While a history is held or refused, the State is not the store's, and says nothing about it.
 		now := r.current.Load()
-		if newest := now.state.Revision(); newest < rev && int64(newest) == r.ahead.Load() && !now.held.Load() && r.Status().Refused == "" {
+		if newest := now.state.Revision(); newest < rev && int64(newest) == r.ahead.Load() && !now.quarantined.Load() && r.Status().QuarantineReason == "" {
 			return &UnknownRevisionError{Revision: rev, Newest: newest}
 		}
 	}

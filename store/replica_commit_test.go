@@ -29,13 +29,13 @@ func TestReplicaLargeCommit(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	require.Greater(t, store.CommitPatience(res.Commit), 2*time.Second)
+	require.Greater(t, store.ExtraCommitTime(res.Commit), 2*time.Second)
 }
 
-func TestCommitPatience(t *testing.T) {
+func TestExtraCommitTime(t *testing.T) {
 	t.Parallel()
 	of := func(before, after int) time.Duration {
-		return store.CommitPatience(fleet.Commit{Changes: []fleet.Change{{Before: make([]byte, before)}, {After: make([]byte, after)}}})
+		return store.ExtraCommitTime(fleet.Commit{Changes: []fleet.Change{{Before: make([]byte, before)}, {After: make([]byte, after)}}})
 	}
 	require.Zero(t, of(1000, 1000))
 	require.Equal(t, 20*time.Second, of(0, 10<<20))

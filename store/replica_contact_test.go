@@ -11,23 +11,23 @@ import (
 
 // A store that is held answers all the same: a process that goes on with what the hold names does not say that the store
 // has not confirmed it.
-func TestHeldStoreIsInContact(t *testing.T) {
+func TestQuarantinedStoreIsReachable(t *testing.T) {
 	t.Parallel()
 	w, dir, _ := kept(t)
 	state := w.replica.State()
 	s := open(t, w.path)
-	require.NoError(t, s.Hold(t.Context(), store.NewHold(state, clock)))
+	require.NoError(t, s.Quarantine(t.Context(), store.NewQuarantine(state, clock)))
 
 	next := keeping(t, w.path, dir)
 	require.True(t, next.replica.Restore(t.Context()))
 	require.True(t, next.replica.Status().FromDisk)
-	require.ErrorIs(t, next.replica.Load(t.Context()), store.ErrHeld)
+	require.ErrorIs(t, next.replica.Load(t.Context()), store.ErrQuarantined)
 	status := next.replica.Status()
 	require.False(t, status.FromDisk)
 	require.False(t, status.Cold)
 	require.False(t, status.LastContact.IsZero())
-	require.ErrorIs(t, status.LastError, store.ErrHeld)
-	_, _, err := next.replica.Served()
+	require.ErrorIs(t, status.LastError, store.ErrQuarantined)
+	_, _, err := next.replica.StateForPolls()
 	require.NoError(t, err)
 
 	gone := errors.New("gone")

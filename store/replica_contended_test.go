@@ -34,10 +34,10 @@ func TestSlowChangeAmongBusyWriters(t *testing.T) {
 	rounds := 0
 	_, err := slow.replica.Update(t.Context(), store.Meta{}, func(tx *fleet.Tx) error {
 		rounds++
-		patience, done := context.WithTimeout(t.Context(), time.Second)
+		waiting, done := context.WithTimeout(t.Context(), time.Second)
 		defer done()
-		for patience.Err() == nil { // until somebody was faster, or it is clear that nobody can be
-			if head, err := slow.faulty.Store.Head(patience); err == nil && head != tx.Base().Head() {
+		for waiting.Err() == nil { // until somebody was faster, or it is clear that nobody can be
+			if head, err := slow.faulty.Store.Head(waiting); err == nil && head != tx.Base().Head() {
 				break
 			}
 		}

@@ -22,7 +22,7 @@ type disk struct {
 }
 
 // Restore publishes the last State that an earlier process left in StateDir, and tells whether there was one, so that
-// polls are answered before the store is, unless it is too old: see [Replica.Served]. It must not run beside Run. What
+// polls are answered before the store is, unless it is too old: see [Replica.StateForPolls]. It must not run beside Run. What
 // the store has must lead on from there: see [Accept].
 //
 // What is damaged or of another format is never used, and not an error: what is wrong with it is logged, and the
@@ -43,7 +43,7 @@ func (r *Replica) Restore(ctx context.Context) bool {
 	age := r.coldAge(k.confirmed)
 	v := newView(k.state, r.cfg.Elapsed()-age)
 	v.cold.Store(true)
-	v.held.Store(k.held)
+	v.quarantined.Store(k.quarantined)
 	if !r.swap(from, v, func() {}) {
 		return false
 	}
@@ -51,7 +51,7 @@ func (r *Replica) Restore(ctx context.Context) bool {
 	r.setStatus(func(s *Status) { s.FromDisk, s.ConfirmedAt = true, k.confirmed.wall })
 	about := []slog.Attr{
 		r.revision(), slog.Int("clusters", k.state.Clusters()), slog.Time("confirmed_at", k.confirmed.wall),
-		slog.Duration("age", age), slog.Duration("max_age", r.cfg.StateMaxAge), slog.Bool("held", k.held),
+		slog.Duration("age", age), slog.Duration("max_age", r.cfg.StateMaxAge), slog.Bool("held", k.quarantined),
 	}
 	if _, _, err := r.read(v); err != nil {
 		r.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the last good state on disk is too old to be served; waiting for the store", about...)
@@ -108,16 +108,16 @@ func (r *Replica) keepNothing() {
 	r.toDisk(func(j *journal) error { return j.forget() })
 }
 
-// setHeld holds a view, or lets it go, and notes it.
-func (r *Replica) setHeld(v *view, held bool) {
-	if v.held.Load() == held {
+// setQuarantined holds a view, or lets it go, and notes it.
+func (r *Replica) setQuarantined(v *view, quarantined bool) {
+	if v.quarantined.Load() == quarantined {
 		return
 	}
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
-	v.held.Store(held)
+	v.quarantined.Store(quarantined)
 	if r.current.Load() == v {
-		r.toDisk(func(j *journal) error { return j.noteHeld(held) })
+		r.toDisk(func(j *journal) error { return j.noteQuarantined(quarantined) })
 	}
 }
 
@@ -233,7 +233,7 @@ func (r *Replica) beginWhole(done *fleet.State) (k kept, cut int64, err error) {
 	if v.state == nil || v.state == done && j.file != nil {
 		return kept{}, 0, nil
 	}
-	k = kept{state: v.state, confirmed: r.confirmedAt(time.Duration(v.confirmed.Load())), held: v.held.Load()}
+	k = kept{state: v.state, confirmed: r.confirmedAt(time.Duration(v.confirmed.Load())), quarantined: v.quarantined.Load()}
 	if err := r.ours(); err != nil {
 		return k, 0, err
 	}

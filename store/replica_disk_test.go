@@ -142,7 +142,7 @@ func TestDamagedStateFileIsRefused(t *testing.T) {
 }
 
 // A restart does not make a process forget what it held on to.
-func TestHoldsOnAfterARestart(t *testing.T) {
+func TestQuarantineSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	w, dir, file := kept(t)
 	other := setup(t)

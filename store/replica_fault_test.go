@@ -128,7 +128,7 @@ func replacements(t *testing.T) map[string]func(*testing.T, *world) []byte {
 	}
 }
 
-func TestReplicaHoldsOnToItsHistory(t *testing.T) {
+func TestReplicaQuarantinesReplacedHistory(t *testing.T) {
 	t.Parallel()
 	for name, replacement := range replacements(t) {
 		t.Run(name, func(t *testing.T) {
@@ -147,11 +147,11 @@ func TestReplicaHoldsOnToItsHistory(t *testing.T) {
 			require.Equal(t, loads, w.faulty.loads.Load(), "what is refused is not loaded")
 			require.Equal(t, 1, w.logs.count("history was replaced;"), "said once")
 			require.ErrorIs(t, w.replica.Healthy(t.Context()), store.ErrReplaced)
-			require.Contains(t, w.replica.Status().Refused, store.FormatHead(before.Head()))
+			require.Contains(t, w.replica.Status().QuarantineReason, store.FormatHead(before.Head()))
 
 			restore(t, w, own)
 			eventually(t, func() bool { return w.replica.Status().Following })
-			require.Empty(t, w.replica.Status().Refused)
+			require.Empty(t, w.replica.Status().QuarantineReason)
 			require.Same(t, before, w.replica.State())
 
 			restore(t, w, other)
@@ -173,11 +173,11 @@ func TestReplicaHoldsOnToItsHistory(t *testing.T) {
 // changes.
 func (w *world) holds(t *testing.T, before *fleet.State) {
 	t.Helper()
-	eventually(t, func() bool { return w.replica.Status().Refused != "" })
+	eventually(t, func() bool { return w.replica.Status().QuarantineReason != "" })
 	heads := w.faulty.heads.Load()
 	eventually(t, func() bool { return w.faulty.heads.Load() > heads+5 })
 	require.Same(t, before, w.replica.State())
-	require.NotEmpty(t, w.replica.Status().Refused)
+	require.NotEmpty(t, w.replica.Status().QuarantineReason)
 	require.False(t, w.replica.Status().Following)
 	_, err := w.replica.Update(t.Context(), store.Meta{}, createNamespace("refused"))
 	require.ErrorIs(t, err, store.ErrReplaced)
@@ -190,7 +190,7 @@ func (w *world) accept(t *testing.T, replaces fleet.Head) {
 	t.Helper()
 	s := open(t, w.path)
 	head, err := s.Head(t.Context())
-	if !errors.Is(err, store.ErrHeld) {
+	if !errors.Is(err, store.ErrQuarantined) {
 		require.NoError(t, err)
 	}
 	_, err = store.Accept(t.Context(), s, head, replaces, clock)
@@ -265,7 +265,7 @@ func TestReplicaFollowsRemovals(t *testing.T) {
 	b.run(t)
 	require.NoError(t, b.replica.WaitFor(t.Context(), res.Commit.Revision))
 	require.Zero(t, b.replica.State().Clusters())
-	require.Empty(t, b.replica.Status().Refused)
+	require.Empty(t, b.replica.Status().QuarantineReason)
 }
 
 func TestReplicaDamagedStore(t *testing.T) {
@@ -332,7 +332,7 @@ func TestAcceptBesideServers(t *testing.T) {
 	require.NoError(t, w.replica.Load(t.Context()))
 	w.update(t, createClusters("a"))
 	head := w.replica.State().Head()
-	require.NoError(t, w.faulty.Hold(t.Context(), store.NewHold(w.replica.State(), clock)))
+	require.NoError(t, w.faulty.Quarantine(t.Context(), store.NewQuarantine(w.replica.State(), clock)))
 	w.faulty.stale.Store(3)
 	accepted, err := store.Accept(t.Context(), w.faulty, head, fleet.Head{}, clock)
 	require.NoError(t, err)

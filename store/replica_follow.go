@@ -12,7 +12,7 @@ import (
 )
 
 // Load loads everything for the first time. It takes what the store has: nothing is known that this could be compared
-// with. When that is held, it is loaded for people to look at, and a *[HeldError] returned. Load on a loaded Replica, or after Restore, catches up.
+// with. When that is held, it is loaded for people to look at, and a *[QuarantinedError] returned. Load on a loaded Replica, or after Restore, catches up.
 func (r *Replica) Load(ctx context.Context) error {
 	err := r.refresh(ctx)
 	r.contact(err)
@@ -83,8 +83,8 @@ func (r *Replica) refresh(ctx context.Context) error {
 	}
 	asked := r.cfg.Elapsed()
 	head, err := ask(ctx, r.cfg.QueryTimeout, r.cfg.Store.Head)
-	if held := asHeld(err); held != nil {
-		return r.obeyHold(ctx, held, asked)
+	if quarantined := asQuarantined(err); quarantined != nil {
+		return r.applyQuarantine(ctx, quarantined, asked)
 	}
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (r *Replica) refresh(ctx context.Context) error {
 	}
 	if now := r.current.Load(); now.state.Head() == head || now.state.Revision() > head.Revision {
 		r.noteConfirmed(now, asked)
-		r.setHeld(now, false)
+		r.setQuarantined(now, false)
 	}
 	return nil
 }
@@ -105,16 +105,16 @@ func (r *Replica) followTo(ctx context.Context, head fleet.Head) error {
 	for {
 		from := r.current.Load()
 		if head == from.state.Head() {
-			r.clearRefused()
+			r.clearQuarantineReason()
 			return nil
 		}
-		parts := r.inParts(from.state.Head())
+		chunks := r.fetchesChunks(from.state.Head())
 		commits, err := r.next(ctx, from)
 		if replaced(err) {
-			if parts {
+			if chunks {
 				continue // with what Since says
 			}
-			return r.refuseHistory(ctx, from, head, err)
+			return r.quarantineHistory(ctx, from, head, err)
 		}
 		if err != nil {
 			return err
@@ -123,16 +123,16 @@ func (r *Replica) followTo(ctx context.Context, head fleet.Head) error {
 			continue
 		}
 		if len(commits) == 0 { // somebody else caught up meanwhile, or it was the head by now
-			r.clearRefused()
+			r.clearQuarantineReason()
 			return nil
 		}
 		next, err := applyAll(from.state, commits)
 		if err != nil {
-			return r.refuseHistory(ctx, from, head, err)
+			return r.quarantineHistory(ctx, from, head, err)
 		}
 		r.publish(from, next, commits) // when another was faster, the next turn goes on from there
 		if next.Revision() >= head.Revision {
-			r.clearRefused()
+			r.clearQuarantineReason()
 			return nil
 		}
 	}
@@ -146,11 +146,11 @@ func ask[T any](ctx context.Context, timeout time.Duration, question func(contex
 }
 
 // askLong is ask for an answer of any size: it may take any time, as long as it comes.
-func askLong[T any](ctx context.Context, patience time.Duration, question func(context.Context) (T, error)) (T, error) {
-	inner, cancel := WithPatience(ctx, patience)
+func askLong[T any](ctx context.Context, idle time.Duration, question func(context.Context) (T, error)) (T, error) {
+	inner, cancel := WithIdleTimeout(ctx, idle)
 	defer cancel()
 	answer, err := question(inner)
-	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(inner), errNoProgress) {
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(inner), errIdle) {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	return answer, err
@@ -180,24 +180,24 @@ func (r *Replica) loadFirst(ctx context.Context, from *view) error {
 		return nil
 	}
 	asked := r.cfg.Elapsed()
-	next, held, err := r.loadState(ctx)
+	next, quarantined, err := r.loadState(ctx)
 	if err != nil {
 		return err
 	}
-	r.publishAsOf(from, next, asked, held != nil)
-	if held != nil {
-		r.setRefused(held.Why(next.Head()))
-		return &HeldError{Head: next.Head(), Hold: *held}
+	r.publishAsOf(from, next, asked, quarantined != nil)
+	if quarantined != nil {
+		r.setQuarantineReason(quarantined.Message(next.Head()))
+		return &QuarantinedError{Head: next.Head(), Quarantine: *quarantined}
 	}
 	return nil
 }
 
 // loadState loads everything, and says whether it is held.
-func (r *Replica) loadState(ctx context.Context) (*fleet.State, *Hold, error) {
+func (r *Replica) loadState(ctx context.Context) (*fleet.State, *Quarantine, error) {
 	snap, err := askLong(ctx, r.cfg.LoadTimeout, r.cfg.Store.Load)
 	if err != nil {
 		return nil, nil, err
 	}
 	st, err := fleet.NewState(r.cfg.Rules, snap.Head, snap.At, snap.Records)
-	return st, snap.Hold, err
+	return st, snap.Quarantine, err
 }

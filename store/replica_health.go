@@ -21,8 +21,8 @@ func (r *Replica) Healthy(ctx context.Context) error {
 	if !s.Loaded {
 		return errors.Join(fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable), s.LastError)
 	}
-	if s.Refused != "" {
-		return fmt.Errorf("%w: %s", ErrReplaced, s.Refused)
+	if s.QuarantineReason != "" {
+		return fmt.Errorf("%w: %s", ErrReplaced, s.QuarantineReason)
 	}
 	next := r.health.join(func(next *examination) { go r.examine(context.WithoutCancel(ctx), next) })
 	select {

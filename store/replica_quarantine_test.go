@@ -37,21 +37,21 @@ func TestStateAfterAQuarantinedOneIsQuarantined(t *testing.T) {
 		other.update(t, createNamespace(id))
 	}
 	elsewhere := fleet.Head{Revision: 9, ID: uuid.New()}
-	require.NoError(t, other.faulty.Hold(t.Context(), store.Hold{Reason: store.HoldReplaced, Served: store.FormatHead(elsewhere)}))
+	require.NoError(t, other.faulty.Quarantine(t.Context(), store.Quarantine{Reason: store.QuarantineReplaced, Served: store.FormatHead(elsewhere)}))
 
 	var between []fleet.Revision
 	watched.observe = func() {
 		if rev := replica.State().Revision(); rev > 1 {
 			between = append(between, rev)
-			_, _, err := replica.Served()
-			require.ErrorIs(t, err, store.ErrHeld, "revision %d", rev)
+			_, _, err := replica.StateForPolls()
+			require.ErrorIs(t, err, store.ErrQuarantined, "revision %d", rev)
 		}
 	}
-	require.ErrorIs(t, replica.Load(t.Context()), store.ErrHeld)
+	require.ErrorIs(t, replica.Load(t.Context()), store.ErrQuarantined)
 	require.Equal(t, []fleet.Revision{2, 3}, between)
-	_, _, err := replica.Served()
-	require.ErrorIs(t, err, store.ErrHeld)
-	st, _, err := replica.Readable()
+	_, _, err := replica.StateForPolls()
+	require.ErrorIs(t, err, store.ErrQuarantined)
+	st, _, err := replica.StateForReads()
 	require.NoError(t, err)
 	require.EqualValues(t, 4, st.Revision())
 }
@@ -68,16 +68,16 @@ func TestUnreadableQuarantineRecordQuarantines(t *testing.T) {
 			w.update(t, createClusters("c"))
 			exec(t, w.path, `UPDATE head SET hold = '`+record+`'`)
 			for _, r := range []*world{w, attach(t, w.path)} { // one that serves, and one that starts
-				require.ErrorIs(t, r.replica.Load(t.Context()), store.ErrHeld)
-				_, _, err := r.replica.Served()
-				require.ErrorIs(t, err, store.ErrHeld)
+				require.ErrorIs(t, r.replica.Load(t.Context()), store.ErrQuarantined)
+				_, _, err := r.replica.StateForPolls()
+				require.ErrorIs(t, err, store.ErrQuarantined)
 				_, err = r.replica.Update(t.Context(), store.Meta{}, createNamespace("n"))
 				require.ErrorIs(t, err, store.ErrReplaced)
-				require.Contains(t, r.replica.Status().Refused, "flux-resourceset accept")
+				require.Contains(t, r.replica.Status().QuarantineReason, "flux-resourceset accept")
 			}
 			w.accept(t, fleet.Head{})
 			require.NoError(t, w.replica.Load(t.Context()))
-			_, _, err := w.replica.Served()
+			_, _, err := w.replica.StateForPolls()
 			require.NoError(t, err)
 		})
 	}

@@ -75,7 +75,7 @@ func TestRestartKeepsTheAge(t *testing.T) {
 				next := m.starts(t, path, dir, maxAge)
 				next.fail(store.ErrUnavailable)
 				require.True(t, next.replica.Restore(t.Context()))
-				_, age, err := next.replica.Served()
+				_, age, err := next.replica.StateForPolls()
 				require.Equal(t, tc.age, age)
 				status := next.replica.Status()
 				require.Equal(t, tc.served && age > time.Minute, status.Outdated)

@@ -24,8 +24,8 @@ type Status struct {
 	// Refused says why the store's present content is not served, although it can be read: its history is not the one
 	// that was served until then, and does not lead on from there. The last good State is served instead until the
 	// store has that history again, or until an operator accepts the new one: see [Accept]. Empty: nothing is refused.
-	Refused string
-	// Age of that State, and the most that reads are answered at: see [Replica.Served]. MaxAge 0: any.
+	QuarantineReason string
+	// Age of that State, and the most that reads are answered at: see [Replica.StateForPolls]. MaxAge 0: any.
 	Age, MaxAge time.Duration
 	// Cold: that State was read from StateDir, and the store has not confirmed it or one that follows it since.
 	Cold bool
@@ -37,8 +37,8 @@ type Status struct {
 	// Outdated: that State is from StateDir and older than MaxStaleness, and reads are answered from it because StateMaxAge is
 	// longer. Another process may have served something newer since.
 	Outdated bool
-	// Held: clusters are not answered, because what the store has is held and is not what was served: see [Hold].
-	Held bool
+	// Held: clusters are not answered, because what the store has is held and is not what was served: see [Quarantine].
+	StateQuarantined bool
 	// WriteError is why the last attempt to commit failed, or to confirm that there is nothing to; nil when a commit has
 	// succeeded since, or [Replica.Healthy] has found that one would. What a caller is refused does not count.
 	WriteError error
@@ -61,7 +61,7 @@ func (r *Replica) Status() Status {
 		if s.Cold {
 			s.MaxAge = r.cfg.StateMaxAge
 		}
-		s.TooOld, s.Held = errors.Is(err, ErrTooOld), v.held.Load()
+		s.TooOld, s.StateQuarantined = errors.Is(err, ErrTooOld), v.quarantined.Load()
 		s.Outdated = s.Cold && !s.TooOld && r.cfg.MaxStaleness > 0 && age > r.cfg.MaxStaleness
 	}
 	return s
@@ -85,7 +85,7 @@ func (r *Replica) contact(err error) (changed bool) {
 	if err == nil {
 		r.followed = r.cfg.Now()
 	}
-	if err == nil || asHeld(err) != nil { // it says that it is held
+	if err == nil || asQuarantined(err) != nil { // it says that it is held
 		r.status.LastContact, r.status.FromDisk = r.cfg.Now(), false
 	}
 	return changed

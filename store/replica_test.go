@@ -56,12 +56,12 @@ func (f *faulty) Head(ctx context.Context) (fleet.Head, error) {
 	return f.Store.Head(ctx)
 }
 
-func (f *faulty) Confirm(ctx context.Context) (fleet.Head, error) {
+func (f *faulty) Barrier(ctx context.Context) (fleet.Head, error) {
 	f.confirms.Add(1)
 	if err := f.fault(ctx); err != nil {
 		return fleet.Head{}, err
 	}
-	return f.Store.Confirm(ctx)
+	return f.Store.Barrier(ctx)
 }
 
 func (f *faulty) Load(ctx context.Context) (store.Snapshot, error) {

@@ -48,7 +48,7 @@ func (e *OutcomeError) Unwrap() error { return e.Err }
 // refused.
 // ErrUnknown, as an *[OutcomeError]: the commit may or may not be in the log. With any other error nothing was changed. An edit that changes nothing makes no commit.
 func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
-	if why := r.Status().Refused; why != "" {
+	if why := r.Status().QuarantineReason; why != "" {
 		return fleet.Result{}, unavailable(fmt.Errorf("%w: %s", ErrReplaced, why))
 	}
 	if !meta.DryRun { // which waits for nobody
@@ -76,7 +76,7 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 			}
 			continue
 		}
-		_, err = ask(ctx, r.cfg.CommitTimeout+CommitPatience(res.Commit), func(ctx context.Context) (struct{}, error) {
+		_, err = ask(ctx, r.cfg.CommitTimeout+ExtraCommitTime(res.Commit), func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, r.cfg.Store.Commit(ctx, from.state.Head(), res.Commit)
 		})
 		err = r.outcome(ctx, res.Commit, err)
@@ -123,7 +123,7 @@ func (r *Replica) updateLocked(ctx context.Context, meta Meta, edit func(*fleet.
 			case own == nil && len(res.Commit.Changes) == 0:
 				own = errNothing
 			}
-			Allow(ctx, CommitPatience(res.Commit)) // it is sent now, which takes as long as it is large
+			Extend(ctx, ExtraCommitTime(res.Commit)) // it is sent now, which takes as long as it is large
 			return res.Commit, own
 		})
 	})
@@ -155,7 +155,7 @@ func (r *Replica) confirmHead(ctx context.Context, from *view, seen *confirmatio
 	if seen.asked && from.state.Revision() >= seen.head.Revision {
 		return true, nil
 	}
-	head, err := ask(ctx, r.cfg.CommitTimeout, r.cfg.Store.Confirm)
+	head, err := ask(ctx, r.cfg.CommitTimeout, r.cfg.Store.Barrier)
 	if err != nil {
 		r.noteWriting(ctx, err)
 		if errors.Is(err, ErrReadOnly) {

@@ -44,7 +44,7 @@ func (r Retention) Run(ctx context.Context) {
 			sleep(ctx, min(r.Every, notYet))
 			continue
 		}
-		oldest, removed, err := r.shorten(WithPrecedence(ctx))
+		oldest, removed, err := r.shorten(WithPriority(ctx))
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -23,9 +23,9 @@ var ErrStateFile = errors.New("the file is not a whole state of a fleet")
 
 // kept is a State as it is on disk.
 type kept struct {
-	state     *fleet.State
-	confirmed confirmedAt
-	held      bool // it is not for clusters: see [Hold]
+	state       *fleet.State
+	confirmed   confirmedAt
+	quarantined bool // it is not for clusters: see [Quarantine]
 }
 
 // confirmedAt is when the store last confirmed that a State is its newest, on two clocks.
@@ -147,7 +147,7 @@ func encodeState(w io.Writer, k kept) error {
 	}
 	e, s := encoder{out: bufio.NewWriter(zw)}, k.state
 	e.number(microseconds(k.confirmed.wall))
-	e.flag(k.held)
+	e.flag(k.quarantined)
 	records := 0
 	for range s.Records() {
 		records++
@@ -193,7 +193,7 @@ func decodeState(data []byte, changes *journalContent, rules fleet.Rules) (kept,
 		return kept{}, err
 	}
 	d := stateDecoder{in: bufio.NewReader(zr)}
-	k := kept{confirmed: confirmedAt{wall: moment(d.number())}, held: d.flag()}
+	k := kept{confirmed: confirmedAt{wall: moment(d.number())}, quarantined: d.flag()}
 	head := d.head()
 	at, count := moment(d.number()), d.number()
 	var records []fleet.Record
@@ -210,8 +210,8 @@ func decodeState(data []byte, changes *journalContent, rules fleet.Rules) (kept,
 	if changes.confirmed != nil {
 		k.confirmed = *changes.confirmed
 	}
-	if changes.held != nil {
-		k.held = *changes.held
+	if changes.quarantined != nil {
+		k.quarantined = *changes.quarantined
 	}
 	k.state, err = fleet.NewState(rules, head, at, records)
 	return k, err

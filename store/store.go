@@ -46,10 +46,10 @@ var (
 
 // Snapshot is every document at one head.
 type Snapshot struct {
-	Head    fleet.Head
-	At      time.Time // of the commit at Head; zero for the empty history
-	Records []fleet.Record
-	Hold    *Hold // why it is not to be served; nil: it is
+	Head       fleet.Head
+	At         time.Time // of the commit at Head; zero for the empty history
+	Records    []fleet.Record
+	Quarantine *Quarantine // why it is not to be served; nil: it is
 	// Oldest is the oldest revision that the log holds whole; 0: it begins with the first one.
 	Oldest fleet.Revision
 	// Checkpoint covers what is kept of the commits before Oldest: see [ChainHead].
@@ -103,25 +103,25 @@ type Shortened interface {
 // Store keeps one fleet. All methods are safe for concurrent use and stop when their context ends.
 type Store interface {
 	// Head returns the newest point of history. It is cheap: replicas ask every 100 ms. While the store is held, a
-	// *[HeldError] with the head and the hold.
+	// *[QuarantinedError] with the head and the hold.
 	Head(ctx context.Context) (fleet.Head, error)
-	// Confirm returns the head once every commit that anybody had begun to commit has ended: none of those can land
+	// Barrier returns the head once every commit that anybody had begun to commit has ended: none of those can land
 	// after it, also not one whose outcome its caller could not tell. It writes nothing and leaves nothing locked.
 	// ErrReadOnly when the store was opened read-only, ErrUnavailable when a commit that is under way does not end in
 	// time.
-	Confirm(ctx context.Context) (fleet.Head, error)
+	Barrier(ctx context.Context) (fleet.Head, error)
 	// Load returns every document at one head, from one consistent read, sorted by kind and id. ErrCorrupt when
 	// the documents are not the ones the head counts.
 	Load(ctx context.Context) (Snapshot, error)
 	// Commit appends c to the log and applies its changes, all or nothing. c.Revision must be base.Revision+1, and c
 	// must not change a document more than once.
-	// ErrStale when head is not base; a *[HeldError] while the store is held, unless the commit is the acceptance, which
+	// ErrStale when head is not base; a *[QuarantinedError] while the store is held, unless the commit is the acceptance, which
 	// ends the hold, or the first one of a store that is held as seeded. When the connection dies while committing the outcome is looked up by c.ID;
 	// ErrUnknown when even that fails.
 	Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error
-	// Hold records why what the store has is not to be served: see [Hold]. It does nothing when the hold does not take
-	// the place of the present one, as [Hold.Precedes] has it. ErrReadOnly, or ErrUnavailable, where it may not be written.
-	Hold(ctx context.Context, h Hold) error
+	// Quarantine records why what the store has is not to be served: see [Quarantine]. It does nothing when the hold does not take
+	// the place of the present one, as [Quarantine.Supersedes] has it. ErrReadOnly, or ErrUnavailable, where it may not be written.
+	Quarantine(ctx context.Context, h Quarantine) error
 	// CommitLocked is Commit for whoever others were faster than too often: nobody else commits from when next is called
 	// until CommitLocked returns. next is handed the head and returns the commit that is to follow it, which has the given
 	// id; it may read the store. Its error ends everything, nothing is written, and the error is returned, wrapped. What

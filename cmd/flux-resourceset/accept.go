@@ -92,11 +92,11 @@ const mostLosses = 50
 
 // describeHold shows why the store is held, and what clusters would uninstall.
 func describeHold(w io.Writer, snap store.Snapshot) error {
-	hold := snap.Hold
+	hold := snap.Quarantine
 	if hold == nil {
 		return nil
 	}
-	fmt.Fprintf(w, "held since %s: %s\n", hold.At.Format(time.RFC3339), hold.Why(snap.Head))
+	fmt.Fprintf(w, "held since %s: %s\n", hold.At.Format(time.RFC3339), hold.Message(snap.Head))
 	next, err := fleet.NewState(fleet.Rules{}, snap.Head, snap.At, snap.Records)
 	if err != nil {
 		return err
@@ -105,12 +105,12 @@ func describeHold(w io.Writer, snap store.Snapshot) error {
 	for _, n := range store.Installs(next) {
 		inputs += n
 	}
-	if hold.Reason == store.HoldSeeded {
+	if hold.Reason == store.QuarantineSeeded {
 		fmt.Fprintf(w, "what clusters run is not known here; %d clusters would install %d things together, and uninstall what they have beside that\n", next.Clusters(), inputs)
 		return nil
 	}
 	fmt.Fprintf(w, "served: %d clusters, which install %d things together; then: %d clusters, %d things\n", hold.Clusters, hold.Inputs, next.Clusters(), inputs)
-	losses := hold.Losses(next)
+	losses := hold.Removals(next)
 	for i, line := range losses {
 		if i == mostLosses {
 			fmt.Fprintf(w, "  and %d more\n", len(losses)-i)

@@ -126,8 +126,8 @@ func (o *opener) fill(ctx context.Context, st store.Store, seed fleet.Seed, reas
 	}
 	replica := store.NewReplica(store.Config{Store: st, Rules: o.rules, Logger: logger})
 	err := replica.Load(ctx)
-	if held, ok := errors.AsType[*store.HeldError](err); ok {
-		if held.Hold.Reason != store.HoldSeeded || !o.cfg.seedAccept {
+	if held, ok := errors.AsType[*store.QuarantinedError](err); ok {
+		if held.Quarantine.Reason != store.QuarantineSeeded || !o.cfg.seedAccept {
 			return nil // following it says so
 		}
 		logger.InfoContext(ctx, "SEED_ACCEPT is set: what the store was filled with is accepted")
@@ -145,7 +145,7 @@ func (o *opener) fill(ctx context.Context, st store.Store, seed fleet.Seed, reas
 		logger.InfoContext(ctx, "SEED_FILE does not exist; it is not needed, because the store has a history", "file", o.cfg.seedFile)
 		return nil
 	case seeding && empty && !o.cfg.seedAccept:
-		if err := st.Hold(ctx, store.Hold{Reason: store.HoldSeeded, At: time.Now().UTC().Truncate(time.Second)}); err != nil {
+		if err := st.Quarantine(ctx, store.Quarantine{Reason: store.QuarantineSeeded, At: time.Now().UTC().Truncate(time.Second)}); err != nil {
 			return err
 		}
 	}

@@ -132,7 +132,7 @@ func newBook(cfg config, replica *store.Replica, logger *slog.Logger) (*observat
 	}
 	clusters := func() (ids []string, ok bool) {
 		st := replica.State()
-		if st == nil || replica.Status().Refused != "" {
+		if st == nil || replica.Status().QuarantineReason != "" {
 			return nil, false
 		}
 		for _, docs := range [][]*fleet.Document{st.All(fleet.KindCluster), st.Decommissioned()} {
@@ -160,7 +160,7 @@ func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.R
 			err = replica.Load(ctx)
 		}
 		switch {
-		case err == nil, errors.Is(err, store.ErrHeld) && replica.Status().Loaded: // following it says so
+		case err == nil, errors.Is(err, store.ErrQuarantined) && replica.Status().Loaded: // following it says so
 			return nil
 		case mayWait(cfg, replica.Status().Loaded, err):
 			logger.WarnContext(ctx, "the store cannot be opened yet; trying again", "store", cfg.db.where(), "error", err)

@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// patience ends what would otherwise hang the tests; nothing is measured with it.
-const patience = time.Minute
+// testTimeout ends what would otherwise hang the tests; nothing is measured with it.
+const testTimeout = time.Minute
 
 // forAll is the server we started for all tests of this binary. It has to be kept: when the pipe to its keeper is
 // collected as garbage, the server ends.
@@ -53,7 +53,7 @@ func create(t testing.TB, admin string) string {
 	t.Helper()
 	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	options := "TEMPLATE template0 ENCODING 'UTF8'"
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	conn := connect(ctx, t, admin)
 	if version := conn.PgConn().ParameterStatus("server_version"); hasICU(ctx, t, conn, version) {
@@ -78,7 +78,7 @@ func WithDatabase(server, name string) string {
 // Exec runs SQL on a database, in one transaction.
 func Exec(t testing.TB, database, sql string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	conn := connect(ctx, t, database)
 	run(ctx, t, conn, sql)
@@ -88,7 +88,7 @@ func Exec(t testing.TB, database, sql string) {
 // ExecLate is Exec for use in t.Cleanup, when the test's context has ended.
 func ExecLate(t testing.TB, database, sql string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testTimeout)
 	defer cancel()
 	conn := connect(ctx, t, database)
 	run(ctx, t, conn, sql)

@@ -143,7 +143,7 @@ func (s *Server) Stop(by syscall.Signal) {
 // moment to end, and until then a new one refuses to start: it is tried again.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := s.Restart(ctx); err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func (s *Server) keep(pid int) { _, _ = fmt.Fprintln(s.pipe, pid) }
 
 // tryStart starts the server and waits until it answers.
 func (s *Server) tryStart() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	args := []string{"-D", s.data(), "-k", s.dir}
 	for _, setting := range slices.Concat([]string{"listen_addresses=", "max_connections=200", "shared_buffers=32MB"}, s.settings) {

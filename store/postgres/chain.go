@@ -54,7 +54,7 @@ func (s *Store) FillChain(ctx context.Context, after fleet.Revision, limit int) 
 		if links, last, err = sqllog.Unchained(ctx, reading{tx}, h.HeadRow, after, limit); err != nil {
 			return err
 		}
-		out := &outbox{tx: tx}
+		out := &pipeline{tx: tx}
 		for _, l := range links {
 			out.add(nil, sqllog.FillLink, l.Previous, l.Hash, l.Checkpoint, int64(l.Revision))
 		}

@@ -19,7 +19,7 @@ func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) err
 		return err
 	}
 	doing := fmt.Sprintf("committing revision %d", c.Revision)
-	inner, cancel := s.within(ctx, writeTimeout+store.CommitPatience(c))
+	inner, cancel := s.within(ctx, writeTimeout+store.ExtraCommitTime(c))
 	defer cancel()
 	ses, err := s.begin(inner, writing, writeTimeout)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) err
 	}
 	// From here on the outcome counts, not the caller's patience: a context that ends now must not make a commit look
 	// undone.
-	if err := s.finish(ses, outcomeTimeout+store.CommitPatience(c)); err != nil {
+	if err := s.finish(ses, outcomeTimeout+store.ExtraCommitTime(c)); err != nil {
 		return s.settle(doing, c, err)
 	}
 	return nil
@@ -115,11 +115,11 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	if ses.head.Head != base {
 		return stale(ses.head.Head, base)
 	}
-	hold, err := ses.head.HoldAfter(c)
+	quarantine, err := ses.head.QuarantineAfter(c)
 	if err != nil {
 		return err
 	}
-	out := &outbox{tx: ses.tx}
+	out := &pipeline{tx: ses.tx}
 	out.add(nil, s.durability)
 	if len(c.Changes) > few {
 		out.add(nil, byIndex)
@@ -135,8 +135,8 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 	if err := applyChanges(ctx, out, c, changes, &done); err != nil {
 		return err
 	}
-	if patience := store.CommitPatience(c); patience > 0 { // COMMIT works on all of it at once
-		out.add(nil, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, (writeTimeout+patience).Milliseconds()))
+	if timeout := store.ExtraCommitTime(c); timeout > 0 { // COMMIT works on all of it at once
+		out.add(nil, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, (writeTimeout+timeout).Milliseconds()))
 	}
 	moved := int64(0)
 	want := countsOf(c)
@@ -145,7 +145,7 @@ func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c flee
 		statement += unlessChained
 	}
 	out.add(count(&moved), statement, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
-		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.Hold, hold, link.Hash)
+		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.Quarantine, quarantine, link.Hash)
 	if err := out.send(ctx); err != nil {
 		return err
 	}

@@ -37,19 +37,19 @@ const (
 	readTimeout   = 60 * time.Second
 	answerTimeout = 2 * time.Hour
 	// writeTimeout is for everything of a commit before COMMIT, and in the server for each statement of it. A large commit
-	// has more, and so have COMMIT and the statements that work on all of it at once: see store.CommitPatience.
+	// has more, and so have COMMIT and the statements that work on all of it at once: see store.ExtraCommitTime.
 	writeTimeout = 10 * time.Second
 	// importTimeout is for a whole history at once.
 	importTimeout = 30 * time.Minute
-	// confirmTimeout is for the head once nobody is committing any more.
-	confirmTimeout = 6 * time.Second
+	// barrierTimeout is for the head once nobody is committing any more.
+	barrierTimeout = 6 * time.Second
 	// lockedTimeout is for a commit that keeps all others from committing.
 	lockedTimeout = 10 * time.Second
 	// lockTimeout is how long a commit waits for the commit of another process.
 	lockTimeout = 5 * time.Second
 	// idleTimeout ends a transaction whose client says nothing more, because its process was stopped or its network
 	// was cut: until then it may hold up the commits of all others. A message that is not whole by then is nothing: over
-	// 4 Mbit/s one of atOnce takes half of that.
+	// 4 Mbit/s one of maxMessageSize takes half of that.
 	idleTimeout = 5 * time.Second
 	// outcomeTimeout is for COMMIT and its answer.
 	outcomeTimeout = 5 * time.Second

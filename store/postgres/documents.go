@@ -68,7 +68,7 @@ const (
 )
 
 // applyChanges adds what a commit does to documents, and counts it when it is sent.
-func applyChanges(ctx context.Context, out *outbox, c fleet.Commit, changes []change, done *counts) error {
+func applyChanges(ctx context.Context, out *pipeline, c fleet.Commit, changes []change, done *counts) error {
 	for _, ch := range changes {
 		if err := checkBody(ch.Kind, ch.ID, ch.After); err != nil {
 			return err
@@ -100,7 +100,7 @@ func applyChanges(ctx context.Context, out *outbox, c fleet.Commit, changes []ch
 			out.add(count(&done[deleted]), deleteDocuments, column(rows, kind), column(rows, id))
 		},
 	} {
-		if err := inPortions(ctx, out, of(what), size, add); err != nil {
+		if err := addInBatches(ctx, out, of(what), size, add); err != nil {
 			return err
 		}
 	}
@@ -116,13 +116,13 @@ func checkBody(kind fleet.Kind, id string, body []byte) error {
 }
 
 // addDocuments adds documents as they are.
-func addDocuments(ctx context.Context, out *outbox, records []fleet.Record) error {
+func addDocuments(ctx context.Context, out *pipeline, records []fleet.Record) error {
 	for _, r := range records {
 		if err := checkBody(r.Kind, r.ID, r.Body); err != nil {
 			return err
 		}
 	}
-	return inPortions(ctx, out, slices.Values(records), func(r fleet.Record) int { return len(r.Body) }, func(rows []fleet.Record) {
+	return addInBatches(ctx, out, slices.Values(records), func(r fleet.Record) int { return len(r.Body) }, func(rows []fleet.Record) {
 		out.add(nil, importDocuments,
 			column(rows, func(r fleet.Record) string { return string(r.Kind) }),
 			column(rows, func(r fleet.Record) string { return r.ID }),

@@ -45,7 +45,7 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 	if h := ses.head; h.Head != (fleet.Head{}) || h.Documents != 0 {
 		return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, h.Revision, h.Documents)
 	}
-	out := &outbox{tx: ses.tx}
+	out := &pipeline{tx: ses.tx}
 	out.add(nil, s.durability)
 	// Between two statements the other store is read, which may be slow.
 	out.add(nil, fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = %d`, s.importIdle.Milliseconds()))
@@ -78,7 +78,7 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 	return err
 }
 
-func importLog(ctx context.Context, out *outbox, log iter.Seq2[store.Entry, error]) error {
+func importLog(ctx context.Context, out *pipeline, log iter.Seq2[store.Entry, error]) error {
 	const manyCommits, manyChanges = 1000, 10_000 // are sent at once
 	var batch []store.Entry
 	changes := 0
@@ -98,7 +98,7 @@ func importLog(ctx context.Context, out *outbox, log iter.Seq2[store.Entry, erro
 	return importCommits(ctx, out, batch)
 }
 
-func importCommits(ctx context.Context, out *outbox, entries []store.Entry) error {
+func importCommits(ctx context.Context, out *pipeline, entries []store.Entry) error {
 	if err := addCommits(ctx, out, entries...); err != nil {
 		return err
 	}

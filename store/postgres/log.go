@@ -20,11 +20,11 @@ const (
 )
 
 // addCommits adds rows of the table commits.
-func addCommits(ctx context.Context, out *outbox, commits ...store.Entry) error {
+func addCommits(ctx context.Context, out *pipeline, commits ...store.Entry) error {
 	size := func(c store.Entry) int {
 		return len(c.Actor) + len(c.Author) + len(c.Reason) + len(c.RequestID) + len(c.Operations)
 	}
-	return inPortions(ctx, out, slices.Values(commits), size, func(rows []store.Entry) {
+	return addInBatches(ctx, out, slices.Values(commits), size, func(rows []store.Entry) {
 		out.add(nil, insertCommits,
 			column(rows, func(c store.Entry) int64 { return int64(c.Revision) }),
 			column(rows, func(c store.Entry) string { return c.ID.String() }),
@@ -65,7 +65,7 @@ type logged struct {
 }
 
 // addChanges adds rows of the table changes.
-func addChanges(ctx context.Context, out *outbox, changes []change) error {
+func addChanges(ctx context.Context, out *pipeline, changes []change) error {
 	all := func(yield func(logged) bool) {
 		for _, ch := range changes {
 			if !yield(logged{ch, backend.Pack(ch.commit, ch.seq, ch.Change)}) {
@@ -74,7 +74,7 @@ func addChanges(ctx context.Context, out *outbox, changes []change) error {
 		}
 	}
 	size := func(r logged) int { return 2*len(r.packed.Before) + 2*len(r.packed.After) } // hexadecimal digits
-	return inPortions(ctx, out, all, size, func(rows []logged) {
+	return addInBatches(ctx, out, all, size, func(rows []logged) {
 		out.add(nil, insertChanges,
 			column(rows, func(r logged) int64 { return int64(r.revision) }),
 			column(rows, func(r logged) int32 { return int32(r.seq) }),

@@ -105,7 +105,7 @@ const migrationLock = 0x666c75782d726573
 
 // migrateWithin runs do in one transaction that holds the migration lock. The schema and its version change together
 // or not at all, and the lock goes away with the transaction, also behind pgbouncer.
-func migrateWithin(ctx context.Context, url string, patience time.Duration, do func(*migrate.Migrate, contents, pgx.Tx) error) error {
+func migrateWithin(ctx context.Context, url string, timeout time.Duration, do func(*migrate.Migrate, contents, pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
 	return withConn(ctx, url, "migrating", func(conn *pgx.Conn, name string) error {
@@ -114,7 +114,7 @@ func migrateWithin(ctx context.Context, url string, patience time.Duration, do f
 			return err
 		}
 		defer func() { _ = tx.Rollback(ctx) }() // says nothing new after a commit
-		if err := lock(ctx, tx, patience); err != nil {
+		if err := lock(ctx, tx, timeout); err != nil {
 			return err
 		}
 		found, err := inspect(ctx, tx)
@@ -135,14 +135,14 @@ func migrateWithin(ctx context.Context, url string, patience time.Duration, do f
 }
 
 // lock takes the migration lock. It is ours because golang-migrate's for Postgres waits for ever.
-func lock(ctx context.Context, tx pgx.Tx, patience time.Duration) error {
+func lock(ctx context.Context, tx pgx.Tx, timeout time.Duration) error {
 	b := &pgx.Batch{}
-	b.Queue(fmt.Sprintf(`SET LOCAL lock_timeout = %d`, patience.Milliseconds()))
+	b.Queue(fmt.Sprintf(`SET LOCAL lock_timeout = %d`, timeout.Milliseconds()))
 	b.Queue(`SELECT pg_advisory_xact_lock($1)`, int64(migrationLock))
 	err := tx.SendBatch(ctx, b).Close()
 	if hasCode(err, codeLockTimeout) {
 		return fmt.Errorf("another process holds the migration lock, advisory lock %d, for more than %s: %w",
-			int64(migrationLock), patience, err)
+			int64(migrationLock), timeout, err)
 	}
 	return err
 }

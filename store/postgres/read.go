@@ -40,7 +40,7 @@ func scanHead(row pgx.Row, name string) (head, error) {
 	var h head
 	var version sql.NullInt64
 	var dirty sql.NullBool
-	err := row.Scan(&h.Revision, &h.ID, &h.At, &h.Documents, &h.Oldest, &h.Hold, &h.Hash, &h.Checkpoint, &version, &dirty, &h.standby)
+	err := row.Scan(&h.Revision, &h.ID, &h.At, &h.Documents, &h.Oldest, &h.Quarantine, &h.Hash, &h.Checkpoint, &version, &dirty, &h.standby)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return h, fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
@@ -63,7 +63,7 @@ func (s *Store) read(ctx context.Context, doing string, f func(context.Context, 
 
 // recall is read for people who look at the history, of whom there may be any number.
 func (s *Store) recall(ctx context.Context, doing string, f func(context.Context, pgx.Tx, head) error) error {
-	if store.HasPrecedence(ctx) {
+	if store.HasPriority(ctx) {
 		return s.read(ctx, doing, f)
 	}
 	waiting, cancel := s.within(ctx, readTimeout)

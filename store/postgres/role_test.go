@@ -16,7 +16,7 @@ import (
 
 // A read-only role with exactly the rights that docs/databases.md gives it loads, follows, and holds the store when its
 // history is replaced; and it may change nothing else. Without the right to hold, it says that it may not.
-func TestReadOnlyRoleHolds(t *testing.T) {
+func TestReadOnlyRoleQuarantines(t *testing.T) {
 	t.Parallel()
 	for name, grant := range map[string]string{"granted": "GRANT UPDATE (hold) ON head TO fleet_reader;", "not granted": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -48,22 +48,22 @@ func TestReadOnlyRoleHolds(t *testing.T) {
 				DELETE FROM documents WHERE revision = %[1]d;
 				UPDATE head SET documents = documents - 1, (revision, commit_id, at) = (SELECT revision, id, at FROM commits ORDER BY revision DESC LIMIT 1)`, at.Revision))
 			eventually(t, func() error {
-				if r.Status().Refused == "" {
+				if r.Status().QuarantineReason == "" {
 					return errors.New("it has not noticed")
 				}
 				return nil
 			})
 			writer := openStore(t, Config{URL: url})
 			if grant == "" {
-				h := store.NewHold(r.State(), time.Now())
-				err := reader.Hold(t.Context(), h)
+				h := store.NewQuarantine(r.State(), time.Now())
+				err := reader.Quarantine(t.Context(), h)
 				require.ErrorIs(t, err, store.ErrUnavailable)
 				require.ErrorContains(t, err, "the role may not do this")
 				require.NoError(t, ask(t.Context(), writer))
 				return
 			}
 			eventually(t, func() error {
-				if err := ask(t.Context(), writer); !errors.Is(err, store.ErrHeld) {
+				if err := ask(t.Context(), writer); !errors.Is(err, store.ErrQuarantined) {
 					return fmt.Errorf("it is not held: %w", err)
 				}
 				return nil

@@ -27,13 +27,13 @@ func TestSlowLine(t *testing.T) {
 	url := newDatabase(t)
 	p, through := newProxy(t, url)
 	writer, reader := openStore(t, Config{URL: url}), openStore(t, Config{URL: through, ReadOnly: true})
-	patience := time.Second
+	timeout := time.Second
 	if megabytes > 20 {
-		patience = 0 // as the server has it
+		timeout = 0 // as the server has it
 	}
 	// follower loads what there is and follows it until ctx ends.
 	follower := func() (*store.Replica, error) {
-		r := store.NewReplica(store.Config{Store: reader, LoadTimeout: patience, QueryTimeout: time.Minute})
+		r := store.NewReplica(store.Config{Store: reader, LoadTimeout: timeout, QueryTimeout: time.Minute})
 		return r, r.Load(t.Context())
 	}
 	first, err := follower()

@@ -59,10 +59,10 @@ func TestStoppedAnywhere(t *testing.T) {
 			s.importIdle = idleTimeout
 			return s.Import(ctx, store.Snapshot{Head: c.Head(), Records: records}, func(yield func(store.Entry, error) bool) { yield(store.Entry{Commit: c}, nil) })
 		},
-		"a confirmation": func(ctx context.Context, s *Store) error { _, err := s.Confirm(ctx); return err },
+		"a confirmation": func(ctx context.Context, s *Store) error { _, err := s.Barrier(ctx); return err },
 		"a probe":        func(ctx context.Context, s *Store) error { return s.Probe(ctx) },
 		"a hold": func(ctx context.Context, s *Store) error {
-			return s.Hold(ctx, store.Hold{Reason: store.HoldReplaced, Served: store.FormatHead(fleet.Head{Revision: 1, ID: uuid.New()})})
+			return s.Quarantine(ctx, store.Quarantine{Reason: store.QuarantineReplaced, Served: store.FormatHead(fleet.Head{Revision: 1, ID: uuid.New()})})
 		},
 	} {
 		sizes := messages(t, newOne(t), write)
@@ -78,7 +78,7 @@ func TestStoppedAnywhere(t *testing.T) {
 			c.Changes = append(c.Changes, namespace(fleet.Head{}, "a").Changes...)
 			eventually(t, func() error {
 				err := other.Commit(t.Context(), fleet.Head{}, c)
-				if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrHeld) {
+				if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrQuarantined) {
 					return nil // it was made all the same
 				}
 				return err
@@ -99,7 +99,7 @@ func messages(t *testing.T, database string, write func(context.Context, *Store)
 		sizes = append(sizes, len(message))
 		return -1
 	})
-	if err := write(t.Context(), s); !errors.Is(err, store.ErrHeld) {
+	if err := write(t.Context(), s); !errors.Is(err, store.ErrQuarantined) {
 		require.NoError(t, err)
 	}
 	mu.Lock()

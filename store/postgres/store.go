@@ -113,7 +113,7 @@ func (s *Store) within(ctx context.Context, limit time.Duration) (context.Contex
 
 // patiently ends an operation with the store, and when nothing of its answer has come for readTimeout.
 func (s *Store) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := store.WithPatience(ctx, readTimeout)
+	ctx, cancel := store.WithIdleTimeout(ctx, readTimeout)
 	stop := context.AfterFunc(s.closing, cancel)
 	return ctx, func() {
 		stop()
@@ -216,7 +216,7 @@ func (s *Store) Head(ctx context.Context) (fleet.Head, error) {
 
 // Ping implements [store.Store].
 func (s *Store) Ping(ctx context.Context) error {
-	if _, err := s.Head(ctx); !errors.Is(err, store.ErrHeld) {
+	if _, err := s.Head(ctx); !errors.Is(err, store.ErrQuarantined) {
 		return err
 	}
 	return nil
@@ -232,11 +232,11 @@ func (s *Store) Close() error {
 			s.pool.Close()
 		}()
 	})
-	patience := time.NewTimer(closeTimeout)
-	defer patience.Stop()
+	timeout := time.NewTimer(closeTimeout)
+	defer timeout.Stop()
 	select {
 	case <-s.closed:
-	case <-patience.C:
+	case <-timeout.C:
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func write(ctx context.Context, tx *transaction, base fleet.Head, c fleet.Commit
 	if now.Head != base {
 		return fmt.Errorf("%w: it is revision %d, not %d", store.ErrStale, now.Revision, base.Revision)
 	}
-	hold, err := now.HoldAfter(c)
+	quarantine, err := now.QuarantineAfter(c)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func write(ctx context.Context, tx *transaction, base fleet.Head, c fleet.Commit
 	}
 	link := now.Link(c)
 	err = affectOne(tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?, hold = ?, hash = ? WHERE revision = ? AND commit_id = ?`,
-		int64(c.Revision), c.ID.String(), at, documents, hold, blob(link.Hash), int64(base.Revision), base.ID.String()))
+		int64(c.Revision), c.ID.String(), at, documents, quarantine, blob(link.Hash), int64(base.Revision), base.ID.String()))
 	if errors.Is(err, errNoRow) {
 		return store.ErrStale
 	}

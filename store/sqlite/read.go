@@ -33,7 +33,7 @@ func readHead(ctx context.Context, q querier) (head, error) {
 	var dirty sql.NullBool
 	err := q.QueryRowContext(ctx, `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, h.hold, h.hash, h.checkpoint, v.version, v.dirty
 		FROM head h LEFT JOIN `+versionTable+` v ON true`).
-		Scan(&h.Revision, &h.ID, &h.At, &h.Documents, &h.Oldest, &h.Hold, &h.Hash, &h.Checkpoint, &version, &dirty)
+		Scan(&h.Revision, &h.ID, &h.At, &h.Documents, &h.Oldest, &h.Quarantine, &h.Hash, &h.Checkpoint, &version, &dirty)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return h, errNoHead
@@ -77,7 +77,7 @@ func (s *Store) read(ctx context.Context, doing string, f func(*sql.Tx, head) er
 // recall is read for people who look at the history. However many they are, they leave connections to those who follow the
 // log and commit.
 func (s *Store) recall(ctx context.Context, doing string, f func(*sql.Tx, head) error) error {
-	if store.HasPrecedence(ctx) {
+	if store.HasPriority(ctx) {
 		return s.read(ctx, doing, f)
 	}
 	select {
@@ -104,7 +104,7 @@ func (s *Store) Head(ctx context.Context) (fleet.Head, error) {
 
 // Ping implements [store.Store].
 func (s *Store) Ping(ctx context.Context) error {
-	if _, err := s.Head(ctx); !errors.Is(err, store.ErrHeld) {
+	if _, err := s.Head(ctx); !errors.Is(err, store.ErrQuarantined) {
 		return err
 	}
 	return nil

@@ -22,7 +22,7 @@ func BenchmarkHistory(b *testing.B, s store.Store, fill func(sql string), series
 	body := `{"environment":"dev","id":"c","labels":{"region":"eu","team":"payments"},"platform_components":[{"enabled":true,"id":"grafana"}]}`
 	fill(fmt.Sprintf(`INSERT INTO commits (revision, id, at, actor, author, reason, request_id)
 		SELECT n, %s, 1700000000000000 + n, 'ci', '', 'because', 'r' FROM %s`, id, series(manyChanges)))
-	const at = 50_000 // a statement must not take longer than tests have patience
+	const at = 50_000 // a statement must not take longer than tests have testTimeout
 	for from := 0; from < manyChanges; from += at {
 		fill(fmt.Sprintf(`INSERT INTO changes (revision, seq, kind, id, action, before, after)
 		SELECT n, 0, 'cluster', CASE WHEN n %% 1000 = 0 THEN 'seldom' WHEN n %% 2 = 0 THEN 'often' ELSE 'c' || (n %% 10000) END,

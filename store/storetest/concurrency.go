@@ -254,7 +254,7 @@ func testClosed(t *testing.T, b *bench) {
 	require.NoError(t, b.Store.Close(), "closing twice is no error")
 	_, err := b.Store.Head(b.ctx())
 	require.ErrorIs(t, err, store.ErrUnavailable)
-	_, err = b.Store.Confirm(b.ctx())
+	_, err = b.Store.Barrier(b.ctx())
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	snap, err := b.Store.Load(b.ctx())
 	require.ErrorIs(t, err, store.ErrUnavailable)

@@ -43,15 +43,15 @@ func testReadersStarveNobody(t *testing.T, b *bench) {
 		"Since":  func() error { _, err := b.Store.Since(ctx, before, 100); return err },
 		"Latest": func() error { _, _, err := b.Store.Latest(ctx, fleet.KindToken, before); return err },
 		"Summaries": func() error {
-			_, err := b.Store.Summaries(store.WithPrecedence(ctx), store.HistoryQuery{Before: 2, Limit: 1}, 0)
+			_, err := b.Store.Summaries(store.WithPriority(ctx), store.HistoryQuery{Before: 2, Limit: 1}, 0)
 			return err
 		},
-		"Changes": func() error { _, err := b.Store.Changes(store.WithPrecedence(ctx), 1, 0, 10); return err },
-		"Confirm": func() error { _, err := b.Store.Confirm(ctx); return err },
+		"Changes": func() error { _, err := b.Store.Changes(store.WithPriority(ctx), 1, 0, 10); return err },
+		"Barrier": func() error { _, err := b.Store.Barrier(ctx); return err },
 		"Commit":  func() error { b.commit(create(fleet.KindCluster, fmt.Sprint(b.head.Revision), body(`{}`))); return nil },
 	}
 	first := map[string][]int64{}
-	require.Eventually(t, func() bool { return read.Load() > readers/4 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return read.Load() > readers/4 }, testTimeout, time.Millisecond)
 	for range rounds {
 		for name, ask := range questions {
 			from := read.Load()

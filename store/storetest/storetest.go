@@ -63,7 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"LargeDocument", testLargeDocument},
 		{"LargeCommit", testLargeCommit},
 		{"LargePages", testLargePages},
-		{"Parts", testParts},
+		{"Chunks", testChunks},
 		{"NoChanges", testNoChanges},
 		{"Size", testSize},
 		{"Pool", testPool},
@@ -76,17 +76,17 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"CommitLocked", testCommitLocked},
 		{"CommitLockedIsNotOvertaken", testCommitLockedIsNotOvertaken},
 		{"Probe", testProbe},
-		{"Confirm", testConfirm},
-		{"ConfirmReadOnly", testConfirmReadOnly},
-		{"ConfirmWhileWriting", testConfirmWhileWriting},
-		{"ConfirmCancelled", testConfirmCancelled},
+		{"Barrier", testBarrier},
+		{"BarrierReadOnly", testBarrierReadOnly},
+		{"BarrierWhileWriting", testBarrierWhileWriting},
+		{"BarrierCanceled", testBarrierCanceled},
 		{"RemovalBudget", testRemovalBudget},
 		{"CancelledBefore", testCancelledBefore},
 		{"CancelledMeanwhile", testCancelledMeanwhile},
 		{"HangUps", testHangUps},
-		{"Hold", testHold},
-		{"HoldSeeded", testHoldSeeded},
-		{"HoldWhileWriting", testHoldWhileWriting},
+		{"Quarantine", testQuarantine},
+		{"QuarantineSeeded", testQuarantineSeeded},
+		{"QuarantineWhileWriting", testQuarantineWhileWriting},
 		{"ReadOnly", testReadOnly},
 		{"Durable", testDurable},
 		{"Closed", testClosed},
@@ -111,8 +111,8 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 	}
 }
 
-// patience ends what would otherwise hang the tests; nothing is measured with it.
-const patience = 3 * time.Minute
+// testTimeout ends what would otherwise hang the tests; nothing is measured with it.
+const testTimeout = 3 * time.Minute
 
 // bench is one case's database and where its history stands.
 type bench struct {
@@ -123,7 +123,7 @@ type bench struct {
 }
 
 func (b *bench) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(b.t.Context(), testTimeout)
 	b.t.Cleanup(cancel)
 	return ctx
 }

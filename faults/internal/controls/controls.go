@@ -51,8 +51,8 @@ func All() []Control {
 			Store: rig.StorePostgres, Faults: []string{"delay", "pause-server"}, Breaks: check.Forward,
 			Replace: []rig.Replace{{
 				File: "store/replica.go",
-				Old:  "\tif r.current.Load() != from {\n\t\treturn false\n\t}\n\tbefore()\n\tr.current.Store(v)\n\tclose(from.replaced)\n\tr.forgetParts(v.state.Head())\n\treturn true\n",
-				New:  "\tbefore()\n\tclose(r.current.Swap(v).replaced)\n\tr.forgetParts(v.state.Head())\n\treturn from != nil\n",
+				Old:  "\tif r.current.Load() != from {\n\t\treturn false\n\t}\n\tbefore()\n\tr.current.Store(v)\n\tclose(from.replaced)\n\tr.dropChunks(v.state.Head())\n\treturn true\n",
+				New:  "\tbefore()\n\tclose(r.current.Swap(v).replaced)\n\tr.dropChunks(v.state.Head())\n\treturn from != nil\n",
 			}},
 		},
 		{
@@ -104,7 +104,7 @@ func All() []Control {
 			Name: "age-ignored", What: "polls are answered from a copy however old it is",
 			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Breaks: check.Age,
 			Replace: []rig.Replace{{
-				File: "store/replica_age.go",
+				File: "store/staleness.go",
 				Old:  "if limit > 0 && age > limit {",
 				New:  "if limit > 0 && age > 1<<20*limit {",
 			}},
@@ -113,7 +113,7 @@ func All() []Control {
 			Name: "age-ignored-by-a-balancer", What: "polls are answered from a copy however old it is, and a balancer sends each to any process",
 			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Route: history.RouteRandom, Breaks: check.Across,
 			Replace: []rig.Replace{{
-				File: "store/replica_age.go",
+				File: "store/staleness.go",
 				Old:  "if limit > 0 && age > limit {",
 				New:  "if limit > 0 && age > 1<<20*limit {",
 			}},

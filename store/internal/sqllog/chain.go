@@ -16,7 +16,7 @@ func Links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit in
 		return nil, err
 	}
 	return Collect(rows, func(rows Rows, l *store.Link) error {
-		store.Advance(ctx)
+		store.Touch(ctx)
 		return rows.Scan(&l.Revision, &l.Previous, &l.Hash, &l.Checkpoint)
 	})
 }

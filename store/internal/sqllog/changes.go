@@ -65,7 +65,7 @@ func Kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 		outdone bool
 	}
 	rows, err := Collect(result, func(rows Rows, r *row) error {
-		store.Advance(ctx)
+		store.Touch(ctx)
 		return rows.Scan(append([]any{&r.action, &r.outdone}, r.Fields()...)...)
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit in
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var r backend.Row
-		store.Advance(ctx)
+		store.Touch(ctx)
 		if err := rows.Scan(r.Fields()...); err != nil {
 			return page, err
 		}

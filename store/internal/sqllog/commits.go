@@ -32,7 +32,7 @@ func Load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 	}
 	found := store.Snapshot{Head: h.Head, Checkpoint: h.Checkpoint}
 	found.Records, err = Collect(rows, func(rows Rows, r *fleet.Record) error {
-		store.Advance(ctx)
+		store.Touch(ctx)
 		var created, updated int64
 		err := rows.Scan(&r.Kind, &r.ID, &r.Revision, &r.CommitID, &created, &updated, (*[]byte)(&r.Body))
 		r.CreatedAt, r.UpdatedAt = Microtime(created), Microtime(updated)
@@ -44,8 +44,8 @@ func Load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 	if err != nil {
 		return store.Snapshot{}, err
 	}
-	if hold := store.DecodeHold(h.Hold); hold.Binds(h.Head) {
-		found.Hold = hold
+	if quarantine := store.DecodeQuarantine(h.Quarantine); quarantine.AppliesTo(h.Head) {
+		found.Quarantine = quarantine
 	}
 	if h.Revision > 0 {
 		found.At = Microtime(h.At)
@@ -92,7 +92,7 @@ func Latest(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, after fleet.
 		return nil, err
 	}
 	found, err := Collect(rows, func(rows Rows, r *backend.Latest) error {
-		store.Advance(ctx)
+		store.Touch(ctx)
 		return rows.Scan(&r.ID, &r.Body)
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ func CollectRows(ctx context.Context, rows Rows, err error) ([]backend.Row, erro
 		return nil, err
 	}
 	return Collect(rows, func(rows Rows, r *backend.Row) error {
-		store.Advance(ctx)
+		store.Touch(ctx)
 		return rows.Scan(r.Fields()...)
 	})
 }
@@ -91,10 +91,10 @@ func Microtime(us int64) time.Time { return time.UnixMicro(us).UTC() }
 // HeadRow is the row every commit moves.
 type HeadRow struct {
 	fleet.Head
-	At        int64
-	Documents int64
-	Oldest    fleet.Revision // that the log holds whole
-	Hold      string         // why it is not served, as store.Hold has it
+	At         int64
+	Documents  int64
+	Oldest     fleet.Revision // that the log holds whole
+	Quarantine string         // why it is not served, as store.Quarantine has it
 	// Hash and Checkpoint are those of store.ChainHead.
 	Hash, Checkpoint []byte
 }
@@ -112,19 +112,19 @@ func (h HeadRow) Link(c fleet.Commit) store.Link {
 	return store.NextLink(h.Hash, h.Checkpoint, c)
 }
 
-// Free is the head, or a *store.HeldError when what follows it is not to be served.
+// Free is the head, or a *store.QuarantinedError when what follows it is not to be served.
 func (h HeadRow) Free() (fleet.Head, error) {
-	if hold := store.DecodeHold(h.Hold); hold.Binds(h.Head) {
-		return h.Head, &store.HeldError{Head: h.Head, Hold: *hold}
+	if quarantine := store.DecodeQuarantine(h.Quarantine); quarantine.AppliesTo(h.Head) {
+		return h.Head, &store.QuarantinedError{Head: h.Head, Quarantine: *quarantine}
 	}
 	return h.Head, nil
 }
 
-// HoldAfter is what a commit leaves of the hold, or a *store.HeldError when it may not be made.
-func (h HeadRow) HoldAfter(c fleet.Commit) (string, error) {
+// QuarantineAfter is what a commit leaves of the hold, or a *store.QuarantinedError when it may not be made.
+func (h HeadRow) QuarantineAfter(c fleet.Commit) (string, error) {
 	if store.IsAcceptance(c) {
 		return "", nil
 	}
 	_, err := h.Free()
-	return h.Hold, err
+	return h.Quarantine, err
 }

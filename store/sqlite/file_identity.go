@@ -29,7 +29,7 @@ type files struct {
 	cut   bool     // the file itself is no longer whole
 
 	mu    sync.Mutex
-	last  folded // what was seen of the file when it was last looked at: its size from the beginning, the rest when
+	last  mainFileState // what was seen of the file when it was last looked at: its size from the beginning, the rest when
 	known bool
 }
 
@@ -43,7 +43,7 @@ func openMain(path string) (*files, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &files{path: path, file: file, main: info, last: folded{size: info.Size()}}, nil
+	return &files{path: path, file: file, main: info, last: mainFileState{size: info.Size()}}, nil
 }
 
 // openRest opens the other files of a database that is open: they exist from the first read on, for as long as it is.
@@ -107,7 +107,7 @@ func (f *files) close() error {
 }
 
 // smallestFile is less than any database with our schema has: a page for each table.
-const smallestFile = 4 << 10
+const minFileSize = 4 << 10
 
 // damage says what somebody did to the files: an ErrUnavailable that names the file.
 type damage struct {
@@ -129,14 +129,14 @@ func (f *files) intact() error {
 	if err != nil {
 		return &damage{data: true, cause: err}
 	}
-	if now.Size() < smallestFile {
+	if now.Size() < minFileSize {
 		return &damage{data: true, cut: true, cause: truncated(f.path)}
 	}
-	if err := f.whole(); err != nil {
+	if err := f.verifyMainFile(); err != nil {
 		return &damage{data: true, cut: true, cause: err}
 	}
 	if f.shm != nil {
-		index, err := stillThere(f.shm)
+		index, err := statOpenFile(f.shm)
 		if err == nil && index.Size() < f.index {
 			err = truncated(f.shm.Name())
 		}
@@ -147,10 +147,10 @@ func (f *files) intact() error {
 	if f.wal == nil {
 		return nil
 	}
-	if _, err := stillThere(f.wal); err != nil {
+	if _, err := statOpenFile(f.wal); err != nil {
 		return &damage{cause: err}
 	}
-	if !f.logged() {
+	if !f.walIsWhole() {
 		return &damage{data: true, cause: truncated(f.wal.Name())}
 	}
 	return nil
@@ -159,7 +159,7 @@ func (f *files) intact() error {
 // logged tells whether the log is the one that its index describes, and holds all its frames
 // (https://www.sqlite.org/walformat.html). Both may change while we look, so a contradiction counts only as long as the
 // index stays as it is.
-func (f *files) logged() bool {
+func (f *files) walIsWhole() bool {
 	if f.shm == nil {
 		return true
 	}
@@ -201,7 +201,7 @@ func same(path string, was os.FileInfo) (os.FileInfo, error) {
 	return now, nil
 }
 
-func stillThere(f *os.File) (os.FileInfo, error) {
+func statOpenFile(f *os.File) (os.FileInfo, error) {
 	was, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -223,7 +223,7 @@ func (f *files) leftBehind() string {
 	}
 	for _, file := range []*os.File{f.wal, f.shm} {
 		if file != nil {
-			if _, err := stillThere(file); err == nil {
+			if _, err := statOpenFile(file); err == nil {
 				return file.Name()
 			}
 		}

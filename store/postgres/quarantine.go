@@ -7,8 +7,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Hold implements [store.Store]. A store that was opened read-only tries as well: its role may have been given the right.
-func (s *Store) Hold(ctx context.Context, h store.Hold) error {
+// Quarantine implements [store.Store]. A store that was opened read-only tries as well: its role may have been given the right.
+func (s *Store) Quarantine(ctx context.Context, h store.Quarantine) error {
 	const doing = "holding the store"
 	text, err := h.Encode()
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Store) Hold(ctx context.Context, h store.Hold) error {
 	if _, err = ses.tx.Exec(inner, `SELECT FROM head FOR UPDATE`); err == nil {
 		now, err = readHead(inner, ses.tx, s.name)
 	}
-	if err == nil && h.Precedes(store.DecodeHold(now.Hold), now.Head) {
+	if err == nil && h.Supersedes(store.DecodeQuarantine(now.Quarantine), now.Head) {
 		if _, err = ses.tx.Exec(inner, s.durability); err == nil {
 			_, err = ses.tx.Exec(inner, `UPDATE head SET hold = $1`, text)
 		}

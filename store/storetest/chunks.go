@@ -32,9 +32,9 @@ func (l *badLine) Changes(ctx context.Context, rev fleet.Revision, offset, limit
 	return changes, err
 }
 
-// testParts: a Replica behind a line that never lasts for a whole commit gets it all the same, applies it only when it is
+// testChunks: a Replica behind a line that never lasts for a whole commit gets it all the same, applies it only when it is
 // whole, and asks for nothing twice.
-func testParts(t *testing.T, b *bench) {
+func testChunks(t *testing.T, b *bench) {
 	const n = 1000
 	line := &badLine{Store: b.Store}
 	r := store.NewReplica(store.Config{Store: line})

@@ -8,8 +8,8 @@ import (
 )
 
 // The clock goes forward, at the pace of time, and costs a poll next to nothing.
-func TestLifeClock(t *testing.T) { //nolint:paralleltest // it counts allocations
-	c := newLifeClock()
+func TestBootClock(t *testing.T) { //nolint:paralleltest // it counts allocations
+	c := newBootClock()
 	began := time.Now()
 	first := c.elapsed()
 	for last := first; time.Since(began) < 20*time.Millisecond; {

@@ -78,7 +78,7 @@ func testCommitLockedIsNotOvertaken(t *testing.T, b *bench) {
 	}
 	for i := range 5 {
 		before := made.Load()
-		require.Eventually(t, func() bool { return made.Load() > before+3 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return made.Load() > before+3 }, testTimeout, time.Millisecond)
 		id := uuid.New()
 		var base fleet.Head
 		require.NoError(t, b.Store.CommitLocked(b.ctx(), id, func(ctx context.Context, head fleet.Head) (fleet.Commit, error) {

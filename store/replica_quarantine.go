@@ -19,10 +19,10 @@ type divergence struct {
 	searched fleet.Head
 }
 
-// refuseHistory keeps from, which the store's history no longer leads on from, until an operator accepts what the store has. It
+// quarantineHistory keeps from, which the store's history no longer leads on from, until an operator accepts what the store has. It
 // might be a backup restored on purpose, or the wrong database, or an emptied one: only people can tell, and clusters
 // uninstall what a wrong fleet does not name.
-func (r *Replica) refuseHistory(ctx context.Context, from *view, head fleet.Head, cause error) error {
+func (r *Replica) quarantineHistory(ctx context.Context, from *view, head fleet.Head, cause error) error {
 	if err := acquire(ctx, r.loading); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (r *Replica) refuseHistory(ctx context.Context, from *view, head fleet.Head
 	}
 	why := fmt.Sprintf("the store has another history, which ends with %s, and %s is served until an operator runs `flux-resourceset accept`",
 		FormatHead(head), FormatHead(from.state.Head()))
-	first := r.setRefused(why)
+	first := r.setQuarantineReason(why)
 	if first {
 		r.cfg.Logger.ErrorContext(ctx, "the store's history was replaced; the last good state is served and changes are refused until an operator accepts it",
 			slog.String("served", FormatHead(from.state.Head())), slog.String("refused", FormatHead(head)),
@@ -48,62 +48,62 @@ func (r *Replica) refuseHistory(ctx context.Context, from *view, head fleet.Head
 	if accepted {
 		return r.replace(ctx, from, cause)
 	}
-	if err := r.recordHold(ctx, from.state); err != nil && first {
+	if err := r.recordQuarantine(ctx, from.state); err != nil && first {
 		r.cfg.Logger.WarnContext(ctx, "the hold cannot be recorded in the store: until a process that may does so, others may serve what it has", slog.Any("error", err))
 	}
 	return fmt.Errorf("%w: %s", ErrReplaced, why)
 }
 
-// recordHold writes into the store that what it has is held for a State that is served here.
-func (r *Replica) recordHold(ctx context.Context, served *fleet.State) error {
-	h := NewHold(served, r.cfg.Now())
+// recordQuarantine writes into the store that what it has is held for a State that is served here.
+func (r *Replica) recordQuarantine(ctx context.Context, served *fleet.State) error {
+	h := NewQuarantine(served, r.cfg.Now())
 	_, err := ask(ctx, r.cfg.CommitTimeout, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, r.cfg.Store.Hold(ctx, h)
+		return struct{}{}, r.cfg.Store.Quarantine(ctx, h)
 	})
 	return err
 }
 
-// obeyHold does what a hold in the store says. A process that serves what the hold names goes on, for as long as the store
+// applyQuarantine does what a hold in the store says. A process that serves what the hold names goes on, for as long as the store
 // keeps saying so. All others stop answering clusters: any other State, older or newer, in turns with that one would
 // uninstall things. They follow what the store has, for people to look at.
-func (r *Replica) obeyHold(ctx context.Context, held *HeldError, asked time.Duration) error {
+func (r *Replica) applyQuarantine(ctx context.Context, quarantined *QuarantinedError, asked time.Duration) error {
 	from := r.current.Load()
 	ours := from.state.Head()
-	why := held.Error()
-	if r.setRefused(why) {
+	why := quarantined.Error()
+	if r.setQuarantineReason(why) {
 		r.cfg.Logger.ErrorContext(ctx, "the store is held; changes are refused until an operator accepts what it has", slog.String("why", why),
-			slog.String("here", FormatHead(ours)), slog.Bool("served_here", FormatHead(ours) == held.Hold.Served))
+			slog.String("here", FormatHead(ours)), slog.Bool("served_here", FormatHead(ours) == quarantined.Quarantine.Served))
 	}
-	if FormatHead(ours) == held.Hold.Served {
-		r.noteDivergence(ours, held.Head)
-		r.setHeld(from, false)
+	if FormatHead(ours) == quarantined.Quarantine.Served {
+		r.noteDivergence(ours, quarantined.Head)
+		r.setQuarantined(from, false)
 		r.noteConfirmed(from, asked)
-		return held
+		return quarantined
 	}
 	_, err := ask(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) { return r.cfg.Store.Since(ctx, ours, 1) })
 	another := errors.Is(err, ErrDiverged) || errors.Is(err, ErrCompacted)
-	if newer := (Hold{Reason: HoldReplaced, Served: FormatHead(ours)}); another && newer.Precedes(&held.Hold, held.Head) {
+	if newer := (Quarantine{Reason: QuarantineReplaced, Served: FormatHead(ours)}); another && newer.Supersedes(&quarantined.Quarantine, quarantined.Head) {
 		// What is served here is newer than what the hold names, so this is what goes on.
-		r.noteDivergence(ours, held.Head)
-		if err := r.recordHold(ctx, from.state); err != nil {
-			r.setHeld(from, true)
-			return errors.Join(held, err)
+		r.noteDivergence(ours, quarantined.Head)
+		if err := r.recordQuarantine(ctx, from.state); err != nil {
+			r.setQuarantined(from, true)
+			return errors.Join(quarantined, err)
 		}
-		return held
+		return quarantined
 	}
-	r.setHeld(from, true)
+	r.setQuarantined(from, true)
 	if another || err != nil {
-		r.noteDivergence(ours, held.Head)
-		return errors.Join(held, err)
+		r.noteDivergence(ours, quarantined.Head)
+		return errors.Join(quarantined, err)
 	}
-	if err := r.followTo(ctx, held.Head); err != nil {
-		return errors.Join(held, err)
+	if err := r.followTo(ctx, quarantined.Head); err != nil {
+		return errors.Join(quarantined, err)
 	}
-	r.setRefused(why)
+	r.setQuarantineReason(why)
 	now := r.current.Load()
-	r.setHeld(now, true)
+	r.setQuarantined(now, true)
 	r.noteConfirmed(now, asked)
-	return held
+	return quarantined
 }
 
 // noteDivergence notes that what is served here is held on to since the store's history ended with head.
@@ -115,8 +115,8 @@ func (r *Replica) noteDivergence(ours, head fleet.Head) {
 	}
 }
 
-// lookForAcceptance tells whether the store's history, which ends with head, was accepted in place of ours. Only refuseHistory
-// calls it, so nobody else touches r.divergence meanwhile but clearRefused.
+// lookForAcceptance tells whether the store's history, which ends with head, was accepted in place of ours. Only quarantineHistory
+// calls it, so nobody else touches r.divergence meanwhile but clearQuarantineReason.
 func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) (bool, error) {
 	r.mu.Lock()
 	h, known := r.divergence, r.followed
@@ -162,36 +162,36 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 // replace loads everything in place of from, which cannot go on because of cause.
 func (r *Replica) replace(ctx context.Context, from *view, cause error) error {
 	asked := r.cfg.Elapsed()
-	next, held, err := r.loadState(ctx)
+	next, quarantined, err := r.loadState(ctx)
 	if err != nil {
 		return fmt.Errorf("loading everything again: %w, because: %w", err, cause)
 	}
-	if !r.publishAsOf(from, next, asked, held != nil) {
+	if !r.publishAsOf(from, next, asked, quarantined != nil) {
 		return nil
 	}
 	r.setStatus(func(s *Status) {
 		s.Reloads++
 		r.later.Store(nil) // it was about the other history
 	})
-	r.clearRefused()
+	r.clearQuarantineReason()
 	r.cfg.Logger.ErrorContext(ctx, "the state was replaced by the store's new content", slog.Any("cause", cause),
 		slog.String("old", FormatHead(from.state.Head())), slog.String("new", FormatHead(next.Head())),
 		slog.Int("old_clusters", from.state.Clusters()), slog.Int("new_clusters", next.Clusters()))
 	return nil
 }
 
-// setRefused notes why the store's content is not served, and tells whether it was served until now.
-func (r *Replica) setRefused(why string) (first bool) {
+// setQuarantineReason notes why the store's content is not served, and tells whether it was served until now.
+func (r *Replica) setQuarantineReason(why string) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first = r.status.Refused == ""
-	r.status.Refused = why
+	first = r.status.QuarantineReason == ""
+	r.status.QuarantineReason = why
 	return first
 }
 
-// clearRefused ends a refusal: the store has our history, or we have the store's.
-func (r *Replica) clearRefused() {
+// clearQuarantineReason ends a refusal: the store has our history, or we have the store's.
+func (r *Replica) clearQuarantineReason() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.Refused, r.divergence = "", divergence{}
+	r.status.QuarantineReason, r.divergence = "", divergence{}
 }

@@ -40,7 +40,7 @@ func (s *slowHead) Head(ctx context.Context) (fleet.Head, error) {
 func TestAgeCountsFromTheQuestion(t *testing.T) {
 	t.Parallel()
 	w, now := ageing(t, setup(t).path)
-	_, _, err := w.replica.Served()
+	_, _, err := w.replica.StateForPolls()
 	require.ErrorIs(t, err, store.ErrNotLoaded)
 	require.NoError(t, w.replica.Load(t.Context()))
 	w.update(t, createNamespace("a"))
@@ -48,12 +48,12 @@ func TestAgeCountsFromTheQuestion(t *testing.T) {
 	slow := &slowHead{Store: w.faulty.Store, now: now, took: 40 * time.Second}
 	w.faulty.Store = slow
 	require.NoError(t, w.replica.Load(t.Context()))
-	_, age, err := w.replica.Served()
+	_, age, err := w.replica.StateForPolls()
 	require.NoError(t, err)
 	require.Equal(t, 40*time.Second, age, "and not 0: the store may have moved on since it was asked")
 	slow.took = 61 * time.Second
 	require.NoError(t, w.replica.Load(t.Context()))
-	_, age, err = w.replica.Served()
+	_, age, err = w.replica.StateForPolls()
 	require.ErrorIs(t, err, store.ErrTooOld)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.Equal(t, 61*time.Second, age)
@@ -69,12 +69,12 @@ func TestStoppedForLong(t *testing.T) {
 	require.NoError(t, other.replica.Load(t.Context()))
 	other.update(t, createNamespace("a"))
 	now.Add(int64(time.Minute + 1))
-	_, _, err := w.replica.Served()
+	_, _, err := w.replica.StateForPolls()
 	require.ErrorIs(t, err, store.ErrTooOld)
 	require.True(t, w.replica.Status().TooOld)
 
 	require.NoError(t, w.replica.Load(t.Context()))
-	st, age, err := w.replica.Served()
+	st, age, err := w.replica.StateForPolls()
 	require.NoError(t, err)
 	require.Zero(t, age)
 	require.True(t, has(st, fleet.KindNamespace, "a"))
@@ -94,7 +94,7 @@ func TestCatchingUpIsNoConfirmation(t *testing.T) {
 	broken := &breaksOff{Store: w.faulty.Store, after: 1}
 	w.faulty.Store = broken
 	require.ErrorIs(t, w.replica.Load(t.Context()), store.ErrUnavailable)
-	st, age, err := w.replica.Served()
+	st, age, err := w.replica.StateForPolls()
 	require.NoError(t, err)
 	require.EqualValues(t, 1, st.Revision())
 	require.Equal(t, 30*time.Second, age)

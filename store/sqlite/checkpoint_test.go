@@ -66,7 +66,7 @@ func growing(t *testing.T) (s *Store, path string, at fleet.Head, opened int64) 
 
 // While somebody reads an older moment, SQLite folds in that moment's header but not the pages that were written again
 // since, so that a sound file is smaller than it says.
-func TestFoldedInUpToAReader(t *testing.T) {
+func TestCheckpointUpToAReader(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
 	at := fill(t, path, 30)
@@ -92,7 +92,7 @@ func TestFoldedInUpToAReader(t *testing.T) {
 
 	exec(`UPDATE growing SET body = randomblob(100000)`)
 	exec(`PRAGMA wal_checkpoint(PASSIVE)`)
-	now, settled, err := s.open.files.look()
+	now, settled, err := s.open.files.readMainFile()
 	require.NoError(t, err)
 	require.True(t, settled)
 	require.Less(t, now.size, now.pages(), "the test makes what it is about")

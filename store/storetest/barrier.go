@@ -13,12 +13,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-func testConfirm(t *testing.T, b *bench) {
+func testBarrier(t *testing.T, b *bench) {
 	writers, _ := b.handles()
 	for i := range 5 {
 		for _, s := range writers {
 			for range 2 { // nothing is left behind that the next one would stumble over
-				head, err := s.Confirm(b.ctx())
+				head, err := s.Barrier(b.ctx())
 				require.NoError(t, err)
 				require.Equal(t, b.head, head)
 			}
@@ -26,24 +26,24 @@ func testConfirm(t *testing.T, b *bench) {
 		b.commit(create(fleet.KindNamespace, fmt.Sprint(i), body(`{}`)))
 	}
 	b.unchanged(func() {
-		_, err := b.Store.Confirm(b.ctx())
+		_, err := b.Store.Barrier(b.ctx())
 		require.NoError(t, err)
 	})
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := b.Store.Confirm(cancelled)
+	_, err := b.Store.Barrier(cancelled)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func testConfirmReadOnly(t *testing.T, b *bench) {
+func testBarrierReadOnly(t *testing.T, b *bench) {
 	reader := b.again(true)
-	_, err := reader.Confirm(b.ctx())
+	_, err := reader.Barrier(b.ctx())
 	require.ErrorIs(t, err, store.ErrReadOnly)
 }
 
-// testConfirmWhileWriting: a head that was confirmed is never behind a commit that was acknowledged before, and what is
+// testBarrierWhileWriting: a head that was confirmed is never behind a commit that was acknowledged before, and what is
 // committed afterwards follows it.
-func testConfirmWhileWriting(t *testing.T, b *bench) {
+func testBarrierWhileWriting(t *testing.T, b *bench) {
 	const n = 60
 	writers, _ := b.handles()
 	ctx, done := flipping(b, n)
@@ -53,7 +53,7 @@ func testConfirmWhileWriting(t *testing.T, b *bench) {
 		for _, s := range writers {
 			acknowledged, err := s.Head(ctx)
 			require.NoError(t, err, context.Cause(ctx))
-			head, err := s.Confirm(ctx)
+			head, err := s.Barrier(ctx)
 			require.NoError(t, err, context.Cause(ctx))
 			require.GreaterOrEqual(t, head.Revision, acknowledged.Revision)
 			require.GreaterOrEqual(t, head.Revision, last.Revision)
@@ -68,8 +68,8 @@ func testConfirmWhileWriting(t *testing.T, b *bench) {
 	}
 }
 
-// testConfirmCancelled: whoever stops waiting leaves the store usable.
-func testConfirmCancelled(t *testing.T, b *bench) {
+// testBarrierCanceled: whoever stops waiting leaves the store usable.
+func testBarrierCanceled(t *testing.T, b *bench) {
 	writers, _ := b.handles()
 	b.commit(create(fleet.KindNamespace, "a", body(`{}`)))
 	var wg sync.WaitGroup
@@ -77,7 +77,7 @@ func testConfirmCancelled(t *testing.T, b *bench) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
 			defer cancel()
-			if head, err := writers[i%len(writers)].Confirm(ctx); err == nil && head != b.head {
+			if head, err := writers[i%len(writers)].Barrier(ctx); err == nil && head != b.head {
 				t.Errorf("the head is %v", head)
 			}
 		})

@@ -9,52 +9,52 @@ import (
 // parts is what has come of the commit after a State when it did not come at once. It is kept from one attempt to the
 // next, so that a line which is cut off again and again still brings a commit of any size; it is applied when it is whole.
 // Only who holds Replica.collecting touches it.
-type parts struct {
+type chunks struct {
 	after  fleet.Head
 	commit fleet.Commit // no revision: nothing is known yet
 	count  int          // of its changes
-	atOnce int          // how many changes are asked for
+	size   int          // how many changes are asked for
 }
 
-// partAtOnce is how many changes are asked for at once at first: a megabyte or two of large documents.
-const partAtOnce = 32
+// initialChunkSize is how many changes are asked for at once at first: a megabyte or two of large documents.
+const initialChunkSize = 32
 
 // next returns the commits after the State of a view: at once, or the first of them in parts after that has failed. None:
 // there are none, or the State has been replaced meanwhile.
 func (r *Replica) next(ctx context.Context, from *view) ([]fleet.Commit, error) {
 	after := from.state.Head()
-	if r.inParts(after) {
+	if r.fetchesChunks(after) {
 		return r.collect(ctx, from)
 	}
 	commits, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) {
 		return r.cfg.Store.Since(ctx, after, r.cfg.BatchSize)
 	})
 	if err != nil && !replaced(err) && ctx.Err() == nil {
-		r.setParts(&parts{after: after, atOnce: partAtOnce})
+		r.setChunks(&chunks{after: after, size: initialChunkSize})
 	}
 	return commits, err
 }
 
-func (r *Replica) inParts(after fleet.Head) bool {
+func (r *Replica) fetchesChunks(after fleet.Head) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.parts != nil && r.parts.after == after
+	return r.chunks != nil && r.chunks.after == after
 }
 
-func (r *Replica) setParts(p *parts) {
+func (r *Replica) setChunks(p *chunks) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p == nil || r.parts == nil || r.parts.after != p.after {
-		r.parts = p
+	if p == nil || r.chunks == nil || r.chunks.after != p.after {
+		r.chunks = p
 	}
 }
 
-// forgetParts lets go of what has come of a commit that does not follow what is published.
-func (r *Replica) forgetParts(now fleet.Head) {
+// dropChunks lets go of what has come of a commit that does not follow what is published.
+func (r *Replica) dropChunks(now fleet.Head) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.parts != nil && r.parts.after != now {
-		r.parts = nil
+	if r.chunks != nil && r.chunks.after != now {
+		r.chunks = nil
 	}
 }
 
@@ -65,25 +65,25 @@ func (r *Replica) collect(ctx context.Context, from *view) ([]fleet.Commit, erro
 	}
 	defer release(r.collecting)
 	r.mu.Lock()
-	p := r.parts
+	p := r.chunks
 	r.mu.Unlock()
 	if r.current.Load() != from || p == nil || p.after != from.state.Head() {
 		return nil, nil
 	}
 	had := len(p.commit.Changes)
-	commits, err := r.collectMore(WithPrecedence(ctx), p)
+	commits, err := r.fetchChunks(WithPriority(ctx), p)
 	switch {
 	case err == nil, replaced(err): // then Since says it better
-		r.setParts(nil)
+		r.setChunks(nil)
 	case len(p.commit.Changes) == had: // not even one part came
-		p.atOnce = max(1, p.atOnce/2)
+		p.size = max(1, p.size/2)
 	}
 	return commits, err
 }
 
-func (r *Replica) collectMore(ctx context.Context, p *parts) ([]fleet.Commit, error) {
+func (r *Replica) fetchChunks(ctx context.Context, p *chunks) ([]fleet.Commit, error) {
 	if p.commit.Revision == 0 {
-		commit, count, err := r.header(ctx, p.after)
+		commit, count, err := r.nextHeader(ctx, p.after)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func (r *Replica) collectMore(ctx context.Context, p *parts) ([]fleet.Commit, er
 	}
 	for len(p.commit.Changes) < p.count {
 		some, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Change, error) {
-			return r.cfg.Store.Changes(ctx, p.commit.Revision, len(p.commit.Changes), p.atOnce)
+			return r.cfg.Store.Changes(ctx, p.commit.Revision, len(p.commit.Changes), p.size)
 		})
 		if err != nil {
 			return nil, err
@@ -102,7 +102,7 @@ func (r *Replica) collectMore(ctx context.Context, p *parts) ([]fleet.Commit, er
 		p.commit.Changes = append(p.commit.Changes, some...)
 	}
 	// Whatever was read at different moments is of one commit: a revision does not change, and is still this one.
-	now, count, err := r.header(ctx, p.after)
+	now, count, err := r.nextHeader(ctx, p.after)
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +112,9 @@ func (r *Replica) collectMore(ctx context.Context, p *parts) ([]fleet.Commit, er
 	return []fleet.Commit{p.commit}, nil
 }
 
-// header returns the commit after a head without its changes, and how many these are. ErrDiverged when the log does not
+// nextHeader returns the commit after a head without its changes, and how many these are. ErrDiverged when the log does not
 // have both, which may also mean that it no longer has.
-func (r *Replica) header(ctx context.Context, after fleet.Head) (fleet.Commit, int, error) {
+func (r *Replica) nextHeader(ctx context.Context, after fleet.Head) (fleet.Commit, int, error) {
 	found, err := ask(ctx, r.cfg.QueryTimeout, func(ctx context.Context) ([]Summary, error) {
 		return r.cfg.Store.Summaries(ctx, HistoryQuery{Before: after.Revision + 2, Limit: 2}, 0)
 	})

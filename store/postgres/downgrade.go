@@ -52,13 +52,13 @@ func (s *Store) unpackSome(ctx context.Context, tx pgx.Tx, from fleet.Revision) 
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	out := &outbox{tx: tx}
+	out := &pipeline{tx: tx}
 	for _, r := range rows {
 		ch, err := backend.Unpack(r, h.Oldest, func(rows []backend.Row) ([]fleet.Change, error) { return sqllog.Bodies(ctx, reading{tx}, rows) })
 		if err != nil {
 			return from, err
 		}
-		if err := out.makeRoom(ctx, len(ch.Before)+len(ch.After)); err != nil {
+		if err := out.reserve(ctx, len(ch.Before)+len(ch.After)); err != nil {
 			return from, err
 		}
 		out.add(nil, backend.Unpacked, backend.Text(ch.Before), backend.Text(ch.After), int64(r.Revision), string(r.Kind), r.ID)

@@ -7,8 +7,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Confirm implements [store.Store]. Whoever commits holds the write lock, so nobody is committing once we have it.
-func (s *Store) Confirm(ctx context.Context) (fleet.Head, error) {
+// Barrier implements [store.Store]. Whoever commits holds the write lock, so nobody is committing once we have it.
+func (s *Store) Barrier(ctx context.Context) (fleet.Head, error) {
 	if s.cfg.ReadOnly {
 		return fleet.Head{}, store.ErrReadOnly
 	}

@@ -88,7 +88,7 @@ func TestNextWriteSettlesAnUnknownOne(t *testing.T) {
 }
 
 // A commit whose process was stopped is waited for as long as the caller likes, and not for ever.
-func TestConfirmWhileAWriterIsStopped(t *testing.T) {
+func TestBarrierWhileWriterIsStopped(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)
 	stopped, s := openStore(t, Config{URL: url}), openStore(t, Config{URL: url})
@@ -97,10 +97,10 @@ func TestConfirmWhileAWriterIsStopped(t *testing.T) {
 	require.NoError(t, stopped.write(t.Context(), ses, fleet.Head{}, namespace(fleet.Head{}, "a")))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err = s.Confirm(ctx)
+	_, err = s.Barrier(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	eventually(t, func() error {
-		head, err := s.Confirm(t.Context())
+		head, err := s.Barrier(t.Context())
 		require.Zero(t, head)
 		if err != nil {
 			require.ErrorIs(t, err, store.ErrUnavailable)

@@ -12,7 +12,7 @@ import (
 // folded is what can be seen of the database file itself: its header
 // (https://www.sqlite.org/fileformat.html#the_database_header) and its size. SQLite writes there only while it folds the
 // log in, and says so in the index.
-type folded struct {
+type mainFileState struct {
 	log    [16]byte // which log it is, and how much of it was folded in
 	all    bool     // nothing is left in the log
 	header [100]byte
@@ -22,8 +22,8 @@ type folded struct {
 // whole returns ErrUnavailable when the file is smaller than it was written, or was written by somebody else. As long as
 // something is left in the log, the file may be smaller than its header says: while somebody reads an older moment, SQLite
 // folds in the header of that moment but leaves out pages that were written again since, the last one, too.
-func (f *files) whole() error {
-	now, settled, err := f.look()
+func (f *files) verifyMainFile() error {
+	now, settled, err := f.readMainFile()
 	switch {
 	case err != nil:
 		return err
@@ -40,11 +40,11 @@ func (f *files) whole() error {
 }
 
 // look tells what is seen of the file, and whether SQLite was done with it meanwhile.
-func (f *files) look() (now folded, settled bool, err error) {
+func (f *files) readMainFile() (now mainFileState, settled bool, err error) {
 	if f.file == nil {
 		return now, false, fmt.Errorf("%w: %s was given up", store.ErrUnavailable, f.path)
 	}
-	log, before, allBefore := f.folding()
+	log, before, allBefore := f.readCheckpoint()
 	if _, err := f.file.ReadAt(now.header[:], 0); errors.Is(err, io.EOF) {
 		return now, false, truncated(f.path)
 	} else if err != nil {
@@ -55,7 +55,7 @@ func (f *files) look() (now folded, settled bool, err error) {
 		return now, false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	now.size = info.Size()
-	again, after, all := f.folding()
+	again, after, all := f.readCheckpoint()
 	now.log, now.all = log, all && allBefore && log == again
 	return now, before && after && log == again, nil
 }
@@ -63,7 +63,7 @@ func (f *files) look() (now folded, settled bool, err error) {
 // folding reads from the index (https://www.sqlite.org/walformat.html) which log it describes and how much of that was
 // folded in, whether that is all that was begun, and whether it is all there is. A log that was found by a process that
 // started has been begun as a whole, for all anybody knows.
-func (f *files) folding() (log [16]byte, done, all bool) {
+func (f *files) readCheckpoint() (log [16]byte, done, all bool) {
 	const frames, salts, backfill, attempted = 16, 32, 96, 128
 	if f.shm == nil {
 		return log, false, false
@@ -75,19 +75,19 @@ func (f *files) folding() (log [16]byte, done, all bool) {
 	copy(log[:], index[salts:salts+8])
 	copy(log[8:], index[backfill:backfill+4])
 	copy(log[12:], index[attempted:attempted+4])
-	folded, begun := binary.NativeEndian.Uint32(index[backfill:]), binary.NativeEndian.Uint32(index[attempted:])
-	done = index[12] != 0 && folded == begun
-	return log, done, done && folded == binary.NativeEndian.Uint32(index[frames:])
+	mainFileState, begun := binary.NativeEndian.Uint32(index[backfill:]), binary.NativeEndian.Uint32(index[attempted:])
+	done = index[12] != 0 && mainFileState == begun
+	return log, done, done && mainFileState == binary.NativeEndian.Uint32(index[frames:])
 }
 
 // pages is how large the file is by its header, smallestFile when that does not say it.
-func (n folded) pages() int64 {
+func (n mainFileState) pages() int64 {
 	if string(n.header[24:28]) != string(n.header[92:96]) {
-		return smallestFile // written by an SQLite that does not count
+		return minFileSize // written by an SQLite that does not count
 	}
 	page := int64(binary.BigEndian.Uint16(n.header[16:]))
 	if page == 1 {
 		page = 64 << 10
 	}
-	return max(smallestFile, page*int64(binary.BigEndian.Uint32(n.header[28:])))
+	return max(minFileSize, page*int64(binary.BigEndian.Uint32(n.header[28:])))
 }

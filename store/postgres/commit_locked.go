@@ -37,7 +37,7 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 	}
 	if err == nil {
 		// What has been computed is sent in the time that any commit of its size has.
-		sending, sent := s.within(ctx, writeTimeout+store.CommitPatience(c))
+		sending, sent := s.within(ctx, writeTimeout+store.ExtraCommitTime(c))
 		defer sent()
 		err = s.write(sending, ses, ses.head.Head, c)
 	}
@@ -47,7 +47,7 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 	if err != nil {
 		return s.translate(ctx, doing, ses.end(err))
 	}
-	if err := s.finish(ses, outcomeTimeout+store.CommitPatience(c)); err != nil { // see Commit
+	if err := s.finish(ses, outcomeTimeout+store.ExtraCommitTime(c)); err != nil { // see Commit
 		return s.settle(doing, c, err)
 	}
 	return nil
@@ -74,9 +74,9 @@ func (s *Store) Probe(ctx context.Context) error {
 		return store.ErrReadOnly
 	}
 	const doing = "trying whether a commit is possible"
-	inner, cancel := s.within(ctx, confirmTimeout)
+	inner, cancel := s.within(ctx, barrierTimeout)
 	defer cancel()
-	ses, err := s.begin(inner, writing, confirmTimeout)
+	ses, err := s.begin(inner, writing, barrierTimeout)
 	if err != nil {
 		return s.translate(ctx, doing, err)
 	}

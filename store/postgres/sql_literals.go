@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// quotedAs are the settings of a connection that the literals below are right for. They are the server's defaults, and the
+// requiredSettings are the settings of a connection that the literals below are right for. They are the server's defaults, and the
 // driver asks for them when it connects.
-var quotedAs = map[string]string{"standard_conforming_strings": "on", "client_encoding": "UTF8"}
+var requiredSettings = map[string]string{"standard_conforming_strings": "on", "client_encoding": "UTF8"}
 
 // texts are bodies that go as one text: see bodySeparator.
 type texts [][]byte

@@ -9,14 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// atOnce is about how many bytes of rows go into one message. The server waits for all of it before it does anything, no
+// maxMessageSize is about how many bytes of rows go into one message. The server waits for all of it before it does anything, no
 // longer than idleTimeout, and has writeTimeout for what it says.
-const atOnce = 1 << 20
+const maxMessageSize = 1 << 20
 
-// outbox collects statements of a transaction, and sends them as one message when they have become as large as one should
+// pipeline collects statements of a transaction, and sends them as one message when they have become as large as one should
 // be. What is sent in one message is one round trip. The values are written into the message where it is put together: a
 // driver's way to there copies megabytes several times over.
-type outbox struct {
+type pipeline struct {
 	tx      pgx.Tx
 	message []byte
 	done    []func(pgconn.CommandTag) // of each statement; nil: nobody asks
@@ -25,7 +25,7 @@ type outbox struct {
 }
 
 // add adds a statement with its parameters, of which done is told what it did; nil: nobody asks.
-func (o *outbox) add(done func(pgconn.CommandTag), statement string, args ...any) {
+func (o *pipeline) add(done func(pgconn.CommandTag), statement string, args ...any) {
 	if o.err != nil {
 		return
 	}
@@ -33,9 +33,9 @@ func (o *outbox) add(done func(pgconn.CommandTag), statement string, args ...any
 	o.message, o.done = append(o.message, ';'), append(o.done, done)
 }
 
-// makeRoom sends what there is if it would become too large by so many bytes.
-func (o *outbox) makeRoom(ctx context.Context, size int) error {
-	if o.size > 0 && o.size+size > atOnce {
+// reserve sends what there is if it would become too large by so many bytes.
+func (o *pipeline) reserve(ctx context.Context, size int) error {
+	if o.size > 0 && o.size+size > maxMessageSize {
 		if err := o.send(ctx); err != nil {
 			return err
 		}
@@ -44,14 +44,14 @@ func (o *outbox) makeRoom(ctx context.Context, size int) error {
 	return nil
 }
 
-func (o *outbox) send(ctx context.Context) error {
+func (o *pipeline) send(ctx context.Context) error {
 	message, done := o.message, o.done
 	o.message, o.done, o.size = message[:0], nil, 0
 	if o.err != nil || len(done) == 0 {
 		return o.err
 	}
 	conn := o.tx.Conn().PgConn()
-	for setting, value := range quotedAs {
+	for setting, value := range requiredSettings {
 		if is := conn.ParameterStatus(setting); is != value {
 			return fmt.Errorf("%s is %q on this connection, and must be %q", setting, is, value)
 		}
@@ -74,15 +74,15 @@ func count(to *int64) func(pgconn.CommandTag) {
 	return func(tag pgconn.CommandTag) { *to += tag.RowsAffected() }
 }
 
-// inPortions adds a statement for each portion of rows that fits into a message. sizeOf is about how large a row is in it.
-func inPortions[T any](ctx context.Context, out *outbox, rows iter.Seq[T], sizeOf func(T) int, add func([]T)) error {
+// addInBatches adds a statement for each portion of rows that fits into a message. sizeOf is about how large a row is in it.
+func addInBatches[T any](ctx context.Context, out *pipeline, rows iter.Seq[T], sizeOf func(T) int, add func([]T)) error {
 	var portion []T
 	size := 0
 	flush := func() error {
 		if len(portion) == 0 {
 			return nil
 		}
-		if err := out.makeRoom(ctx, size); err != nil {
+		if err := out.reserve(ctx, size); err != nil {
 			return err
 		}
 		add(portion)
@@ -91,7 +91,7 @@ func inPortions[T any](ctx context.Context, out *outbox, rows iter.Seq[T], sizeO
 	}
 	for row := range rows {
 		n := rowSize + sizeOf(row)
-		if size > 0 && size+n > atOnce {
+		if size > 0 && size+n > maxMessageSize {
 			if err := flush(); err != nil {
 				return err
 			}

@@ -17,7 +17,7 @@ func TestLiteralsAreRead(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(t.Context()) })
-	for setting, value := range quotedAs {
+	for setting, value := range requiredSettings {
 		require.Equal(t, value, conn.PgConn().ParameterStatus(setting))
 	}
 	hostile := rapid.SampledFrom([]string{

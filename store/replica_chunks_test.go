@@ -11,7 +11,7 @@ import (
 )
 
 // What came of a commit before the store was replaced is not mixed with what comes of the one that has its place.
-func TestReplicaPartsAreOfOneCommit(t *testing.T) {
+func TestReplicaChunksAreOfOneCommit(t *testing.T) {
 	t.Parallel()
 	many := func(name string) func(*fleet.Tx) error {
 		return func(tx *fleet.Tx) (err error) {

@@ -7,8 +7,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Hold implements [store.Store].
-func (s *Store) Hold(ctx context.Context, h store.Hold) error {
+// Quarantine implements [store.Store].
+func (s *Store) Quarantine(ctx context.Context, h store.Quarantine) error {
 	if s.cfg.ReadOnly {
 		return store.ErrReadOnly
 	}
@@ -26,7 +26,7 @@ func (s *Store) Hold(ctx context.Context, h store.Hold) error {
 		return translate(ctx, doing, err)
 	}
 	defer tx.end()
-	if err = putHold(ctx, tx, h, text); err == nil {
+	if err = putQuarantine(ctx, tx, h, text); err == nil {
 		err = handles.intact()
 	}
 	if err == nil {
@@ -36,9 +36,9 @@ func (s *Store) Hold(ctx context.Context, h store.Hold) error {
 	return translate(ctx, doing, err)
 }
 
-func putHold(ctx context.Context, tx *transaction, h store.Hold, text string) error {
+func putQuarantine(ctx context.Context, tx *transaction, h store.Quarantine, text string) error {
 	now, err := readHead(ctx, tx)
-	if err != nil || !h.Precedes(store.DecodeHold(now.Hold), now.Head) {
+	if err != nil || !h.Supersedes(store.DecodeQuarantine(now.Quarantine), now.Head) {
 		return err
 	}
 	return affectOne(tx.ExecContext(ctx, `UPDATE head SET hold = ?`, text))

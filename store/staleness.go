@@ -15,22 +15,24 @@ var ErrTooOld = fmt.Errorf("%w: the copy of the fleet is older than it may be se
 // ErrNotLoaded tells that there is no State to answer from.
 var ErrNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
 
-// Served returns the State to answer clusters from, and its age: the time since the store was asked for what it has, when
+// StateForPolls returns the State to answer clusters from, and its age: the time since the store was asked for what it has, when
 // it last said that it is this State. It neither waits nor allocates. Of a State from StateDir it is what the wall clock
 // said at the start, and [Config.StateMaxAge] counts until the store has been asked.
 //
-// ErrNotLoaded, ErrTooOld or ErrHeld when nothing may be answered.
-func (r *Replica) Served() (*fleet.State, time.Duration, error) {
+// ErrNotLoaded, ErrTooOld or ErrQuarantined when nothing may be answered.
+func (r *Replica) StateForPolls() (*fleet.State, time.Duration, error) {
 	v := r.current.Load()
 	st, age, err := r.read(v)
-	if err == nil && v.held.Load() {
-		err = ErrHeld
+	if err == nil && v.quarantined.Load() {
+		err = ErrQuarantined
 	}
 	return st, age, err
 }
 
-// Readable is Served for people, who may look at what is held.
-func (r *Replica) Readable() (*fleet.State, time.Duration, error) { return r.read(r.current.Load()) }
+// StateForReads is Served for people, who may look at what is held.
+func (r *Replica) StateForReads() (*fleet.State, time.Duration, error) {
+	return r.read(r.current.Load())
+}
 
 func (r *Replica) read(v *view) (*fleet.State, time.Duration, error) {
 	if v.state == nil {
