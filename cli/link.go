@@ -24,7 +24,7 @@ type link struct {
 	settings          config.Settings
 	conn              client // nil until it is needed
 	token, writeToken string
-	seen              *apiclient.Seen // the newest revision of the server; nil until there is a client
+	seen              *apiclient.RevisionToken // the newest revision of the server; nil until there is a client
 	memory            *config.Memory  // what earlier runs saw of it; nil until there is a client
 
 	mu     sync.Mutex // guards what the client's callbacks use
@@ -107,8 +107,8 @@ func (l *link) sendToken(ctx context.Context, req *http.Request, reads bool) err
 }
 
 // recall starts with what earlier runs saw of the server that the settings lead to.
-func (l *link) recall(set config.Settings) *apiclient.Seen {
-	l.memory, l.seen = l.console.world().Recall(set), &apiclient.Seen{}
+func (l *link) recall(set config.Settings) *apiclient.RevisionToken {
+	l.memory, l.seen = l.console.world().Recall(set), &apiclient.RevisionToken{}
 	l.seen.Note(l.memory.Revision())
 	return l.seen
 }

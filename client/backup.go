@@ -38,7 +38,7 @@ func Backup(ctx context.Context, c interface {
 	GetBackup(ctx context.Context, params *api.GetBackupParams, more ...RequestEditorFn) (*http.Response, error)
 }, w io.Writer, got func(bytes, of int64),
 ) (saved SavedBackup, err error) {
-	rsp, err := c.GetBackup(context.WithValue(ctx, streamed{}, true), nil)
+	rsp, err := c.GetBackup(context.WithValue(ctx, streamedKey{}, true), nil)
 	if err != nil {
 		return saved, err
 	}
@@ -50,7 +50,7 @@ func Backup(ctx context.Context, c interface {
 		return saved, errors.New("what answered is not this service, or an older one: its answer has no Content-Digest")
 	}
 	sum := sha256.New()
-	saved.Size, err = io.Copy(io.MultiWriter(w, sum, counted{rsp.ContentLength, new(int64), got}), rsp.Body)
+	saved.Size, err = io.Copy(io.MultiWriter(w, sum, progressWriter{rsp.ContentLength, new(int64), got}), rsp.Body)
 	if err != nil {
 		return saved, fmt.Errorf("the backup did not come whole: %w", err)
 	}
@@ -68,51 +68,51 @@ func Backup(ctx context.Context, c interface {
 	return saved, nil
 }
 
-// counted tells how much has come.
-type counted struct {
+// progressWriter tells how much has come.
+type progressWriter struct {
 	of  int64
 	n   *int64
 	got func(bytes, of int64)
 }
 
 // Write implements io.Writer.
-func (c counted) Write(p []byte) (int, error) {
+func (c progressWriter) Write(p []byte) (int, error) {
 	if *c.n += int64(len(p)); c.got != nil {
 		c.got(*c.n, c.of)
 	}
 	return len(p), nil
 }
 
-// streamed, in a request's context, says that the answer is read while it comes, and may be of any size.
-type streamed struct{}
+// streamedKey, in a request's context, says that the answer is read while it comes, and may be of any size.
+type streamedKey struct{}
 
-func streams(ctx context.Context) bool { return ctx.Value(streamed{}) != nil }
+func isStreamed(ctx context.Context) bool { return ctx.Value(streamedKey{}) != nil }
 
-// patience ends a call whose answer makes no progress.
-type patience struct {
+// idleTimeout ends a call whose answer makes no progress.
+type idleTimeout struct {
 	context.Context //nolint:containedctx // it is the call's
 	timer           *time.Timer
 	each            time.Duration
 	cancel          context.CancelCauseFunc
 }
 
-func withPatience(ctx context.Context, first, each time.Duration) *patience {
+func withIdleTimeout(ctx context.Context, first, each time.Duration) *idleTimeout {
 	ctx, cancel := context.WithCancelCause(ctx)
-	p := &patience{Context: ctx, each: each, cancel: cancel}
+	p := &idleTimeout{Context: ctx, each: each, cancel: cancel}
 	p.timer = time.AfterFunc(first, func() { cancel(context.DeadlineExceeded) })
 	return p
 }
 
-func (p *patience) end() { p.timer.Stop(); p.cancel(context.Canceled) }
+func (p *idleTimeout) end() { p.timer.Stop(); p.cancel(context.Canceled) }
 
-// body is an answer that is read while it comes. The call ends when it is closed.
-type body struct {
+// streamedBody is an answer that is read while it comes. The call ends when it is closed.
+type streamedBody struct {
 	io.ReadCloser
-	call *patience
+	call *idleTimeout
 }
 
 // Read implements io.Reader.
-func (b body) Read(p []byte) (int, error) {
+func (b streamedBody) Read(p []byte) (int, error) {
 	b.call.timer.Reset(b.call.each)
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF && b.call.Err() != nil { //nolint:errorlint // io.Reader's own
@@ -122,7 +122,7 @@ func (b body) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (b body) Close() error {
+func (b streamedBody) Close() error {
 	defer b.call.end()
 	return b.ReadCloser.Close()
 }

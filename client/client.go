@@ -1,5 +1,5 @@
 // Package client is the Go client of flux-resourceset's API. [New] makes one from a [Config]; it holds the token, retries what
-// can be repeated without harm, bounds time and size, asks every replica for at least what was seen before ([Seen]), and
+// can be repeated without harm, bounds time and size, asks every replica for at least what was seen before ([RevisionToken]), and
 // turns every answer that is no success into an [*Error] with a stable code.
 //
 // A [Client] has each operation of the API in two forms. GetClusterWithResponse decodes the answer: the document in JSON200,
@@ -66,7 +66,7 @@ type Config struct {
 	Transport http.RoundTripper
 	// Seen is the newest revision of the fleet that was seen, which every call asks for, so that it is never answered from
 	// less. Give clients of one server the same one when they build on each other's answers. Nil: the client's own.
-	Seen *Seen
+	Seen *RevisionToken
 	// Replaced is called when the server's store does not have the revision that was seen of it, because it was given another
 	// history: a restored backup, an empty database. change tells whether the call is a change. True: forget what was seen, and
 	// repeat the call. Nil, or false: the call fails with [CodeUnknownRevision]. Calls may be concurrent.
@@ -108,7 +108,7 @@ func New(cfg Config) (*Client, error) {
 			return nil, errors.New("a token must not contain line breaks or other control characters")
 		}
 	}
-	return rawclient.NewClientWithResponses(base.String(), rawclient.WithHTTPClient(&caller{
+	return rawclient.NewClientWithResponses(base.String(), rawclient.WithHTTPClient(&transport{
 		cfg:  cfg,
 		plan: strings.TrimSuffix(base.Path, "/") + "/plan",
 		client: &http.Client{
@@ -145,7 +145,7 @@ func (cfg Config) withDefaults() Config {
 		cfg.MaxResponse = DefaultMaxResponse
 	}
 	if cfg.Seen == nil {
-		cfg.Seen = &Seen{}
+		cfg.Seen = &RevisionToken{}
 	}
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{

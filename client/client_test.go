@@ -313,7 +313,7 @@ func TestBuildsOnWhatItSaw(t *testing.T) {
 // TestHistoryReplaced: a server that has less of the history than was seen is told from one that is away.
 func TestHistoryReplaced(t *testing.T) {
 	t.Parallel()
-	seen := &client.Seen{}
+	seen := &client.RevisionToken{}
 	seen.Note(42)
 	fleet := connect(t, client.Config{Seen: seen, Retries: -1}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Fleet-Revision", "7")
@@ -342,7 +342,7 @@ func TestHistoryReplaced(t *testing.T) {
 func TestUnknownRevision(t *testing.T) {
 	t.Parallel()
 	for _, agrees := range []bool{true, false} {
-		seen, calls, told := &client.Seen{}, 0, []string{}
+		seen, calls, told := &client.RevisionToken{}, 0, []string{}
 		seen.Note(42)
 		fleet := connect(t, client.Config{Seen: seen, Replaced: func(change bool, have, seen int64) bool {
 			told = append(told, fmt.Sprint(change, have, seen))

@@ -58,7 +58,7 @@ const requestID = "X-Request-Id"
 
 // Behind tells whether the call was refused because the server does not have the revision it asked for, and which the
 // server has instead. The server is behind, and trying again helps; or it was given another history, such as a restored
-// backup, and then [Seen.Forget] does. A server that knows which it is says so: by [CodeUnknownRevision].
+// backup, and then [RevisionToken.Forget] does. A server that knows which it is says so: by [CodeUnknownRevision].
 func (e *Error) Behind() (have, asked int64, behind bool) {
 	have, err := strconv.ParseInt(e.Header.Get(fleetRevision), 10, 64)
 	return have, e.asked, err == nil && e.StatusCode == http.StatusServiceUnavailable && have < e.asked

@@ -19,7 +19,7 @@ const (
 type (
 	Config = client.Config
 	Error  = client.Error
-	Seen   = client.Seen
+	Seen   = client.RevisionToken
 )
 
 type (

@@ -12,7 +12,7 @@ import (
 func TestTheFormerName(t *testing.T) {
 	t.Parallel()
 	var made *client.Client
-	made, err := apiclient.New(apiclient.Config{URL: "https://fleet.example.com", Seen: &client.Seen{}})
+	made, err := apiclient.New(apiclient.Config{URL: "https://fleet.example.com", Seen: &client.RevisionToken{}})
 	if err != nil || made == nil {
 		t.Fatal(err)
 	}

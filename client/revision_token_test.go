@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-func TestSeenKeepsTheNewest(t *testing.T) {
+func TestRevisionTokenKeepsTheNewest(t *testing.T) {
 	t.Parallel()
-	var s Seen
+	var s RevisionToken
 	var wg sync.WaitGroup
 	for i := range int64(100) {
 		wg.Go(func() { s.Note(i * 37 % 101) })

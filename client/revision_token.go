@@ -8,15 +8,15 @@ const (
 	minRevision   = "X-Fleet-Min-Revision"
 )
 
-// Seen is the newest revision of a server's fleet that was seen. The zero value is none. It is safe for concurrent use,
+// RevisionToken is the newest revision of a server's fleet that was seen. The zero value is none. It is safe for concurrent use,
 // and may be kept from one run of a program to the next.
-type Seen struct{ revision atomic.Int64 }
+type RevisionToken struct{ revision atomic.Int64 }
 
 // Revision is the newest one that was noted; 0: none.
-func (s *Seen) Revision() int64 { return s.revision.Load() }
+func (s *RevisionToken) Revision() int64 { return s.revision.Load() }
 
 // Note notes a revision, unless a newer one was.
-func (s *Seen) Note(revision int64) {
+func (s *RevisionToken) Note(revision int64) {
 	for {
 		old := s.revision.Load()
 		if revision <= old || s.revision.CompareAndSwap(old, revision) {
@@ -26,4 +26,9 @@ func (s *Seen) Note(revision int64) {
 }
 
 // Forget starts anew: for when a server was given another history, whose revisions are other ones.
-func (s *Seen) Forget() { s.revision.Store(0) }
+func (s *RevisionToken) Forget() { s.revision.Store(0) }
+
+// Seen is the former name of [RevisionToken].
+//
+// Deprecated: use [RevisionToken]. This name is left out of the release after the next one.
+type Seen = RevisionToken

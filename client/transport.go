@@ -19,25 +19,25 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 )
 
-var _ rawclient.HttpRequestDoer = (*caller)(nil)
+var _ rawclient.HttpRequestDoer = (*transport)(nil)
 
-// caller sends the requests of a client made by New: token, time-out, size limit, retries, errors.
-type caller struct {
+// transport sends the requests of a client made by New: token, time-out, size limit, retries, errors.
+type transport struct {
 	cfg    Config
 	plan   string // the path that plans are asked for at
 	client *http.Client
 }
 
 // Do sends a request and reads the whole answer, unless that is a backup. See [New] for what it answers with.
-func (c *caller) Do(req *http.Request) (*http.Response, error) {
-	if streams(req.Context()) {
-		call := withPatience(req.Context(), DefaultBackupWait, c.cfg.Timeout)
+func (c *transport) Do(req *http.Request) (*http.Response, error) {
+	if isStreamed(req.Context()) {
+		call := withIdleTimeout(req.Context(), DefaultBackupWait, c.cfg.Timeout)
 		rsp, err := c.do(call, req)
 		if err != nil {
 			call.end()
 			return nil, err
 		}
-		rsp.Body = body{rsp.Body, call}
+		rsp.Body = streamedBody{rsp.Body, call}
 		return rsp, nil
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), c.cfg.Timeout)
@@ -46,9 +46,9 @@ func (c *caller) Do(req *http.Request) (*http.Response, error) {
 }
 
 // do sends a request until ctx ends.
-func (c *caller) do(ctx context.Context, req *http.Request) (*http.Response, error) {
-	var connected connections
-	req = req.WithContext(httptrace.WithClientTrace(ctx, connected.trace()))
+func (c *transport) do(ctx context.Context, req *http.Request) (*http.Response, error) {
+	var conns connectionTrace
+	req = req.WithContext(httptrace.WithClientTrace(ctx, conns.trace()))
 	c.setHeaders(req)
 
 	lost := false
@@ -64,7 +64,7 @@ func (c *caller) do(ctx context.Context, req *http.Request) (*http.Response, err
 		if err == nil {
 			return rsp, nil
 		}
-		if c.replaced(req, err) {
+		if c.retryReplaced(req, err) {
 			continue
 		}
 		wait, again := c.retry(req, err, attempt)
@@ -83,22 +83,22 @@ func (c *caller) do(ctx context.Context, req *http.Request) (*http.Response, err
 			err = fmt.Errorf("no answer within %s: %w", c.cfg.Timeout, err)
 		}
 		err = fmt.Errorf("%s %s: %w", req.Method, req.URL.Redacted(), err)
-		if c.changes(req) && !connected.never() {
+		if c.isChange(req) && !conns.noneMade() {
 			err = &UnansweredError{RequestID: req.Header.Get(requestID), Err: err}
 		}
 		return nil, err
 	}
 }
 
-// replaced tells whether a request was refused because the server's store has another history than the one of which revisions were
+// retryReplaced tells whether a request was refused because the server's store has another history than the one of which revisions were
 // seen, and is to be repeated without them. The server did nothing, so that it does no harm.
-func (c *caller) replaced(req *http.Request, err error) bool {
+func (c *transport) retryReplaced(req *http.Request, err error) bool {
 	problem, ok := errors.AsType[*Error](err)
 	if !ok || problem.Problem.Error != CodeUnknownRevision || c.cfg.Replaced == nil || req.Body != nil && req.GetBody == nil {
 		return false
 	}
 	have, asked, _ := problem.Behind()
-	if asked != c.cfg.Seen.Revision() || !c.cfg.Replaced(c.changes(req), have, asked) { // the caller asked for it, or another call was faster
+	if asked != c.cfg.Seen.Revision() || !c.cfg.Replaced(c.isChange(req), have, asked) { // the caller asked for it, or another call was faster
 		return false
 	}
 	c.cfg.Seen.Forget()
@@ -106,25 +106,25 @@ func (c *caller) replaced(req *http.Request, err error) bool {
 	return true
 }
 
-// changes tells whether a request changes anything: a read does not, nor does a plan or a dry run.
-func (c *caller) changes(req *http.Request) bool {
+// isChange tells whether a request changes anything: a read does not, nor does a plan or a dry run.
+func (c *transport) isChange(req *http.Request) bool {
 	return !isRead(req.Method) && req.URL.Query().Get("dry_run") != "true" && req.URL.Path != c.plan
 }
 
-// connections tells whether a call ever had one.
-type connections struct{ wanted, had atomic.Bool }
+// connectionTrace tells whether a call ever had one.
+type connectionTrace struct{ wanted, had atomic.Bool }
 
-func (n *connections) trace() *httptrace.ClientTrace {
+func (n *connectionTrace) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { n.wanted.Store(true) },
 		GotConn: func(httptrace.GotConnInfo) { n.had.Store(true) },
 	}
 }
 
-// never: none, so that nothing was sent. A transport of somebody else's that does not tell may have had one.
-func (n *connections) never() bool { return n.wanted.Load() && !n.had.Load() }
+// noneMade: none, so that nothing was sent. A transport of somebody else's that does not tell may have had one.
+func (n *connectionTrace) noneMade() bool { return n.wanted.Load() && !n.had.Load() }
 
-func (c *caller) setHeaders(req *http.Request) {
+func (c *transport) setHeaders(req *http.Request) {
 	token := c.cfg.WriteToken
 	if !isRead(req.Method) && c.cfg.Author != "" && req.Header.Get("X-Change-Author") == "" {
 		req.Header.Set("X-Change-Author", c.cfg.Author)
@@ -132,7 +132,7 @@ func (c *caller) setHeaders(req *http.Request) {
 	if !isRead(req.Method) && req.Header.Get(requestID) == "" {
 		req.Header.Set(requestID, uuid.NewString()) // to be found by, should the answer be lost
 	}
-	if isRead(req.Method) && !streams(req.Context()) {
+	if isRead(req.Method) && !isStreamed(req.Context()) {
 		token = c.cfg.Token
 	}
 	if revision := c.cfg.Seen.Revision(); revision > 0 && req.Header.Get(minRevision) == "" {
@@ -150,7 +150,7 @@ func (c *caller) setHeaders(req *http.Request) {
 }
 
 // attempt sends the request once. An answer that is no success is an *Error.
-func (c *caller) attempt(req *http.Request) (*http.Response, error) {
+func (c *transport) attempt(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	rsp, err := c.client.Do(req)
 	if c.cfg.Trace != nil {
@@ -159,10 +159,10 @@ func (c *caller) attempt(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, rootCause(err)
 	}
-	if c.cfg.Changed != nil && rsp.StatusCode/100 == 2 && c.changes(req) {
+	if c.cfg.Changed != nil && rsp.StatusCode/100 == 2 && c.isChange(req) {
 		c.cfg.Changed(rsp.Header)
 	}
-	if streams(req.Context()) && rsp.StatusCode == http.StatusOK {
+	if isStreamed(req.Context()) && rsp.StatusCode == http.StatusOK {
 		return rsp, nil
 	}
 	body, err := io.ReadAll(io.LimitReader(rsp.Body, c.cfg.MaxResponse+1))
@@ -193,7 +193,7 @@ var errTooLarge = errors.New("the answer is too large")
 // retry says whether the call may be repeated after err, and when. A repeated call must do no harm: reads always can
 // be; PUT and DELETE can, except that a conditional one which was received has changed what its condition is about; a
 // POST or PATCH only if it was never sent.
-func (c *caller) retry(req *http.Request, err error, attempt int) (wait time.Duration, again bool) {
+func (c *transport) retry(req *http.Request, err error, attempt int) (wait time.Duration, again bool) {
 	if attempt >= c.cfg.Retries || req.Context().Err() != nil || errors.Is(err, errTooLarge) ||
 		(req.Body != nil && req.GetBody == nil) {
 		return 0, false

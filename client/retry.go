@@ -17,11 +17,11 @@ import (
 
 // What programs do in loops around single calls: try again, read all pages, wait.
 
-// staleTries is how often [RetryOnStale] calls its function, and staleWait how long it waits after the first time; then twice as
+// maxStaleTries is how often [RetryOnStale] calls its function, and staleWait how long it waits after the first time; then twice as
 // long each time.
 const (
-	staleTries = 6
-	staleWait  = 20 * time.Millisecond
+	maxStaleTries = 6
+	staleWait     = 20 * time.Millisecond
 )
 
 // RetryOnStale calls fn, and again as long as it returns an error with [CodeStale]: somebody was faster. fn has to begin with
@@ -31,7 +31,7 @@ func RetryOnStale(ctx context.Context, fn func(ctx context.Context) error) error
 	wait := staleWait
 	for try := 1; ; try++ {
 		err := fn(ctx)
-		if ErrorCode(err) != CodeStale || try == staleTries {
+		if ErrorCode(err) != CodeStale || try == maxStaleTries {
 			return err
 		}
 		if cause := sleep(ctx, wait); cause != nil {
@@ -55,7 +55,7 @@ func All[T any](ctx context.Context, list func(ctx context.Context, more ...Requ
 		var none T
 		var next url.Values
 		for {
-			entries, following, err := onePage[T](ctx, list, next)
+			entries, following, err := fetchPage[T](ctx, list, next)
 			if err != nil {
 				yield(none, err)
 				return
@@ -73,7 +73,7 @@ func All[T any](ctx context.Context, list func(ctx context.Context, more ...Requ
 	}
 }
 
-func onePage[T any](ctx context.Context, list func(ctx context.Context, more ...RequestEditorFn) (*http.Response, error), page url.Values) (entries []T, next url.Values, err error) {
+func fetchPage[T any](ctx context.Context, list func(ctx context.Context, more ...RequestEditorFn) (*http.Response, error), page url.Values) (entries []T, next url.Values, err error) {
 	rsp, err := list(ctx, func(_ context.Context, req *http.Request) error {
 		q := req.URL.Query()
 		maps.Copy(q, page)
@@ -106,11 +106,11 @@ func NextPage(h http.Header) url.Values {
 // than the one that made it, such as the one that clusters poll. A server that was given another history never has it, so give
 // the context a deadline.
 func WaitForRevision(ctx context.Context, c *Client, revision int64) error {
-	nothing := "id=NONE" // ids are lower case, so that the answer is small
+	noCluster := "id=NONE" // ids are lower case, so that the answer is small
 	for {
 		rsp, err := c.PollClusters(ctx, nil, func(_ context.Context, req *http.Request) error {
 			q := req.URL.Query()
-			q.Set("selector", nothing)
+			q.Set("selector", noCluster)
 			req.URL.RawQuery = q.Encode()
 			req.Header.Set(minRevision, strconv.FormatInt(revision, 10))
 			return nil
