@@ -13,7 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
-	"github.com/flux-resourceset/flux-resourceset/internal/newfile"
+	"github.com/flux-resourceset/flux-resourceset/internal/atomicfile"
 )
 
 // backupCommand saves the server's store.
@@ -65,7 +65,7 @@ func (s *session) backupFile(c *cli.Context, target string) (err error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if err := newfile.Name(file.Name(), target); errors.Is(err, os.ErrExist) {
+	if err := atomicfile.Publish(file.Name(), target); errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists by now; a backup takes no file's place", target)
 	} else if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/internal/newfile"
+	"github.com/flux-resourceset/flux-resourceset/internal/atomicfile"
 	"github.com/flux-resourceset/flux-resourceset/internal/objectstore"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -88,7 +88,7 @@ func backup(c *cli.Context) (err error) {
 		if dir := c.String("dir"); dir != "" {
 			target = filepath.Join(dir, nameOfBackup(made.state.Revision()))
 		}
-		if err = newfile.Name(made.path, target); errors.Is(err, os.ErrExist) {
+		if err = atomicfile.Publish(made.path, target); errors.Is(err, os.ErrExist) {
 			err = fmt.Errorf("%s exists by now; a backup takes no file's place", target)
 		}
 	}

@@ -1,4 +1,4 @@
-package newfile
+package atomicfile
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 )
 
 // Of many that want one name, one gets it, and no other one takes it away.
-func TestOneFileGetsAName(t *testing.T) {
+func TestPublishGivesANameToOneFile(t *testing.T) {
 	t.Parallel()
 	for range 50 {
 		dir := t.TempDir()
@@ -26,7 +26,7 @@ func TestOneFileGetsAName(t *testing.T) {
 		for i := range errs {
 			wg.Go(func() {
 				<-begin
-				errs[i] = Name(target+strconv.Itoa(i), target)
+				errs[i] = Publish(target+strconv.Itoa(i), target)
 			})
 		}
 		close(begin)
@@ -47,7 +47,7 @@ func TestOneFileGetsAName(t *testing.T) {
 }
 
 // Where there are no links, as no system has them of directories, it is renamed; what is there stays there, too.
-func TestAFileGetsANameWithoutLinks(t *testing.T) {
+func TestPublishWithoutHardLinks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	target := filepath.Join(dir, "fleet.db")
@@ -56,16 +56,16 @@ func TestAFileGetsANameWithoutLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := link(filepath.Join(dir, "first"), target); err != nil {
+	if err := linkOrRename(filepath.Join(dir, "first"), target); err != nil {
 		t.Fatal(err)
 	}
-	if err := link(filepath.Join(dir, "second"), target); err == nil || !errors.Is(err, os.ErrExist) {
+	if err := linkOrRename(filepath.Join(dir, "second"), target); err == nil || !errors.Is(err, os.ErrExist) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(target, "first")); err != nil {
 		t.Error(err)
 	}
-	if err := link(filepath.Join(dir, "gone"), target+"2"); !os.IsNotExist(err) {
+	if err := linkOrRename(filepath.Join(dir, "gone"), target+"2"); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }
