@@ -13,7 +13,7 @@ import (
 
 // attacks makes every attack, or those that -only names. It is broken when the service fell for one.
 func (h *harness) attacks(ctx context.Context) (broken bool, err error) {
-	if !has(h.phases, "attacks") {
+	if !listContains(h.phases, "attacks") {
 		return false, nil
 	}
 	if h.cli == "" {
@@ -30,11 +30,11 @@ func (h *harness) attacks(ctx context.Context) (broken bool, err error) {
 		return false, err
 	}
 	defer func() { _ = report.Close() }() // it is shown as well
-	for _, what := range attack.All() {
-		if h.only != "" && !has(h.only, what.Name) {
+	for _, atk := range attack.All() {
+		if h.only != "" && !listContains(h.only, atk.Name) {
 			continue
 		}
-		made, err := attack.Run(ctx, attack.Config{Binary: h.binary, CLI: h.cli, Dir: dir}, what)
+		made, err := attack.Run(ctx, attack.Config{Binary: h.binary, CLI: h.cli, Dir: dir}, atk)
 		if err != nil {
 			return false, err
 		}

@@ -26,7 +26,7 @@ import (
 
 // Exit codes.
 const (
-	exitKept   = 0 // every promise was kept; of a negative control: it was found out
+	exitOK     = 0 // every promise was kept; of a negative control: it was found out
 	exitBroken = 1 // a promise was broken; of a negative control: it was not found out
 	exitError  = 2 // the run could not be made
 )
@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case broken:
 		return exitBroken
 	}
-	return exitKept
+	return exitOK
 }
 
 type harness struct {
@@ -111,7 +111,7 @@ type harness struct {
 func (h *harness) run(ctx context.Context) (broken bool, err error) {
 	switch {
 	case h.list:
-		h.showList()
+		h.printList()
 		return false, nil
 	case h.recheck != "":
 		saved, err := history.Load(h.recheck)
@@ -192,12 +192,12 @@ func (h *harness) validate() error {
 	return nil
 }
 
-func has(list, name string) bool { return slices.Contains(strings.Split(list, ","), name) }
+func listContains(list, name string) bool { return slices.Contains(strings.Split(list, ","), name) }
 
 func (h *harness) storeList() []string { return strings.Split(h.stores, ",") }
 
 func (h *harness) loads(ctx context.Context) (broken bool, err error) {
-	if !has(h.phases, "load") {
+	if !listContains(h.phases, "load") {
 		return false, nil
 	}
 	for _, store := range h.storeList() {
@@ -208,7 +208,7 @@ func (h *harness) loads(ctx context.Context) (broken bool, err error) {
 		if h.only != "" {
 			cfg.Only = strings.Split(h.only, ",")
 		}
-		v, err := h.make(ctx, "load-"+store, cfg)
+		v, err := h.runDrill(ctx, "load-"+store, cfg)
 		if err != nil {
 			return false, err
 		}
@@ -221,15 +221,15 @@ func (h *harness) loads(ctx context.Context) (broken bool, err error) {
 const damageLoad = 2 * time.Second
 
 func (h *harness) damages(ctx context.Context) (broken bool, err error) {
-	if !has(h.phases, "damage") {
+	if !listContains(h.phases, "damage") {
 		return false, nil
 	}
 	for _, store := range h.storeList() {
 		for _, damage := range drill.Damages(store) {
-			if h.only != "" && !has(h.only, damage) {
+			if h.only != "" && !listContains(h.only, damage) {
 				continue
 			}
-			v, err := h.make(ctx, "damage-"+damage+"-"+store, drill.Config{Store: store, Duration: damageLoad, Seed: h.seed, Damage: damage})
+			v, err := h.runDrill(ctx, "damage-"+damage+"-"+store, drill.Config{Store: store, Duration: damageLoad, Seed: h.seed, Damage: damage})
 			if err != nil {
 				return false, err
 			}
@@ -239,8 +239,8 @@ func (h *harness) damages(ctx context.Context) (broken bool, err error) {
 	return broken, nil
 }
 
-// make makes one run, saves it, and judges it.
-func (h *harness) make(ctx context.Context, name string, cfg drill.Config) (v check.Verdict, err error) {
+// runDrill makes one run, saves it, and judges it.
+func (h *harness) runDrill(ctx context.Context, name string, cfg drill.Config) (v check.Verdict, err error) {
 	cfg.Dir, cfg.Revision = filepath.Join(h.out, name), h.revision
 	if cfg.Binary == "" {
 		cfg.Binary = h.binary
@@ -272,7 +272,7 @@ func (h *harness) make(ctx context.Context, name string, cfg drill.Config) (v ch
 func (h *harness) judge(w io.Writer, made *history.History) check.Verdict {
 	v := check.History(made)
 	if h.promises != "" {
-		v.Violations = slices.DeleteFunc(v.Violations, func(x check.Violation) bool { return !has(h.promises, string(x.Rule)) })
+		v.Violations = slices.DeleteFunc(v.Violations, func(x check.Violation) bool { return !listContains(h.promises, string(x.Rule)) })
 	}
 	report(w, made, v)
 	return v

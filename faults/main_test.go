@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/faults/internal/controls"
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/history"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/negativecontrols"
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
@@ -33,12 +33,12 @@ func TestDrillPromisesAreKept(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			code, said := invoke(t, "-store", store, "-duration", "6s", "-phases", "load", "-binary", binary, "-out", dir)
-			require.Equal(t, exitKept, code, said)
+			require.Equal(t, exitOK, code, said)
 			require.Contains(t, said, "every promise was kept")
 
 			file := filepath.Join(dir, "load-"+store, "history.jsonl.gz")
 			code, said = invoke(t, "-recheck", file)
-			require.Equal(t, exitKept, code, said)
+			require.Equal(t, exitOK, code, said)
 
 			h, err := history.Load(file)
 			require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestDrillAttacksAreWithstood(t *testing.T) {
 	require.NoError(t, err)
 	code, said := invoke(t, "-phases", "attacks", "-only", "protection,removals-one-by-one,wal-removed",
 		"-binary", binary, "-cli", "none of them needs it", "-out", t.TempDir())
-	require.Equal(t, exitKept, code, said)
+	require.Equal(t, exitOK, code, said)
 }
 
 // Servers with a mistake are found out. The other negative controls take longer: `make faults` runs them.
@@ -91,7 +91,7 @@ func TestDrillNegativeControlsFail(t *testing.T) {
 func TestNegativeControlsFitTheSource(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
-	for _, c := range controls.All() {
+	for _, c := range negativecontrols.All() {
 		require.False(t, names[c.Name], c.Name)
 		names[c.Name] = true
 		require.NotEqual(t, len(c.Faults) == 0, c.Damage == "", "%s: faults or a damage bring it to light", c.Name)
@@ -103,7 +103,7 @@ func TestNegativeControlsFitTheSource(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	code, said := invoke(t, "-list")
-	require.Equal(t, exitKept, code)
+	require.Equal(t, exitOK, code)
 	require.Contains(t, said, "kill-postmaster")
 	for _, args := range [][]string{
 		{"-store", "oracle", "-binary", "none"},

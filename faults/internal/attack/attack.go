@@ -21,13 +21,13 @@ import (
 type Attack struct {
 	Name string
 	// What it attacks, in one line.
-	What string
-	run  func(*arena)
+	Description string
+	run         func(*env)
 }
 
 // All are the attacks there are, by what they attack.
 func All() []Attack {
-	return slices.Concat(writes, clients, authority, ages, failovers, files, seeds, lines, floods, guards, commands)
+	return slices.Concat(writes, clients, authority, staleness, failovers, files, seeds, slowLinks, floods, guards, commands)
 }
 
 // Names are theirs.
@@ -41,8 +41,8 @@ func Names() []string {
 
 // Count is how often one thing went wrong, of how many times it could have.
 type Count struct {
-	What    string
-	Bad, Of int
+	Description string
+	Bad, Of     int
 }
 
 // Report is what became of an attack.
@@ -64,9 +64,9 @@ func (r Report) Write(w io.Writer) {
 	if r.Broken() {
 		verdict = "BROKEN"
 	}
-	fmt.Fprintf(w, "\nattack %s: %s (%.0f s)\n  %s\n", r.Attack.Name, verdict, r.Took.Seconds(), r.Attack.What)
+	fmt.Fprintf(w, "\nattack %s: %s (%.0f s)\n  %s\n", r.Attack.Name, verdict, r.Took.Seconds(), r.Attack.Description)
 	for _, c := range r.Counts {
-		fmt.Fprintf(w, "  %6d of %-6d %s\n", c.Bad, c.Of, c.What)
+		fmt.Fprintf(w, "  %6d of %-6d %s\n", c.Bad, c.Of, c.Description)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(w, "  note: %s\n", n)
@@ -93,10 +93,10 @@ func Run(ctx context.Context, cfg Config, what Attack) (Report, error) {
 		return Report{}, err
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, attackTimeout)
 	defer cancel()
 	cfg.Dir = dir
-	a := &arena{cfg: cfg, ctx: ctx, rec: history.NewRecorder(history.Run{Drill: what.Name}), counts: map[string]int{}}
+	a := &env{cfg: cfg, ctx: ctx, rec: history.NewRecorder(history.Run{Drill: what.Name}), counts: map[string]int{}}
 	ended := make(chan struct{})
 	go func() { // a goroutine of its own, so that fail can end it
 		defer close(ended)
@@ -119,11 +119,11 @@ func Run(ctx context.Context, cfg Config, what Attack) (Report, error) {
 	return r, nil
 }
 
-// patience ends an attack that hangs.
-const patience = 10 * time.Minute
+// attackTimeout ends an attack that hangs.
+const attackTimeout = 10 * time.Minute
 
 // fail ends the attack: it cannot be made. As testing.T's FailNow it is called by the attack's own goroutine.
-func (a *arena) fail(format string, args ...any) {
+func (a *env) fail(format string, args ...any) {
 	a.err = fmt.Errorf(format, args...)
 	runtime.Goexit()
 }

@@ -14,7 +14,7 @@ func TestAttacksHaveNames(t *testing.T) {
 	slices.Sort(names)
 	require.Len(t, slices.Compact(names), len(All()), "names are unique")
 	for _, a := range All() {
-		require.NotEmpty(t, a.What, a.Name)
+		require.NotEmpty(t, a.Description, a.Name)
 		require.NotContains(t, a.Name, ",")
 	}
 }
@@ -22,18 +22,18 @@ func TestAttacksHaveNames(t *testing.T) {
 // An attack that tried nothing has not been withstood.
 func TestAttackThatTriesNothingIsAnError(t *testing.T) {
 	t.Parallel()
-	for name, run := range map[string]func(*arena){
-		"nothing": func(*arena) {},
-		"fails":   func(a *arena) { a.count(false, "went wrong"); a.fail("no database") },
+	for name, run := range map[string]func(*env){
+		"nothing": func(*env) {},
+		"fails":   func(a *env) { a.count(false, "went wrong"); a.fail("no database") },
 	} {
-		_, err := Run(t.Context(), Config{Dir: t.TempDir()}, Attack{Name: name, What: name, run: run})
+		_, err := Run(t.Context(), Config{Dir: t.TempDir()}, Attack{Name: name, Description: name, run: run})
 		require.Error(t, err, name)
 	}
 }
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	r, err := Run(t.Context(), Config{Dir: t.TempDir()}, Attack{Name: "some", What: "some of it", run: func(a *arena) {
+	r, err := Run(t.Context(), Config{Dir: t.TempDir()}, Attack{Name: "some", Description: "some of it", run: func(a *env) {
 		for n := range 3 {
 			a.count(n == 1, "writes were lost")
 		}
@@ -41,9 +41,9 @@ func TestReport(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.True(t, r.Broken())
-	var said strings.Builder
-	r.Write(&said)
-	require.Contains(t, said.String(), "attack some: BROKEN")
-	require.Contains(t, said.String(), "1 of 3      writes were lost")
-	require.Contains(t, said.String(), "0 of 1      reads were wrong")
+	var output strings.Builder
+	r.Write(&output)
+	require.Contains(t, output.String(), "attack some: BROKEN")
+	require.Contains(t, output.String(), "1 of 3      writes were lost")
+	require.Contains(t, output.String(), "0 of 1      reads were wrong")
 }

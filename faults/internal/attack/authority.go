@@ -16,18 +16,18 @@ import (
 
 // Who may do it is decided at one moment, and it is done at another.
 var authority = []Attack{
-	{"revoked-while-writing", "a write token is revoked while the body of a change is on its way", (*arena).revokedWhileWriting},
-	{"moved-dns", "a DNS name becomes another cluster's while the poll of its old owner waits for a revision", (*arena).movedDNS},
+	{"revoked-while-writing", "a write token is revoked while the body of a change is on its way", (*env).revokedWhileWriting},
+	{"moved-dns", "a DNS name becomes another cluster's while the poll of its old owner waits for a revision", (*env).movedDNS},
 }
 
 // token makes a managed token and returns its id and its secret.
-func (a *arena) token(p *rig.Process, of object) (id, secret string) {
-	got := a.must(p, http.MethodPost, "/tokens", of)
+func (a *env) token(p *rig.Process, of object) (id, secret string) {
+	got := a.mustSend(p, http.MethodPost, "/tokens", of)
 	id, secret, ok := secretOf(got)
 	if !ok {
 		a.fail("making a token: %s", got.Body)
 	}
-	a.reached(p, got.Revision)
+	a.waitForRevision(p, got.Revision)
 	return id, secret
 }
 
@@ -38,13 +38,13 @@ func secretOf(got rig.Answer) (id, secret string, ok bool) {
 	return made.ID, made.Token, err == nil && made.Token != ""
 }
 
-func (a *arena) revokedWhileWriting() {
-	_, one, other := a.twoCruds(fleetOf{clusters: 1, namespaces: 1})
+func (a *env) revokedWhileWriting() {
+	_, one, other := a.twoWriters(fleetOf{clusters: 1, namespaces: 1})
 	for _, via := range []*rig.Process{one, other} {
 		var wg sync.WaitGroup
 		for n := range 10 {
 			id, secret := a.token(one, object{"name": fmt.Sprintf("%s-%d", via.Name, n), "role": "write"})
-			a.until("the token works", func() bool {
+			a.waitFor("the token works", func() bool {
 				return a.send(via, http.MethodGet, "/clusters/c0", nil, "Authorization", "Bearer "+secret).OK()
 			})
 			body := fmt.Sprintf(`{"labels":{"by":"revoked-%d"}}`, n)
@@ -52,7 +52,7 @@ func (a *arena) revokedWhileWriting() {
 			if err != nil {
 				a.fail("%w", err)
 			}
-			a.must(one, http.MethodDelete, "/tokens/"+id, nil)
+			a.mustSend(one, http.MethodDelete, "/tokens/"+id, nil)
 			wg.Go(func() {
 				time.Sleep(1500 * time.Millisecond) // every process knows by then
 				status := slow.finish()
@@ -92,23 +92,23 @@ func (w *slowWrite) finish() int {
 	return resp.StatusCode
 }
 
-func (a *arena) movedDNS() {
+func (a *env) movedDNS() {
 	db := a.sqlite()
 	p := a.start(rig.Config{Name: "crud-1", Database: db.URL(""), Seed: a.seed(fleetOf{clusters: 2, namespaces: 3})})
-	a.loaded(p)
-	a.must(p, http.MethodPut, "/clusters/c1/namespaces/n0", nil)
-	a.must(p, http.MethodPost, "/namespaces", object{"id": "secret-of-c1"})
-	a.must(p, http.MethodPut, "/clusters/c1/namespaces/secret-of-c1", nil)
+	a.waitForPolls(p)
+	a.mustSend(p, http.MethodPut, "/clusters/c1/namespaces/n0", nil)
+	a.mustSend(p, http.MethodPost, "/namespaces", object{"id": "secret-of-c1"})
+	a.mustSend(p, http.MethodPut, "/clusters/c1/namespaces/secret-of-c1", nil)
 	_, secret := a.token(p, object{"name": "poll-c0", "role": "poll", "cluster_id": "c0"})
-	move := func(id, to string) { a.must(p, http.MethodPatch, "/clusters/"+id, object{"cluster_dns": to}) }
+	move := func(id, to string) { a.mustSend(p, http.MethodPatch, "/clusters/"+id, object{"cluster_dns": to}) }
 	for range 20 {
-		now := a.must(p, http.MethodGet, "/clusters/c0", nil).Revision
+		now := a.mustSend(p, http.MethodGet, "/clusters/c0", nil).Revision
 		answered := make(chan rig.Answer, 1)
 		go func() {
-			name, value := at(now + 2)
+			name, value := minRevision(now + 2)
 			answered <- a.poll(p, dns(0), name, value, "Authorization", "Bearer "+secret)
 		}()
-		a.rest(50 * time.Millisecond) // the poll waits
+		a.sleep(50 * time.Millisecond) // the poll waits
 		move("c0", "elsewhere.attack.example.com")
 		move("c1", dns(0))
 		got := <-answered

@@ -16,20 +16,20 @@ import (
 
 // Clients that go away.
 var clients = []Attack{
-	{"hang-up-sqlite", "clients hang up at any instant of a change; then somebody wants to write", func(a *arena) {
+	{"hang-up-sqlite", "clients hang up at any instant of a change; then somebody wants to write", func(a *env) {
 		db := a.sqlite()
 		a.hangUp(db.URL(""), 8000)
 	}},
-	{"hang-up-postgres", "the same on Postgres", func(a *arena) {
+	{"hang-up-postgres", "the same on Postgres", func(a *env) {
 		pg := a.postgres("crud-1")
 		a.hangUp(pg.URL("crud-1"), 1000)
 	}},
 }
 
 // hangUp has many clients send a change and close the connection a random moment later.
-func (a *arena) hangUp(database string, times int) {
+func (a *env) hangUp(database string, times int) {
 	p := a.start(rig.Config{Name: "crud-1", Database: database, Seed: a.seed(fleetOf{clusters: 1, namespaces: 10})})
-	a.loaded(p)
+	a.waitForPolls(p)
 	base := strings.TrimPrefix(p.Running().Base, "http://")
 	write := func(n int) rig.Answer {
 		return a.send(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"by": fmt.Sprint(n)}})
@@ -63,17 +63,17 @@ func (a *arena) hangUp(database string, times int) {
 				a.notef("the first: %d %.200s", got.Status, got.Body)
 			}
 		}
-		a.rest(100 * time.Millisecond)
+		a.sleep(100 * time.Millisecond)
 	}
 	if failed > 10 {
-		a.count(a.ready(p), "/ready says ok although writes fail")
+		a.count(a.isReady(p), "/ready says ok although writes fail")
 	}
 	for _, command := range [][]string{{"accept", "--yes"}, {"migrate", "up"}} {
 		cmd := exec.CommandContext(a.ctx, a.cfg.Binary, command...) //nolint:gosec // the program under attack
 		cmd.Env = []string{"DATABASE_URL=" + database}
-		said, err := cmd.CombinedOutput()
+		output, err := cmd.CombinedOutput()
 		if a.count(err != nil, "`accept` and `migrate` could not open the store") {
-			a.notef("%s: %v: %.200s", strings.Join(command, " "), err, said)
+			a.notef("%s: %v: %.200s", strings.Join(command, " "), err, output)
 		}
 	}
 }

@@ -10,36 +10,36 @@ import (
 
 // The database's history is replaced by a shorter one.
 var failovers = []Attack{
-	{"lagging-standby", "the primary is lost with commits that its standby never got, and the standby takes over", (*arena).laggingStandby},
+	{"lagging-standby", "the primary is lost with commits that its standby never got, and the standby takes over", (*env).laggingStandby},
 }
 
-func (a *arena) laggingStandby() {
+func (a *env) laggingStandby() {
 	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, []string{"MAX_STALENESS=1m"}, "read-1", "read-2")
 	late := a.process(rig.Config{Name: "crud-2", Database: pg.URL("late")})
 
 	if err := pg.Follow(a.ctx); err != nil {
 		a.fail("a standby: %w", err)
 	}
-	had := a.label(crud, "on-the-standby")
-	a.until("the standby has it", func() bool { return a.revisionAt(pg.Standby.URL(pg.Database())) == had })
+	had := a.setLabel(crud, "on-the-standby")
+	a.waitFor("the standby has it", func() bool { return a.revisionAt(pg.Standby.URL(pg.Database())) == had })
 	pg.Part()
 	var newest int64
 	for n := range 10 {
-		newest = a.label(crud, n)
+		newest = a.setLabel(crud, n)
 	}
 	for _, p := range reads {
-		a.reached(p, newest)
+		a.waitForRevision(p, newest)
 	}
 
 	if err := pg.FailOver(a.ctx); err != nil {
 		a.fail("%w", err)
 	}
-	a.rest(4 * time.Second) // everybody has seen the other history
+	a.sleep(4 * time.Second) // everybody has seen the other history
 	reads[1].Kill()
-	a.again(reads[1])
-	a.again(late)
-	a.rest(2 * time.Second)
-	a.inTurns(60, "polls went back", crud, reads[0], reads[1], late)
+	a.restart(reads[1])
+	a.restart(late)
+	a.sleep(2 * time.Second)
+	a.pollRoundRobin(60, "polls went back", crud, reads[0], reads[1], late)
 	for n := range 5 {
 		for _, p := range []*rig.Process{crud, late} {
 			got := a.send(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"v": "after", "n": p.Name + namespaceID(n)}})
@@ -47,17 +47,17 @@ func (a *arena) laggingStandby() {
 		}
 	}
 	for _, p := range []*rig.Process{crud, reads[0], reads[1], late} {
-		a.notef("%s: poll %d, /ready says ok: %t", p.Name, a.poll(p, dns(0)).Status, a.ready(p))
+		a.notef("%s: poll %d, /ready says ok: %t", p.Name, a.poll(p, dns(0)).Status, a.isReady(p))
 	}
 
 	accept := exec.CommandContext(a.ctx, a.cfg.Binary, "accept", "--yes") //nolint:gosec // the program under attack
 	accept.Env = []string{"DATABASE_URL=" + pg.Server.URL(pg.Database())}
-	if said, err := accept.CombinedOutput(); err != nil {
-		a.notef("accept --yes: %v: %s", err, said)
+	if output, err := accept.CombinedOutput(); err != nil {
+		a.notef("accept --yes: %v: %s", err, output)
 	}
 	revision := a.revisionAt(pg.Server.URL(pg.Database()))
 	for _, p := range []*rig.Process{crud, reads[0], reads[1], late} {
-		a.count(!a.within(20*time.Second, func() bool {
+		a.count(!a.eventually(20*time.Second, func() bool {
 			got := a.poll(p, dns(0))
 			return got.Status == http.StatusOK && got.Revision == revision
 		}), "processes did not go on after `accept --yes`")
@@ -65,7 +65,7 @@ func (a *arena) laggingStandby() {
 }
 
 // revisionAt is the head of a database, 0 when it cannot be read.
-func (a *arena) revisionAt(database string) (revision int64) {
+func (a *env) revisionAt(database string) (revision int64) {
 	_ = rig.Query(a.ctx, database, "SELECT revision FROM head", &revision) // 0 says it
 	return revision
 }

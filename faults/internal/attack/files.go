@@ -10,25 +10,25 @@ import (
 
 // SQLite's files are taken away under a running server.
 var files = []Attack{
-	{"wal-removed", "fleet.db-wal is removed under a running server", func(a *arena) {
-		a.spoilt(func(db string) error { return os.Remove(db + "-wal") })
+	{"wal-removed", "fleet.db-wal is removed under a running server", func(a *env) {
+		a.damageFiles(func(db string) error { return os.Remove(db + "-wal") })
 	}},
-	{"wal-replaced", "fleet.db-wal is replaced by an empty file", func(a *arena) {
-		a.spoilt(func(db string) error {
+	{"wal-replaced", "fleet.db-wal is replaced by an empty file", func(a *env) {
+		a.damageFiles(func(db string) error {
 			if err := os.WriteFile(db+"-new", nil, 0o600); err != nil {
 				return err
 			}
 			return os.Rename(db+"-new", db+"-wal")
 		})
 	}},
-	{"wal-truncated", "fleet.db-wal is truncated", func(a *arena) {
-		a.spoilt(func(db string) error { return os.Truncate(db+"-wal", 0) })
+	{"wal-truncated", "fleet.db-wal is truncated", func(a *env) {
+		a.damageFiles(func(db string) error { return os.Truncate(db+"-wal", 0) })
 	}},
-	{"shm-removed", "fleet.db-shm is removed", func(a *arena) {
-		a.spoilt(func(db string) error { return os.Remove(db + "-shm") })
+	{"shm-removed", "fleet.db-shm is removed", func(a *env) {
+		a.damageFiles(func(db string) error { return os.Remove(db + "-shm") })
 	}},
-	{"db-removed", "fleet.db is removed with all that belongs to it", func(a *arena) {
-		a.spoilt(func(db string) error {
+	{"db-removed", "fleet.db is removed with all that belongs to it", func(a *env) {
+		a.damageFiles(func(db string) error {
 			for _, end := range []string{"", "-wal", "-shm"} {
 				if err := os.Remove(db + end); err != nil {
 					return err
@@ -37,8 +37,8 @@ var files = []Attack{
 			return nil
 		})
 	}},
-	{"db-replaced", "fleet.db is replaced by a copy of itself", func(a *arena) {
-		a.spoilt(func(db string) error {
+	{"db-replaced", "fleet.db is replaced by a copy of itself", func(a *env) {
+		a.damageFiles(func(db string) error {
 			content, err := os.ReadFile(db)
 			if err != nil {
 				return err
@@ -51,14 +51,14 @@ var files = []Attack{
 	}},
 }
 
-// spoilt spoils the files, writes, and looks for what was acknowledged when the server has been killed and started.
-func (a *arena) spoilt(spoil func(db string) error) {
+// damageFiles spoils the files, writes, and looks for what was acknowledged when the server has been killed and started.
+func (a *env) damageFiles(spoil func(db string) error) {
 	for range 3 {
 		db := a.sqlite()
 		c := rig.Config{Name: "crud-1", Database: db.URL(""), Seed: a.seed(fleetOf{clusters: 1, namespaces: 3})}
 		p := a.start(c)
-		a.loaded(p)
-		a.label(p, "before")
+		a.waitForPolls(p)
+		a.setLabel(p, "before")
 		if err := spoil(db.Path); err != nil {
 			a.fail("%w", err)
 		}
@@ -69,16 +69,16 @@ func (a *arena) spoilt(spoil func(db string) error) {
 				acknowledged = append(acknowledged, id)
 			}
 		}
-		a.notef("%d of 10 writes acknowledged; /ready says ok: %t", len(acknowledged), a.ready(p))
+		a.notef("%d of 10 writes acknowledged; /ready says ok: %t", len(acknowledged), a.isReady(p))
 		p.Kill()
-		a.again(p)
+		a.restart(p)
 		if len(acknowledged) == 0 {
 			a.count(false, "acknowledged writes were lost")
 			p.Retire()
 			continue
 		}
 		// A store that is gone is no answer: then all are lost. One that answers says which.
-		up := a.within(20*1e9, func() bool { return a.send(p, http.MethodGet, "/namespaces", nil).OK() })
+		up := a.eventually(20*1e9, func() bool { return a.send(p, http.MethodGet, "/namespaces", nil).OK() })
 		for _, id := range acknowledged {
 			a.count(!up || !a.send(p, http.MethodGet, "/namespaces/"+id, nil).OK(), "acknowledged writes were lost")
 		}

@@ -30,10 +30,10 @@ import (
 
 // More is asked for than there is.
 var floods = []Attack{
-	{"plan-flood", "30 connections with a read token make plans of 5,000 clusters without a pause, and somebody wants to write", (*arena).planFlood},
-	{"endless-validation", "a spec that takes the validator minutes is sent by clients that hang up, and somebody wants to write and to plan", (*arena).endlessValidation},
-	{"window-zero", "HTTP/2 clients without a token ask for much and never open the window for it", (*arena).windowZero},
-	{"revocation-in-bulk", "a token is revoked while batches over 5,000 clusters follow each other", (*arena).revocationInBulk},
+	{"plan-flood", "30 connections with a read token make plans of 5,000 clusters without a pause, and somebody wants to write", (*env).planFlood},
+	{"endless-validation", "a spec that takes the validator minutes is sent by clients that hang up, and somebody wants to write and to plan", (*env).endlessValidation},
+	{"window-zero", "HTTP/2 clients without a token ask for much and never open the window for it", (*env).windowZero},
+	{"revocation-in-bulk", "a token is revoked while batches over 5,000 clusters follow each other", (*env).revocationInBulk},
 }
 
 // resident is how much memory a process has, in MiB.
@@ -51,8 +51,8 @@ func resident(p *rig.Process) int {
 	return 0
 }
 
-// watch measures memory until it is called, and returns the most there was.
-func (a *arena) watch(p *rig.Process) (most func() int) {
+// trackMemory measures memory until it is called, and returns the most there was.
+func (a *env) trackMemory(p *rig.Process) (most func() int) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	top := make(chan int, 1)
 	go func() {
@@ -65,8 +65,8 @@ func (a *arena) watch(p *rig.Process) (most func() int) {
 	return func() int { cancel(); return <-top }
 }
 
-// busy keeps so many clients at work until what it returns is called.
-func (a *arena) busy(clients int, work func(context.Context)) (stop func()) {
+// runClients keeps so many clients at work until what it returns is called.
+func (a *env) runClients(clients int, work func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	var wg sync.WaitGroup
 	for range clients {
@@ -79,8 +79,8 @@ func (a *arena) busy(clients int, work func(context.Context)) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// realistic is a seed of 5,000 clusters as large platforms have them.
-func (a *arena) realistic() string {
+// realisticSeed is a seed of 5,000 clusters as large platforms have them.
+func (a *env) realisticSeed() string {
 	var seed bytes.Buffer
 	if err := bench.Realistic(5000).WriteSeed(&seed); err != nil {
 		a.fail("%w", err)
@@ -100,25 +100,25 @@ func largestPlan() []byte {
 	return []byte(`{"operations":[` + strings.Join(ops, ",") + `]}`)
 }
 
-func setLabels(v any) string {
+func labelBatch(v any) string {
 	return fmt.Sprintf(`{"operations":[{"op":"set_labels","all":true,"labels":{"v":"%v"}}]}`, v)
 }
 
-func (a *arena) planFlood() {
+func (a *env) planFlood() {
 	db := a.sqlite()
-	p := a.start(rig.Config{Name: "crud-1", Database: db.URL(""), Seed: a.realistic()})
-	a.until("the fleet is loaded", func() bool { return a.send(p, http.MethodGet, "/ready", nil).OK() })
+	p := a.start(rig.Config{Name: "crud-1", Database: db.URL(""), Seed: a.realisticSeed()})
+	a.waitFor("the fleet is loaded", func() bool { return a.send(p, http.MethodGet, "/ready", nil).OK() })
 	began := time.Now()
-	alone := a.send(p, http.MethodPost, "/batch", setLabels("alone"))
+	alone := a.send(p, http.MethodPost, "/batch", labelBatch("alone"))
 	a.notef("a batch without the flood: %d after %.1f s", alone.Status, time.Since(began).Seconds())
 	before := resident(p)
-	most := a.watch(p)
+	most := a.trackMemory(p)
 	plan := largestPlan()
-	stop := a.busy(30, func(ctx context.Context) { sendAndForget(ctx, p, plan) })
-	a.rest(2 * time.Second)
+	stop := a.runClients(30, func(ctx context.Context) { sendAndForget(ctx, p, plan) })
+	a.sleep(2 * time.Second)
 	for n := range 5 {
 		began := time.Now()
-		got := a.send(p, http.MethodPost, "/batch", setLabels(n))
+		got := a.send(p, http.MethodPost, "/batch", labelBatch(n))
 		took := time.Since(began)
 		a.count(!got.OK() || took > 5*time.Second, "batches did not pass within 5 s")
 		a.notef("batch: %d after %.1f s", got.Status, took.Seconds())
@@ -130,10 +130,10 @@ func (a *arena) planFlood() {
 }
 
 // endlessValidation makes a type with an enum of 4,000 objects, and sends a list of 90,000 for it.
-func (a *arena) endlessValidation() {
+func (a *env) endlessValidation() {
 	db := a.sqlite()
 	p := a.start(rig.Config{Name: "crud-1", Database: db.URL(""), Seed: a.seed(fleetOf{clusters: 1, namespaces: 1})})
-	a.until("the fleet is loaded", func() bool { return a.send(p, http.MethodGet, "/ready", nil).OK() })
+	a.waitFor("the fleet is loaded", func() bool { return a.send(p, http.MethodGet, "/ready", nil).OK() })
 	values := make([]string, 4000)
 	for i := range values {
 		values[i] = fmt.Sprintf(`{"k":%d}`, i)
@@ -143,12 +143,12 @@ func (a *arena) endlessValidation() {
 	a.notef("the type: %d", made.Status)
 	spec := `{"a":[` + strings.TrimSuffix(strings.Repeat(`{"k":400000},`, 90_000), ",") + `]}`
 	body := []byte(`{"operations":[{"op":"create","kind":"resource","type":"endless","document":{"id":"x","spec":` + spec + `}}]}`)
-	stop := a.busy(4, func(ctx context.Context) { sendAndForget(ctx, p, body) })
-	a.rest(2 * time.Second)
+	stop := a.runClients(4, func(ctx context.Context) { sendAndForget(ctx, p, body) })
+	a.sleep(2 * time.Second)
 	for n := range 5 {
 		for _, path := range []string{"/batch", "/plan"} {
 			began := time.Now()
-			got := a.send(p, http.MethodPost, path, setLabels(n))
+			got := a.send(p, http.MethodPost, path, labelBatch(n))
 			took := time.Since(began)
 			a.count(!got.OK() || took > 8*time.Second, "batches and plans did not pass within 8 s")
 			a.notef("%s: %d after %.1f s", path, got.Status, took.Seconds())
@@ -177,15 +177,15 @@ func sendAndForget(ctx context.Context, p *rig.Process, plan []byte) {
 	_ = rig.Rest(ctx, 20*time.Second)
 }
 
-func (a *arena) revocationInBulk() {
+func (a *env) revocationInBulk() {
 	pg := a.postgres("crud-1", "read-1")
-	crud := a.start(rig.Config{Name: "crud-1", Database: pg.URL("crud-1"), Seed: a.realistic()})
+	crud := a.start(rig.Config{Name: "crud-1", Database: pg.URL("crud-1"), Seed: a.realisticSeed()})
 	read := a.start(rig.Config{Name: "read-1", Mode: rig.ReadOnly, Database: pg.URL("read-1")})
-	a.until("the fleet is loaded", func() bool { return a.ready(crud) && a.ready(read) })
+	a.waitFor("the fleet is loaded", func() bool { return a.isReady(crud) && a.isReady(read) })
 	n := 0
-	stop := a.busy(1, func(ctx context.Context) {
+	stop := a.runClients(1, func(ctx context.Context) {
 		n++
-		_ = rig.NewClient().Send(ctx, crud.Running().Base, http.MethodPost, "/batch", []byte(setLabels(n))) // what counts is what happens meanwhile
+		_ = rig.NewClient().Send(ctx, crud.Running().Base, http.MethodPost, "/batch", []byte(labelBatch(n))) // what counts is what happens meanwhile
 	})
 	defer stop()
 	for i := range 5 {
@@ -198,17 +198,17 @@ func (a *arena) revocationInBulk() {
 		works := func() bool {
 			return a.poll(read, bench.ClusterDNS(0), "Authorization", "Bearer "+secret).Status == http.StatusOK
 		}
-		if !a.within(30*time.Second, works) {
+		if !a.eventually(30*time.Second, works) {
 			a.notef("a new token did not work within 30 s")
 			continue
 		}
 		var revoked rig.Answer
-		a.until("the token is revoked", func() bool {
+		a.waitFor("the token is revoked", func() bool {
 			revoked = a.send(crud, http.MethodDelete, "/tokens/"+id, nil)
 			return revoked.OK() || revoked.Status == http.StatusNotFound
 		})
 		began := time.Now()
-		a.within(30*time.Second, func() bool { return !works() })
+		a.eventually(30*time.Second, func() bool { return !works() })
 		took := time.Since(began)
 		a.notef("the revocation took %.2f s to reach the replica", took.Seconds())
 		a.count(took > 1500*time.Millisecond, "revoked tokens worked for longer than a second")
@@ -216,7 +216,7 @@ func (a *arena) revocationInBulk() {
 }
 
 // windowZero opens streams whose answers can never be sent.
-func (a *arena) windowZero() {
+func (a *env) windowZero() {
 	cert, key, err := selfSigned()
 	if err != nil {
 		a.fail("%w", err)
@@ -227,7 +227,7 @@ func (a *arena) windowZero() {
 		Settings: []string{"TLS_CERT_FILE=" + a.file("tls.crt", cert), "TLS_KEY_FILE=" + a.file("tls.key", key)},
 	})
 	before := resident(p)
-	most := a.watch(p)
+	most := a.trackMemory(p)
 	var conns []net.Conn
 	var wg sync.WaitGroup
 	for range 900 { // a process may have 1,024 open files
@@ -237,7 +237,7 @@ func (a *arena) windowZero() {
 		}
 		conns = append(conns, conn)
 	}
-	a.rest(5 * time.Second)
+	a.sleep(5 * time.Second)
 	top := most()
 	for _, c := range conns {
 		_ = c.Close()
@@ -248,7 +248,7 @@ func (a *arena) windowZero() {
 }
 
 // openStreams asks for the contract on so many streams of one connection, with a window that lets no byte through.
-func (a *arena) openStreams(address string, streams int, wg *sync.WaitGroup) (net.Conn, error) {
+func (a *env) openStreams(address string, streams int, wg *sync.WaitGroup) (net.Conn, error) {
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: &tls.Config{
 		InsecureSkipVerify: true, //nolint:gosec // the certificate is this attack's own
 		NextProtos:         []string{"h2"},

@@ -12,11 +12,11 @@ import (
 
 // Servers that start on another store than they should.
 var seeds = []Attack{
-	{"seed-on-a-lost-store", "the store is lost or another one, and SEED_FILE is still set", (*arena).seedOnLostStore},
-	{"lookalike-variable", "DATABASE_URI, which is nothing, is set in place of DATABASE_URL", (*arena).lookalike},
+	{"seed-on-a-lost-store", "the store is lost or another one, and SEED_FILE is still set", (*env).seedOnLostStore},
+	{"lookalike-variable", "DATABASE_URI, which is nothing, is set in place of DATABASE_URL", (*env).misspelledVariable},
 }
 
-func (a *arena) seedOnLostStore() {
+func (a *env) seedOnLostStore() {
 	pg := a.postgres("first", "second", "read")
 	if err := rig.Exec(a.ctx, pg.Server.URL("postgres"), "CREATE DATABASE elsewhere"); err != nil {
 		a.fail("%w", err)
@@ -35,14 +35,14 @@ func (a *arena) seedOnLostStore() {
 		for range 20 {
 			got := a.poll(p, dns(0))
 			a.count(got.Status == http.StatusOK, "polls were answered from the seed, "+what)
-			a.rest(50 * time.Millisecond)
+			a.sleep(50 * time.Millisecond)
 		}
 		p.Retire()
 	}
 	lose := func(c rig.Config) {
 		c.Seed = full
 		p := a.start(c)
-		a.loaded(p)
+		a.waitForPolls(p)
 		p.Retire()
 	}
 	lose(rig.Config{Name: "sqlite-1", Database: db.URL("")})
@@ -60,10 +60,10 @@ func (a *arena) seedOnLostStore() {
 	// Whoever says that the seed is meant is served at once.
 	meant := a.sqlite()
 	p := a.start(rig.Config{Name: "sqlite-4", Database: meant.URL(""), Seed: small})
-	a.count(!a.within(10*time.Second, func() bool { return a.poll(p, dns(0)).Status == http.StatusOK }), "a seed that was accepted was not served")
+	a.count(!a.eventually(10*time.Second, func() bool { return a.poll(p, dns(0)).Status == http.StatusOK }), "a seed that was accepted was not served")
 }
 
-func rename(a *arena, from, to string) string {
+func rename(a *env, from, to string) string {
 	path := filepath.Join(a.cfg.Dir, to)
 	if err := os.Rename(from, path); err != nil {
 		a.fail("%w", err)
@@ -71,7 +71,7 @@ func rename(a *arena, from, to string) string {
 	return path
 }
 
-func (a *arena) lookalike() {
+func (a *env) misspelledVariable() {
 	for _, name := range []string{"DATABASE_URI", "SEED_FILES", "STATEDIR"} {
 		// With nothing but the misspelt name the server would make a file of its own, in its working directory.
 		db := a.sqlite()

@@ -11,27 +11,27 @@ import (
 var writes = []Attack{
 	{
 		"opposite-writes", "one client takes a namespace away through one process and gives it back through another at once",
-		(*arena).oppositeWrites,
+		(*env).oppositeWrites,
 	},
-	{"create-then-assign", "a namespace is made through one process and assigned through another at once", (*arena).createThenAssign},
-	{"stale-if-match", "If-Match is held against a copy that is not the newest", (*arena).staleIfMatch},
-	{"cut-off-write", "a process that is cut off from the database is asked to write", (*arena).cutOffWrite},
-	{"unknown-then-undo", "a change whose outcome is unknown is undone while its COMMIT is still under way", (*arena).unknownThenUndo},
+	{"create-then-assign", "a namespace is made through one process and assigned through another at once", (*env).createThenAssign},
+	{"stale-if-match", "If-Match is held against a copy that is not the newest", (*env).staleIfMatch},
+	{"cut-off-write", "a process that is cut off from the database is asked to write", (*env).cutOffWrite},
+	{"unknown-then-undo", "a change whose outcome is unknown is undone while its COMMIT is still under way", (*env).unknownThenUndo},
 }
 
-// twoCruds are two processes that take changes, on one database.
-func (a *arena) twoCruds(f fleetOf) (pg *rig.Postgres, one, other *rig.Process) {
+// twoWriters are two processes that take changes, on one database.
+func (a *env) twoWriters(f fleetOf) (pg *rig.Postgres, one, other *rig.Process) {
 	pg = a.postgres("crud-1", "crud-2")
 	seed := a.seed(f)
 	one = a.start(rig.Config{Name: "crud-1", Database: pg.URL("crud-1"), Seed: seed})
-	a.loaded(one)
+	a.waitForPolls(one)
 	other = a.start(rig.Config{Name: "crud-2", Database: pg.URL("crud-2"), Seed: seed})
-	a.loaded(other)
+	a.waitForPolls(other)
 	return pg, one, other
 }
 
-func (a *arena) oppositeWrites() {
-	_, one, other := a.twoCruds(fleetOf{clusters: 1, namespaces: 2})
+func (a *env) oppositeWrites() {
+	_, one, other := a.twoWriters(fleetOf{clusters: 1, namespaces: 2})
 	const path = "/clusters/c0/namespaces/n0"
 	for n := range 200 {
 		away := a.send(one, http.MethodDelete, path, nil)
@@ -41,56 +41,56 @@ func (a *arena) oppositeWrites() {
 			continue
 		}
 		revision := max(away.Revision, back.Revision)
-		lost := !a.document(one, "c0", revision).has("n0")
+		lost := !a.getCluster(one, "c0", revision).has("n0")
 		a.count(lost, "acknowledged no-ops were lost")
 		if lost {
-			fixed := a.must(one, http.MethodPut, path, nil)
+			fixed := a.mustSend(one, http.MethodPut, path, nil)
 			revision = fixed.Revision
 		}
 		// Both know of it: what follows is not the last round's doing.
-		a.reached(one, revision)
-		a.reached(other, revision)
+		a.waitForRevision(one, revision)
+		a.waitForRevision(other, revision)
 		if n%2 == 1 {
 			one, other = other, one
 		}
 	}
 }
 
-func (a *arena) createThenAssign() {
-	_, one, other := a.twoCruds(fleetOf{clusters: 1, namespaces: 1})
+func (a *env) createThenAssign() {
+	_, one, other := a.twoWriters(fleetOf{clusters: 1, namespaces: 1})
 	for n := range 50 {
 		id := "new-" + namespaceID(n)
-		a.must(one, http.MethodPost, "/namespaces", object{"id": id})
+		a.mustSend(one, http.MethodPost, "/namespaces", object{"id": id})
 		got := a.send(other, http.MethodPut, "/clusters/c0/namespaces/"+id, nil)
 		a.count(got.Status != http.StatusOK, "assignments of what had just been made were refused")
 		if got.OK() {
-			a.reached(one, got.Revision)
+			a.waitForRevision(one, got.Revision)
 		}
 	}
 }
 
-func (a *arena) staleIfMatch() {
-	_, one, other := a.twoCruds(fleetOf{clusters: 1, namespaces: 1})
+func (a *env) staleIfMatch() {
+	_, one, other := a.twoWriters(fleetOf{clusters: 1, namespaces: 1})
 	label := func(v string) object { return object{"labels": object{"v": v}} }
-	first := a.must(one, http.MethodPatch, "/clusters/c0", label("old"))
-	a.reached(other, first.Revision)
+	first := a.mustSend(one, http.MethodPatch, "/clusters/c0", label("old"))
+	a.waitForRevision(other, first.Revision)
 	for range 50 {
-		before := a.must(one, http.MethodGet, "/clusters/c0", nil)
-		after := a.must(one, http.MethodPatch, "/clusters/c0", label("new"))
+		before := a.mustSend(one, http.MethodGet, "/clusters/c0", nil)
+		after := a.mustSend(one, http.MethodPatch, "/clusters/c0", label("new"))
 		// In the copy from before this would change nothing.
 		got := a.send(other, http.MethodPatch, "/clusters/c0", label("old"), "If-Match", before.ETag)
 		a.count(got.Status != http.StatusPreconditionFailed, "stale ETags passed")
 		now := a.send(one, http.MethodPatch, "/clusters/c0", label("newer"), "If-Match", after.ETag)
 		got = a.send(other, http.MethodPatch, "/clusters/c0", label("old"), "If-Match", now.ETag)
 		a.count(got.Status != http.StatusOK, "the newest ETags were refused")
-		last := a.must(one, http.MethodPatch, "/clusters/c0", label("old"))
-		a.reached(one, max(last.Revision, got.Revision))
-		a.reached(other, max(last.Revision, got.Revision))
+		last := a.mustSend(one, http.MethodPatch, "/clusters/c0", label("old"))
+		a.waitForRevision(one, max(last.Revision, got.Revision))
+		a.waitForRevision(other, max(last.Revision, got.Revision))
 	}
 }
 
-func (a *arena) cutOffWrite() {
-	pg, one, other := a.twoCruds(fleetOf{clusters: 1, namespaces: 1})
+func (a *env) cutOffWrite() {
+	pg, one, other := a.twoWriters(fleetOf{clusters: 1, namespaces: 1})
 	for round, trouble := range []rig.Trouble{{Refuse: true}, {Silent: true}} {
 		pg.Proxies["crud-2"].Set(trouble)
 		if trouble.Refuse {
@@ -98,33 +98,33 @@ func (a *arena) cutOffWrite() {
 		}
 		// What crud-2 knows is not so any more.
 		id := "behind-its-back-" + namespaceID(round)
-		a.must(one, http.MethodPost, "/namespaces", object{"id": id})
-		a.must(one, http.MethodDelete, "/clusters/c0/namespaces/n0", nil)
+		a.mustSend(one, http.MethodPost, "/namespaces", object{"id": id})
+		a.mustSend(one, http.MethodDelete, "/clusters/c0/namespaces/n0", nil)
 		for range 5 {
 			got := a.send(other, http.MethodPut, "/clusters/c0/namespaces/n0", nil)
 			a.count(got.OK(), "writes were acknowledged by a process that cannot reach the database")
 			got = a.send(other, http.MethodPut, "/clusters/c0/namespaces/"+id, nil)
 			a.count(got.Status == http.StatusNotFound, "writes were refused for what the database does have")
-			a.rest(200 * time.Millisecond)
+			a.sleep(200 * time.Millisecond)
 		}
 		pg.Proxies["crud-2"].Set(rig.Trouble{})
 		var last rig.Answer
-		a.count(!a.within(20*time.Second, func() bool {
+		a.count(!a.eventually(20*time.Second, func() bool {
 			last = a.send(other, http.MethodPut, "/clusters/c0/namespaces/n0", nil)
 			return last.OK()
 		}), "processes did not take writes again when the network was back")
-		a.reached(one, last.Revision)
-		a.reached(other, last.Revision)
+		a.waitForRevision(one, last.Revision)
+		a.waitForRevision(other, last.Revision)
 	}
 }
 
-func (a *arena) unknownThenUndo() {
+func (a *env) unknownThenUndo() {
 	pg := a.postgres("crud-1")
 	p := a.start(rig.Config{Name: "crud-1", Database: pg.URL("crud-1"), Seed: a.seed(fleetOf{clusters: 1, namespaces: 2})})
-	a.loaded(p)
+	a.waitForPolls(p)
 	proxy := pg.Proxies["crud-1"]
 	const path = "/clusters/c0/namespaces/n0"
-	a.must(p, http.MethodDelete, path, nil)
+	a.mustSend(p, http.MethodDelete, path, nil)
 	// Longer than the server tries to find out, and shorter than the database lets a transaction wait for its COMMIT.
 	const lateness = 4 * time.Second
 	for range 5 {
@@ -146,17 +146,17 @@ func (a *arena) unknownThenUndo() {
 		proxy.Set(rig.Trouble{})
 		// The COMMIT is still under way. Whoever is told that the change is undone relies on that.
 		var undo rig.Answer
-		a.until("the change is undone", func() bool {
+		a.waitFor("the change is undone", func() bool {
 			undo = a.send(p, http.MethodDelete, path, nil)
 			return undo.OK()
 		})
-		a.rest(lateness)
+		a.sleep(lateness)
 		// A change of something else, computed at the head: then everybody knows of the late commit.
-		last := a.must(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"at": time.Now().Format("15-04-05.000000")}})
-		assigned := a.document(p, "c0", last.Revision).has("n0")
+		last := a.mustSend(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"at": time.Now().Format("15-04-05.000000")}})
+		assigned := a.getCluster(p, "c0", last.Revision).has("n0")
 		a.count(assigned, "acknowledged writes were lost to a commit from before them")
 		if assigned {
-			a.must(p, http.MethodDelete, path, nil)
+			a.mustSend(p, http.MethodDelete, path, nil)
 		}
 	}
 }

@@ -36,12 +36,12 @@ func Rules() []Rule {
 
 // Violation is one promise broken once.
 type Violation struct {
-	Rule Rule
-	What string
+	Rule        Rule
+	Description string
 }
 
 // String is one line of a report.
-func (v Violation) String() string { return fmt.Sprintf("%-9s %s", v.Rule, v.What) }
+func (v Violation) String() string { return fmt.Sprintf("%-9s %s", v.Rule, v.Description) }
 
 // Verdict is what became of a history.
 type Verdict struct {
@@ -75,7 +75,7 @@ type judge struct {
 	byID    map[string]int // request id -> its commit
 }
 
-func (j *judge) wrong(r Rule, format string, args ...any) {
+func (j *judge) violate(r Rule, format string, args ...any) {
 	j.verdict.Violations = append(j.verdict.Violations, Violation{r, fmt.Sprintf(format, args...)})
 }
 
@@ -83,33 +83,33 @@ func (j *judge) wrong(r Rule, format string, args ...any) {
 func History(h *history.History) Verdict {
 	j := &judge{h: h, byID: map[string]int{}}
 	if h.Stored == nil {
-		j.wrong(Log, "the run did not get to its end: what the store held is not known")
+		j.violate(Log, "the run did not get to its end: what the store held is not known")
 		return j.verdict
 	}
-	j.requests()
-	j.fold()
-	j.stored()
-	j.forward()
-	j.service()
-	j.across()
-	j.authority()
-	j.healed()
+	j.matchRequests()
+	j.checkLog()
+	j.checkStored()
+	j.checkForward()
+	j.checkService()
+	j.checkAcross()
+	j.checkAuthority()
+	j.checkHealed()
 	for _, n := range h.Notes {
 		if n.Wrong {
-			j.wrong(Heals, "%s: %s", at(n.At), n.Text)
+			j.violate(Heals, "%s: %s", at(n.At), n.Text)
 		}
 	}
 	return j.verdict
 }
 
-// requests finds the commit that each write made, which must be one at most.
-func (j *judge) requests() {
+// matchRequests finds the commit that each write made, which must be one at most.
+func (j *judge) matchRequests() {
 	for i, c := range j.h.Commits {
 		if c.RequestID == "" {
 			continue
 		}
 		if first, ok := j.byID[c.RequestID]; ok {
-			j.wrong(Durable, "write %s was made twice, as revisions %d and %d", c.RequestID, j.h.Commits[first].Revision, c.Revision)
+			j.violate(Durable, "write %s was made twice, as revisions %d and %d", c.RequestID, j.h.Commits[first].Revision, c.Revision)
 		}
 		j.byID[c.RequestID] = i
 	}
@@ -117,28 +117,28 @@ func (j *judge) requests() {
 		i, made := j.byID[w.ID]
 		switch {
 		case w.Acknowledged() && w.Revision < 1:
-			j.wrong(Durable, "%s was acknowledged without a revision", describe(w))
+			j.violate(Durable, "%s was acknowledged without a revision", describe(w))
 		case w.Acknowledged() && made && int64(j.h.Commits[i].Revision) != w.Revision:
-			j.wrong(Durable, "%s was acknowledged as revision %d and is revision %d of the log", describe(w), w.Revision, j.h.Commits[i].Revision)
+			j.violate(Durable, "%s was acknowledged as revision %d and is revision %d of the log", describe(w), w.Revision, j.h.Commits[i].Revision)
 		case w.Acknowledged() && w.Revision > int64(len(j.h.Commits)):
-			j.wrong(Durable, "%s was acknowledged as revision %d and is not in the log, which ends with %d", describe(w), w.Revision, len(j.h.Commits))
+			j.violate(Durable, "%s was acknowledged as revision %d and is not in the log, which ends with %d", describe(w), w.Revision, len(j.h.Commits))
 		case w.Unknown() && made && w.Commit != "" && j.h.Commits[i].ID.String() != w.Commit:
-			j.wrong(Durable, "%s: the answer names commit %s and the log has %s", describe(w), w.Commit, j.h.Commits[i].ID)
+			j.violate(Durable, "%s: the answer names commit %s and the log has %s", describe(w), w.Commit, j.h.Commits[i].ID)
 		case !w.Acknowledged() && !w.Unknown() && made:
-			j.wrong(Durable, "%s was refused with %d %s and is revision %d of the log", describe(w), w.Status, w.Code, j.h.Commits[i].Revision)
+			j.violate(Durable, "%s was refused with %d %s and is revision %d of the log", describe(w), w.Status, w.Code, j.h.Commits[i].Revision)
 		}
 	}
 }
 
-// stored compares what the store held with what its log adds up to.
-func (j *judge) stored() {
+// checkStored compares what the store held with what its log adds up to.
+func (j *judge) checkStored() {
 	stored := j.h.Stored
 	if j.h.Run.Damaged {
 		return
 	}
 	if len(j.h.Commits) > 0 {
 		if last := j.h.Commits[len(j.h.Commits)-1]; stored.Head.Revision != last.Revision || stored.Head.ID != last.ID {
-			j.wrong(Log, "the head is revision %d and the log ends with %d", stored.Head.Revision, last.Revision)
+			j.violate(Log, "the head is revision %d and the log ends with %d", stored.Head.Revision, last.Revision)
 		}
 	}
 	want := map[string]string{}
@@ -155,17 +155,17 @@ func (j *judge) stored() {
 	for _, d := range stored.Documents {
 		key := string(d.Kind) + " " + d.ID
 		if got := fmt.Sprintf("%d %s", d.Revision, d.Body); got != want[key] {
-			j.wrong(Log, "the stored %s is %s, the log adds up to %q", key, got, want[key])
+			j.violate(Log, "the stored %s is %s, the log adds up to %q", key, got, want[key])
 		}
 		delete(want, key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {
-		j.wrong(Log, "the store has no %s, and the log adds up to one", key)
+		j.violate(Log, "the store has no %s, and the log adds up to one", key)
 	}
 }
 
-// healed: after the last fault every process answered for the newest revision.
-func (j *judge) healed() {
+// checkHealed: after the last fault every process answered for the newest revision.
+func (j *judge) checkHealed() {
 	if j.h.Run.Damaged {
 		return
 	}
@@ -186,7 +186,7 @@ func (j *judge) healed() {
 	for _, process := range slices.Sorted(maps.Keys(processes)) {
 		for e := range j.h.Run.Endpoints {
 			if !last[key{process, e}] {
-				j.wrong(Heals, "%s never answered %s for revision %d, the newest", process, j.endpoint(e), j.h.Run.Newest)
+				j.violate(Heals, "%s never answered %s for revision %d, the newest", process, j.endpoint(e), j.h.Run.Newest)
 			}
 		}
 	}

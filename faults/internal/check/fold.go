@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// fold goes through the log and judges, at each revision, the answers that state it and the writes that made it.
-func (j *judge) fold() {
+// checkLog goes through the log and judges, at each revision, the answers that state it and the writes that made it.
+func (j *judge) checkLog() {
 	polls := map[int64][]*history.Poll{}
 	for i := range j.h.Polls {
 		p := &j.h.Polls[i]
@@ -27,15 +27,15 @@ func (j *judge) fold() {
 	}
 	state, err := fleet.NewState(fleet.Rules{}, fleet.Head{}, time.Time{}, nil)
 	if err != nil {
-		j.wrong(Log, "the empty fleet: %v", err)
+		j.violate(Log, "the empty fleet: %v", err)
 		return
 	}
 	docs := map[docKey]json.RawMessage{}
 	seen := map[*fleet.Answer]bool{}
 	turn := func(rev int64) {
-		j.answers(state, docs, polls[rev], seen)
+		j.checkPolls(state, docs, polls[rev], seen)
 		for _, w := range writes[rev] {
-			j.made(w, docs)
+			j.checkWrite(w, docs)
 		}
 		delete(polls, rev)
 		delete(writes, rev)
@@ -43,22 +43,22 @@ func (j *judge) fold() {
 	turn(0)
 	for i, c := range j.h.Commits {
 		if int64(c.Revision) != int64(i)+1 {
-			j.wrong(Log, "revision %d is the %d. commit of the log", c.Revision, i+1)
+			j.violate(Log, "revision %d is the %d. commit of the log", c.Revision, i+1)
 			return
 		}
-		j.chain(c, docs)
+		j.checkChain(c, docs)
 		if state, err = state.Apply(c.Fleet()); err != nil {
-			j.wrong(Log, "revision %d does not follow from the one before: %v", c.Revision, err)
+			j.violate(Log, "revision %d does not follow from the one before: %v", c.Revision, err)
 			return
 		}
 		turn(int64(c.Revision))
 	}
-	j.unstated(polls[-1])
+	j.checkUnstated(polls[-1])
 	delete(polls, -1)
 	for rev, ps := range polls {
 		for _, p := range ps {
 			if p.Status == 200 || p.Status == 304 {
-				j.wrong(Whole, "%s: the answer states revision %d, which is not in the log", j.describe(p), rev)
+				j.violate(Whole, "%s: the answer states revision %d, which is not in the log", j.describe(p), rev)
 			}
 		}
 	}
@@ -70,13 +70,13 @@ type docKey struct {
 	id   string
 }
 
-// chain: each commit changes what the one before it left. A change that was computed from anything else has undone
+// checkChain: each commit changes what the one before it left. A change that was computed from anything else has undone
 // somebody's.
-func (j *judge) chain(c history.Commit, docs map[docKey]json.RawMessage) {
+func (j *judge) checkChain(c history.Commit, docs map[docKey]json.RawMessage) {
 	for _, ch := range c.Changes {
 		key := docKey{ch.Kind, ch.ID}
 		if !bytes.Equal(docs[key], ch.Before) {
-			j.wrong(Durable, "revision %d (%s) changes a %s %q that was not the newest: an update is lost", c.Revision, c.RequestID, ch.Kind, ch.ID)
+			j.violate(Durable, "revision %d (%s) changes a %s %q that was not the newest: an update is lost", c.Revision, c.RequestID, ch.Kind, ch.ID)
 		}
 		if ch.After == nil {
 			delete(docs, key)
@@ -86,11 +86,11 @@ func (j *judge) chain(c history.Commit, docs map[docKey]json.RawMessage) {
 	}
 }
 
-// made: what an acknowledged write wanted is so, at the revision it was acknowledged for.
-func (j *judge) made(w *history.Write, docs map[docKey]json.RawMessage) {
+// checkWrite: what an acknowledged write wanted is so, at the revision it was acknowledged for.
+func (j *judge) checkWrite(w *history.Write, docs map[docKey]json.RawMessage) {
 	if w.Revision > 0 && len(j.h.Commits) >= int(w.Revision) {
 		if _, made := j.byID[w.ID]; !made && w.Op != opComeAndGo && w.Op != OpToggle {
-			j.wrong(Durable, "%s was acknowledged as revision %d and is not in the log", describe(*w), w.Revision)
+			j.violate(Durable, "%s was acknowledged as revision %d and is not in the log", describe(*w), w.Revision)
 			return
 		}
 	}
@@ -98,11 +98,11 @@ func (j *judge) made(w *history.Write, docs map[docKey]json.RawMessage) {
 		body, ok := docs[docKey{want.Kind, want.ID}]
 		switch {
 		case want.Gone && ok:
-			j.wrong(Durable, "%s was acknowledged as revision %d, and the %s %q is still there", describe(*w), w.Revision, want.Kind, want.ID)
+			j.violate(Durable, "%s was acknowledged as revision %d, and the %s %q is still there", describe(*w), w.Revision, want.Kind, want.ID)
 		case !want.Gone && !ok,
 			want.Has != "" && !strings.Contains(string(body), want.Has),
 			want.Not != "" && strings.Contains(string(body), want.Not):
-			j.wrong(Durable, "%s was acknowledged as revision %d, and the %s %q is not as it wants: %s", describe(*w), w.Revision, want.Kind, want.ID, body)
+			j.violate(Durable, "%s was acknowledged as revision %d, and the %s %q is not as it wants: %s", describe(*w), w.Revision, want.Kind, want.ID, body)
 		}
 	}
 }
@@ -111,38 +111,38 @@ func (j *judge) made(w *history.Write, docs map[docKey]json.RawMessage) {
 // may those of OpToggle, because another client was faster.
 const opComeAndGo = "come-and-go"
 
-// answers judges polls that state the revision of s.
-func (j *judge) answers(s *fleet.State, docs map[docKey]json.RawMessage, polls []*history.Poll, seen map[*fleet.Answer]bool) {
+// checkPolls judges polls that state the revision of s.
+func (j *judge) checkPolls(s *fleet.State, docs map[docKey]json.RawMessage, polls []*history.Poll, seen map[*fleet.Answer]bool) {
 	for _, p := range polls {
 		if p.Mixed != "" && (p.Status == 200) {
-			j.wrong(Whole, "%s: documents that change together differ: %s", j.describe(p), p.Mixed)
+			j.violate(Whole, "%s: documents that change together differ: %s", j.describe(p), p.Mixed)
 		}
 		if p.Endpoint < 0 || p.Endpoint >= len(j.h.Run.Endpoints) {
-			j.wrong(Log, "%s: there is no such endpoint", j.describe(p))
+			j.violate(Log, "%s: there is no such endpoint", j.describe(p))
 			continue
 		}
 		e := j.h.Run.Endpoints[p.Endpoint]
 		doc, ok := s.ByDNS(e.DNS)
 		if !ok {
-			j.absent(p)
+			j.checkAbsent(p)
 			continue
 		}
 		answer, err := s.Answer(doc, e.Resource)
 		if err != nil {
-			j.doubtful(p, err)
+			j.checkDoubtful(p, err)
 			continue
 		}
 		if !seen[answer] {
 			seen[answer] = true
-			j.canonical(answer, e.Resource, docs[docKey{fleet.KindCluster, doc.ID}])
+			j.checkAnswer(answer, e.Resource, docs[docKey{fleet.KindCluster, doc.ID}])
 		}
-		j.answer(p, answer)
+		j.checkPoll(p, answer)
 	}
 }
 
-// canonical holds the product's own answer against the stored document: it names what the document lists, in that
+// checkAnswer holds the product's own answer against the stored document: it names what the document lists, in that
 // order. Else the product and this package, which share the code that makes answers, could be wrong together.
-func (j *judge) canonical(a *fleet.Answer, kind fleet.Kind, cluster json.RawMessage) {
+func (j *judge) checkAnswer(a *fleet.Answer, kind fleet.Kind, cluster json.RawMessage) {
 	body, err := a.Body()
 	var got struct {
 		Inputs []struct{ ID string }
@@ -160,15 +160,15 @@ func (j *judge) canonical(a *fleet.Answer, kind fleet.Kind, cluster json.RawMess
 		err = json.Unmarshal(document[kind.Collection()], &want)
 	}
 	if err != nil {
-		j.wrong(Log, "the answer of %s cannot be compared with the document: %v", kind.Endpoint(), err)
+		j.violate(Log, "the answer of %s cannot be compared with the document: %v", kind.Endpoint(), err)
 		return
 	}
 	if !slices.EqualFunc(got.Inputs, want, func(a struct{ ID string }, b entry) bool { return a.ID == b.ID }) {
-		j.wrong(NoWrongEmpty, "the cluster's document lists %v and its answer %v", want, got.Inputs)
+		j.violate(NoWrongEmpty, "the cluster's document lists %v and its answer %v", want, got.Inputs)
 	}
 }
 
-func (j *judge) answer(p *history.Poll, want *fleet.Answer) {
+func (j *judge) checkPoll(p *history.Poll, want *fleet.Answer) {
 	switch p.Status {
 	case 0, 500, 502, 503, 504:
 	case 200:
@@ -176,47 +176,47 @@ func (j *judge) answer(p *history.Poll, want *fleet.Answer) {
 		switch {
 		case p.Sum == sum && p.ETag == want.ETag:
 		case p.Inputs < want.Count:
-			j.wrong(NoWrongEmpty, "%s: %d inputs, and revision %d has %d%s", j.describe(p), p.Inputs, p.Revision, want.Count, shown(p.Body))
+			j.violate(NoWrongEmpty, "%s: %d inputs, and revision %d has %d%s", j.describe(p), p.Inputs, p.Revision, want.Count, excerpt(p.Body))
 		default:
-			j.wrong(Whole, "%s: the body is %s with ETag %s, and revision %d has %s%s", j.describe(p), p.Sum, p.ETag, p.Revision, want.ETag, shown(p.Body))
+			j.violate(Whole, "%s: the body is %s with ETag %s, and revision %d has %s%s", j.describe(p), p.Sum, p.ETag, p.Revision, want.ETag, excerpt(p.Body))
 		}
 	case 304:
 		if p.Known != want.ETag {
-			j.wrong(Whole, "%s: %s is said to be current, and revision %d has %s", j.describe(p), p.Known, p.Revision, want.ETag)
+			j.violate(Whole, "%s: %s is said to be current, and revision %d has %s", j.describe(p), p.Known, p.Revision, want.ETag)
 		}
 	default:
-		j.wrong(Doubt, "%s: answered with %d, and revision %d has this cluster", j.describe(p), p.Status, p.Revision)
+		j.violate(Doubt, "%s: answered with %d, and revision %d has this cluster", j.describe(p), p.Status, p.Revision)
 	}
 }
 
-// absent judges a poll of a cluster that is not part of the revision.
-func (j *judge) absent(p *history.Poll) {
+// checkAbsent judges a poll of a cluster that is not part of the revision.
+func (j *judge) checkAbsent(p *history.Poll) {
 	switch {
 	case p.Status == 200 || p.Status == 304:
-		j.wrong(Whole, "%s: answered with %d, and revision %d has no such cluster", j.describe(p), p.Status, p.Revision)
+		j.violate(Whole, "%s: answered with %d, and revision %d has no such cluster", j.describe(p), p.Status, p.Revision)
 	case p.Status != 0 && p.Status != 404 && p.Status < 500:
-		j.wrong(Doubt, "%s: answered with %d", j.describe(p), p.Status)
+		j.violate(Doubt, "%s: answered with %d", j.describe(p), p.Status)
 	}
 }
 
-// doubtful judges a poll whose answer cannot be made from what is stored.
-func (j *judge) doubtful(p *history.Poll, why error) {
+// checkDoubtful judges a poll whose answer cannot be made from what is stored.
+func (j *judge) checkDoubtful(p *history.Poll, why error) {
 	switch {
 	case p.Status == 200 || p.Status == 304:
-		j.wrong(Doubt, "%s: answered with %d and %d inputs, although %v", j.describe(p), p.Status, p.Inputs, why)
+		j.violate(Doubt, "%s: answered with %d and %d inputs, although %v", j.describe(p), p.Status, p.Inputs, why)
 	case p.Status != 0 && p.Status < 500:
-		j.wrong(Doubt, "%s: answered with %d, although %v", j.describe(p), p.Status, why)
+		j.violate(Doubt, "%s: answered with %d, although %v", j.describe(p), p.Status, why)
 	}
 }
 
-// unstated judges answers that state no revision: nothing but an error may do that.
-func (j *judge) unstated(polls []*history.Poll) {
+// checkUnstated judges answers that state no revision: nothing but an error may do that.
+func (j *judge) checkUnstated(polls []*history.Poll) {
 	for _, p := range polls {
 		switch {
 		case p.Status == 200 && p.Inputs <= 0:
-			j.wrong(NoWrongEmpty, "%s: an answer without inputs and without a revision%s", j.describe(p), shown(p.Body))
+			j.violate(NoWrongEmpty, "%s: an answer without inputs and without a revision%s", j.describe(p), excerpt(p.Body))
 		case p.Status != 0 && p.Status < 500:
-			j.wrong(Doubt, "%s: answered with %d and without a revision", j.describe(p), p.Status)
+			j.violate(Doubt, "%s: answered with %d and without a revision", j.describe(p), p.Status)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (j *judge) describe(p *history.Poll) string {
 	return fmt.Sprintf("%s: %s at %s-%d", at(p.To), j.endpoint(p.Endpoint), p.Process, p.Incarnation)
 }
 
-func shown(body string) string {
+func excerpt(body string) string {
 	if body == "" {
 		return ""
 	}

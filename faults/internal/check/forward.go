@@ -16,21 +16,21 @@ type incarnation struct {
 	n       int
 }
 
-// forward: an answer never states an older revision than one that had ended before it was asked for, at the same
+// checkForward: an answer never states an older revision than one that had ended before it was asked for, at the same
 // process, which a balancer with affinity sends one cluster's polls to. A process that starts from the store knows what
 // any process had acknowledged or served before it started. One that keeps its fleet on disk and starts from there knows
 // what it had answered itself; how old that may be is the rule of age.
-func (j *judge) forward() {
+func (j *judge) checkForward() {
 	all := map[incarnation][]seen{}
 	for i := range j.h.Polls {
 		if p := &j.h.Polls[i]; p.Revision >= 0 && (p.Status == 200 || p.Status == 304) {
-			key := j.life(p.Process, p.Incarnation)
+			key := j.lifetime(p.Process, p.Incarnation)
 			all[key] = append(all[key], seen{p.From, p.To, p.Revision, j.describe(p)})
 		}
 	}
 	for _, w := range j.h.Writes {
 		if w.Acknowledged() {
-			key := j.life(w.Process, w.Incarnation)
+			key := j.lifetime(w.Process, w.Incarnation)
 			all[key] = append(all[key], seen{w.From, w.To, w.Revision, describe(w)})
 		}
 	}
@@ -57,8 +57,8 @@ func (j *judge) forward() {
 	}
 }
 
-// life is what has to go forward: a process from its start to its end, or over its restarts when it keeps what it has.
-func (j *judge) life(process string, n int) incarnation {
+// lifetime is what has to go forward: a process from its start to its end, or over its restarts when it keeps what it has.
+func (j *judge) lifetime(process string, n int) incarnation {
 	if j.h.Run.Kept {
 		n = 0
 	}
@@ -77,7 +77,7 @@ func (j *judge) monotonic(answers []seen, highest seen) {
 			}
 		}
 		if s.revision < highest.revision {
-			j.wrong(Forward, "%s states revision %d, after %s had stated %d", s.what, s.revision, highest.what, highest.revision)
+			j.violate(Forward, "%s states revision %d, after %s had stated %d", s.what, s.revision, highest.what, highest.revision)
 		}
 	}
 }

@@ -11,28 +11,28 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// known is what clients of the service know of its head as time goes by: the highest revision that anybody had been told
+// knownRevisions is what clients of the service know of its head as time goes by: the highest revision that anybody had been told
 // of, by any process, at a moment.
-type known struct {
+type revisionTimeline struct {
 	at       []int64
 	revision []int64
 }
 
-func (j *judge) known() known {
-	type told struct{ at, revision int64 }
-	var all []told
+func (j *judge) knownRevisions() revisionTimeline {
+	type observed struct{ at, revision int64 }
+	var all []observed
 	for i := range j.h.Polls {
 		if p := &j.h.Polls[i]; p.Status == 200 || p.Status == 304 {
-			all = append(all, told{p.To, p.Revision})
+			all = append(all, observed{p.To, p.Revision})
 		}
 	}
 	for _, w := range j.h.Writes {
 		if w.Acknowledged() {
-			all = append(all, told{w.To, w.Revision})
+			all = append(all, observed{w.To, w.Revision})
 		}
 	}
-	slices.SortFunc(all, func(a, b told) int { return cmp.Compare(a.at, b.at) })
-	var k known
+	slices.SortFunc(all, func(a, b observed) int { return cmp.Compare(a.at, b.at) })
+	var k revisionTimeline
 	for _, t := range all {
 		if n := len(k.revision); n == 0 || t.revision > k.revision[n-1] {
 			k.at, k.revision = append(k.at, t.at), append(k.revision, t.revision)
@@ -42,7 +42,7 @@ func (j *judge) known() known {
 }
 
 // before is the highest revision that somebody had been told of before a moment; -1: none.
-func (k known) before(at int64) int64 {
+func (k revisionTimeline) before(at int64) int64 {
 	i := sort.Search(len(k.at), func(i int) bool { return k.at[i] >= at })
 	if i == 0 {
 		return -1
@@ -54,20 +54,20 @@ func (k known) before(at int64) int64 {
 // there, so that nothing but trouble with the store is a reason to refuse one.
 const OpToggle = "toggle"
 
-// service judges what a client behind a balancer sees, who is sent to another process each time. An answer to a write
+// checkService judges what a client behind a balancer sees, who is sent to another process each time. An answer to a write
 // states the revision it was computed at, and there it is so (fold): when that revision is not older than all that
 // anybody had been told of before the write was sent, it was so at a moment between the two, no-ops included.
-func (j *judge) service() {
-	k := j.known()
+func (j *judge) checkService() {
+	k := j.knownRevisions()
 	for _, w := range j.h.Writes {
 		if w.Status == 0 || w.Status >= 500 {
 			continue
 		}
 		if floor := k.before(w.From); w.Revision >= 0 && w.Revision < floor {
-			j.wrong(Fresh, "%s was answered with %d as of revision %d, and revision %d was known before it was sent", describe(w), w.Status, w.Revision, floor)
+			j.violate(Fresh, "%s was answered with %d as of revision %d, and revision %d was known before it was sent", describe(w), w.Status, w.Revision, floor)
 		}
 		if w.Op == OpToggle && !w.Acknowledged() && w.Status != 429 {
-			j.wrong(Fresh, "%s was refused with %d %s, for which there is no reason", describe(w), w.Status, w.Code)
+			j.violate(Fresh, "%s was refused with %d %s, for which there is no reason", describe(w), w.Status, w.Code)
 		}
 	}
 	if j.h.Run.Staleness == 0 {
@@ -79,7 +79,7 @@ func (j *judge) service() {
 			continue
 		}
 		if floor := k.before(p.From - j.h.Run.Staleness); p.Revision < floor {
-			j.wrong(Age, "%s states revision %d, and revision %d was known %.1f s before", j.describe(p), p.Revision, floor, float64(j.h.Run.Staleness)/1e6)
+			j.violate(Age, "%s states revision %d, and revision %d was known %.1f s before", j.describe(p), p.Revision, floor, float64(j.h.Run.Staleness)/1e6)
 		}
 	}
 }
@@ -87,12 +87,12 @@ func (j *judge) service() {
 // byToken finds the token in the actor of a commit.
 var byToken = regexp.MustCompile(`^token:.* \(([^()]+)\)$`)
 
-// authority: a commit that a managed token made follows a revision in which that token was still there.
-func (j *judge) authority() {
+// checkAuthority: a commit that a managed token made follows a revision in which that token was still there.
+func (j *judge) checkAuthority() {
 	tokens := map[string]bool{}
 	for _, c := range j.h.Commits {
 		if by := byToken.FindStringSubmatch(c.Actor); by != nil && !tokens[by[1]] {
-			j.wrong(Authority, "revision %d (%s) was made by %s, which the revision before does not have", c.Revision, c.RequestID, c.Actor)
+			j.violate(Authority, "revision %d (%s) was made by %s, which the revision before does not have", c.Revision, c.RequestID, c.Actor)
 		}
 		for _, ch := range c.Changes {
 			if ch.Kind == fleet.KindToken {

@@ -24,8 +24,8 @@ type damage struct {
 	failover         bool                            // in place of sql, for Postgres
 	// logged: the log is whole and goes on, so everybody may follow it. Else it has ended for everybody.
 	logged bool
-	// peaceful: nobody writes afterwards.
-	peaceful bool
+	// noWritesAfter: nobody writes afterwards.
+	noWritesAfter bool
 	// restarts: a process that is started afterwards has nothing that it could serve.
 	restarts bool
 }
@@ -63,7 +63,7 @@ func damages() []damage {
 		{name: "dropped", postgres: []string{`DROP SCHEMA public CASCADE`}, sqlite: []string{`DROP TABLE documents`, `DROP TABLE head`}, restarts: true},
 		{name: "restored", postgres: restore, sqlite: restore},
 		{name: "failover", failover: true},
-		{name: "dangling", postgres: []string{dangling}, sqlite: []string{dangling}, logged: true, peaceful: true},
+		{name: "dangling", postgres: []string{dangling}, sqlite: []string{dangling}, logged: true, noWritesAfter: true},
 		{name: "file-deleted", file: func(path, _ string) error { return os.Remove(path) }, restarts: true},
 		{name: "file-truncated", file: func(path, _ string) error { return os.Truncate(path, 0) }, restarts: true},
 		{name: "file-restored", file: func(path, backup string) error { return os.Rename(backup, path) }},
@@ -84,8 +84,8 @@ func Damages(storeName string) []string {
 // aftermath is how long the processes are looked at after the damage.
 const aftermath = 4 * time.Second
 
-// damaged works for a while in peace, damages the store, and looks at what becomes of it.
-func (d *Drill) damaged(ctx context.Context) error {
+// runDamage works for a while in peace, damages the store, and looks at what becomes of it.
+func (d *Drill) runDamage(ctx context.Context) error {
 	var what *damage
 	for _, is := range damages() {
 		if is.name == d.cfg.Damage {
@@ -105,7 +105,7 @@ func (d *Drill) damaged(ctx context.Context) error {
 	defer stopPolling()
 	stopWriting := d.startWriters(ctx, "before")
 	_ = rig.Rest(ctx, d.cfg.Duration/2)
-	err := d.backUp(ctx)
+	err := d.takeBackup(ctx)
 	if what.failover {
 		pg.Part() // it lags by what is written from here on
 	}
@@ -114,7 +114,7 @@ func (d *Drill) damaged(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making a backup: %w", err)
 	}
-	newest, err := d.settled(ctx)
+	newest, err := d.settledRevision(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (d *Drill) damaged(ctx context.Context) error {
 		return fmt.Errorf("damage %s: %w", what.name, err)
 	}
 	d.rec.Fault(history.Fault{Kind: what.name, Target: "store", From: from, To: d.rec.Now()})
-	if !what.peaceful {
+	if !what.noWritesAfter {
 		stopWriting = d.startWriters(ctx, "after")
 		defer func() { stopWriting() }()
 	}
@@ -155,7 +155,7 @@ func (d *Drill) damaged(ctx context.Context) error {
 
 func (d *Drill) backupFile() string { return filepath.Join(d.cfg.Dir, "backup.db") }
 
-func (d *Drill) backUp(ctx context.Context) error {
+func (d *Drill) takeBackup(ctx context.Context) error {
 	switch db := d.db.(type) {
 	case *rig.Postgres:
 		statements := []string{`BEGIN ISOLATION LEVEL REPEATABLE READ`, `CREATE SCHEMA backup`}

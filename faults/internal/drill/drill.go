@@ -98,8 +98,8 @@ func (c Config) staleness() time.Duration {
 	return max(time.Second, c.Hold/2).Round(100 * time.Millisecond)
 }
 
-// kept: under load processes keep their fleet on disk. What becomes of one that has none is what damages show.
-func (c Config) kept() bool { return c.Damage == "" && !c.Forgetful }
+// persistsState: under load processes keep their fleet on disk. What becomes of one that has none is what damages show.
+func (c Config) persistsState() bool { return c.Damage == "" && !c.Forgetful }
 
 // Run makes a run and returns its history. An error says that it could not be made; what it found out about the server
 // is for package check to say.
@@ -119,9 +119,9 @@ func Run(ctx context.Context, cfg Config) (_ *history.History, err error) {
 		return nil, err
 	}
 	if cfg.Damage == "" {
-		err = d.underLoad(ctx)
+		err = d.runUnderLoad(ctx)
 	} else {
-		err = d.damaged(ctx)
+		err = d.runDamage(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (d *Drill) open(ctx context.Context) (func() error, error) {
 	}
 	d.rec = history.NewRecorder(history.Run{
 		Drill: name, Store: d.cfg.Store, Seed: d.cfg.Seed, Seconds: d.cfg.Duration.Seconds(), Endpoints: d.endpoints,
-		Staleness: d.cfg.staleness().Microseconds(), Kept: d.cfg.kept(), Route: d.cfg.Route,
+		Staleness: d.cfg.staleness().Microseconds(), Kept: d.cfg.persistsState(), Route: d.cfg.Route,
 		Versions: map[string]string{
 			"flux-resourceset": d.cfg.Revision, "go": runtime.Version(), "database": d.db.Version(ctx), "system": runtime.GOOS + "/" + runtime.GOARCH,
 		},
@@ -203,7 +203,7 @@ func (d *Drill) start(ctx context.Context) error {
 	for _, c := range setups[d.cfg.Store] {
 		c.Binary, c.Logs, c.Database = d.cfg.Binary, d.cfg.Dir, d.db.URL(c.Name)
 		c.Settings = []string{"MAX_STALENESS=" + d.cfg.staleness().String()}
-		if d.cfg.kept() {
+		if d.cfg.persistsState() {
 			// What is on disk may not be older than anything else that is served.
 			c.Settings = append(c.Settings, "STATE_DIR="+filepath.Join(d.cfg.Dir, "state-"+c.Name), "STATE_MAX_AGE="+d.cfg.staleness().String())
 		}
@@ -226,19 +226,19 @@ func (d *Drill) cruds() []*rig.Process {
 // rng is a source of chance of its own for each worker, from the run's seed.
 func (d *Drill) rng(worker uint64) *rand.Rand { return rand.New(rand.NewPCG(d.cfg.Seed, worker)) }
 
-// underLoad breaks things while writers and pollers work, then lets everything heal.
-func (d *Drill) underLoad(ctx context.Context) error {
+// runUnderLoad breaks things while writers and pollers work, then lets everything heal.
+func (d *Drill) runUnderLoad(ctx context.Context) error {
 	stopPolling := d.startPollers(ctx)
 	defer stopPolling()
 	stopWriting := d.startWriters(ctx, "w")
 	defer stopWriting()
-	err := d.breakThings(ctx)
+	err := d.runNemeses(ctx)
 	if err != nil {
 		return err
 	}
 	_ = rig.Rest(ctx, min(time.Second, d.cfg.Duration/10)) // a moment of peace under load
 	stopWriting()
-	newest, err := d.settled(ctx)
+	newest, err := d.settledRevision(ctx)
 	if err != nil {
 		return err
 	}
@@ -253,8 +253,8 @@ func (d *Drill) underLoad(ctx context.Context) error {
 	return d.readStore(ctx)
 }
 
-// settled is the revision that the store comes to when nobody writes any more.
-func (d *Drill) settled(ctx context.Context) (int64, error) {
+// settledRevision is the revision that the store comes to when nobody writes any more.
+func (d *Drill) settledRevision(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Healing)
 	defer cancel()
 	last := int64(-1)
@@ -294,7 +294,7 @@ func (d *Drill) heal(ctx context.Context, newest int64) error {
 			for e := range d.endpoints {
 				for {
 					if r := process.Running(); r != nil {
-						p := d.poll(ctx, c, pollOf{process.Name, r, e, "", newest})
+						p := d.poll(ctx, c, pollRequest{process.Name, r, e, "", newest})
 						if p.Status == http.StatusOK && p.Revision >= newest {
 							break
 						}

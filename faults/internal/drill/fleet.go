@@ -79,9 +79,9 @@ func endpoints() []history.Endpoint {
 	return out
 }
 
-// look reads an answer as a cluster does: how many inputs it has, -1 when it is none, and how the documents differ that
+// parseAnswer reads an answer as a cluster does: how many inputs it has, -1 when it is none, and how the documents differ that
 // change together.
-func look(r fleet.Kind, body []byte) (inputs int, mixed string) {
+func parseAnswer(r fleet.Kind, body []byte) (inputs int, mixed string) {
 	var answer struct {
 		Inputs []struct {
 			ID     string

@@ -43,7 +43,7 @@ func (p *poller) run(ctx context.Context) {
 			known = p.known[e]
 		}
 		// A poll that is under way when time is up is waited for: it would be no answer, and none is missed.
-		got := p.drill.poll(context.WithoutCancel(ctx), p.client, pollOf{process.Name, r, e, known, 0})
+		got := p.drill.poll(context.WithoutCancel(ctx), p.client, pollRequest{process.Name, r, e, known, 0})
 		if got.Status == http.StatusOK {
 			p.known[e] = got.ETag
 		}
@@ -53,8 +53,8 @@ func (p *poller) run(ctx context.Context) {
 	}
 }
 
-// pollOf is one poll to make.
-type pollOf struct {
+// pollRequest is one poll to make.
+type pollRequest struct {
 	process  string
 	running  *rig.Running
 	endpoint int
@@ -63,7 +63,7 @@ type pollOf struct {
 }
 
 // poll makes one poll and records it.
-func (d *Drill) poll(ctx context.Context, c *rig.Client, o pollOf) history.Poll {
+func (d *Drill) poll(ctx context.Context, c *rig.Client, o pollRequest) history.Poll {
 	e := d.endpoints[o.endpoint]
 	var headers []string
 	if o.known != "" {
@@ -81,7 +81,7 @@ func (d *Drill) poll(ctx context.Context, c *rig.Client, o pollOf) history.Poll 
 	if a.Status == http.StatusOK {
 		sum := sha256.Sum256(a.Body)
 		p.Sum = hex.EncodeToString(sum[:12])
-		p.Inputs, p.Mixed = look(e.Resource, a.Body)
+		p.Inputs, p.Mixed = parseAnswer(e.Resource, a.Body)
 		if p.Inputs < 1 || p.Mixed != "" || `"`+p.Sum+`"` != p.ETag {
 			p.Body = string(a.Body)
 		}

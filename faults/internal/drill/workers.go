@@ -19,12 +19,12 @@ func (d *Drill) startWriters(ctx context.Context, prefix string) (stop func()) {
 			}
 			wg.Go(func() { w.run(ctx) })
 		}
-		stranger := func(name string, n int) *writer {
+		extraWriter := func(name string, n int) *writer {
 			return &writer{drill: d, name: prefix + name, home: clusterID(n), client: rig.NewClient(), rng: d.rng(uint64(200 + n)), pace: d.cfg.WritePace}
 		}
-		hangUps, revoked := stranger("hang-up", 2), stranger("revoked", 3)
-		wg.Go(func() { hangUps.hangUps(ctx) })
-		wg.Go(func() { revoked.revoked(ctx) })
+		hangUps, revoked := extraWriter("hang-up", 2), extraWriter("revoked", 3)
+		wg.Go(func() { hangUps.runHangUps(ctx) })
+		wg.Go(func() { revoked.runRevocations(ctx) })
 	})
 }
 

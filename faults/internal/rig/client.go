@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// patience is how long a client waits for an answer. A stopped process does not answer at all.
-const patience = 8 * time.Second
+// timeout is how long a client waits for an answer. A stopped process does not answer at all.
+const timeout = 8 * time.Second
 
 // Client sends requests to processes.
 type Client struct{ http *http.Client }
@@ -22,7 +22,7 @@ type Client struct{ http *http.Client }
 func NewClient() *Client {
 	dialer := &net.Dialer{Timeout: 2 * time.Second}
 	return &Client{&http.Client{
-		Timeout:   patience,
+		Timeout:   timeout,
 		Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 4, IdleConnTimeout: 5 * time.Second},
 	}}
 }

@@ -125,8 +125,8 @@ func (p *Process) tryStart(ctx context.Context) error {
 	}
 	listening := make(chan string, 1)
 	go p.follow(r, stderr, listening)
-	patience := time.NewTimer(startPatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(startPatience)
+	defer timeout.Stop()
 	select {
 	case addr := <-listening:
 		r.Base = "http://" + addr
@@ -134,18 +134,18 @@ func (p *Process) tryStart(ctx context.Context) error {
 			r.Base = "https://" + addr
 		}
 		p.current.Store(r)
-		go p.keepUp(ctx, r)
+		go p.restartOnExit(ctx, r)
 		return nil
 	case <-r.ended:
 		return fmt.Errorf("%s ended before it listened: see its log in %s", p.Name, p.Logs)
-	case <-patience.C:
+	case <-timeout.C:
 		_ = r.cmd.Process.Kill()
 		return fmt.Errorf("%s neither listened nor ended", p.Name)
 	}
 }
 
-// keepUp starts the server again when it has ended by itself.
-func (p *Process) keepUp(ctx context.Context, r *Running) {
+// restartOnExit starts the server again when it has ended by itself.
+func (p *Process) restartOnExit(ctx context.Context, r *Running) {
 	<-r.ended
 	p.current.CompareAndSwap(r, nil)
 	if !r.killed.Load() {
@@ -225,11 +225,11 @@ func (p *Process) end(by syscall.Signal) bool {
 	}
 	r.killed.Store(true)
 	_ = r.cmd.Process.Signal(by) // it may have ended by itself
-	patience := time.NewTimer(startPatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(startPatience)
+	defer timeout.Stop()
 	select {
 	case <-r.ended:
-	case <-patience.C:
+	case <-timeout.C:
 		p.rec.Notef(true, "%s-%d did not end after %s", p.Name, r.Incarnation, by)
 		_ = r.cmd.Process.Kill()
 		<-r.ended

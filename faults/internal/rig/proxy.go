@@ -102,14 +102,14 @@ func (p *Proxy) Redirect(network, address string) {
 	p.network, p.address = network, address
 }
 
-func (p *Proxy) target() (network, address string) {
+func (p *Proxy) upstream() (network, address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.network, p.address
 }
 
-// carry takes the time that a line of this rate needs for n bytes after all it was given before.
-func (p *Proxy) carry(n, rate int) {
+// limitRate takes the time that a line of this rate needs for n bytes after all it was given before.
+func (p *Proxy) limitRate(n, rate int) {
 	p.mu.Lock()
 	now := time.Now()
 	if p.free.Before(now) {
@@ -130,7 +130,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-func (p *Proxy) now() (Trouble, <-chan struct{}) {
+func (p *Proxy) currentTrouble() (Trouble, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.trouble, p.over
@@ -142,11 +142,11 @@ func (p *Proxy) serve(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if t, _ := p.now(); t.Refuse {
+		if t, _ := p.currentTrouble(); t.Refuse {
 			_ = client.Close()
 			continue
 		}
-		network, address := p.target()
+		network, address := p.upstream()
 		server, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err != nil {
 			_ = client.Close()
@@ -156,15 +156,15 @@ func (p *Proxy) serve(ctx context.Context) {
 		p.mu.Lock()
 		p.pairs[c] = struct{}{}
 		p.mu.Unlock()
-		go p.answers(c)
-		go p.questions(c)
+		go p.copyAnswers(c)
+		go p.copyRequests(c)
 	}
 }
 
-// hold lets trouble take its time.
-func (p *Proxy) hold() Trouble {
+// waitForTrouble lets trouble take its time.
+func (p *Proxy) waitForTrouble() Trouble {
 	for {
-		t, over := p.now()
+		t, over := p.currentTrouble()
 		if t.Silent {
 			<-over
 			continue
@@ -179,8 +179,8 @@ func (p *Proxy) hold() Trouble {
 	}
 }
 
-// answers passes on what the server says.
-func (p *Proxy) answers(c *pair) {
+// copyAnswers passes on what the server says.
+func (p *Proxy) copyAnswers(c *pair) {
 	defer func() {
 		c.cut()
 		p.mu.Lock()
@@ -191,7 +191,7 @@ func (p *Proxy) answers(c *pair) {
 	left := -1
 	for {
 		n, err := c.server.Read(buf)
-		t := p.hold()
+		t := p.waitForTrouble()
 		switch {
 		case t.CutAfter == nil:
 			left = -1
@@ -206,7 +206,7 @@ func (p *Proxy) answers(c *pair) {
 			left -= n
 		}
 		if t.Rate > 0 {
-			p.carry(n, t.Rate)
+			p.limitRate(n, t.Rate)
 		}
 		if _, writeErr := c.client.Write(buf[:n]); err != nil || writeErr != nil {
 			return
@@ -214,19 +214,19 @@ func (p *Proxy) answers(c *pair) {
 	}
 }
 
-// questions passes on what the client says, message by message
+// copyRequests passes on what the client says, message by message
 // (https://www.postgresql.org/docs/current/protocol-message-formats.html).
-func (p *Proxy) questions(c *pair) {
+func (p *Proxy) copyRequests(c *pair) {
 	in := bufio.NewReader(c.client)
 	for first := true; ; first = false {
 		message, err := readMessage(in, first)
-		t := p.hold()
+		t := p.waitForTrouble()
 		if err != nil {
 			_ = c.server.Close()
 			return
 		}
 		if t.Commit != "" && !first && isCommit(message) {
-			p.forget(c)
+			p.spare(c)
 			if t.Committing != nil {
 				t.Committing()
 			}
@@ -243,8 +243,8 @@ func isCommit(message []byte) bool {
 	return message[0] == 'Q' && strings.EqualFold(strings.TrimRight(string(message[5:]), "\x00"), "commit")
 }
 
-// forget has Cut spare a connection: what is under way on it arrives, or not, by itself.
-func (p *Proxy) forget(c *pair) {
+// spare has Cut spare a connection: what is under way on it arrives, or not, by itself.
+func (p *Proxy) spare(c *pair) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pairs, c)

@@ -11,15 +11,15 @@ import (
 // Volume is a file system of its own that can be made full: a tmpfs, which only an administrator of Linux can mount.
 type Volume struct{ Dir string }
 
-// roomy is how much a volume may hold when it is not full. Nothing is set aside for it.
-const roomy = "4g"
+// volumeSize is how much a volume may hold when it is not full. Nothing is set aside for it.
+const volumeSize = "4g"
 
 // MountVolume mounts one on dir. The error says why that is not possible here.
 func MountVolume(ctx context.Context, dir string) (*Volume, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the database runs as another user
 		return nil, err
 	}
-	if err := run(ctx, "mount", "-t", "tmpfs", "-o", "mode=1777,size="+roomy, "tmpfs", dir); err != nil {
+	if err := run(ctx, "mount", "-t", "tmpfs", "-o", "mode=1777,size="+volumeSize, "tmpfs", dir); err != nil {
 		return nil, err
 	}
 	return &Volume{dir}, nil
@@ -34,19 +34,19 @@ func (v *Volume) Fill(ctx context.Context) (err error) {
 			return err
 		}
 		used := (fs.Blocks - fs.Bfree) * uint64(fs.Bsize)
-		if err = run(ctx, "mount", "-o", fmt.Sprintf("remount,size=%d", used+slack), v.Dir); err == nil {
+		if err = run(ctx, "mount", "-o", fmt.Sprintf("remount,size=%d", used+freeBytes), v.Dir); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-// slack is little enough to be used up by a few commits.
-const slack = 32 << 10
+// freeBytes is little enough to be used up by a few commits.
+const freeBytes = 32 << 10
 
 // Free makes room again.
 func (v *Volume) Free(ctx context.Context) error {
-	return run(ctx, "mount", "-o", "remount,size="+roomy, v.Dir)
+	return run(ctx, "mount", "-o", "remount,size="+volumeSize, v.Dir)
 }
 
 // Unmount ends the volume with all it holds.

@@ -15,8 +15,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// hangUps sends changes and closes the connection at any instant. What became of them is nobody's to know.
-func (w *writer) hangUps(ctx context.Context) {
+// runHangUps sends changes and closes the connection at any instant. What became of them is nobody's to know.
+func (w *writer) runHangUps(ctx context.Context) {
 	for rig.Rest(ctx, time.Duration(w.rng.Int64N(int64(2*w.pace)+1))) {
 		p := w.anyCRUD()
 		r := p.Running()
@@ -44,8 +44,8 @@ func (w *writer) hangUp(ctx context.Context, r *rig.Running, id string) {
 	_ = rig.Rest(ctx, time.Duration(w.rng.Int64N(int64(10*time.Millisecond))))
 }
 
-// revoked makes a token, has somebody write with it through any process, and revokes it meanwhile, again and again.
-func (w *writer) revoked(ctx context.Context) {
+// runRevocations makes a token, has somebody write with it through any process, and revokes it meanwhile, again and again.
+func (w *writer) runRevocations(ctx context.Context) {
 	for n := 0; rig.Rest(ctx, w.pace); n++ {
 		p := w.anyCRUD()
 		r := p.Running()

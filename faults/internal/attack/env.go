@@ -16,8 +16,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// arena is where an attack takes place: its servers, its databases, and what it has counted.
-type arena struct {
+// env is where an attack takes place: its servers, its databases, and what it has counted.
+type env struct {
 	cfg Config
 	ctx context.Context //nolint:containedctx // it is the time that the attack has
 	rec *history.Recorder
@@ -31,20 +31,20 @@ type arena struct {
 	notes  []string
 }
 
-func (a *arena) close() {
+func (a *env) close() {
 	for _, f := range slices.Backward(a.closing) {
 		f()
 	}
 }
 
 // count counts one try of this sort, and whether the service fell for it. It returns bad.
-func (a *arena) count(bad bool, what string) bool {
+func (a *env) count(bad bool, what string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i, ok := a.counts[what]
 	if !ok {
 		i = len(a.made)
-		a.counts[what], a.made = i, append(a.made, Count{What: what})
+		a.counts[what], a.made = i, append(a.made, Count{Description: what})
 	}
 	a.made[i].Of++
 	if bad {
@@ -53,14 +53,14 @@ func (a *arena) count(bad bool, what string) bool {
 	return bad
 }
 
-func (a *arena) notef(format string, args ...any) {
+func (a *env) notef(format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.notes = append(a.notes, fmt.Sprintf(format, args...))
 }
 
 // postgres starts a server, with a proxy for each of the processes.
-func (a *arena) postgres(processes ...string) *rig.Postgres {
+func (a *env) postgres(processes ...string) *rig.Postgres {
 	pg, err := rig.NewPostgres(a.ctx, nil, processes)
 	if err != nil {
 		a.fail("starting PostgreSQL: %w", err)
@@ -69,7 +69,7 @@ func (a *arena) postgres(processes ...string) *rig.Postgres {
 	return pg
 }
 
-func (a *arena) sqlite() *rig.SQLite {
+func (a *env) sqlite() *rig.SQLite {
 	db, err := rig.NewSQLite(nil)
 	if err != nil {
 		a.fail("%w", err)
@@ -79,7 +79,7 @@ func (a *arena) sqlite() *rig.SQLite {
 }
 
 // process names a server without starting it.
-func (a *arena) process(c rig.Config) *rig.Process {
+func (a *env) process(c rig.Config) *rig.Process {
 	c.Binary, c.Logs = a.cfg.Binary, a.cfg.Dir
 	if c.Mode == "" {
 		c.Mode = rig.CRUD
@@ -90,14 +90,14 @@ func (a *arena) process(c rig.Config) *rig.Process {
 }
 
 // start starts a server and waits until it listens.
-func (a *arena) start(c rig.Config) *rig.Process {
+func (a *env) start(c rig.Config) *rig.Process {
 	p := a.process(c)
-	a.again(p)
+	a.restart(p)
 	return p
 }
 
-// again starts a process that was killed.
-func (a *arena) again(p *rig.Process) {
+// restart starts a process that was killed.
+func (a *env) restart(p *rig.Process) {
 	ctx, cancel := context.WithTimeout(a.ctx, time.Minute)
 	defer cancel()
 	if err := p.Start(ctx); err != nil {
@@ -105,22 +105,22 @@ func (a *arena) again(p *rig.Process) {
 	}
 }
 
-// loaded waits until servers answer polls of the first cluster.
-func (a *arena) loaded(processes ...*rig.Process) {
+// waitForPolls waits until servers answer polls of the first cluster.
+func (a *env) waitForPolls(processes ...*rig.Process) {
 	for _, p := range processes {
-		a.until(p.Name+" answers polls", func() bool { return a.poll(p, dns(0)).Status == http.StatusOK })
+		a.waitFor(p.Name+" answers polls", func() bool { return a.poll(p, dns(0)).Status == http.StatusOK })
 	}
 }
 
-// until waits for something that has to happen.
-func (a *arena) until(what string, is func() bool) {
-	if !a.within(time.Minute, is) {
+// waitFor waits for something that has to happen.
+func (a *env) waitFor(what string, is func() bool) {
+	if !a.eventually(time.Minute, is) {
 		a.fail("not within a minute: %s", what)
 	}
 }
 
-// within tells whether something happens in time.
-func (a *arena) within(d time.Duration, is func() bool) bool {
+// eventually tells whether something happens in time.
+func (a *env) eventually(d time.Duration, is func() bool) bool {
 	ctx, cancel := context.WithTimeout(a.ctx, d)
 	defer cancel()
 	for !is() {
@@ -131,13 +131,13 @@ func (a *arena) within(d time.Duration, is func() bool) bool {
 	return true
 }
 
-func (a *arena) rest(d time.Duration) { _ = rig.Rest(a.ctx, d) }
+func (a *env) sleep(d time.Duration) { _ = rig.Rest(a.ctx, d) }
 
 var client = rig.NewClient()
 
 // send makes a request of a process; a body that is not text is sent as JSON. Status 0: there is no such process now, or
 // it did not answer.
-func (a *arena) send(p *rig.Process, method, path string, body any, headers ...string) rig.Answer {
+func (a *env) send(p *rig.Process, method, path string, body any, headers ...string) rig.Answer {
 	r := p.Running()
 	if r == nil {
 		return rig.Answer{Revision: -1}
@@ -156,8 +156,8 @@ func (a *arena) send(p *rig.Process, method, path string, body any, headers ...s
 	return client.Send(a.ctx, r.Base, method, path, raw, headers...)
 }
 
-// must is a request that has to be done, or there is nothing to attack.
-func (a *arena) must(p *rig.Process, method, path string, body any, headers ...string) rig.Answer {
+// mustSend is a request that has to be done, or there is nothing to attack.
+func (a *env) mustSend(p *rig.Process, method, path string, body any, headers ...string) rig.Answer {
 	got := a.send(p, method, path, body, headers...)
 	if !got.OK() {
 		a.fail("%s %s at %s: %d %s", method, path, p.Name, got.Status, got.Body)
@@ -166,25 +166,25 @@ func (a *arena) must(p *rig.Process, method, path string, body any, headers ...s
 }
 
 // poll asks for the namespaces of a cluster.
-func (a *arena) poll(p *rig.Process, dns string, headers ...string) rig.Answer {
+func (a *env) poll(p *rig.Process, dns string, headers ...string) rig.Answer {
 	return a.send(p, http.MethodGet, "/api/v2/flux/clusters/"+dns+"/namespaces", nil, headers...)
 }
 
-// at is the header that asks for a state that is not older than a revision.
-func at(revision int64) (name, value string) {
+// minRevision is the header that asks for a state that is not older than a revision.
+func minRevision(revision int64) (name, value string) {
 	return "X-Fleet-Min-Revision", strconv.FormatInt(revision, 10)
 }
 
-// reached waits until a process answers polls with this revision.
-func (a *arena) reached(p *rig.Process, revision int64) {
-	a.until(fmt.Sprintf("%s reaches revision %d", p.Name, revision), func() bool {
+// waitForRevision waits until a process answers polls with this revision.
+func (a *env) waitForRevision(p *rig.Process, revision int64) {
+	a.waitFor(fmt.Sprintf("%s reaches revision %d", p.Name, revision), func() bool {
 		got := a.poll(p, dns(0))
 		return got.Status == http.StatusOK && got.Revision >= revision
 	})
 }
 
-// ready tells what /ready says.
-func (a *arena) ready(p *rig.Process) bool {
+// isReady tells what /ready says.
+func (a *env) isReady(p *rig.Process) bool {
 	return a.send(p, http.MethodGet, "/ready", nil).Status == http.StatusOK
 }
 
@@ -203,10 +203,10 @@ func (c cluster) has(namespace string) bool {
 	return false
 }
 
-// document reads a cluster, not older than a revision.
-func (a *arena) document(p *rig.Process, id string, revision int64) (c cluster) {
-	a.until("reading "+id+" at "+p.Name, func() bool {
-		name, value := at(revision)
+// getCluster reads a cluster, not older than a revision.
+func (a *env) getCluster(p *rig.Process, id string, revision int64) (c cluster) {
+	a.waitFor("reading "+id+" at "+p.Name, func() bool {
+		name, value := minRevision(revision)
 		got := a.send(p, http.MethodGet, "/clusters/"+id, nil, name, value)
 		c = cluster{}
 		return got.Status == http.StatusOK && json.Unmarshal(got.Body, &c) == nil
@@ -215,7 +215,7 @@ func (a *arena) document(p *rig.Process, id string, revision int64) (c cluster) 
 }
 
 // file writes a file of the attack's.
-func (a *arena) file(name string, content []byte) string {
+func (a *env) file(name string, content []byte) string {
 	path := filepath.Join(a.cfg.Dir, name)
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		a.fail("%w", err)
@@ -239,7 +239,7 @@ type fleetOf struct {
 func namespaceID(n int) string { return fmt.Sprintf("n%d", n) }
 
 // seed writes a fleet as a seed file.
-func (a *arena) seed(f fleetOf) string {
+func (a *env) seed(f fleetOf) string {
 	var list, assigned, clusters []object
 	for n := range f.namespaces {
 		doc := object{"id": namespaceID(n)}

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// following is how far a process that nothing troubles may be behind another one, in microseconds: it asks for the head
+	// followLag is how far a process that nothing troubles may be behind another one, in microseconds: it asks for the head
 	// ten times a second, on a machine that is busy. No cluster polls a list twice within that time.
-	following = 1_000_000
-	// reconnecting is how long a process may still be behind once its trouble is over, in microseconds.
-	reconnecting = 5_000_000
-	// mostBack is the part of the answers that may take a cluster back where a balancer sends each poll to any process.
-	mostBack = 0.01
+	followLag = 1_000_000
+	// reconnectTime is how long a process may still be behind once its trouble is over, in microseconds.
+	reconnectTime = 5_000_000
+	// maxBackShare is the part of the answers that may take a cluster back where a balancer sends each poll to any process.
+	maxBackShare = 0.01
 )
 
-// across judges what a cluster sees behind a balancer that sends its polls to several processes: an answer that states an older
+// checkAcross judges what a cluster sees behind a balancer that sends its polls to several processes: an answer that states an older
 // revision than another process had stated before takes it back. Only a process that is cut off may do that, and only rarely;
 // how old its answer may be is the rule of age. Where a balancer keeps a cluster on one process it does not happen.
-func (j *judge) across() {
+func (j *judge) checkAcross() {
 	if j.h.Run.Route == "" {
 		return
 	}
@@ -39,7 +39,7 @@ func (j *judge) across() {
 		slices.SortFunc(polls, func(a, b *history.Poll) int { return cmp.Compare(a.From, b.From) })
 		newest, ended := (*history.Poll)(nil), 0
 		for _, p := range polls {
-			for ; byEnd[ended].To < p.From-following; ended++ {
+			for ; byEnd[ended].To < p.From-followLag; ended++ {
 				if newest == nil || byEnd[ended].Revision > newest.Revision {
 					newest = byEnd[ended]
 				}
@@ -50,21 +50,21 @@ func (j *judge) across() {
 			j.verdict.Back++
 			switch {
 			case !j.troubled(p):
-				j.wrong(Across, "%s states revision %d, after %s had stated %d, and nothing troubled this process", j.describe(p), p.Revision, j.describe(newest), newest.Revision)
+				j.violate(Across, "%s states revision %d, after %s had stated %d, and nothing troubled this process", j.describe(p), p.Revision, j.describe(newest), newest.Revision)
 			case j.h.Run.Route == history.RouteAffinity:
-				j.wrong(Across, "%s states revision %d, after %s had stated %d, although a cluster stays on one process", j.describe(p), p.Revision, j.describe(newest), newest.Revision)
+				j.violate(Across, "%s states revision %d, after %s had stated %d, although a cluster stays on one process", j.describe(p), p.Revision, j.describe(newest), newest.Revision)
 			}
 		}
 	}
-	if float64(j.verdict.Back) > mostBack*float64(j.verdict.Routed) {
-		j.wrong(Across, "%d of %d answers took a cluster back, more than %g %%", j.verdict.Back, j.verdict.Routed, 100*mostBack)
+	if float64(j.verdict.Back) > maxBackShare*float64(j.verdict.Routed) {
+		j.violate(Across, "%d of %d answers took a cluster back, more than %g %%", j.verdict.Back, j.verdict.Routed, 100*maxBackShare)
 	}
 }
 
 // troubled tells whether something was done to a process, or to the database, while the copy that a poll was answered from may
 // have become old.
 func (j *judge) troubled(p *history.Poll) bool {
-	begins := p.From - j.h.Run.Staleness - reconnecting
+	begins := p.From - j.h.Run.Staleness - reconnectTime
 	for _, f := range j.h.Faults {
 		if f.To < begins || f.From > p.To {
 			continue

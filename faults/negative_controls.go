@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/attack"
-	"github.com/flux-resourceset/flux-resourceset/faults/internal/controls"
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/drill"
+	"github.com/flux-resourceset/flux-resourceset/faults/internal/negativecontrols"
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
@@ -19,22 +19,22 @@ var controlRounds = []time.Duration{6 * time.Second, 20 * time.Second, 40 * time
 
 // controls runs every negative control. It is broken when one was not found out.
 func (h *harness) controls(ctx context.Context) (broken bool, err error) {
-	if !has(h.phases, "controls") {
+	if !listContains(h.phases, "controls") {
 		return false, nil
 	}
-	for _, c := range controls.All() {
-		if !has(h.stores, c.Store) {
+	for _, c := range negativecontrols.All() {
+		if !listContains(h.stores, c.Store) {
 			continue
 		}
-		found, err := h.foundOut(ctx, c)
+		found, err := h.detects(ctx, c)
 		if err != nil {
 			return false, err
 		}
 		if !found {
 			broken = true
-			fmt.Fprintf(h.stdout, "\nNEGATIVE CONTROL %s WAS NOT FOUND OUT: %s\n", c.Name, c.What)
+			fmt.Fprintf(h.stdout, "\nNEGATIVE CONTROL %s WAS NOT FOUND OUT: %s\n", c.Name, c.Description)
 		} else {
-			fmt.Fprintf(h.stdout, "\nnegative control %s was found out: %s\n", c.Name, c.What)
+			fmt.Fprintf(h.stdout, "\nnegative control %s was found out: %s\n", c.Name, c.Description)
 		}
 	}
 	return broken, nil
@@ -42,15 +42,15 @@ func (h *harness) controls(ctx context.Context) (broken bool, err error) {
 
 // runControl runs one negative control and tells whether it broke its promise.
 func (h *harness) runControl(ctx context.Context, name string) (broken bool, err error) {
-	for _, c := range controls.All() {
+	for _, c := range negativecontrols.All() {
 		if c.Name == name {
-			return h.foundOut(ctx, c)
+			return h.detects(ctx, c)
 		}
 	}
 	return false, fmt.Errorf("there is no negative control %q; -list shows them", name)
 }
 
-func (h *harness) foundOut(ctx context.Context, c controls.Control) (bool, error) {
+func (h *harness) detects(ctx context.Context, c negativecontrols.Control) (bool, error) {
 	dir := filepath.Join(h.out, "control-"+c.Name)
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the database below runs as another user
 		return false, err
@@ -70,7 +70,7 @@ func (h *harness) foundOut(ctx context.Context, c controls.Control) (bool, error
 			cfg.Duration = damageLoad
 		}
 		cfg.Seed = h.seed + uint64(round)
-		v, err := h.make(ctx, filepath.Join("control-"+c.Name, fmt.Sprint(round+1)), cfg)
+		v, err := h.runDrill(ctx, filepath.Join("control-"+c.Name, fmt.Sprint(round+1)), cfg)
 		if err != nil {
 			return false, err
 		}
@@ -81,15 +81,15 @@ func (h *harness) foundOut(ctx context.Context, c controls.Control) (bool, error
 	return false, nil
 }
 
-func (h *harness) showList() {
+func (h *harness) printList() {
 	for _, a := range attack.All() {
-		fmt.Fprintf(h.stdout, "attack %s: %s\n", a.Name, a.What)
+		fmt.Fprintf(h.stdout, "attack %s: %s\n", a.Name, a.Description)
 	}
 	for _, store := range []string{rig.StoreSQLite, rig.StorePostgres} {
 		fmt.Fprintf(h.stdout, "faults on %s: %s\n", store, strings.Join(drill.Faults(store), ", "))
 		fmt.Fprintf(h.stdout, "damages on %s: %s\n", store, strings.Join(drill.Damages(store), ", "))
 	}
-	for _, c := range controls.All() {
-		fmt.Fprintf(h.stdout, "control %s, on %s: %s\n", c.Name, c.Store, c.What)
+	for _, c := range negativecontrols.All() {
+		fmt.Fprintf(h.stdout, "control %s, on %s: %s\n", c.Name, c.Store, c.Description)
 	}
 }

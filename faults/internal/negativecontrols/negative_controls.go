@@ -1,6 +1,6 @@
-// Package controls are the harness's negative controls: mistakes that a server could have, built into a copy of it. A
+// Package negativecontrols are the harness's negative controls: mistakes that a server could have, built into a copy of it. A
 // harness that does not find them out would not find out a real one.
-package controls
+package negativecontrols
 
 import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/check"
@@ -10,10 +10,10 @@ import (
 
 // Control is a mistake and how it shows.
 type Control struct {
-	Name    string
-	What    string
-	Replace []rig.Replace
-	Store   string
+	Name        string
+	Description string
+	Replace     []rig.Replace
+	Store       string
 	// Faults that bring it to light under load, or the Damage that does.
 	Faults []string
 	Damage string
@@ -29,7 +29,7 @@ const commitGo = "store/postgres/commit.go"
 func All() []Control {
 	return []Control{
 		{
-			Name: "asynchronous-commit", What: "commits are acknowledged before they are on disk: synchronous_commit = off",
+			Name: "asynchronous-commit", Description: "commits are acknowledged before they are on disk: synchronous_commit = off",
 			Store: rig.StorePostgres, Faults: []string{"kill-postmaster"}, Breaks: check.Durable,
 			Replace: []rig.Replace{{
 				File: "store/postgres/store.go",
@@ -38,7 +38,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "rows-error-dropped", What: "a scan that died in the middle passes for a whole one: rows.Err() is not asked",
+			Name: "rows-error-dropped", Description: "a scan that died in the middle passes for a whole one: rows.Err() is not asked",
 			Store: rig.StorePostgres, Faults: []string{"cut-answers"}, Breaks: check.Whole,
 			Replace: []rig.Replace{{
 				File: "store/internal/sqllog/sqllog.go",
@@ -47,7 +47,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "published-blindly", What: "a State is published over whatever is there, without compare-and-swap",
+			Name: "published-blindly", Description: "a State is published over whatever is there, without compare-and-swap",
 			Store: rig.StorePostgres, Faults: []string{"delay", "pause-server"}, Breaks: check.Forward,
 			Replace: []rig.Replace{{
 				File: "store/replica.go",
@@ -56,7 +56,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "half-written", What: "of the documents that a commit changes, one is stored",
+			Name: "half-written", Description: "of the documents that a commit changes, one is stored",
 			Store: rig.StoreSQLite, Faults: []string{"kill-server"}, Breaks: check.Whole,
 			Replace: []rig.Replace{{
 				File: "store/sqlite/commit.go",
@@ -65,7 +65,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "empty-on-error", What: "a poll that fails is answered with an empty list",
+			Name: "empty-on-error", Description: "a poll that fails is answered with an empty list",
 			Store: rig.StorePostgres, Faults: []string{"start-without-database"}, Breaks: check.NoWrongEmpty,
 			Replace: []rig.Replace{{
 				File: "server/polls.go",
@@ -74,7 +74,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "counter-skipped", What: "a commit does not look whether the head has moved since it was computed",
+			Name: "counter-skipped", Description: "a commit does not look whether the head has moved since it was computed",
 			Store: rig.StorePostgres, Faults: []string{"delay", "kill-writing-server"}, Breaks: check.Durable,
 			Replace: []rig.Replace{{
 				File: commitGo,
@@ -83,7 +83,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "unknown-as-failed", What: "a commit whose answer was lost is reported as not made, without looking",
+			Name: "unknown-as-failed", Description: "a commit whose answer was lost is reported as not made, without looking",
 			Store: rig.StorePostgres, Faults: []string{"cut-commit", "delay-commit"}, Breaks: check.Durable,
 			Replace: []rig.Replace{{
 				File: commitGo,
@@ -92,7 +92,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "noop-unconfirmed", What: "a write that finds nothing to do in this process's copy is acknowledged without asking the store",
+			Name: "noop-unconfirmed", Description: "a write that finds nothing to do in this process's copy is acknowledged without asking the store",
 			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Breaks: check.Fresh,
 			Replace: []rig.Replace{{
 				File: "store/replica_update.go",
@@ -101,7 +101,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "age-ignored", What: "polls are answered from a copy however old it is",
+			Name: "age-ignored", Description: "polls are answered from a copy however old it is",
 			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Breaks: check.Age,
 			Replace: []rig.Replace{{
 				File: "store/staleness.go",
@@ -110,7 +110,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "age-ignored-by-a-balancer", What: "polls are answered from a copy however old it is, and a balancer sends each to any process",
+			Name: "age-ignored-by-a-balancer", Description: "polls are answered from a copy however old it is, and a balancer sends each to any process",
 			Store: rig.StorePostgres, Faults: []string{"silence", "refuse"}, Route: history.RouteRandom, Breaks: check.Across,
 			Replace: []rig.Replace{{
 				File: "store/staleness.go",
@@ -119,7 +119,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "authority-unchecked", What: "who may is decided when a request comes, and not again by the State that its change is made to",
+			Name: "authority-unchecked", Description: "who may is decided when a request comes, and not again by the State that its change is made to",
 			Store: rig.StorePostgres, Faults: []string{"delay"}, Breaks: check.Authority,
 			Replace: []rig.Replace{{
 				File: "server/request.go",
@@ -128,7 +128,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "journal-after-publish", What: "a State is answered from before it is on disk, and the disk takes a moment",
+			Name: "journal-after-publish", Description: "a State is answered from before it is on disk, and the disk takes a moment",
 			Store: rig.StorePostgres, Faults: []string{"kill-all-servers", "refuse"}, Breaks: check.Forward,
 			Replace: []rig.Replace{{
 				File: "store/replica.go",
@@ -137,7 +137,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "reference-skipped", What: "a reference that leads nowhere shortens the list",
+			Name: "reference-skipped", Description: "a reference that leads nowhere shortens the list",
 			Store: rig.StorePostgres, Damage: "dangling", Breaks: check.Doubt,
 			Replace: []rig.Replace{{
 				File: "fleet/answers.go",

@@ -17,73 +17,75 @@ import (
 // fault does something bad, for a while, and makes it good again before it returns, even when its context ends.
 type fault struct {
 	name string
-	do   func(*injector) (done, error)
+	do   func(*nemesis) (outcome, error)
 }
 
-// done says what a fault did. An empty target: there was nothing to do it to.
-type done struct {
+// outcome is what a fault did. An empty target: there was nothing to do it to.
+type outcome struct {
 	target string
 	note   string
 	kill   bool
 }
 
-// injector is what faults are made with. One injects faults of the database, another faults of processes, at the same
+// nemesis is what faults are made with. One injects faults of the database, another faults of processes, at the same
 // time and each one at a time.
-type injector struct {
+type nemesis struct {
 	*Drill
 	ctx context.Context //nolint:containedctx // it is the time that faults have
 	rng *rand.Rand
 }
 
-// hold waits for as long as this fault lasts.
-func (in *injector) hold() {
+// holdFault waits for as long as this fault lasts.
+func (in *nemesis) holdFault() {
 	_ = rig.Rest(in.ctx, in.cfg.Hold/10+time.Duration(in.rng.Int64N(int64(in.cfg.Hold*9/10))))
 }
 
-// mending is how long it may take to make a fault good, a database that recovers included.
-const mending = 90 * time.Second
+// repairTimeout is how long it may take to make a fault good, a database that recovers included.
+const repairTimeout = 90 * time.Second
 
-// good is a context for making good.
-func (in *injector) good() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(in.ctx), mending)
+// repairContext is a context for making good.
+func (in *nemesis) repairContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(in.ctx), repairTimeout)
 }
 
-func (in *injector) anyProcess() *rig.Process { return in.processes[in.rng.IntN(len(in.processes))] }
+func (in *nemesis) anyProcess() *rig.Process { return in.processes[in.rng.IntN(len(in.processes))] }
 
 var processFaults = []fault{
-	{"kill-server", func(in *injector) (done, error) { return in.killServers(in.anyProcess()) }},
-	{"kill-writing-server", func(in *injector) (done, error) {
+	{"kill-server", func(in *nemesis) (outcome, error) { return in.killServers(in.anyProcess()) }},
+	{"kill-writing-server", func(in *nemesis) (outcome, error) {
 		cruds := in.cruds()
 		return in.killServers(cruds[in.rng.IntN(len(cruds))])
 	}},
-	{"kill-all-servers", func(in *injector) (done, error) { return in.killServers(in.processes...) }},
-	{"pause-server", (*injector).pauseServer},
+	{"kill-all-servers", func(in *nemesis) (outcome, error) { return in.killServers(in.processes...) }},
+	{"pause-server", (*nemesis).pauseServer},
 }
 
 var postgresFaults = []fault{
-	{"kill-postmaster", (*injector).killPostmaster},
-	{"kill-backend", (*injector).killBackend},
-	{"restart-postgres", (*injector).restartPostgres},
-	{"lock-head", (*injector).lockHead},
-	{"full-disk", (*injector).fullDisk},
-	{"cut-commit", func(in *injector) (done, error) { return in.network(rig.Trouble{Commit: rig.CommitUnanswered}) }},
-	{"lose-commit", func(in *injector) (done, error) { return in.network(rig.Trouble{Commit: rig.CommitLost}) }},
-	{"delay-commit", func(in *injector) (done, error) { return in.network(rig.Trouble{Commit: rig.CommitLate}) }},
-	{"cut-commit-and-refuse", (*injector).cutCommitAndRefuse},
-	{"start-without-database", (*injector).startWithoutDatabase},
-	{"cut-answers", (*injector).cutAnswers},
-	{"cut", (*injector).cut},
-	{"refuse", func(in *injector) (done, error) { return in.network(rig.Trouble{Refuse: true}) }},
-	{"delay", func(in *injector) (done, error) {
-		return in.network(rig.Trouble{Delay: time.Duration(1+in.rng.IntN(120)) * time.Millisecond})
+	{"kill-postmaster", (*nemesis).killPostmaster},
+	{"kill-backend", (*nemesis).killBackend},
+	{"restart-postgres", (*nemesis).restartPostgres},
+	{"lock-head", (*nemesis).lockHead},
+	{"full-disk", (*nemesis).fullDisk},
+	{"cut-commit", func(in *nemesis) (outcome, error) {
+		return in.troubleNetwork(rig.Trouble{Commit: rig.CommitUnanswered})
 	}},
-	{"silence", func(in *injector) (done, error) { return in.network(rig.Trouble{Silent: true}) }},
+	{"lose-commit", func(in *nemesis) (outcome, error) { return in.troubleNetwork(rig.Trouble{Commit: rig.CommitLost}) }},
+	{"delay-commit", func(in *nemesis) (outcome, error) { return in.troubleNetwork(rig.Trouble{Commit: rig.CommitLate}) }},
+	{"cut-commit-and-refuse", (*nemesis).cutCommitAndRefuse},
+	{"start-without-database", (*nemesis).startWithoutDatabase},
+	{"cut-answers", (*nemesis).cutAnswers},
+	{"cut", (*nemesis).cutConnections},
+	{"refuse", func(in *nemesis) (outcome, error) { return in.troubleNetwork(rig.Trouble{Refuse: true}) }},
+	{"delay", func(in *nemesis) (outcome, error) {
+		return in.troubleNetwork(rig.Trouble{Delay: time.Duration(1+in.rng.IntN(120)) * time.Millisecond})
+	}},
+	{"silence", func(in *nemesis) (outcome, error) { return in.troubleNetwork(rig.Trouble{Silent: true}) }},
 }
 
 var sqliteFaults = []fault{
-	{"lock-file", (*injector).lockFile},
-	{"read-long", (*injector).readLong},
-	{"full-disk", (*injector).fullDisk},
+	{"lock-file", (*nemesis).lockFile},
+	{"read-long", (*nemesis).readLong},
+	{"full-disk", (*nemesis).fullDisk},
 }
 
 // Faults are the names of all that can be injected under load on a store.
@@ -102,8 +104,8 @@ func databaseFaults(storeName string) []fault {
 	return sqliteFaults
 }
 
-// breakThings injects faults until time is up.
-func (d *Drill) breakThings(ctx context.Context) error {
+// runNemeses injects faults until time is up.
+func (d *Drill) runNemeses(ctx context.Context) error {
 	during, cancel := context.WithTimeout(ctx, d.cfg.Duration)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -111,7 +113,7 @@ func (d *Drill) breakThings(ctx context.Context) error {
 		faults = slices.DeleteFunc(slices.Clone(faults), func(f fault) bool {
 			return len(d.cfg.Only) > 0 && !slices.Contains(d.cfg.Only, f.name) || f.name == "full-disk" && d.db.Volume() == nil
 		})
-		in := &injector{Drill: d, ctx: during, rng: d.rng(uint64(lane))}
+		in := &nemesis{Drill: d, ctx: during, rng: d.rng(uint64(lane))}
 		wg.Go(func() { in.inject(faults) })
 	}
 	<-during.Done()
@@ -120,7 +122,7 @@ func (d *Drill) breakThings(ctx context.Context) error {
 }
 
 // inject injects every fault once before it injects one again.
-func (in *injector) inject(faults []fault) {
+func (in *nemesis) inject(faults []fault) {
 	for len(faults) > 0 {
 		in.rng.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
 		for _, f := range faults {
@@ -143,17 +145,17 @@ func (in *injector) inject(faults []fault) {
 	}
 }
 
-func (in *injector) killServers(which ...*rig.Process) (done, error) {
-	what := done{kill: true}
+func (in *nemesis) killServers(which ...*rig.Process) (outcome, error) {
+	what := outcome{kill: true}
 	for _, p := range which {
 		if p.Kill() {
 			what.target += " " + p.Name
 		}
 	}
 	if in.rng.IntN(2) == 0 {
-		in.hold()
+		in.holdFault()
 	}
-	ctx, cancel := in.good()
+	ctx, cancel := in.repairContext()
 	defer cancel()
 	for _, p := range which {
 		if err := p.Start(ctx); err != nil {
@@ -163,18 +165,18 @@ func (in *injector) killServers(which ...*rig.Process) (done, error) {
 	return what, nil
 }
 
-func (in *injector) pauseServer() (done, error) {
+func (in *nemesis) pauseServer() (outcome, error) {
 	p := in.anyProcess()
 	resume := p.Pause()
 	if resume == nil {
-		return done{}, nil
+		return outcome{}, nil
 	}
-	in.hold()
+	in.holdFault()
 	resume()
-	return done{target: p.Name}, nil
+	return outcome{target: p.Name}, nil
 }
 
-func (in *injector) postgres() *rig.Postgres {
+func (in *nemesis) postgres() *rig.Postgres {
 	p, ok := in.db.(*rig.Postgres)
 	if !ok {
 		panic("a fault of Postgres on another store")
@@ -182,7 +184,7 @@ func (in *injector) postgres() *rig.Postgres {
 	return p
 }
 
-func (in *injector) sqlite() *rig.SQLite {
+func (in *nemesis) sqlite() *rig.SQLite {
 	s, ok := in.db.(*rig.SQLite)
 	if !ok {
 		panic("a fault of SQLite on another store")
@@ -190,56 +192,56 @@ func (in *injector) sqlite() *rig.SQLite {
 	return s
 }
 
-func (in *injector) killPostmaster() (done, error) {
-	return in.endPostgres(syscall.SIGKILL, done{target: "postmaster", kill: true})
+func (in *nemesis) killPostmaster() (outcome, error) {
+	return in.endPostgres(syscall.SIGKILL, outcome{target: "postmaster", kill: true})
 }
 
-func (in *injector) restartPostgres() (done, error) {
-	return in.endPostgres(syscall.SIGINT, done{target: "postmaster"})
+func (in *nemesis) restartPostgres() (outcome, error) {
+	return in.endPostgres(syscall.SIGINT, outcome{target: "postmaster"})
 }
 
-func (in *injector) endPostgres(by syscall.Signal, what done) (done, error) {
+func (in *nemesis) endPostgres(by syscall.Signal, what outcome) (outcome, error) {
 	pg := in.postgres()
 	pg.Server.Stop(by)
 	if in.rng.IntN(2) == 0 {
-		in.hold()
+		in.holdFault()
 	}
-	ctx, cancel := in.good()
+	ctx, cancel := in.repairContext()
 	defer cancel()
 	return what, pg.Server.Restart(ctx)
 }
 
-func (in *injector) killBackend() (done, error) {
-	ctx, cancel := in.good()
+func (in *nemesis) killBackend() (outcome, error) {
+	ctx, cancel := in.repairContext()
 	defer cancel()
 	pid, err := in.postgres().KillBackend(ctx)
 	if err != nil || pid == 0 {
-		return done{}, err
+		return outcome{}, err
 	}
-	return done{target: fmt.Sprintf("backend %d", pid), kill: true}, in.postgres().Revive(ctx)
+	return outcome{target: fmt.Sprintf("backend %d", pid), kill: true}, in.postgres().Revive(ctx)
 }
 
 // lockHead holds up every commit, as a transaction that was forgotten does.
-func (in *injector) lockHead() (done, error) {
-	ctx, cancel := in.good()
+func (in *nemesis) lockHead() (outcome, error) {
+	ctx, cancel := in.repairContext()
 	defer cancel()
 	conn, err := in.postgres().Connect(ctx, in.postgres().Database())
 	if err != nil {
-		return done{}, err
+		return outcome{}, err
 	}
 	defer func() { _ = conn.Close(ctx) }() // it rolls back
 	if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
-		return done{}, err
+		return outcome{}, err
 	}
 	if _, err := conn.Exec(ctx, "SELECT FROM head FOR UPDATE"); err != nil {
-		return done{}, err
+		return outcome{}, err
 	}
-	in.hold()
-	return done{target: "head"}, nil
+	in.holdFault()
+	return outcome{target: "head"}, nil
 }
 
-// network troubles the connections of one process, or of all.
-func (in *injector) network(t rig.Trouble) (done, error) {
+// troubleNetwork troubles the connections of one process, or of all.
+func (in *nemesis) troubleNetwork(t rig.Trouble) (outcome, error) {
 	proxies, target := in.someProxies()
 	for _, p := range proxies {
 		p.Set(t)
@@ -247,14 +249,14 @@ func (in *injector) network(t rig.Trouble) (done, error) {
 			p.Cut()
 		}
 	}
-	in.hold()
+	in.holdFault()
 	for _, p := range proxies {
 		p.Set(rig.Trouble{})
 	}
-	return done{target: target}, nil
+	return outcome{target: target}, nil
 }
 
-func (in *injector) someProxies() (proxies []*rig.Proxy, target string) {
+func (in *nemesis) someProxies() (proxies []*rig.Proxy, target string) {
 	pg := in.postgres()
 	if in.rng.IntN(3) == 0 {
 		for _, p := range pg.Proxies {
@@ -266,19 +268,19 @@ func (in *injector) someProxies() (proxies []*rig.Proxy, target string) {
 	return []*rig.Proxy{pg.Proxies[name]}, name
 }
 
-func (in *injector) cut() (done, error) {
+func (in *nemesis) cutConnections() (outcome, error) {
 	proxies, target := in.someProxies()
 	for _, p := range proxies {
 		p.Cut()
 	}
-	return done{target: target}, nil
+	return outcome{target: target}, nil
 }
 
 // cutAnswers cuts connections in the middle of what the server says, wherever that is.
-func (in *injector) cutAnswers() (done, error) {
+func (in *nemesis) cutAnswers() (outcome, error) {
 	var mu sync.Mutex
 	size := 200 << in.rng.IntN(7)
-	return in.network(rig.Trouble{CutAfter: func() int {
+	return in.troubleNetwork(rig.Trouble{CutAfter: func() int {
 		mu.Lock()
 		defer mu.Unlock()
 		return in.rng.IntN(size)
@@ -287,66 +289,66 @@ func (in *injector) cutAnswers() (done, error) {
 
 // cutCommitAndRefuse takes away the answers to commits and with them the possibility to look them up, for longer than the
 // server tries.
-func (in *injector) cutCommitAndRefuse() (done, error) {
+func (in *nemesis) cutCommitAndRefuse() (outcome, error) {
 	cruds := in.cruds()
 	name := cruds[in.rng.IntN(len(cruds))].Name
 	p := in.postgres().Proxies[name]
 	p.Set(rig.Trouble{Commit: rig.CommitUnanswered})
 	_ = rig.Rest(in.ctx, in.cfg.WritePace)
 	p.Set(rig.Trouble{Commit: rig.CommitUnanswered, Refuse: true})
-	in.hold()
+	in.holdFault()
 	p.Set(rig.Trouble{})
-	return done{target: name}, nil
+	return outcome{target: name}, nil
 }
 
 // startWithoutDatabase starts a process again that does not reach the database for a while.
-func (in *injector) startWithoutDatabase() (done, error) {
+func (in *nemesis) startWithoutDatabase() (outcome, error) {
 	process := in.anyProcess()
 	p := in.postgres().Proxies[process.Name]
 	p.Set(rig.Trouble{Refuse: true})
 	p.Cut()
 	what, err := in.killServers(process)
-	in.hold()
+	in.holdFault()
 	p.Set(rig.Trouble{})
 	return what, err
 }
 
-func (in *injector) fullDisk() (done, error) {
-	ctx, cancel := in.good()
+func (in *nemesis) fullDisk() (outcome, error) {
+	ctx, cancel := in.repairContext()
 	defer cancel()
 	v := in.db.Volume()
 	if err := v.Fill(ctx); err != nil {
-		return done{}, err
+		return outcome{}, err
 	}
-	in.hold()
+	in.holdFault()
 	if err := v.Free(ctx); err != nil {
-		return done{}, err
+		return outcome{}, err
 	}
 	if pg, ok := in.db.(*rig.Postgres); ok {
-		return done{target: "volume"}, pg.Revive(ctx)
+		return outcome{target: "volume"}, pg.Revive(ctx)
 	}
-	return done{target: "volume"}, nil
+	return outcome{target: "volume"}, nil
 }
 
-func (in *injector) lockFile() (done, error) {
+func (in *nemesis) lockFile() (outcome, error) {
 	return in.whileInTransaction("writer", `BEGIN IMMEDIATE`)
 }
 
 // readLong keeps the write-ahead log from being folded into the file.
-func (in *injector) readLong() (done, error) {
+func (in *nemesis) readLong() (outcome, error) {
 	return in.whileInTransaction("reader", `BEGIN`, `SELECT revision FROM head`)
 }
 
-func (in *injector) whileInTransaction(target string, statements ...string) (done, error) {
-	ctx, cancel := in.good()
+func (in *nemesis) whileInTransaction(target string, statements ...string) (outcome, error) {
+	ctx, cancel := in.repairContext()
 	defer cancel()
-	return done{target: target}, in.sqlite().With(ctx, func(conn *sql.Conn) error {
+	return outcome{target: target}, in.sqlite().With(ctx, func(conn *sql.Conn) error {
 		for _, s := range statements {
 			if _, err := conn.ExecContext(ctx, s); err != nil {
 				return err
 			}
 		}
-		in.hold()
+		in.holdFault()
 		_, err := conn.ExecContext(ctx, `ROLLBACK`)
 		return err
 	})

@@ -15,33 +15,33 @@ import (
 
 // Copies that are not the newest. A poll that is answered from one after another was answered from a newer one makes
 // Flux delete what it has just created; an error would do no harm.
-var ages = []Attack{
-	{"cut-off-replica", "a replica is cut off from the database for longer than MAX_STALENESS, and polls go to it and to another in turns", (*arena).cutOffReplica},
-	{"paused-replica", "a replica is stopped for longer than MAX_STALENESS and goes on with polls in its backlog", (*arena).pausedReplica},
-	{"killed-with-state", "a replica with a STATE_DIR is killed and starts again while the database is away", (*arena).killedWithState},
-	{"restarted-while-cut-off", "a replica that refuses polls, because it is cut off from the database, is killed and starts again from its file", (*arena).restartedWhileCutOff},
-	{"old-state-file", "a replica starts from a file that is older than STATE_MAX_AGE, while the database is away", (*arena).oldStateFile},
-	{"revoked-token-from-state", "a replica that knew of a revocation is killed and starts from its file, while the database is away", (*arena).revokedTokenFromState},
+var staleness = []Attack{
+	{"cut-off-replica", "a replica is cut off from the database for longer than MAX_STALENESS, and polls go to it and to another in turns", (*env).cutOffReplica},
+	{"paused-replica", "a replica is stopped for longer than MAX_STALENESS and goes on with polls in its backlog", (*env).pausedReplica},
+	{"killed-with-state", "a replica with a STATE_DIR is killed and starts again while the database is away", (*env).killedWithState},
+	{"restarted-while-cut-off", "a replica that refuses polls, because it is cut off from the database, is killed and starts again from its file", (*env).restartedWhileCutOff},
+	{"old-state-file", "a replica starts from a file that is older than STATE_MAX_AGE, while the database is away", (*env).oldStateFile},
+	{"revoked-token-from-state", "a replica that knew of a revocation is killed and starts from its file, while the database is away", (*env).revokedTokenFromState},
 }
 
 // maxStaleness is what the attacked replicas have.
 const maxStaleness = 2 * time.Second
 
 // replicas are a process that takes changes and some that answer polls. The database has one more proxy, "late".
-func (a *arena) replicas(f fleetOf, settings []string, names ...string) (pg *rig.Postgres, crud *rig.Process, reads []*rig.Process) {
+func (a *env) replicas(f fleetOf, settings []string, names ...string) (pg *rig.Postgres, crud *rig.Process, reads []*rig.Process) {
 	pg = a.postgres(append([]string{"crud-1", "late"}, names...)...)
 	crud = a.start(rig.Config{Name: "crud-1", Database: pg.URL("crud-1"), Seed: a.seed(f)})
-	a.loaded(crud)
+	a.waitForPolls(crud)
 	for _, name := range names {
 		reads = append(reads, a.start(rig.Config{Name: name, Mode: rig.ReadOnly, Database: pg.URL(name), Settings: settings}))
 	}
-	a.loaded(reads...)
+	a.waitForPolls(reads...)
 	return pg, crud, reads
 }
 
-// inTurns polls processes in turns, as a balancer has it, and counts answers that are older than one before. Only
+// pollRoundRobin polls processes in turns, as a balancer has it, and counts answers that are older than one before. Only
 // answers of 200 count.
-func (a *arena) inTurns(times int, what string, processes ...*rig.Process) {
+func (a *env) pollRoundRobin(times int, what string, processes ...*rig.Process) {
 	newest := int64(-1)
 	for n := range times {
 		got := a.poll(processes[n%len(processes)], dns(0))
@@ -49,50 +49,50 @@ func (a *arena) inTurns(times int, what string, processes ...*rig.Process) {
 		if got.Status == http.StatusOK {
 			newest = max(newest, got.Revision)
 		}
-		a.rest(5 * time.Millisecond)
+		a.sleep(5 * time.Millisecond)
 	}
 }
 
-// label makes a change that everybody who follows can be asked for.
-func (a *arena) label(p *rig.Process, v any) int64 {
-	return a.must(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"v": fmt.Sprint(v)}}).Revision
+// setLabel makes a change that everybody who follows can be asked for.
+func (a *env) setLabel(p *rig.Process, v any) int64 {
+	return a.mustSend(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"v": fmt.Sprint(v)}}).Revision
 }
 
-func cutOff(p *rig.Proxy, how rig.Trouble) {
+func disconnect(p *rig.Proxy, how rig.Trouble) {
 	p.Set(how)
 	if how.Refuse {
 		p.Cut()
 	}
 }
 
-func (a *arena) cutOffReplica() {
+func (a *env) cutOffReplica() {
 	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, []string{"MAX_STALENESS=" + maxStaleness.String()}, "read-1", "read-2")
 	for _, how := range []rig.Trouble{{Refuse: true}, {Silent: true}} {
-		cutOff(pg.Proxies["read-2"], how)
-		a.reached(reads[0], a.label(crud, time.Now().UnixNano()))
-		a.rest(2 * maxStaleness)
-		a.inTurns(60, "polls went back", reads...)
+		disconnect(pg.Proxies["read-2"], how)
+		a.waitForRevision(reads[0], a.setLabel(crud, time.Now().UnixNano()))
+		a.sleep(2 * maxStaleness)
+		a.pollRoundRobin(60, "polls went back", reads...)
 		for range 5 {
-			a.count(a.ready(reads[1]), "/ready said ok at the replica that is out of date")
+			a.count(a.isReady(reads[1]), "/ready said ok at the replica that is out of date")
 		}
 		pg.Proxies["read-2"].Set(rig.Trouble{})
-		newest := a.label(crud, time.Now().UnixNano())
-		a.count(!a.within(30*time.Second, func() bool {
+		newest := a.setLabel(crud, time.Now().UnixNano())
+		a.count(!a.eventually(30*time.Second, func() bool {
 			got := a.poll(reads[1], dns(0))
 			return got.Status == http.StatusOK && got.Revision >= newest
 		}), "replicas did not come back when the network did")
 	}
 }
 
-func (a *arena) pausedReplica() {
+func (a *env) pausedReplica() {
 	_, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, []string{"MAX_STALENESS=" + maxStaleness.String()}, "read-1", "read-2")
 	for n := range 5 {
 		resume := reads[1].Pause()
 		if resume == nil {
 			a.fail("read-2 does not run")
 		}
-		newest := a.label(crud, n)
-		a.reached(reads[0], newest)
+		newest := a.setLabel(crud, n)
+		a.waitForRevision(reads[0], newest)
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
@@ -100,29 +100,29 @@ func (a *arena) pausedReplica() {
 				a.count(got.Status == http.StatusOK && got.Revision < newest, "polls went back")
 			})
 		}
-		a.rest(2 * maxStaleness)
+		a.sleep(2 * maxStaleness)
 		resume()
 		wg.Wait()
 	}
 }
 
 // stateDir is a directory for a process's file, and the settings for it.
-func (a *arena) stateDir(more ...string) []string {
+func (a *env) stateDir(more ...string) []string {
 	return append([]string{"STATE_DIR=" + filepath.Join(a.cfg.Dir, "state"), "MAX_STALENESS=1m"}, more...)
 }
 
-func (a *arena) killedWithState() {
+func (a *env) killedWithState() {
 	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, a.stateDir(), "read-1")
 	p, proxy := reads[0], pg.Proxies["read-1"]
 	answered := 0
 	for n := range 20 {
-		newest := a.label(crud, n)
-		a.reached(p, newest)
-		cutOff(proxy, rig.Trouble{Refuse: true})
+		newest := a.setLabel(crud, n)
+		a.waitForRevision(p, newest)
+		disconnect(proxy, rig.Trouble{Refuse: true})
 		p.Kill()
-		a.again(p)
+		a.restart(p)
 		back := false
-		a.within(300*time.Millisecond, func() bool {
+		a.eventually(300*time.Millisecond, func() bool {
 			got := a.poll(p, dns(0))
 			back = back || got.Status == http.StatusOK && got.Revision < newest
 			if got.Status == http.StatusOK {
@@ -132,40 +132,40 @@ func (a *arena) killedWithState() {
 		})
 		a.count(back, "polls went back over a kill")
 		proxy.Set(rig.Trouble{})
-		a.reached(p, newest)
+		a.waitForRevision(p, newest)
 	}
 	a.notef("%d of 20 starts answered from disk", min(answered, 20))
 }
 
 // restartedWhileCutOff has a restart make an old copy young again.
-func (a *arena) restartedWhileCutOff() {
+func (a *env) restartedWhileCutOff() {
 	settings := a.stateDir("MAX_STALENESS=" + maxStaleness.String())
 	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, settings, "read-1")
 	p, proxy := reads[0], pg.Proxies["read-1"]
 	for n := range 5 {
-		a.reached(p, a.label(crud, n))
-		a.until("there is a whole file", func() bool {
+		a.waitForRevision(p, a.setLabel(crud, n))
+		a.waitFor("there is a whole file", func() bool {
 			_, err := os.Stat(filepath.Join(a.cfg.Dir, "state", "last-good.state"))
 			return err == nil
 		})
-		cutOff(proxy, rig.Trouble{Refuse: true})
-		a.label(crud, fmt.Sprint(n, "-later"))
-		a.until("it refuses polls", func() bool { return a.poll(p, dns(0)).Status == http.StatusServiceUnavailable })
+		disconnect(proxy, rig.Trouble{Refuse: true})
+		a.setLabel(crud, fmt.Sprint(n, "-later"))
+		a.waitFor("it refuses polls", func() bool { return a.poll(p, dns(0)).Status == http.StatusServiceUnavailable })
 		p.Kill()
-		a.again(p)
+		a.restart(p)
 		for range 10 {
 			a.count(a.poll(p, dns(0)).Status == http.StatusOK, "polls were answered from a copy that was too old before the restart")
-			a.count(a.ready(p), "/ready said ok")
-			a.rest(10 * time.Millisecond)
+			a.count(a.isReady(p), "/ready said ok")
+			a.sleep(10 * time.Millisecond)
 		}
 		proxy.Set(rig.Trouble{})
 	}
 }
 
-func (a *arena) oldStateFile() {
+func (a *env) oldStateFile() {
 	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, a.stateDir("STATE_MAX_AGE=2s", "MAX_STALENESS=2s"), "read-1")
 	p, proxy := reads[0], pg.Proxies["read-1"]
-	a.until("there is a whole file", func() bool {
+	a.waitFor("there is a whole file", func() bool {
 		files, err := filepath.Glob(filepath.Join(a.cfg.Dir, "state", "*"))
 		return err == nil && slices.ContainsFunc(files, func(f string) bool {
 			info, err := os.Stat(f)
@@ -173,17 +173,17 @@ func (a *arena) oldStateFile() {
 		})
 	})
 	p.Kill()
-	cutOff(proxy, rig.Trouble{Refuse: true})
-	a.label(crud, "later")
-	a.rest(5 * time.Second)
-	a.again(p)
+	disconnect(proxy, rig.Trouble{Refuse: true})
+	a.setLabel(crud, "later")
+	a.sleep(5 * time.Second)
+	a.restart(p)
 	for range 20 {
 		a.count(a.poll(p, dns(0)).Status == http.StatusOK, "polls were answered from a file that is too old")
-		a.rest(20 * time.Millisecond)
+		a.sleep(20 * time.Millisecond)
 	}
 }
 
-func (a *arena) revokedTokenFromState() {
+func (a *env) revokedTokenFromState() {
 	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, a.stateDir(), "read-1")
 	p, proxy := reads[0], pg.Proxies["read-1"]
 	for n := range 5 {
@@ -191,19 +191,19 @@ func (a *arena) revokedTokenFromState() {
 		works := func() bool {
 			return a.poll(p, dns(0), "Authorization", "Bearer "+secret).Status == http.StatusOK
 		}
-		a.until("the token works", works)
+		a.waitFor("the token works", works)
 		p.Kill() // it starts with the token known, and writes its file
-		a.again(p)
-		a.until("the token works again", works)
-		revoked := a.must(crud, http.MethodDelete, "/tokens/"+id, nil).Revision
-		a.reached(p, revoked)
+		a.restart(p)
+		a.waitFor("the token works again", works)
+		revoked := a.mustSend(crud, http.MethodDelete, "/tokens/"+id, nil).Revision
+		a.waitForRevision(p, revoked)
 		a.count(works(), "a revoked token worked")
-		cutOff(proxy, rig.Trouble{Refuse: true})
+		disconnect(proxy, rig.Trouble{Refuse: true})
 		p.Kill()
-		a.again(p)
-		again := a.within(300*time.Millisecond, works)
+		a.restart(p)
+		again := a.eventually(300*time.Millisecond, works)
 		a.count(again, "a token whose revocation the replica had known worked again")
 		proxy.Set(rig.Trouble{})
-		a.reached(p, revoked)
+		a.waitForRevision(p, revoked)
 	}
 }

@@ -12,16 +12,16 @@ import (
 )
 
 // Much to say, and a slow line to say it on.
-var lines = []Attack{
-	{"slow-line", "one commit over 1,000 clusters of 50 KB has to reach a replica behind 10 Mbit/s, and another one starts there", (*arena).slowLine},
-	{"growth", "one label of a cluster of 50 KB is changed again and again", (*arena).growth},
+var slowLinks = []Attack{
+	{"slow-line", "one commit over 1,000 clusters of 50 KB has to reach a replica behind 10 Mbit/s, and another one starts there", (*env).slowLink},
+	{"growth", "one label of a cluster of 50 KB is changed again and again", (*env).growth},
 }
 
-// tenMegabits a second, in bytes.
-const tenMegabits = 10_000_000 / 8
+// tenMegabitsPerSecond a second, in bytes.
+const tenMegabitsPerSecond = 10_000_000 / 8
 
-// bulky are patches of so many bytes that do not compress.
-func bulky(size int) object {
+// incompressiblePatches are patches of so many bytes that do not compress.
+func incompressiblePatches(size int) object {
 	random := rand.New(rand.NewPCG(1, 2)) // the same each time
 	patches := object{}
 	for n := range size / 1000 {
@@ -34,17 +34,17 @@ func bulky(size int) object {
 	return patches
 }
 
-func (a *arena) slowLine() {
-	pg, crud, reads := a.replicas(fleetOf{clusters: 1000, namespaces: 1, patches: bulky(50_000)}, nil, "read-1", "read-2")
+func (a *env) slowLink() {
+	pg, crud, reads := a.replicas(fleetOf{clusters: 1000, namespaces: 1, patches: incompressiblePatches(50_000)}, nil, "read-1", "read-2")
 	for _, p := range reads {
-		pg.Proxies[p.Name].Set(rig.Trouble{Rate: tenMegabits})
+		pg.Proxies[p.Name].Set(rig.Trouble{Rate: tenMegabitsPerSecond})
 	}
 	labels := object{"operations": []object{{"op": "set_labels", "all": true, "labels": object{"v": "new"}}}}
-	newest := a.must(crud, http.MethodPost, "/batch", labels).Revision
+	newest := a.mustSend(crud, http.MethodPost, "/batch", labels).Revision
 	began := time.Now()
 	var wg sync.WaitGroup
 	arrives := func(p *rig.Process, what string) {
-		arrived := a.within(fair, func() bool {
+		arrived := a.eventually(deliveryTimeout, func() bool {
 			got := a.poll(p, dns(0))
 			return got.Status == http.StatusOK && got.Revision >= newest
 		})
@@ -54,7 +54,7 @@ func (a *arena) slowLine() {
 	reads[1].Kill()
 	wg.Go(func() { arrives(reads[0], "commits of 50 MB never reached the replica") })
 	wg.Go(func() {
-		a.again(reads[1])
+		a.restart(reads[1])
 		arrives(reads[1], "replicas never loaded a fleet of 50 MB")
 	})
 	wg.Wait()
@@ -62,16 +62,16 @@ func (a *arena) slowLine() {
 
 // fair is enough time: 50 MB of documents are 40 s on this line, and as much again if the log has each one as it was
 // before.
-const fair = 150 * time.Second
+const deliveryTimeout = 150 * time.Second
 
-func (a *arena) growth() {
+func (a *env) growth() {
 	const changes, allowed = 100, 6 << 10
 	db := a.sqlite()
-	c := rig.Config{Name: "crud-1", Database: db.URL(""), Seed: a.seed(fleetOf{clusters: 1, namespaces: 1, patches: bulky(50_000)})}
+	c := rig.Config{Name: "crud-1", Database: db.URL(""), Seed: a.seed(fleetOf{clusters: 1, namespaces: 1, patches: incompressiblePatches(50_000)})}
 	size := func() int64 {
 		p := a.process(c)
-		a.again(p)
-		a.loaded(p)
+		a.restart(p)
+		a.waitForPolls(p)
 		p.End() // the log is folded into the file
 		info, err := os.Stat(db.Path)
 		if err != nil {
@@ -81,9 +81,9 @@ func (a *arena) growth() {
 	}
 	before := size()
 	p := a.start(c)
-	a.loaded(p)
+	a.waitForPolls(p)
 	for n := range changes {
-		a.label(p, n)
+		a.setLabel(p, n)
 	}
 	p.End()
 	each := (size() - before) / changes
