@@ -27,7 +27,7 @@ func acceptCommand() *cli.Command {
 }
 
 func acceptHistory(c *cli.Context) (err error) {
-	db, err := databaseOf(c)
+	db, err := databaseFromFlags(c)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func acceptHistory(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	known, err := inHistory(c, st, replaces)
+	known, err := historyContains(c, st, replaces)
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func acceptHistory(c *cli.Context) (err error) {
 	return err
 }
 
-// inHistory tells whether the store's log contains a point of history.
-func inHistory(c *cli.Context, st store.Store, head fleet.Head) (bool, error) {
+// historyContains tells whether the store's log contains a point of history.
+func historyContains(c *cli.Context, st store.Store, head fleet.Head) (bool, error) {
 	if head == (fleet.Head{}) {
 		return false, nil
 	}
@@ -87,8 +87,8 @@ func inHistory(c *cli.Context, st store.Store, head fleet.Head) (bool, error) {
 	return err == nil, err
 }
 
-// mostLosses is how many clusters that lose something are listed.
-const mostLosses = 50
+// maxListedRemovals is how many clusters that lose something are listed.
+const maxListedRemovals = 50
 
 // describeHold shows why the store is held, and what clusters would uninstall.
 func describeHold(w io.Writer, snap store.Snapshot) error {
@@ -112,7 +112,7 @@ func describeHold(w io.Writer, snap store.Snapshot) error {
 	fmt.Fprintf(w, "served: %d clusters, which install %d things together; then: %d clusters, %d things\n", hold.Clusters, hold.Inputs, next.Clusters(), inputs)
 	losses := hold.Removals(next)
 	for i, line := range losses {
-		if i == mostLosses {
+		if i == maxListedRemovals {
 			fmt.Fprintf(w, "  and %d more\n", len(losses)-i)
 			break
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// hoist moves flags to where the parser looks for them: a setting's in front of the command, and the command's own in front
+// reorderArgs moves flags to where the parser looks for them: a setting's in front of the command, and the command's own in front
 // of its arguments. People write `serve --api-mode crud` as often as `--api-mode crud serve`, and `backup FILE --keep 3`.
-func hoist(args []string, settings []cli.Flag, commands []*cli.Command) []string {
+func reorderArgs(args []string, settings []cli.Flag, commands []*cli.Command) []string {
 	known := map[string]bool{}
 	for _, f := range settings {
 		for _, name := range f.Names() {
@@ -21,7 +21,7 @@ func hoist(args []string, settings []cli.Flag, commands []*cli.Command) []string
 		name, _, hasValue := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		switch {
 		case args[i] == "--":
-			command, arguments := flagsFirst(rest, commands)
+			command, arguments := splitFlags(rest, commands)
 			return slices.Concat(args[:1], front, command, []string{"--"}, arguments, args[i+1:])
 		case !strings.HasPrefix(args[i], "-") || !known[name]:
 			rest = append(rest, args[i])
@@ -32,13 +32,13 @@ func hoist(args []string, settings []cli.Flag, commands []*cli.Command) []string
 			i++
 		}
 	}
-	command, arguments := flagsFirst(rest, commands)
+	command, arguments := splitFlags(rest, commands)
 	return slices.Concat(args[:1], front, command, arguments)
 }
 
-// flagsFirst takes a command with its flags, and its arguments, apart. The words of a command that has commands are let be, and
+// splitFlags takes a command with its flags, and its arguments, apart. The words of a command that has commands are let be, and
 // without its arguments the parser says which value is missing.
-func flagsFirst(words []string, commands []*cli.Command) (command, arguments []string) {
+func splitFlags(words []string, commands []*cli.Command) (command, arguments []string) {
 	if len(words) == 0 {
 		return words, nil
 	}

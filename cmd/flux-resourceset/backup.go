@@ -66,7 +66,7 @@ func backup(c *cli.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
 	if dir := c.String("dir"); dir != "" && bucket == nil {
-		if err := removeAbandoned(dir, workPattern, 24*time.Hour); err != nil {
+		if err := removeAbandoned(dir, workDirPattern, 24*time.Hour); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func backup(c *cli.Context) (err error) {
 		target, err = bucket.upload(c.Context, made)
 	default:
 		if dir := c.String("dir"); dir != "" {
-			target = filepath.Join(dir, nameOfBackup(made.state.Revision()))
+			target = filepath.Join(dir, newBackupName(made.state.Revision()))
 		}
 		if err = atomicfile.Publish(made.path, target); errors.Is(err, os.ErrExist) {
 			err = fmt.Errorf("%s exists by now; a backup takes no file's place", target)
@@ -98,7 +98,7 @@ func backup(c *cli.Context) (err error) {
 	fmt.Fprintf(c.App.Writer, "%s has revision %s of %s: %d clusters, %d documents; answers sha256:%x\n",
 		target, store.FormatHead(made.state.Head()), db.where(), made.state.Clusters(), made.documents, made.digest)
 	if keep := c.Int("keep"); keep > 0 {
-		return removeOld(c.App.Writer, c.String("dir"), keep)
+		return pruneBackups(c.App.Writer, c.String("dir"), keep)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func writeBackup(c *cli.Context, source store.Store, path string) (*backupFile, 
 	}
 	made := &backupFile{path: path}
 	var err error
-	made.state, made.documents, made.digest, err = examine(c.Context, sqliteDatabase{sqlite.Config{Path: path}})
+	made.state, made.documents, made.digest, err = loadAndDigest(c.Context, sqliteDatabase{sqlite.Config{Path: path}})
 	return made, err
 }
 
@@ -173,13 +173,13 @@ func copyToFile(ctx context.Context, source store.Store, path string, progress f
 	return last, os.Chmod(path, fileMode)
 }
 
-// takeBackup is how a server takes backups: of the store that it has open, whose lock or connections another one would need again.
-func takeBackup(source store.Store, logger *slog.Logger) func(context.Context) (*server.Backup, error) {
+// newBackupFunc is how a server takes backups: of the store that it has open, whose lock or connections another one would need again.
+func newBackupFunc(source store.Store, logger *slog.Logger) func(context.Context) (*server.Backup, error) {
 	return func(ctx context.Context) (made *server.Backup, err error) {
-		if err := removeAbandoned(os.TempDir(), backupDirectory, server.BackupTime); err != nil {
+		if err := removeAbandoned(os.TempDir(), serverDirPattern, server.BackupTime); err != nil {
 			logger.WarnContext(ctx, "what a process that died left of a backup cannot be removed", "error", err)
 		}
-		dir, err := os.MkdirTemp("", backupDirectory)
+		dir, err := os.MkdirTemp("", serverDirPattern)
 		if err != nil {
 			return nil, err
 		}
@@ -193,12 +193,12 @@ func takeBackup(source store.Store, logger *slog.Logger) func(context.Context) (
 		if err != nil {
 			return nil, err
 		}
-		return &server.Backup{File: file, Name: nameOfBackup(last.Of), Revision: last.Of}, nil
+		return &server.Backup{File: file, Name: newBackupName(last.Of), Revision: last.Of}, nil
 	}
 }
 
-// backupDirectory is how directories are called in which servers make backups.
-const backupDirectory = "flux-resourceset-backup-*"
+// serverDirPattern is how directories are called in which servers make backups.
+const serverDirPattern = "flux-resourceset-backup-*"
 
 // removeAbandoned removes what processes that died while they made a backup have left: nobody works on one that is so old.
 func removeAbandoned(dir, pattern string, age time.Duration) error {
@@ -215,8 +215,8 @@ func removeAbandoned(dir, pattern string, age time.Duration) error {
 	return err
 }
 
-// examine reads a store as a server does, and works out every answer to every cluster.
-func examine(ctx context.Context, db database) (st *fleet.State, documents int, digest []byte, err error) {
+// loadAndDigest reads a store as a server does, and works out every answer to every cluster.
+func loadAndDigest(ctx context.Context, db database) (st *fleet.State, documents int, digest []byte, err error) {
 	s, err := db.open(ctx, true)
 	if err != nil {
 		return nil, 0, nil, err
@@ -229,12 +229,12 @@ func examine(ctx context.Context, db database) (st *fleet.State, documents int, 
 	if st, err = fleet.NewState(fleet.Rules{}, snap.Head, snap.At, snap.Records); err != nil {
 		return nil, 0, nil, err
 	}
-	digest, err = digestOfAnswers(st)
+	digest, err = answersDigest(st)
 	return st, len(snap.Records), digest, err
 }
 
-// digestOfAnswers is a SHA-256 over what all clusters are answered. The same clusters with the same answers have the same.
-func digestOfAnswers(st *fleet.State) ([]byte, error) {
+// answersDigest is a SHA-256 over what all clusters are answered. The same clusters with the same answers have the same.
+func answersDigest(st *fleet.State) ([]byte, error) {
 	lists := fleet.Definitions()
 	for _, t := range st.All(fleet.KindResourceType) {
 		lists = append(lists, fleet.ResourceKind(t.ID))
@@ -255,7 +255,7 @@ func digestOfAnswers(st *fleet.State) ([]byte, error) {
 // backupName is how files are called that backup names itself. They sort by time.
 var backupName = regexp.MustCompile(`^fleet-\d{8}T\d{6}Z-r\d+\.db$`)
 
-func nameOfBackup(of fleet.Revision) string {
+func newBackupName(of fleet.Revision) string {
 	return fmt.Sprintf("fleet-%s-r%d.db", time.Now().UTC().Format("20060102T150405Z"), of)
 }
 
@@ -268,8 +268,8 @@ func (f *backupFile) send(to io.Writer) error {
 	return errors.Join(err, in.Close())
 }
 
-// removeOld removes all but the newest files that backup has named.
-func removeOld(w io.Writer, dir string, keep int) error {
+// pruneBackups removes all but the newest files that backup has named.
+func pruneBackups(w io.Writer, dir string, keep int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -313,20 +313,20 @@ func restore(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	was, documents, digest, err := examine(c.Context, file)
+	was, documents, digest, err := loadAndDigest(c.Context, file)
 	if err != nil {
 		return fmt.Errorf("%s cannot be restored: %w", path, err)
 	}
 	if was.Revision() == 0 {
 		return fmt.Errorf("%s has no revision: there is nothing to restore", path)
 	}
-	if err := warnOfUnhashed(c, file, path); err != nil {
+	if err := warnUnhashed(c, file, path); err != nil {
 		return err
 	}
 	if err := copyFrom(c, file, db); err != nil {
 		return err
 	}
-	_, _, now, err := examine(c.Context, db)
+	_, _, now, err := loadAndDigest(c.Context, db)
 	if err != nil {
 		return err
 	}
@@ -351,7 +351,7 @@ func unpackBackup(c *cli.Context, path string, bucket *object) (file sqliteDatab
 		}
 	}()
 	copied := filepath.Join(dir, "fleet.db")
-	if sum, err = takeFile(c, path, bucket, copied); err != nil {
+	if sum, err = copyInput(c, path, bucket, copied); err != nil {
 		return file, nil, nil, err
 	}
 	file = sqliteDatabase{sqlite.Config{Path: copied}}
@@ -361,8 +361,8 @@ func unpackBackup(c *cli.Context, path string, bucket *object) (file sqliteDatab
 	return file, sum, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// warnOfUnhashed says so when a backup's history is not in a hash chain, so that nothing tells whether it was altered.
-func warnOfUnhashed(c *cli.Context, file database, path string) (err error) {
+// warnUnhashed says so when a backup's history is not in a hash chain, so that nothing tells whether it was altered.
+func warnUnhashed(c *cli.Context, file database, path string) (err error) {
 	s, err := file.open(c.Context, true)
 	if err != nil {
 		return err
@@ -390,8 +390,8 @@ func copyFrom(c *cli.Context, from, to database) (err error) {
 	return err
 }
 
-// takeFile copies a file, an object, or standard input, and answers its SHA-256: that is what the API's clients were told of it.
-func takeFile(c *cli.Context, path string, bucket *object, to string) (sum []byte, err error) {
+// copyInput copies a file, an object, or standard input, and answers its SHA-256: that is what the API's clients were told of it.
+func copyInput(c *cli.Context, path string, bucket *object, to string) (sum []byte, err error) {
 	in := io.NopCloser(c.App.Reader)
 	if path != "-" && bucket == nil {
 		if in, err = os.Open(path); err != nil {

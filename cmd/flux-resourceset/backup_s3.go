@@ -70,7 +70,7 @@ func (o *object) checkVacant(ctx context.Context) error {
 func (o *object) upload(ctx context.Context, made *backupFile) (target string, err error) {
 	at := *o
 	if at.Key == "" || strings.HasSuffix(at.Key, "/") {
-		at.Key += nameOfBackup(made.state.Revision())
+		at.Key += newBackupName(made.state.Revision())
 	}
 	file, err := os.Open(made.path)
 	if err != nil {
@@ -96,13 +96,13 @@ func (o *object) explain(err error) error {
 	return fmt.Errorf("%s: %w", o, err)
 }
 
-// workPattern is how directories are called in which the command makes backups.
-const workPattern = ".backup-*"
+// workDirPattern is how directories are called in which the command makes backups.
+const workDirPattern = ".backup-*"
 
 // workDirectory is where a backup is made: beside the file that it becomes, or where temporary files are.
 func workDirectory(target string, o *object) (string, error) {
 	if target == "-" || o != nil {
-		return os.MkdirTemp("", workPattern)
+		return os.MkdirTemp("", workDirPattern)
 	}
-	return os.MkdirTemp(filepath.Dir(target), workPattern) // renamed, it is there whole or not at all
+	return os.MkdirTemp(filepath.Dir(target), workDirPattern) // renamed, it is there whole or not at all
 }

@@ -72,8 +72,8 @@ func TestBackupToABucket(t *testing.T) {
 	require.Equal(t, before, start(t, "API_MODE=crud", "DATABASE_URL="+to).demo())
 }
 
-// TestRestoreOfWhatIsNoBackup writes nothing: neither what is not there, nor what is not what was uploaded.
-func TestRestoreOfWhatIsNoBackup(t *testing.T) {
+// TestRestoreRefusesInvalidBackup writes nothing: neither what is not there, nor what is not what was uploaded.
+func TestRestoreRefusesInvalidBackup(t *testing.T) {
 	t.Parallel()
 	server, dir := testrig.StartS3(t, "backups"), t.TempDir()
 	from, to := "sqlite://"+filepath.Join(dir, "from.db"), filepath.Join(dir, "to.db")
@@ -127,8 +127,8 @@ func TestBucketSettingsAreCheckedTogether(t *testing.T) {
 	require.NotContains(t, stderr, "hunter2")
 }
 
-// TestABucketThatRefuses fails before the store is read, where it can be known.
-func TestABucketThatRefuses(t *testing.T) {
+// TestBackupToARefusingBucket fails before the store is read, where it can be known.
+func TestBackupToARefusingBucket(t *testing.T) {
 	t.Parallel()
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(down.Close)

@@ -56,7 +56,7 @@ func TestBackupOverTheAPI(t *testing.T) {
 }
 
 // What a process that was killed while it made a backup has left goes with the next one; what is another's, or may still be worked on, stays.
-func TestBackupRemovesWhatDeadProcessesLeft(t *testing.T) {
+func TestBackupRemovesAbandonedFiles(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
 	old, recent := time.Now().Add(-server.BackupTime-time.Minute), time.Now().Add(-server.BackupTime/2)
@@ -84,7 +84,7 @@ func TestBackupOfAKilledProcess(t *testing.T) {
 	p.large(20) // it takes a moment
 	var left []string
 	for range 20 { // it may be there before it is killed
-		killWhileItMakesABackup(t, p, tmp)
+		killDuringBackup(t, p, tmp)
 		p = start(t, settings...)
 		if left, _ = filepath.Glob(filepath.Join(tmp, "*")); len(left) > 0 {
 			break
@@ -97,10 +97,10 @@ func TestBackupOfAKilledProcess(t *testing.T) {
 	requireOnly(t, tmp)
 }
 
-// killWhileItMakesABackup asks for a backup and kills the program when there is something in its directory, or an answer.
-func killWhileItMakesABackup(t *testing.T, p *program, tmp string) {
+// killDuringBackup asks for a backup and kills the program when there is something in its directory, or an answer.
+func killDuringBackup(t *testing.T, p *program, tmp string) {
 	t.Helper()
-	conn := p.askForBackup()
+	conn := p.requestBackup()
 	defer conn.Close()
 	answered := make(chan struct{})
 	go func() {
@@ -132,8 +132,8 @@ func (p *program) large(n int) {
 	}
 }
 
-// askForBackup does not read the answer.
-func (p *program) askForBackup() net.Conn {
+// requestBackup does not read the answer.
+func (p *program) requestBackup() net.Conn {
 	p.t.Helper()
 	conn, err := new(net.Dialer).DialContext(p.t.Context(), "tcp", strings.TrimPrefix(p.Base, "http://"))
 	require.NoError(p.t, err)
@@ -145,7 +145,7 @@ func (p *program) askForBackup() net.Conn {
 
 // A client that stops in the middle of a backup holds nothing of the store: changes go on, and so do polls. When it goes, the next one
 // may take a backup.
-func TestBackupByAClientThatStops(t *testing.T) {
+func TestBackupToAStalledClient(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"SQLite": "sqlite://" + filepath.Join(t.TempDir(), "fleet.db"), "Postgres": pgtest.URL(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestBackupByAClientThatStops(t *testing.T) {
 			tmp := t.TempDir()
 			p := start(t, "API_MODE=crud", "DATABASE_URL="+url, "SEED_FILE="+demoSeed, "TMPDIR="+tmp)
 			p.large(80) // more than sockets hold
-			conn := p.askForBackup()
+			conn := p.requestBackup()
 			defer conn.Close()
 			head := make([]byte, len("HTTP/1.1 200"))
 			_, err := io.ReadFull(conn, head)

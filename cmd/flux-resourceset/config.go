@@ -121,7 +121,7 @@ func readConfig(c *cli.Context) (config, error) {
 	var problems []string
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 
-	problems = append(problems, lookalikes(c, os.Environ())...)
+	problems = append(problems, envTypos(c, os.Environ())...)
 	if c.NArg() > 0 {
 		problem("%q is not a command; use serve, migrate, import, copy or accept", c.Args().First())
 	}
@@ -151,8 +151,8 @@ func readConfig(c *cli.Context) (config, error) {
 		problem("START_TIMEOUT is %q: it must be a time such as 90s or 5m, or 0", c.String("start-timeout"))
 	}
 	problems = append(problems, cfg.readStaleness(c)...)
-	if cfg.offlineAfter, err = time.ParseDuration(c.String("offline-after")); err != nil || cfg.offlineAfter < leastOffline {
-		problem("OFFLINE_AFTER is %q: it must be a time of at least %s, such as 1h", c.String("offline-after"), leastOffline)
+	if cfg.offlineAfter, err = time.ParseDuration(c.String("offline-after")); err != nil || cfg.offlineAfter < minOfflineAfter {
+		problem("OFFLINE_AFTER is %q: it must be a time of at least %s, such as 1h", c.String("offline-after"), minOfflineAfter)
 	}
 	if cfg.maxRemovals, err = strconv.Atoi(c.String("max-removals")); err != nil || cfg.maxRemovals < 0 {
 		problem("MAX_REMOVALS is %q: it must be a number, 0 or more", c.String("max-removals"))
@@ -192,7 +192,7 @@ func readConfig(c *cli.Context) (config, error) {
 		problem("TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE")
 	}
 	for name, path := range map[string]string{"SEED_FILE": cfg.seedFile, "TLS_CERT_FILE": cfg.tls.Cert, "TLS_KEY_FILE": cfg.tls.Key, "TLS_CLIENT_CA_FILE": cfg.tls.ClientCA} {
-		if err := readable(path); err != nil && (name != "SEED_FILE" || !errors.Is(err, os.ErrNotExist)) { // a store with a history needs no seed
+		if err := checkReadable(path); err != nil && (name != "SEED_FILE" || !errors.Is(err, os.ErrNotExist)) { // a store with a history needs no seed
 			problem("%s: %v", name, err)
 		}
 	}
@@ -282,8 +282,8 @@ func (cfg *config) readProtected(c *cli.Context) (problems []string) {
 	return problems
 }
 
-// leastOffline is more than the time that passes until processes know of each other's clusters.
-const leastOffline = 5 * time.Minute
+// minOfflineAfter is more than the time that passes until processes know of each other's clusters.
+const minOfflineAfter = 5 * time.Minute
 
 // parseRetention reads a time, in days too; nothing is 0, which keeps everything.
 func parseRetention(s string) (time.Duration, error) {
@@ -305,7 +305,7 @@ func parseRetention(s string) (time.Duration, error) {
 	return keep, err
 }
 
-func readable(path string) error {
+func checkReadable(path string) error {
 	if path == "" {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 
 // Clients that hang up in the middle of a write, at any instant of it, leave a server that can be written to: through it
 // and, for the file, beside it.
-func TestClientsThatHangUp(t *testing.T) {
+func TestClientsHangUp(t *testing.T) {
 	t.Parallel()
 	const clients, each = 4, 300
 	for backend, open := range backends() {

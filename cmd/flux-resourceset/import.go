@@ -33,7 +33,7 @@ func importCommand() *cli.Command {
 }
 
 func importReference(c *cli.Context) error {
-	db, err := databaseOf(c)
+	db, err := databaseFromFlags(c)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func importReference(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer collectLess()()
+	defer relaxGC()()
 	seed, err := readReference(c.Context, from, a)
 	if err != nil {
 		return err

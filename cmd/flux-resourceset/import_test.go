@@ -10,7 +10,7 @@ import (
 
 // A database of the reference that was lived in: definitions were deleted while clusters referred to them, a component of an
 // oci:// URL is a Helm chart there, ids have dots, and namespaces stand in clusters as they did before they had definitions.
-func lived(t *testing.T) string {
+func usedReference(t *testing.T) string {
 	t.Helper()
 	return writeReferenceOf(t, map[string][]string{
 		"components": {
@@ -33,7 +33,7 @@ var wayOut = []string{"--drop-dangling", "--type", "grafana=helm", "--rename-clu
 
 func TestImportOfALivedInDatabase(t *testing.T) {
 	t.Parallel()
-	from := lived(t)
+	from := usedReference(t)
 	before := sum(t, from)
 	url := "sqlite://" + filepath.Join(t.TempDir(), "sub", "fleet.db")
 	into := []string{"import", "--from", from, "--database-url", url}
@@ -106,7 +106,7 @@ func TestImportOfALivedInDatabase(t *testing.T) {
 // The export has the documents as files for apply: each problem stands beside its line, and files without problems are valid.
 func TestImportExportsFiles(t *testing.T) {
 	t.Parallel()
-	from, dir := lived(t), t.TempDir()
+	from, dir := usedReference(t), t.TempDir()
 	export := func(name string, args ...string) (code int, stdout, stderr string) {
 		return invoke(t, append([]string{"import", "--from", from, "--export-to", filepath.Join(dir, name)}, args...)...)
 	}
@@ -198,9 +198,9 @@ rolebindings: []
 	require.Contains(t, string(text), "depends_on:\n  - cert-manager\noci_url")
 }
 
-func TestImportRefusesWhatItCannotMean(t *testing.T) {
+func TestImportRefusesAmbiguousFlags(t *testing.T) {
 	t.Parallel()
-	from, url := lived(t), "--database-url=sqlite://"+filepath.Join(t.TempDir(), "fleet.db")
+	from, url := usedReference(t), "--database-url=sqlite://"+filepath.Join(t.TempDir(), "fleet.db")
 	for want, args := range map[string][]string{
 		"--from is required":                       {},
 		"no such file":                             {"--from", from + ".none"},

@@ -34,7 +34,7 @@ func main() {
 // run is the program; it returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := app(stdout, stderr)
-	err := app.RunContext(ctx, hoist(args, flags(), app.Commands))
+	err := app.RunContext(ctx, reorderArgs(args, flags(), app.Commands))
 	var config *configError
 	switch {
 	case err == nil:

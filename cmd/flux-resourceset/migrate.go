@@ -7,13 +7,13 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// databaseOf is the store to migrate. Nothing but the database needs to be configured for that.
-func databaseOf(c *cli.Context) (database, error) {
+// databaseFromFlags is the store to migrate. Nothing but the database needs to be configured for that.
+func databaseFromFlags(c *cli.Context) (database, error) {
 	if c.NArg() > 0 {
 		return nil, unknownCommand(c, "no further arguments")
 	}
 	db, problems := readDatabase(c)
-	problems = append(problems, lookalikes(c, os.Environ())...)
+	problems = append(problems, envTypos(c, os.Environ())...)
 	if len(problems) > 0 {
 		return nil, &configError{problems}
 	}
@@ -21,7 +21,7 @@ func databaseOf(c *cli.Context) (database, error) {
 }
 
 func migrateUp(c *cli.Context) error {
-	db, err := databaseOf(c)
+	db, err := databaseFromFlags(c)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func migrateUp(c *cli.Context) error {
 }
 
 func migrateDown(c *cli.Context) error {
-	db, err := databaseOf(c)
+	db, err := databaseFromFlags(c)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func stepsDown(c *cli.Context, db database) (to int, err error) {
 }
 
 func migrateStatus(c *cli.Context) error {
-	db, err := databaseOf(c)
+	db, err := databaseFromFlags(c)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (o *opener) open(ctx context.Context) (store.Store, error) {
 	if !o.fills() {
 		return o.cfg.db.open(ctx, true)
 	}
-	defer collectLess()()
+	defer relaxGC()()
 	seed, reason, err := o.prepare(ctx)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func TestPlanFlood(t *testing.T) {
 	require.NoError(t, bench.Realistic(clusters).WriteSeed(f))
 	require.NoError(t, f.Close())
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+filepath.Join(t.TempDir(), "fleet.db"), "SEED_FILE="+seed,
-		fmt.Sprintf("GOMEMLIMIT=%.0f", most*memoryShare))
+		fmt.Sprintf("GOMEMLIMIT=%.0f", most*memoryRatio))
 	p.eventually("/ready", http.StatusOK)
 	idle := p.peakMemory()
 

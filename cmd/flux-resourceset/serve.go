@@ -40,7 +40,7 @@ func serve(c *cli.Context) error {
 	if cfg.fallback && cfg.mode == server.ModeCRUD {
 		logger.WarnContext(ctx, "CRUD_AUTH_TOKEN is not set: the read token can write as well")
 	}
-	if cfg.stateDir != "" && cfg.serveStale && cfg.othersServe() {
+	if cfg.stateDir != "" && cfg.serveStale && cfg.hasPeers() {
 		logger.WarnContext(ctx, "SERVE_STALE_AFTER_RESTART is set: this must be the only process that answers polls, since clusters that reach another one too would uninstall what lies between two answers")
 	}
 	spec, err := readSpec(ctx, cfg, logger)
@@ -88,9 +88,9 @@ func serve(c *cli.Context) error {
 	srv, err := server.New(server.Config{
 		Audit:        auditStatus,
 		Observations: book, OfflineAfter: cfg.offlineAfter,
-		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: takeBackup(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens,
+		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
-		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.othersServe(),
+		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())
@@ -146,14 +146,14 @@ func newBook(cfg config, replica *store.Replica, logger *slog.Logger) (*observat
 }
 
 const (
-	// openPatience is how long a process that cannot start without its store waits for others that start on the same file.
-	openPatience = 10 * time.Second
-	openAgain    = 100 * time.Millisecond // after so long
+	// openTimeout is how long a process that cannot start without its store waits for others that start on the same file.
+	openTimeout       = 10 * time.Second
+	openRetryInterval = 100 * time.Millisecond // after so long
 )
 
 // openStore opens the store and loads the fleet. A store that may be waited for is opened later, when it can be.
 func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.Replica, logger *slog.Logger) error {
-	giveUp := time.Now().Add(openPatience)
+	giveUp := time.Now().Add(openTimeout)
 	for waits := false; ; waits = true {
 		err := st.Open(ctx)
 		if err == nil {
@@ -162,7 +162,7 @@ func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.R
 		switch {
 		case err == nil, errors.Is(err, store.ErrQuarantined) && replica.Status().Loaded: // following it says so
 			return nil
-		case mayWait(cfg, replica.Status().Loaded, err):
+		case canStartWithoutStore(cfg, replica.Status().Loaded, err):
 			logger.WarnContext(ctx, "the store cannot be opened yet; trying again", "store", cfg.db.where(), "error", err)
 			return nil
 		case ctx.Err() != nil, !errors.Is(err, store.ErrContended), time.Now().After(giveUp):
@@ -173,15 +173,15 @@ func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.R
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(openAgain):
+		case <-time.After(openRetryInterval):
 		}
 	}
 }
 
-// mayWait tells whether a process may start and wait for its store: for a server that does not answer at the moment,
+// canStartWithoutStore tells whether a process may start and wait for its store: for a server that does not answer at the moment,
 // and a read-only process also for a store that a crud process has yet to initialise. One that has a fleet to serve
 // waits for anything that may be mended, also what the operating system refuses: a right, a directory that is not mounted.
-func mayWait(cfg config, serving bool, err error) bool {
+func canStartWithoutStore(cfg config, serving bool, err error) bool {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
@@ -192,8 +192,8 @@ func mayWait(cfg config, serving bool, err error) bool {
 		serving && (system || is(store.ErrUnavailable, store.ErrNotInitialised, store.ErrSchema, store.ErrCorrupt, store.ErrReplaced))
 }
 
-// watchStart ends the program when it has had nothing to serve for too long.
-func watchStart(ctx context.Context, replica *store.Replica, patience time.Duration, giveUp context.CancelCauseFunc) {
+// enforceStartTimeout ends the program when it has had nothing to serve for too long.
+func enforceStartTimeout(ctx context.Context, replica *store.Replica, patience time.Duration, giveUp context.CancelCauseFunc) {
 	if patience == 0 {
 		return
 	}
@@ -221,7 +221,7 @@ func listen(ctx context.Context, cfg config, srv *server.Server, handler http.Ha
 		return errors.Join(err, ln.Close())
 	}
 	defer stopMetrics()
-	go watchStart(ctx, replica, cfg.startTimeout, giveUp)
+	go enforceStartTimeout(ctx, replica, cfg.startTimeout, giveUp)
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {

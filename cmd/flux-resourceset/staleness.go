@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// leastStaleness leaves the store time to answer: it is asked ten times a second.
-	leastStaleness = time.Second
+	// minStaleness leaves the store time to answer: it is asked ten times a second.
+	minStaleness = time.Second
 	// Defaults of MAX_STALENESS. Postgres is for several processes: while one of them is cut off, clusters may get older and
 	// newer answers in turns for so long. A process on SQLite shares the file's machine with all others.
 	postgresStaleness = 15 * time.Second
@@ -30,8 +30,8 @@ func (cfg *config) readStaleness(c *cli.Context) (problems []string) {
 			return byDefault
 		}
 		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 || d > 0 && d < leastStaleness {
-			problem("%s is %q: it must be a time of at least %s, such as %s, or 0", name, text, leastStaleness, example)
+		if err != nil || d < 0 || d > 0 && d < minStaleness {
+			problem("%s is %q: it must be a time of at least %s, such as %s, or 0", name, text, minStaleness, example)
 		}
 		return d
 	}
@@ -56,8 +56,8 @@ func (cfg *config) readStaleness(c *cli.Context) (problems []string) {
 	return problems
 }
 
-// othersServe tells whether other processes may answer polls from the same store with a newer fleet than this one has. Next to
+// hasPeers tells whether other processes may answer polls from the same store with a newer fleet than this one has. Next to
 // the process in mode crud of an SQLite file none can: it makes all changes itself.
-func (cfg *config) othersServe() bool {
+func (cfg *config) hasPeers() bool {
 	return cfg.mode != server.ModeCRUD || cfg.db.name() == backendPostgres
 }

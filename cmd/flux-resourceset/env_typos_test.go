@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLookalikes(t *testing.T) {
+func TestEnvTypos(t *testing.T) {
 	t.Parallel()
 	ours := []string{"RUST_LOG", "NO_COLOR"}
 	for _, f := range flags() {
@@ -25,12 +25,12 @@ func TestLookalikes(t *testing.T) {
 		"DATABASE_HOST": "", "DATABASE_NAME": "", "LOG_DIR": "", "FLUX_API_TOKEN": "",
 		"CI": "", "UID": "", "TUI": "", "U": "", "ui": "UI",
 	} {
-		require.Equal(t, want, nearest(name, ours), name)
+		require.Equal(t, want, closestSetting(name, ours), name)
 	}
 }
 
 // A name that is nearly ours is refused with all other problems, and nothing was opened.
-func TestLookalikesAreRefused(t *testing.T) {
+func TestEnvTyposAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	meant := "sqlite://" + filepath.Join(dir, "meant.db")

@@ -26,20 +26,20 @@ func TestMemoryLimit(t *testing.T) {
 
 	require.NoError(t, os.Unsetenv("GOMEMLIMIT")) // the test's end brings it back
 	limitMemory(t.Context(), logger, memlimit.Limit(container))
-	require.EqualValues(t, math.Floor(container*memoryShare), debug.SetMemoryLimit(-1))
+	require.EqualValues(t, math.Floor(container*memoryRatio), debug.SetMemoryLimit(-1))
 }
 
 // While a store is filled less garbage is collected, unless somebody has asked for even less; afterwards it is as before.
 //
 //nolint:paralleltest // the setting is the process's
-func TestCollectLess(t *testing.T) {
+func TestRelaxGC(t *testing.T) {
 	was := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(was) })
-	for before, during := range map[int]int{100: gcFilling, 50: gcFilling, 400: 400, -1: -1} {
+	for before, during := range map[int]int{100: gcPercentWhileFilling, 50: gcPercentWhileFilling, 400: 400, -1: -1} {
 		debug.SetGCPercent(before)
-		asBefore := collectLess()
+		restore := relaxGC()
 		got := debug.SetGCPercent(during)
-		asBefore()
+		restore()
 		require.Equal(t, during, got)
 		require.Equal(t, before, debug.SetGCPercent(before))
 	}

@@ -23,15 +23,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// hearing calls heard once, when a log line says the words.
-type hearing struct {
+// logTrigger calls heard once, when a log line says the words.
+type logTrigger struct {
 	io.Writer
 	words string
 	heard func()
 	once  sync.Once
 }
 
-func (h *hearing) Write(line []byte) (int, error) {
+func (h *logTrigger) Write(line []byte) (int, error) {
 	if strings.Contains(string(line), h.words) {
 		h.once.Do(h.heard)
 	}
@@ -39,7 +39,7 @@ func (h *hearing) Write(line []byte) (int, error) {
 }
 
 // A process that starts while another one has the file to itself, as whoever makes the file has it, waits for that one.
-func TestStartersWaitForEachOther(t *testing.T) {
+func TestConcurrentStartsWait(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	other, err := sql.Open("sqlite", path)
@@ -52,7 +52,7 @@ func TestStartersWaitForEachOther(t *testing.T) {
 	db, err := parseDatabase("sqlite://" + path)
 	require.NoError(t, err)
 	cfg := config{mode: server.ModeCRUD, db: db}
-	log := &hearing{Writer: io.Discard, words: "has the store to itself", heard: func() {
+	log := &logTrigger{Writer: io.Discard, words: "has the store to itself", heard: func() {
 		_, err := other.Exec(`ROLLBACK`)
 		require.NoError(t, err)
 	}}
@@ -66,10 +66,10 @@ func TestStartersWaitForEachOther(t *testing.T) {
 }
 
 // Whoever is told to stop does not wait on.
-func TestStartersStopWaiting(t *testing.T) {
+func TestConcurrentStartIsCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	logger := slog.New(slog.NewTextHandler(&hearing{Writer: io.Discard, words: "has the store to itself", heard: cancel}, nil))
+	logger := slog.New(slog.NewTextHandler(&logTrigger{Writer: io.Discard, words: "has the store to itself", heard: cancel}, nil))
 	st := store.NewLazy(func(context.Context) (store.Store, error) {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrContended)
 	})
@@ -81,7 +81,7 @@ func TestStartersStopWaiting(t *testing.T) {
 }
 
 // Whoever waits says so once, however often it tries again.
-func TestStartersSayOnceThatTheyWait(t *testing.T) {
+func TestConcurrentStartLogsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -100,17 +100,17 @@ func TestStartersSayOnceThatTheyWait(t *testing.T) {
 }
 
 // A process with a fleet to serve waits for whatever the operating system refuses it; one without has nothing to wait with.
-func TestWhatMayBeWaitedFor(t *testing.T) {
+func TestStartWithoutStore(t *testing.T) {
 	t.Parallel()
 	db, err := parseDatabase("sqlite:///nowhere.db")
 	require.NoError(t, err)
 	crud := config{mode: server.ModeCRUD, db: db}
 	for _, errno := range []syscall.Errno{syscall.EACCES, syscall.ENOTDIR, syscall.EROFS, syscall.ENOSPC, syscall.EIO} {
 		err := fmt.Errorf("migrating: %w", &fs.PathError{Op: "mkdir", Path: "/nowhere", Err: errno})
-		require.True(t, mayWait(crud, true, err), "%v", err)
-		require.False(t, mayWait(crud, false, err), "%v", err)
+		require.True(t, canStartWithoutStore(crud, true, err), "%v", err)
+		require.False(t, canStartWithoutStore(crud, false, err), "%v", err)
 	}
-	require.False(t, mayWait(crud, true, errors.New("it belongs to another program")))
+	require.False(t, canStartWithoutStore(crud, true, errors.New("it belongs to another program")))
 }
 
 // A crud process whose database is behind a directory that is gone answers polls from its directory, and takes changes again when

@@ -13,7 +13,7 @@ import (
 
 // A process that was stopped for longer than the limit, while another one committed, never answers a poll from what it
 // knew, whoever is first when it goes on: the poll or its own look at the store.
-func TestPausedProcessAnswersNothingOld(t *testing.T) {
+func TestPausedProcessServesNoStalePoll(t *testing.T) {
 	t.Parallel()
 	url := "DATABASE_URL=" + pgtest.URL(t)
 	writer := start(t, url, "API_MODE=crud", "SEED_FILE="+demoSeed)

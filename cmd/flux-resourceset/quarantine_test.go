@@ -34,7 +34,7 @@ func watch(t *testing.T, rounds int, processes ...*program) (seen string) {
 // A history that was replaced by one that lacks commits, as a failover or a restored backup leaves it, is held for the
 // whole service: processes that had not seen the lost commits, and one that starts later, answer no poll with it, whatever
 // they had. All of them go on with it once somebody has accepted it.
-func TestReplacedHistoryIsHeldForTheService(t *testing.T) {
+func TestReplacedHistoryIsQuarantined(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	setting := "DATABASE_URL=" + url
@@ -133,7 +133,7 @@ func TestSeedOnALostStore(t *testing.T) {
 }
 
 // The same while another process still serves what was lost: it goes on, and nothing of the seed reaches a cluster.
-func TestSeedBesideWhatIsServed(t *testing.T) {
+func TestSeedWhileAnotherProcessServes(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	setting := "DATABASE_URL=" + url
@@ -181,8 +181,8 @@ func TestSeedFileMayBeGone(t *testing.T) {
 	require.Contains(t, p.Log(), "does not exist, and the store is empty")
 }
 
-// TestMemoryStoreSaysWhatItForgets: the reference writes changes back to its seed file; whoever expects that is told.
-func TestMemoryStoreSaysWhatItForgets(t *testing.T) {
+// TestMemoryStoreWarning: the reference writes changes back to its seed file; whoever expects that is told.
+func TestMemoryStoreWarning(t *testing.T) {
 	t.Parallel()
 	p := start(t, "API_MODE=crud", "STORE_BACKEND=memory", "SEED_FILE="+demoSeed)
 	require.NotEmpty(t, p.demo())

@@ -9,15 +9,15 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// unrelated are variables of other programs that look like ours.
-var unrelated = []string{"APP_MODE", "ENVIRONMENT", "OAUTH_TOKEN", "SSL_CERT_FILE", "STATE_DIRECTORY"}
+// unrelatedEnv are variables of other programs that look like ours.
+var unrelatedEnv = []string{"APP_MODE", "ENVIRONMENT", "OAUTH_TOKEN", "SSL_CERT_FILE", "STATE_DIRECTORY"}
 
-// endings mean the same to whoever writes a name from memory.
-var endings = [][]string{{"_URL", "_URI", "_DSN"}, {"_ADDR", "_ADDRESS"}, {"_FILE", "_PATH"}}
+// equivalentSuffixes mean the same to whoever writes a name from memory.
+var equivalentSuffixes = [][]string{{"_URL", "_URI", "_DSN"}, {"_ADDR", "_ADDRESS"}, {"_FILE", "_PATH"}}
 
-// lookalikes are the problems with variables that are set and differ from one of ours by a slip: who writes DATABASE_URI
+// envTypos are the problems with variables that are set and differ from one of ours by a slip: who writes DATABASE_URI
 // would otherwise be served an empty store.
-func lookalikes(c *cli.Context, environ []string) (problems []string) {
+func envTypos(c *cli.Context, environ []string) (problems []string) {
 	if c.String("allow-lookalike-env") == "true" {
 		return nil
 	}
@@ -29,22 +29,22 @@ func lookalikes(c *cli.Context, environ []string) (problems []string) {
 	}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if value == "" || slices.Contains(ours, name) || slices.Contains(unrelated, name) {
+		if value == "" || slices.Contains(ours, name) || slices.Contains(unrelatedEnv, name) {
 			continue
 		}
-		if meant := nearest(name, ours); meant != "" {
+		if meant := closestSetting(name, ours); meant != "" {
 			problems = append(problems, fmt.Sprintf("%s is set, and is none of our settings: did you mean %s? ALLOW_LOOKALIKE_ENV=true lets it be", name, meant))
 		}
 	}
 	return problems
 }
 
-// nearest is the one of ours that a name may have been meant for; empty when there is none.
-func nearest(name string, ours []string) string {
+// closestSetting is the one of ours that a name may have been meant for; empty when there is none.
+func closestSetting(name string, ours []string) string {
 	best, least := "", 3
 	for _, our := range ours {
 		d := smetrics.WagnerFischer(strings.ToUpper(name), our, 1, 1, 1)
-		if sameBut(name, our) {
+		if differOnlyInSuffix(name, our) {
 			d = 1
 		}
 		if len(our) < 10 && d == 2 || len(our) < 5 && d == 1 { // too many words are as near as that
@@ -57,9 +57,9 @@ func nearest(name string, ours []string) string {
 	return best
 }
 
-// sameBut tells whether two names differ in an ending that means the same.
-func sameBut(a, b string) bool {
-	for _, alike := range endings {
+// differOnlyInSuffix tells whether two names differ in an ending that means the same.
+func differOnlyInSuffix(a, b string) bool {
+	for _, alike := range equivalentSuffixes {
 		for _, x := range alike {
 			for _, y := range alike {
 				if stem, ok := strings.CutSuffix(a, x); ok && x != y && stem+y == b {

@@ -15,7 +15,7 @@ import (
 
 // A process that is killed right after an answer, and starts again while its database is away, never answers a poll
 // from an older revision.
-func TestKilledProcessNeverGoesBack(t *testing.T) {
+func TestKilledProcessServesNoOlderRevision(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	url := "DATABASE_URL=" + server.Database(t, "fleet")
@@ -49,7 +49,7 @@ func TestKilledProcessNeverGoesBack(t *testing.T) {
 // So does one that takes changes, killed as soon as it has acknowledged one, on either store; and what it acknowledged is
 // there when its store is. One that is killed before its first State is on disk answers no poll until its store is back; with
 // SQLite it does not even start then.
-func TestKilledWriterNeverGoesBack(t *testing.T) {
+func TestKilledWriterServesNoOlderRevision(t *testing.T) {
 	t.Parallel()
 	for name, urls := range map[string]func(*testing.T) (there, away string){
 		"sqlite": func(t *testing.T) (string, string) {
