@@ -25,7 +25,7 @@ func DocumentLog(ctx context.Context, tx Tx, h HeadRow, q fleet.DocumentLogQuery
 	runs := map[fleet.DocumentName][]backend.Row{}
 	err = tx.EachDocument(ctx, documents, backend.SelectRun, []any{int64(first), int64(q.Before)}, func(rows Rows) error {
 		var r backend.Row
-		store.Advance(ctx)
+		store.Touch(ctx)
 		err := rows.Scan(r.Fields()...)
 		name := fleet.DocumentName{Kind: r.Kind, ID: r.ID}
 		runs[name] = append(runs[name], r)
@@ -68,7 +68,7 @@ func newestRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.Do
 	var all []change
 	err = tx.EachDocument(ctx, documents, backend.SelectRevisions, []any{int64(q.Before), int64(h.Oldest), int64(q.Limit)}, func(rows Rows) error {
 		var c change
-		store.Advance(ctx)
+		store.Touch(ctx)
 		err := rows.Scan(&c.Kind, &c.ID, &c.revision, &c.bytes)
 		all = append(all, c)
 		return err
@@ -136,7 +136,7 @@ func pastOf(ctx context.Context, tx Tx, q fleet.PastQuery) (found []backend.Row,
 	}
 	err = tx.EachDocument(ctx, documents, backend.SelectPastOf, []any{int64(q.At), int64(q.UpTo)}, func(rows Rows) error {
 		var r backend.Row
-		store.Advance(ctx)
+		store.Touch(ctx)
 		err := rows.Scan(r.Fields()...)
 		found = append(found, r)
 		return err
