@@ -224,9 +224,6 @@ func requirePlanned(t require.TestingT, before, after *State, plan api.Plan, wha
 				}
 			}
 			for _, gone := range e.Removed {
-				if was == nil {
-					continue // it is remembered of an orphaned cluster of that name, and was polled before that
-				}
 				require.Contains(t, expected, gone, what)
 				expected = remove1(expected, gone)
 			}
