@@ -30,7 +30,7 @@ func (r Result) Plan() (api.Plan, error) {
 	}
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
 	effects := &effects{base: r.base, next: r.State, lost: r.lost, now: r.Commit.At}
-	taken := &takeovers{base: r.base, next: r.State}
+	taken := &takeovers{base: r.base, next: r.State, work: r.work}
 	for _, a := range clusters {
 		if err := r.work.stopped(); err != nil {
 			return plan, err

@@ -21,6 +21,7 @@ const (
 // takeovers collects the warnings about objects that a change begins to make.
 type takeovers struct {
 	base, next *State
+	work       work
 	looked     map[string]bool // definitions with their overrides, before and after
 	omitted    bool            // there were more than maxTakeovers
 	warned     map[string]bool
@@ -100,7 +101,7 @@ func (t *takeovers) warning(a affected, list *assigned, id string, begun []objec
 		if slices.Contains(removed, o) {
 			deleted = append(deleted, name)
 		}
-		if maker, ok := t.base.makerOn(a.before, o); ok {
+		if maker, ok := t.makerOn(a.before, o); ok {
 			name += fmt.Sprintf(" (made by the %s %q until now)", t.base.kinds.noun(maker.kind), maker.id)
 		} else if o.existsEverywhere() {
 			name += " (exists on every cluster)"
@@ -138,8 +139,9 @@ func (s *State) entryOn(has *Effective, kind Kind, id string) (map[string]json.R
 	return nil, nil
 }
 
-// makerOn is the definition that makes an object on a cluster.
-func (s *State) makerOn(has *Effective, o objectRef) (docKey, bool) {
+// makerOn is the definition that makes an object on a cluster before the change.
+func (t *takeovers) makerOn(has *Effective, o objectRef) (docKey, bool) {
+	s := t.base
 	if has == nil || has.Deleted() {
 		return docKey{}, false
 	}
@@ -148,7 +150,7 @@ func (s *State) makerOn(has *Effective, o objectRef) (docKey, bool) {
 		case list.templated():
 			for _, e := range has.cluster.Resources[list.field] {
 				doc := s.docs[list.kind][e.ID]
-				if doc != nil && slices.Contains(doc.value.(*resource).rendered(e.Overrides).objects, o) {
+				if doc != nil && slices.Contains(doc.value.(*resource).rendered(e.Overrides, t.work).objects, o) {
 					return docKey{list.kind, e.ID}, true
 				}
 			}

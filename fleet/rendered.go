@@ -339,8 +339,12 @@ const maxRenderings = 64
 // anywhere stands for the cluster where the objects of a definition are looked at for all clusters.
 var anywhere = api.FluxCluster{Name: "cluster", DNS: "cluster.example.com", Environment: "environment"}
 
-// rendered is what the definition makes on a cluster that overrides nothing, or some properties.
-func (r *resource) rendered(overrides map[string]json.RawMessage) rendered {
+// unitsPerStep is how many units of an execution are one step of work. A unit takes 0.1 µs.
+const unitsPerStep = 4
+
+// rendered is what the definition makes on a cluster that overrides nothing, or some properties. What is not remembered is executed at
+// each call, as part of the work.
+func (r *resource) rendered(overrides map[string]json.RawMessage, work work) rendered {
 	t := r.typ()
 	if t.compiled == nil || r.renderings == nil {
 		return rendered{}
@@ -356,11 +360,16 @@ func (r *resource) rendered(overrides map[string]json.RawMessage) rendered {
 	if r.renderings.made == nil {
 		r.renderings.made = map[string]rendered{}
 	}
-	if len(r.renderings.made) < maxRenderings {
+	if key == "" || len(r.renderings.made) < maxRenderings {
 		r.renderings.made[key] = made
+	} else {
+		work.Spend(made.units() / unitsPerStep)
 	}
 	return made
 }
+
+// units are those that the executions took.
+func (r *rendered) units() int { return resourceset.Default.Units - r.left }
 
 // overridesKey is the same text for the same overrides.
 func overridesKey(overrides map[string]json.RawMessage) string {
@@ -375,12 +384,12 @@ func overridesKey(overrides map[string]json.RawMessage) string {
 func (r *resource) renderOn(cluster api.FluxCluster, overrides map[string]json.RawMessage) rendered {
 	fields, err := r.overlaid(overrides)
 	if err != nil {
-		return rendered{err: err}
+		return rendered{err: err, left: resourceset.Default.Units}
 	}
 	spec := make(map[string]any, len(fields))
 	for _, f := range fields {
 		if spec[f.name], err = decodeValue(f.value); err != nil {
-			return rendered{err: err}
+			return rendered{err: err, left: resourceset.Default.Units}
 		}
 	}
 	return r.typ().render(r.ID, spec, cluster)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,8 +160,8 @@ func TestWhatADefinitionMakes(t *testing.T) {
 	doc, _ := w.state.Get(kind, "a")
 	r := doc.value.(*resource)
 	want := []objectRef{{fluxGroup, kindResourceSet, fluxNamespace, "object-a"}, {"apps.example.com", "Thing", "n", "t"}}
-	require.Equal(t, want, r.rendered(nil).objects)
-	require.Equal(t, want, r.rendered(map[string]json.RawMessage{"state": json.RawMessage(`"absent"`)}).objects)
+	require.Equal(t, want, r.rendered(nil, work{}).objects)
+	require.Equal(t, want, r.rendered(map[string]json.RawMessage{"state": json.RawMessage(`"absent"`)}, work{}).objects)
 	require.Equal(t, want, r.renderOn(api.FluxCluster{Name: "k"}, nil).objects)
 }
 
@@ -190,4 +191,29 @@ func TestTemplatesThatStall(t *testing.T) {
 			require.ErrorContains(t, made.err, c.want)
 		})
 	}
+}
+
+// TestRenderingAgainIsWork: what a definition makes with more overrides than are remembered is executed each time, and charged to the
+// change that needs it.
+func TestRenderingAgainIsWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(create(KindResourceType, typeWith(t, "things", configMap, map[string]any{"overridable": []string{"name"}})))
+	w.must(create(ResourceKind("things"), `{"id":"a"}`))
+	r := w.state.docs[ResourceKind("things")]["a"].value.(*resource)
+	spent := newWork(t.Context())
+	spent.Spend(20_000_000) // all that a change has
+	variant := func(n int) map[string]json.RawMessage {
+		return map[string]json.RawMessage{"name": json.RawMessage(fmt.Sprintf(`"n%d"`, n))}
+	}
+	for n := range maxRenderings - 1 { // one has no overrides
+		r.rendered(variant(n), spent)
+	}
+	r.rendered(nil, spent)
+	r.rendered(variant(0), spent)
+	require.NoError(t, spent.stopped())
+	r.rendered(variant(maxRenderings), spent)
+	var e *Error
+	require.ErrorAs(t, spent.stopped(), &e)
+	require.Equal(t, CodeLimitExceeded, e.Code)
 }

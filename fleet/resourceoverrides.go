@@ -108,7 +108,7 @@ func checkOverridesOf(c *checker, typeID string, e *api.ResourceAssignment, wher
 	problems := schema.CheckOverrides(spec, overrides, r.typ().Overridable, c.work.Work)
 	c.spec(where, problems)
 	if len(problems) == 0 && r.typ().mayDelete(e.Overrides) {
-		made := r.rendered(e.Overrides)
+		made := r.rendered(e.Overrides, c.work)
 		if wrong := r.typ().wrongRemoval(&made); wrong != "" {
 			c.problem(where, "%s", wrong)
 		}

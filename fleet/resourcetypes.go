@@ -360,7 +360,7 @@ func checkResource(c *checker, r *resource) {
 	if len(problems) > 0 || c.work.stopped() != nil {
 		return // rendering an unchecked spec could take long
 	}
-	if made := r.rendered(nil); made.problem() != "" {
+	if made := r.rendered(nil, c.work); made.problem() != "" {
 		c.misfit("/spec", r.typ(), made, "the template of the type does not fit it")
 	} else if wrong := r.typ().wrongRemoval(&made); wrong != "" {
 		c.problem("/spec", "%s", wrong)

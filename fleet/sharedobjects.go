@@ -55,7 +55,7 @@ func (s *State) shares(work work) map[docKey][]objectRef {
 				return nil
 			}
 			key := docKey{a.kind, id}
-			for _, o := range doc.value.(*resource).rendered(nil).objects {
+			for _, o := range doc.value.(*resource).rendered(nil, work).objects {
 				if other, there := first[o]; there {
 					note(o, other)
 					note(o, key)
@@ -186,7 +186,7 @@ func (v *verdict) mayShare(edits []edit) []*Effective {
 // objectConflicts are the objects that two definitions on a cluster make.
 func (s *State) objectConflicts(has *Effective, work work) []Problem {
 	shares := s.shares(work)
-	elsewhere := s.elsewhere(has)
+	elsewhere := s.elsewhere(has, work)
 	if len(shares) == 0 && len(elsewhere) == 0 {
 		return nil
 	}
@@ -197,16 +197,19 @@ func (s *State) objectConflicts(has *Effective, work work) []Problem {
 			key := docKey{a.kind, id}
 			objects := shares[key]
 			if len(elsewhere) > 0 {
-				objects = s.objectsOn(key, elsewhere)
+				objects = s.objectsOn(key, elsewhere, work)
 			}
 			for _, o := range objects {
 				other, taken := makers[o]
 				switch {
-				case !on || !s.makes(has, key, o):
-				case taken && other != key:
-					found = append(found, s.conflict(has, o, other, key))
-				default:
+				case !on:
+				case !taken:
 					makers[o] = key
+				case other == key || !s.makes(has, key, o, work): // most objects are of one definition, and need not be rendered for the cluster
+				case !s.makes(has, other, o, work):
+					makers[o] = key
+				default:
+					found = append(found, s.conflict(has, o, other, key))
 				}
 			}
 		}
@@ -229,7 +232,7 @@ func compareKeys(a, b docKey) int {
 }
 
 // elsewhere are the definitions that make other objects on a cluster than by themselves, because it overrides something.
-func (s *State) elsewhere(has *Effective) map[docKey][]objectRef {
+func (s *State) elsewhere(has *Effective, work work) map[docKey][]objectRef {
 	var out map[docKey][]objectRef
 	for _, a := range s.kinds.lists[s.kinds.fixed:] {
 		if !a.templated() {
@@ -240,8 +243,11 @@ func (s *State) elsewhere(has *Effective) map[docKey][]objectRef {
 			if len(e.Overrides) == 0 || doc == nil {
 				continue
 			}
+			if work.stopped() != nil {
+				return nil
+			}
 			r := doc.value.(*resource)
-			if objects := r.rendered(e.Overrides).objects; !slices.Equal(objects, r.rendered(nil).objects) {
+			if objects := r.rendered(e.Overrides, work).objects; !slices.Equal(objects, r.rendered(nil, work).objects) {
 				if out == nil {
 					out = map[docKey][]objectRef{}
 				}
@@ -253,7 +259,7 @@ func (s *State) elsewhere(has *Effective) map[docKey][]objectRef {
 }
 
 // objectsOn returns all objects that a definition makes on a cluster; elsewhere holds those that the cluster's overrides change.
-func (s *State) objectsOn(key docKey, elsewhere map[docKey][]objectRef) []objectRef {
+func (s *State) objectsOn(key docKey, elsewhere map[docKey][]objectRef, work work) []objectRef {
 	if objects, ok := elsewhere[key]; ok {
 		return objects
 	}
@@ -262,13 +268,13 @@ func (s *State) objectsOn(key docKey, elsewhere map[docKey][]objectRef) []object
 		return nil
 	}
 	if r, ok := doc.value.(*resource); ok {
-		return r.rendered(nil).objects
+		return r.rendered(nil, work).objects
 	}
 	return madeBy(key.kind, key.id)
 }
 
 // makes tells whether a definition makes an object on this very cluster: a template may look at the cluster's name or environment.
-func (s *State) makes(has *Effective, key docKey, o objectRef) bool {
+func (s *State) makes(has *Effective, key docKey, o objectRef, work work) bool {
 	doc := s.docs[key.kind][key.id]
 	if doc == nil {
 		return false
@@ -279,7 +285,9 @@ func (s *State) makes(has *Effective, key docKey, o objectRef) bool {
 	}
 	for _, e := range has.cluster.Resources[r.of.ID] {
 		if e.ID == key.id {
-			return slices.Contains(r.renderOn(fluxCluster(has.cluster), e.Overrides).objects, o)
+			made := r.renderOn(fluxCluster(has.cluster), e.Overrides)
+			work.Spend(made.units() / unitsPerStep)
+			return slices.Contains(made.objects, o)
 		}
 	}
 	return false
@@ -287,7 +295,7 @@ func (s *State) makes(has *Effective, key docKey, o objectRef) bool {
 
 // checkOwnSet refuses a definition that makes the ResourceSet or the provider of a list that clusters poll.
 func checkOwnSet(c *checker, r *resource) {
-	for _, o := range r.rendered(nil).objects {
+	for _, o := range r.rendered(nil, c.work).objects {
 		if o.ownSet() && c.next.kinds.polled[o.name] != nil {
 			c.problem("/spec", "the template makes %s, which is that of the list %q itself", o, o.name)
 		}
@@ -301,7 +309,7 @@ func checkSetTaken(c *checker, id string) {
 			continue
 		}
 		for _, doc := range c.next.docs[a.kind] {
-			if slices.ContainsFunc(doc.value.(*resource).rendered(nil).objects, func(o objectRef) bool { return o.ownSet() && o.name == id }) {
+			if slices.ContainsFunc(doc.value.(*resource).rendered(nil, c.work).objects, func(o objectRef) bool { return o.ownSet() && o.name == id }) {
 				c.problem("/id", "the %s %q makes a ResourceSet or provider of this name, and that of the type would be the same", a.rules.noun, doc.ID)
 				return
 			}

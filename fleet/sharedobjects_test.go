@@ -143,6 +143,17 @@ func TestObjectsByEnvironment(t *testing.T) {
 	require.Contains(t, w.refused(CodeObjectConflict, patch(KindCluster, "k", `{"environment":"qa"}`)).Detail, bothMake)
 }
 
+// TestObjectsNamedAfterTheCluster are not compared: docs/resource-types.md has this limit.
+func TestObjectsNamedAfterTheCluster(t *testing.T) {
+	t.Parallel()
+	w := patchedWorld(t)
+	for _, id := range []string{"one", "two"} {
+		w.must(create(KindResourceType, typeOf(id, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: << inputs.cluster.name >>, namespace: app}\n")))
+		w.must(create(ResourceKind(id), `{"id":"a"}`))
+		w.must(assign("k", ResourceKind(id), "a", ""))
+	}
+}
+
 // TestSharedObjectsEndWithTheWork: the first commit of a process executes all templates, and a client that hangs up ends that.
 func TestSharedObjectsEndWithTheWork(t *testing.T) {
 	t.Parallel()

@@ -57,6 +57,13 @@ func (w *Work) Err() error {
 	return nil
 }
 
+// Spend adds other work of the change that takes as long as so many steps.
+func (w *Work) Spend(steps int) {
+	if w != nil {
+		w.left.Add(-int64(steps))
+	}
+}
+
 // ErrTooMuchWork reports that the validations of one change take too many steps together.
 var ErrTooMuchWork = fmt.Errorf("the validations of this change take more than %d steps: change fewer definitions at a time, or use a schema with fewer alternatives", maxWork)
 
