@@ -29,7 +29,7 @@ func TestBackupThatDoesNotCome(t *testing.T) {
 		return run(t, env, variables, "backup", to)
 	}
 	for says, how := range map[string]func(*http.Response) error{
-		"did not come whole": func(r *http.Response) error { r.Body = &shortened{r.Body, 20_000}; return nil },
+		"the backup is incomplete": func(r *http.Response) error { r.Body = &shortened{r.Body, 20_000}; return nil },
 		"digest": func(r *http.Response) error {
 			r.Header.Set("Content-Digest", "sha-256=:"+strings.Repeat("A", 43)+"=:")
 			return nil

@@ -16,11 +16,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// DefaultBackupWait is for how long the server may make a backup before it sends any of it. While it comes, [Config.Timeout] is for
-// how long nothing of it may come.
+// DefaultBackupWait bounds the time until the server sends the first byte of a backup. After that, [Config.Timeout]
+// bounds each pause between two reads.
 const DefaultBackupWait = 20 * time.Minute
 
-// SavedBackup is a backup that has come whole.
+// SavedBackup describes a backup that was received completely.
 type SavedBackup struct {
 	Name     string // as the server suggests: fleet-20260102T030405Z-r42.db
 	Revision int64  // of the fleet, the newest in it
@@ -28,15 +28,16 @@ type SavedBackup struct {
 	SHA256   [sha256.Size]byte
 }
 
-var errDigest = errors.New("the backup did not come as it was sent: its digest is another one")
+var errDigest = errors.New("the backup was altered in transit: its digest differs from the server's")
 
-// Backup writes the server's whole store into w, for `flux-resourceset restore`. It takes the token of an admin, which
-// [Config.WriteToken] has to be. With an error, which is also returned when the digest is not the server's, what was written is no backup.
+// Backup writes the server's whole store to w, in the format that `flux-resourceset restore` reads. [Config.WriteToken]
+// must be an admin's token. After an error, also one because the digest differs from the server's, discard the bytes
+// written to w.
 //
-// got, when not nil, is called with how many bytes have come, and how many there will be.
+// progress, if not nil, is called with the number of bytes received and the total.
 func Backup(ctx context.Context, c interface {
 	GetBackup(ctx context.Context, params *api.GetBackupParams, more ...RequestEditorFn) (*http.Response, error)
-}, w io.Writer, got func(bytes, of int64),
+}, w io.Writer, progress func(bytes, of int64),
 ) (saved SavedBackup, err error) {
 	rsp, err := c.GetBackup(context.WithValue(ctx, streamedKey{}, true), nil)
 	if err != nil {
@@ -47,12 +48,12 @@ func Backup(ctx context.Context, c interface {
 	value, ended := bytes.CutSuffix(value, []byte(":"))
 	want, err := base64.StdEncoding.DecodeString(string(value))
 	if err != nil || !found || !ended || len(want) != sha256.Size {
-		return saved, errors.New("what answered is not this service, or an older one: its answer has no Content-Digest")
+		return saved, errors.New("not an answer of flux-resourceset, or of an older version: it has no Content-Digest")
 	}
 	sum := sha256.New()
-	saved.Size, err = io.Copy(io.MultiWriter(w, sum, progressWriter{rsp.ContentLength, new(int64), got}), rsp.Body)
+	saved.Size, err = io.Copy(io.MultiWriter(w, sum, progressWriter{rsp.ContentLength, new(int64), progress}), rsp.Body)
 	if err != nil {
-		return saved, fmt.Errorf("the backup did not come whole: %w", err)
+		return saved, fmt.Errorf("the backup is incomplete: %w", err)
 	}
 	if !bytes.Equal(sum.Sum(nil), want) {
 		return saved, errDigest
@@ -68,29 +69,30 @@ func Backup(ctx context.Context, c interface {
 	return saved, nil
 }
 
-// progressWriter tells how much has come.
+// progressWriter counts the bytes written and reports them.
 type progressWriter struct {
-	of  int64
-	n   *int64
-	got func(bytes, of int64)
+	of     int64
+	n      *int64
+	report func(bytes, of int64)
 }
 
 // Write implements io.Writer.
 func (c progressWriter) Write(p []byte) (int, error) {
-	if *c.n += int64(len(p)); c.got != nil {
-		c.got(*c.n, c.of)
+	if *c.n += int64(len(p)); c.report != nil {
+		c.report(*c.n, c.of)
 	}
 	return len(p), nil
 }
 
-// streamedKey, in a request's context, says that the answer is read while it comes, and may be of any size.
+// streamedKey marks a request context whose answer is passed on unread, without a size limit.
 type streamedKey struct{}
 
 func isStreamed(ctx context.Context) bool { return ctx.Value(streamedKey{}) != nil }
 
-// idleTimeout ends a call whose answer makes no progress.
+// idleTimeout cancels a call whose answer makes no progress: first bounds the time until the first read, each the time
+// between two reads.
 type idleTimeout struct {
-	context.Context //nolint:containedctx // it is the call's
+	context.Context //nolint:containedctx // the context of one call
 	timer           *time.Timer
 	each            time.Duration
 	cancel          context.CancelCauseFunc
@@ -105,7 +107,7 @@ func withIdleTimeout(ctx context.Context, first, each time.Duration) *idleTimeou
 
 func (p *idleTimeout) end() { p.timer.Stop(); p.cancel(context.Canceled) }
 
-// streamedBody is an answer that is read while it comes. The call ends when it is closed.
+// streamedBody is an unread answer. Closing it ends the call.
 type streamedBody struct {
 	io.ReadCloser
 	call *idleTimeout
@@ -115,7 +117,7 @@ type streamedBody struct {
 func (b streamedBody) Read(p []byte) (int, error) {
 	b.call.timer.Reset(b.call.each)
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && b.call.Err() != nil { //nolint:errorlint // io.Reader's own
+	if err != nil && err != io.EOF && b.call.Err() != nil { //nolint:errorlint // io.Reader returns io.EOF itself
 		err = context.Cause(b.call)
 	}
 	return n, err

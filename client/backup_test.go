@@ -17,7 +17,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/client"
 )
 
-// backupServer stands for the network, which does to a backup what networks do.
+// backupServer serves a backup over a faulty network: truncated, altered or delayed.
 func backupServer(t *testing.T, content []byte, send func(w http.ResponseWriter)) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +38,7 @@ func backupServer(t *testing.T, content []byte, send func(w http.ResponseWriter)
 	return c
 }
 
-// A backup is one when it has come whole and as it was sent, however large it is; otherwise there is an error.
+// A backup of any size must arrive complete and unaltered; otherwise Backup returns an error.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("content "), 100_000)
@@ -55,7 +55,7 @@ func TestBackup(t *testing.T) {
 			w.Header().Set("Content-Length", "800000")
 			_, _ = w.Write(content[:700_000])
 			panic(http.ErrAbortHandler)
-		}, "did not come whole"},
+		}, "the backup is incomplete"},
 		"refused": {func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `{"error":"forbidden","detail":"not yours"}`)
@@ -81,7 +81,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// A server that makes a backup for minutes is waited for; one that stops in the middle of it is not waited for for ever.
+// The client waits minutes for a server that prepares a backup, but not forever for one that stalls in the middle.
 func TestBackupThatStops(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

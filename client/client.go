@@ -1,12 +1,13 @@
-// Package client is the Go client of flux-resourceset's API. [New] makes one from a [Config]; it holds the token, retries what
-// can be repeated without harm, bounds time and size, asks every replica for at least what was seen before ([RevisionToken]), and
-// turns every answer that is no success into an [*Error] with a stable code.
+// Package client is the Go client of flux-resourceset's API. [New] makes a [Client] from a [Config]. The client holds
+// the token, retries calls that are safe to repeat, bounds time and size, never reads an older revision than it has seen
+// ([RevisionToken]), and returns an [*Error] with a stable code for every status other than 2xx and 304.
 //
-// A [Client] has each operation of the API in two forms. GetClusterWithResponse decodes the answer: the document in JSON200,
-// its ETag and the fleet's revision in Headers200. GetCluster hands out the *http.Response, with fields that this version
-// does not know. Requests and documents are the models of gen/api.
+// Each operation of the API has two forms. GetClusterWithResponse decodes the answer: the document in JSON200, its ETag
+// and the fleet's revision in Headers200. GetCluster returns the *http.Response, including fields that this version does
+// not know. Requests and documents use the models of gen/api.
 //
-// Start with the examples; docs/client.md says more.
+// Reading order: client.go (configuration), transport.go (one call), retry.go (loops around calls), error.go,
+// revision_token.go. Start with the examples; docs/client.md has the reference.
 package client
 
 import (
@@ -23,10 +24,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 )
 
-// Client has every operation of the API. It is generated from the contract.
+// Client has every operation of the API. It is generated from openapi/openapi.yaml.
 type Client = rawclient.ClientWithResponses
 
-// RequestEditorFn changes a request before it is sent: one of a call, behind its parameters.
+// RequestEditorFn changes a request before it is sent. Pass it after the parameters of a call.
 type RequestEditorFn = rawclient.RequestEditorFn
 
 // Defaults of [Config].
@@ -37,7 +38,7 @@ const (
 	DefaultMaxResponse = 256 << 20
 )
 
-// Config says which server to talk to and how. Only URL is required; every other zero value is a good default.
+// Config configures a client for one server. Only URL is required; every other zero value is a good default.
 type Config struct {
 	// URL of the server, http or https, with a path when it is served under one: "https://fleet.example.com/api".
 	URL string
@@ -45,49 +46,49 @@ type Config struct {
 	Token string
 	// WriteToken is the bearer token of changes. Empty: Token.
 	WriteToken string
-	// Author is who stands behind the changes, where that is not whose token it is: X-Change-Author of every change that
-	// does not name another one.
+	// Author is the person on whose behalf changes are made, if the token is not theirs. It is sent as X-Change-Author
+	// with every change that does not set that header.
 	Author string
 	// UserAgent names your program in the server's log. Empty: this module and its version.
 	UserAgent string
 	// Timeout bounds one call: every attempt, the waits between them, and reading the answer. 0: [DefaultTimeout].
 	Timeout time.Duration
-	// Retries is how often a call is repeated after a connection error or a 503. Only calls that can be repeated
-	// without harm are. 0: [DefaultRetries]; negative: none.
+	// Retries is the number of repeats after a connection error or a 503, for calls that are safe to repeat. 0:
+	// [DefaultRetries]; negative: none.
 	Retries int
-	// RetryWait is the wait before the first retry, doubled for each further one, unless the answer's Retry-After
-	// says longer. 0: [DefaultRetryWait].
+	// RetryWait is the wait before the first retry. It doubles with each further one, and is at least the answer's
+	// Retry-After. 0: [DefaultRetryWait].
 	RetryWait time.Duration
-	// MaxResponse is the largest answer that is read, in bytes after decompression. 0: [DefaultMaxResponse].
+	// MaxResponse is the size limit of an answer, in bytes after decompression. 0: [DefaultMaxResponse].
 	MaxResponse int64
 	// TLS settings, for a private CA or a client certificate. Nil: the system's.
 	TLS *tls.Config
 	// Transport replaces the connection pool, TLS included; for tests and instrumentation.
 	Transport http.RoundTripper
-	// Seen is the newest revision of the fleet that was seen, which every call asks for, so that it is never answered from
-	// less. Give clients of one server the same one when they build on each other's answers. Nil: the client's own.
+	// Seen is the newest revision of the fleet seen so far. Every call requires at least that revision. Clients of one
+	// server that build on each other's answers must share it. Nil: the client has its own.
 	Seen *RevisionToken
-	// Replaced is called when the server's store does not have the revision that was seen of it, because it was given another
-	// history: a restored backup, an empty database. change tells whether the call is a change. True: forget what was seen, and
-	// repeat the call. Nil, or false: the call fails with [CodeUnknownRevision]. Calls may be concurrent.
+	// Replaced is called if the server's store does not have the revision seen before, because its history was replaced:
+	// by a restored backup or an empty database. change is true if the call is a change. Return true to forget the
+	// revision and repeat the call. If it is nil or returns false, the call fails with [CodeUnknownRevision]. Calls may
+	// be concurrent.
 	Replaced func(change bool, have, seen int64) bool
 	// Warn is called with every warning of the server: advice that is not an error. Calls may be concurrent.
 	Warn func(text string)
-	// Changed is called with the header of a change's answer when it was made, before the rest of the answer is read: what
-	// goes wrong after that does not undo it. Not for dry runs and plans. Calls may be concurrent.
+	// Changed is called with the header of a successful change, before the body is read: a later error does not undo the
+	// change. It is not called for dry runs and plans. Calls may be concurrent.
 	Changed func(header http.Header)
-	// Trace is called after every attempt, retries included. Response is nil when err is not. The request carries
-	// the token in its Authorization header: do not log that. Calls may be concurrent.
+	// Trace is called after every attempt, retries included. rsp is nil if err is not. The request carries the token in
+	// its Authorization header: do not log it. Calls may be concurrent.
 	Trace func(req *http.Request, rsp *http.Response, took time.Duration, err error)
 }
 
-// New makes a client for one server. It is safe for concurrent use; make one and keep it.
+// New returns a client for one server. It is safe for concurrent use; make one and keep it.
 //
-// Every method of the client answers with an [*Error] (find it with errors.As) unless the status is 2xx or 304, so the
-// fields for other statuses in the generated …Response types are never set. A change that was sent and not answered is an
-// [*UnansweredError]. Every call asks for the newest revision that
-// an answer to this client named, so that it builds on what was seen, through any replica of the server; a replica that
-// does not have it within two seconds answers 503: see [Error.Behind].
+// Every method returns an [*Error] (find it with errors.As) unless the status is 2xx or 304, so the fields for other
+// statuses in the generated …Response types are never set. It returns an [*UnansweredError] for a change that was sent
+// and not answered. Every call requires the newest revision that an earlier answer named, so it reads its own writes
+// through any replica. A replica that does not reach that revision within two seconds answers 503: see [Error.Behind].
 func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.URL)
 	switch {
@@ -161,7 +162,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// moduleVersion is the version of this module in the program it is built into.
+// moduleVersion returns the version of this module in the running program, "unknown" without build information.
 func moduleVersion() string {
 	const module = "github.com/flux-resourceset/flux-resourceset"
 	info, ok := debug.ReadBuildInfo()

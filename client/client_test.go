@@ -17,7 +17,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// connect makes a fleet of a server that answers as handler says. Retries do not wait.
+// connect returns a client of a server that runs handler. Retries do not wait.
 func connect(t *testing.T, cfg client.Config, handler http.HandlerFunc) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(handler)
@@ -128,7 +128,7 @@ func TestErrorsAreTyped(t *testing.T) {
 	}
 }
 
-// TestRetries says for each kind of failure and call how often the call is made.
+// TestRetries counts the attempts for each kind of failure and call.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(ctx context.Context, c *client.Client) error{
@@ -290,8 +290,8 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestBuildsOnWhatItSaw: every call asks for the newest revision that an answer named, changes as well as reads.
-func TestBuildsOnWhatItSaw(t *testing.T) {
+// TestRequiresNewestSeenRevision: every call, read or change, requires the newest revision that an answer named.
+func TestRequiresNewestSeenRevision(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	fleet := connect(t, client.Config{}, func(w http.ResponseWriter, r *http.Request) {
@@ -310,7 +310,7 @@ func TestBuildsOnWhatItSaw(t *testing.T) {
 	}
 }
 
-// TestHistoryReplaced: a server that has less of the history than was seen is told from one that is away.
+// TestHistoryReplaced: the error distinguishes a server with an older history from an unavailable one.
 func TestHistoryReplaced(t *testing.T) {
 	t.Parallel()
 	seen := &client.RevisionToken{}
@@ -337,7 +337,7 @@ func TestHistoryReplaced(t *testing.T) {
 	}
 }
 
-// TestUnknownRevision: a server whose store does not have what was seen says so at once. The call is repeated only if the program
+// TestUnknownRevision: a server whose store lacks the required revision answers at once. The call is repeated only if the program
 // agrees, and nothing is retried otherwise.
 func TestUnknownRevision(t *testing.T) {
 	t.Parallel()
@@ -384,7 +384,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestUnanswered: a change that was sent and not answered is told from one that was not sent, and from what changes nothing.
+// TestUnanswered: only a change that was sent and not answered is an UnansweredError, not one that was never sent, nor a read.
 func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Value

@@ -1,9 +1,9 @@
 package client
 
-// What the API writes as text, for programs that would otherwise write it themselves.
+// String values of the API, for programs that compare with them.
 
-// Kinds of documents, as operations, revisions and plans name them. Definitions of a resource type are of KindResource in
-// operations, beside their type, and of "resource/TYPE" elsewhere.
+// Kinds of documents in operations, revisions and plans. A definition of a resource type has KindResource in operations,
+// next to its type, and "resource/TYPE" elsewhere.
 const (
 	KindCluster           = "cluster"
 	KindPlatformComponent = "platform_component"
@@ -52,7 +52,7 @@ const (
 	RoleAdmin = "admin"
 )
 
-// Codes of errors, as [ErrorCode] answers them.
+// Codes of errors, as returned by [ErrorCode].
 const (
 	CodeValidation           = "validation_error"
 	CodeUnauthorized         = "unauthorized"

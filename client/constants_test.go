@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestConstantsAreTheContracts: each list of constants is what the contract, and the page about errors, name; no more, no less.
-func TestConstantsAreTheContracts(t *testing.T) {
+// TestConstantsMatchTheSpec: each list of constants equals the values in the spec and in the error reference.
+func TestConstantsMatchTheSpec(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {
 		text, err := os.ReadFile(name)

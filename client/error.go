@@ -12,8 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Error is an answer that is neither a success nor 304. Every method of a client made by [New] returns one for such an
-// answer; find it with errors.As:
+// Error is an answer with a status other than 2xx and 304. Find it with errors.As:
 //
 //	var problem *client.Error
 //	if errors.As(err, &problem) && problem.Problem.Error == "stale" { … }
@@ -22,61 +21,61 @@ type Error struct {
 	Method, Path string
 	// StatusCode of the answer, such as 409.
 	StatusCode int
-	// Problem is the server's description. Its Error is the stable code ("validation_error", "not_found", "conflict",
-	// "in_use", "protected", "stale", …; empty when something other than this service answered), its Detail is for
-	// people, and its Errors list every problem with a JSON pointer into the request.
+	// Problem is the server's description. Error is the stable code ("validation_error", "not_found", "conflict",
+	// "in_use", "protected", "stale", …; empty if another server or a proxy answered), Detail is for people, and Errors
+	// lists every problem with a JSON pointer into the request.
 	Problem api.Problem
-	// Header and Body of the answer. Of note: ETag on 412, WWW-Authenticate on 401, Allow on 405.
+	// Header and Body of the answer. Useful headers: ETag on 412, WWW-Authenticate on 401, Allow on 405.
 	Header http.Header
 	Body   []byte
-	// RetryAfter is when the server expects to be able to answer; 0: it did not say.
+	// RetryAfter is the server's Retry-After; 0: not set.
 	RetryAfter time.Duration
-	// Lost is true when an earlier attempt of the same call was sent and its answer never came: it may have been
-	// carried out, and this answer may be its consequence (404 to a DELETE that is repeated).
+	// Lost is true if an earlier attempt of the same call was sent and its answer was lost. That attempt may have
+	// succeeded, and this answer may be its consequence (404 to a repeated DELETE).
 	Lost bool
 
-	asked int64 // for this revision
+	asked int64 // the request's X-Fleet-Min-Revision
 }
 
-// UnansweredError is the error of a change that was sent and whose answer never came: it may have been made. If it was, the
-// revision that it made has this request id. Look there before you send it again.
+// UnansweredError is the error of a change that was sent and not answered: it may have been made. If it was, the
+// revision that it made has this request id. Look there before you send the change again.
 type UnansweredError struct {
 	RequestID string
 	Err       error
 }
 
-// Error says what went wrong, and what nobody knows.
+// Error returns the cause, and states that the outcome is unknown.
 func (e *UnansweredError) Error() string {
 	return e.Err.Error() + ": no answer came; the change may have been made"
 }
 
-// Unwrap is what went wrong with the connection.
+// Unwrap returns the error of the connection.
 func (e *UnansweredError) Unwrap() error { return e.Err }
 
-// requestID names a change in the server's log and in the revision it makes.
+// requestID is the header that identifies a change in the server's log and in the revision it makes.
 const requestID = "X-Request-Id"
 
-// Behind tells whether the call was refused because the server does not have the revision it asked for, and which the
-// server has instead. The server is behind, and trying again helps; or it was given another history, such as a restored
-// backup, and then [RevisionToken.Forget] does. A server that knows which it is says so: by [CodeUnknownRevision].
+// Behind reports whether the server refused the call because it does not have the required revision: have is the
+// server's, asked the required one. Either the server lags, and a retry helps, or its history was replaced, for example
+// by a restored backup; then call [RevisionToken.Forget]. A server that knows the latter answers [CodeUnknownRevision].
 func (e *Error) Behind() (have, asked int64, behind bool) {
 	have, err := strconv.ParseInt(e.Header.Get(fleetRevision), 10, 64)
 	return have, e.asked, err == nil && e.StatusCode == http.StatusServiceUnavailable && have < e.asked
 }
 
-// Error describes the answer in one line, without the single problems.
+// Error describes the answer in one line, without the list of single problems.
 func (e *Error) Error() string {
 	text := e.Problem.Detail
 	if text == "" {
 		text = http.StatusText(e.StatusCode)
 	}
 	if have, asked, behind := e.Behind(); behind {
-		text = fmt.Sprintf("the server has revision %d of the fleet, and %d was seen before: it is behind, or was given another history", have, asked)
+		text = fmt.Sprintf("the server has revision %d of the fleet, and %d was seen before: it is behind, or its history was replaced", have, asked)
 	}
 	return fmt.Sprintf("%s %s: %d: %s", e.Method, e.Path, e.StatusCode, text)
 }
 
-// ErrorCode is the stable code of an error's [Error] ("not_found", "conflict", …), or empty when it has none.
+// ErrorCode returns the stable code of the [Error] in err ("not_found", "conflict", …), or "".
 func ErrorCode(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Problem.Error
@@ -84,7 +83,7 @@ func ErrorCode(err error) string {
 	return ""
 }
 
-// newError reads an answer that is not a success.
+// newError decodes an answer with a status other than 2xx and 304.
 func newError(req *http.Request, rsp *http.Response, body []byte) *Error {
 	e := &Error{
 		Method: req.Method, Path: req.URL.Path, StatusCode: rsp.StatusCode,
@@ -97,7 +96,7 @@ func newError(req *http.Request, rsp *http.Response, body []byte) *Error {
 		if err := json.Unmarshal(body, &e.Problem); err != nil {
 			e.Problem = api.Problem{}
 		}
-		if e.Problem.Detail == "" { // the reference's errors have only this
+		if e.Problem.Detail == "" { // the only field of the Rust reference's errors
 			e.Problem.Detail = e.Problem.Message
 		}
 	}
@@ -107,7 +106,7 @@ func newError(req *http.Request, rsp *http.Response, body []byte) *Error {
 	return e
 }
 
-// retryAfter reads the header's number of seconds. Dates are not used by this service, and are ignored.
+// retryAfter returns the header's number of seconds. This service sends no dates, so dates are ignored.
 func retryAfter(h http.Header) time.Duration {
 	seconds, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
 	if err != nil || seconds < 0 || seconds > 24*60*60 {
@@ -116,7 +115,7 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// warnings are the texts of the answer's `Warning: 299 - "text"` headers.
+// warnings returns the texts of the `Warning: 299 - "text"` headers.
 func warnings(h http.Header) []string {
 	var texts []string
 	for _, value := range h.Values("Warning") {
@@ -134,7 +133,7 @@ func warnings(h http.Header) []string {
 	return texts
 }
 
-// unquote reads an HTTP quoted-string after its opening quote, up to the closing one.
+// unquote decodes an HTTP quoted-string from after its opening quote to the closing one.
 func unquote(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -84,7 +84,7 @@ func ExampleError() {
 	// /environment
 }
 
-// Change a document only if nobody else has since it was read.
+// Change a document only if it is unchanged since it was read.
 func Example_ifMatch() {
 	url, stop := demoServer()
 	defer stop()
@@ -109,7 +109,7 @@ func Example_ifMatch() {
 	// shop: "stale"
 }
 
-// Change a document by what it is, as often as it takes when others change it too.
+// Read, modify and write a document, and retry when another client changes it at the same time.
 func ExampleRetryOnStale() {
 	url, stop := demoServer()
 	defer stop()
@@ -164,7 +164,7 @@ func ExampleAll() {
 	// traefik
 }
 
-// Wait until what was changed through one replica is answered by another.
+// Wait until another replica serves a change.
 func ExampleWaitForRevision() {
 	url, stop := demoServer()
 	defer stop()

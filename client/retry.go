@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// What programs do in loops around single calls: try again, read all pages, wait.
+// Loops around single calls: retry, list all pages, wait.
 
-// maxStaleTries is how often [RetryOnStale] calls its function, and staleWait how long it waits after the first time; then twice as
-// long each time.
+// maxStaleTries is how often [RetryOnStale] calls its function. staleWait is the wait after the first call; it doubles
+// with each further one.
 const (
 	maxStaleTries = 6
 	staleWait     = 20 * time.Millisecond
 )
 
-// RetryOnStale calls fn, and again as long as it returns an error with [CodeStale]: somebody was faster. fn has to begin with
-// reading, so that it decides anew by what there is now, and send the ETag that it has read in IfMatch, or the hash of a plan that
-// it has made. After six times the last error is returned; it has CodeStale.
+// RetryOnStale calls fn until it returns no error with [CodeStale], six times at most, and returns the last error.
+// CodeStale means that another client changed the document first. fn must start with a read, decide by what it read, and
+// send that ETag in IfMatch, or the hash of a plan that it made.
 func RetryOnStale(ctx context.Context, fn func(ctx context.Context) error) error {
 	wait := staleWait
 	for try := 1; ; try++ {
@@ -41,15 +41,16 @@ func RetryOnStale(ctx context.Context, fn func(ctx context.Context) error) error
 	}
 }
 
-// All is every entry of a list, page by page: it asks for the next one when the entries before were taken. list is one of the
-// client's calls that answer with a list; more has to be handed on to it:
+// All iterates over all entries of a list and requests the next page when the previous one is used up. list is one of
+// the client's list calls; it must pass on more:
 //
 //	clusters := client.All[api.Cluster](ctx, func(ctx context.Context, more ...client.RequestEditorFn) (*http.Response, error) {
 //		return fleet.ListClusters(ctx, &api.ListClustersParams{Limit: &hundred}, more...)
 //	})
 //	for cluster, err := range clusters { … }
 //
-// An error is the last that it yields, with an entry of no meaning. What is changed between two pages may be missing, or there twice.
+// An error ends the iteration; its entry is the zero value. An entry that changes between two pages may be missing or
+// appear twice.
 func All[T any](ctx context.Context, list func(ctx context.Context, more ...RequestEditorFn) (*http.Response, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -92,7 +93,8 @@ func fetchPage[T any](ctx context.Context, list func(ctx context.Context, more .
 
 var linkTarget = regexp.MustCompile(`<([^>]*)>([^<]*)`)
 
-// NextPage is the query of the next page of a list, from an answer's `Link: <…>; rel="next"`; nil when it was the last.
+// NextPage returns the query of the next page of a list, from `Link: <…>; rel="next"` of an answer; nil after the last
+// page.
 func NextPage(h http.Header) url.Values {
 	for _, link := range linkTarget.FindAllStringSubmatch(strings.Join(h.Values("Link"), ","), -1) {
 		if u, err := url.Parse(link[1]); err == nil && strings.Contains(link[2], `rel="next"`) {
@@ -102,11 +104,11 @@ func NextPage(h http.Header) url.Values {
 	return nil
 }
 
-// WaitForRevision waits until the server answers from a revision, or the context ends: that a change has reached another replica
-// than the one that made it, such as the one that clusters poll. A server that was given another history never has it, so give
-// the context a deadline.
+// WaitForRevision waits until the server answers from a revision or a newer one, or the context ends. It shows that a
+// change has reached a replica other than the one that made it, such as the one that clusters poll. A server with a
+// replaced history never has the revision, so give the context a deadline.
 func WaitForRevision(ctx context.Context, c *Client, revision int64) error {
-	noCluster := "id=NONE" // ids are lower case, so that the answer is small
+	noCluster := "id=NONE" // matches no cluster, because ids are lower case: the answer is small
 	for {
 		rsp, err := c.PollClusters(ctx, nil, func(_ context.Context, req *http.Request) error {
 			q := req.URL.Query()

@@ -8,14 +8,15 @@ const (
 	minRevision   = "X-Fleet-Min-Revision"
 )
 
-// RevisionToken is the newest revision of a server's fleet that was seen. The zero value is none. It is safe for concurrent use,
-// and may be kept from one run of a program to the next.
+// RevisionToken holds the newest revision of a server's fleet that a client has seen; the zero value holds none. Calls
+// require at least that revision, so no replica answers them with older data. It is safe for concurrent use. To keep it
+// between runs of a program, save [RevisionToken.Revision] and pass it to [RevisionToken.Note].
 type RevisionToken struct{ revision atomic.Int64 }
 
-// Revision is the newest one that was noted; 0: none.
+// Revision returns the newest revision noted; 0: none.
 func (s *RevisionToken) Revision() int64 { return s.revision.Load() }
 
-// Note notes a revision, unless a newer one was.
+// Note records a revision, unless a newer one was recorded.
 func (s *RevisionToken) Note(revision int64) {
 	for {
 		old := s.revision.Load()
@@ -25,7 +26,8 @@ func (s *RevisionToken) Note(revision int64) {
 	}
 }
 
-// Forget starts anew: for when a server was given another history, whose revisions are other ones.
+// Forget resets the token. Call it after the server's history was replaced, because its revisions are not comparable
+// with the old ones.
 func (s *RevisionToken) Forget() { s.revision.Store(0) }
 
 // Seen is the former name of [RevisionToken].

@@ -21,14 +21,15 @@ import (
 
 var _ rawclient.HttpRequestDoer = (*transport)(nil)
 
-// transport sends the requests of a client made by New: token, time-out, size limit, retries, errors.
+// transport sends the requests of a client made by New, and adds the token, timeout, size limit, retries and error
+// decoding.
 type transport struct {
 	cfg    Config
-	plan   string // the path that plans are asked for at
+	plan   string // path of the plan operation
 	client *http.Client
 }
 
-// Do sends a request and reads the whole answer, unless that is a backup. See [New] for what it answers with.
+// Do sends a request and reads the whole answer, except for a backup, which it streams. [New] describes the errors.
 func (c *transport) Do(req *http.Request) (*http.Response, error) {
 	if isStreamed(req.Context()) {
 		call := withIdleTimeout(req.Context(), DefaultBackupWait, c.cfg.Timeout)
@@ -45,7 +46,7 @@ func (c *transport) Do(req *http.Request) (*http.Response, error) {
 	return c.do(ctx, req)
 }
 
-// do sends a request until ctx ends.
+// do sends a request, with retries, until ctx ends.
 func (c *transport) do(ctx context.Context, req *http.Request) (*http.Response, error) {
 	var conns connectionTrace
 	req = req.WithContext(httptrace.WithClientTrace(ctx, conns.trace()))
@@ -90,15 +91,15 @@ func (c *transport) do(ctx context.Context, req *http.Request) (*http.Response, 
 	}
 }
 
-// retryReplaced tells whether a request was refused because the server's store has another history than the one of which revisions were
-// seen, and is to be repeated without them. The server did nothing, so that it does no harm.
+// retryReplaced reports whether to repeat a request without the revisions seen before. The server refused it because its
+// store has another history; it did nothing, so a repeat is safe.
 func (c *transport) retryReplaced(req *http.Request, err error) bool {
 	problem, ok := errors.AsType[*Error](err)
 	if !ok || problem.Problem.Error != CodeUnknownRevision || c.cfg.Replaced == nil || req.Body != nil && req.GetBody == nil {
 		return false
 	}
 	have, asked, _ := problem.Behind()
-	if asked != c.cfg.Seen.Revision() || !c.cfg.Replaced(c.isChange(req), have, asked) { // the caller asked for it, or another call was faster
+	if asked != c.cfg.Seen.Revision() || !c.cfg.Replaced(c.isChange(req), have, asked) { // the caller set the revision, or another call reset it first
 		return false
 	}
 	c.cfg.Seen.Forget()
@@ -106,12 +107,12 @@ func (c *transport) retryReplaced(req *http.Request, err error) bool {
 	return true
 }
 
-// isChange tells whether a request changes anything: a read does not, nor does a plan or a dry run.
+// isChange reports whether a request may change the fleet. Reads, plans and dry runs do not.
 func (c *transport) isChange(req *http.Request) bool {
 	return !isRead(req.Method) && req.URL.Query().Get("dry_run") != "true" && req.URL.Path != c.plan
 }
 
-// connectionTrace tells whether a call ever had one.
+// connectionTrace records whether a call obtained a connection.
 type connectionTrace struct{ wanted, had atomic.Bool }
 
 func (n *connectionTrace) trace() *httptrace.ClientTrace {
@@ -121,7 +122,8 @@ func (n *connectionTrace) trace() *httptrace.ClientTrace {
 	}
 }
 
-// noneMade: none, so that nothing was sent. A transport of somebody else's that does not tell may have had one.
+// noneMade reports that no connection was made, so nothing was sent. It is false for a custom transport that does not
+// support httptrace, because that may have connected.
 func (n *connectionTrace) noneMade() bool { return n.wanted.Load() && !n.had.Load() }
 
 func (c *transport) setHeaders(req *http.Request) {
@@ -130,7 +132,7 @@ func (c *transport) setHeaders(req *http.Request) {
 		req.Header.Set("X-Change-Author", c.cfg.Author)
 	}
 	if !isRead(req.Method) && req.Header.Get(requestID) == "" {
-		req.Header.Set(requestID, uuid.NewString()) // to be found by, should the answer be lost
+		req.Header.Set(requestID, uuid.NewString()) // finds the change if its answer is lost
 	}
 	if isRead(req.Method) && !isStreamed(req.Context()) {
 		token = c.cfg.Token
@@ -149,7 +151,7 @@ func (c *transport) setHeaders(req *http.Request) {
 	}
 }
 
-// attempt sends the request once. An answer that is no success is an *Error.
+// attempt sends the request once. It returns an *Error for a status other than 2xx and 304.
 func (c *transport) attempt(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	rsp, err := c.client.Do(req)
@@ -190,9 +192,9 @@ func (c *transport) attempt(req *http.Request) (*http.Response, error) {
 
 var errTooLarge = errors.New("the answer is too large")
 
-// retry says whether the call may be repeated after err, and when. A repeated call must do no harm: reads always can
-// be; PUT and DELETE can, except that a conditional one which was received has changed what its condition is about; a
-// POST or PATCH only if it was never sent.
+// retry reports whether to repeat the call after err, and after which wait. A repeated call must be safe: reads always
+// are; PUT and DELETE are, unless the request was conditional and may have been received, because then it has changed
+// the ETag in its own condition; POST and PATCH are only if they were never sent.
 func (c *transport) retry(req *http.Request, err error, attempt int) (wait time.Duration, again bool) {
 	if attempt >= c.cfg.Retries || req.Context().Err() != nil || errors.Is(err, errTooLarge) ||
 		(req.Body != nil && req.GetBody == nil) {
@@ -201,7 +203,10 @@ func (c *transport) retry(req *http.Request, err error, attempt int) (wait time.
 	wait = c.cfg.RetryWait << attempt
 	idempotent := isRead(req.Method) || req.Method == http.MethodPut || req.Method == http.MethodDelete
 	if problem, ok := errors.AsType[*Error](err); ok {
-		// outcome_unknown: the change may have been made, and only a person can say what to do about it. unknown_revision: it
+		// will never come.
+
+		// outcome_unknown: the change may have been made, and a person must decide. unknown_revision: the server will never
+		// have it.
 		// will never come.
 		final := problem.Problem.Error == CodeOutcomeUnknown || problem.Problem.Error == CodeUnknownRevision
 		again = idempotent && problem.StatusCode == http.StatusServiceUnavailable && !final
@@ -217,7 +222,8 @@ func (c *transport) retry(req *http.Request, err error, attempt int) (wait time.
 	return wait, idempotent && (isRead(req.Method) || req.Header.Get("If-Match") == "")
 }
 
-// maybeReceived is false when the connection was never made, or the server said that it did nothing.
+// maybeReceived reports whether the server may have processed the request. It is false if no connection was made, or if
+// the server answered that it did nothing.
 func maybeReceived(err error) bool {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return false
@@ -226,7 +232,7 @@ func maybeReceived(err error) bool {
 	return !ok || op.Op != "dial"
 }
 
-// rootCause takes off the *url.Error, which repeats the method and the URL.
+// rootCause removes the *url.Error, which repeats the method and the URL.
 func rootCause(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner
@@ -236,7 +242,7 @@ func rootCause(err error) error {
 
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// sleep waits, unless the context would end first.
+// sleep waits for d. It returns at once if the context would end before that.
 func sleep(ctx context.Context, d time.Duration) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return context.DeadlineExceeded

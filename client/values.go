@@ -9,10 +9,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// SetValues is the body of a PatchCluster call that sets values of one component, by Helm value path ("ui.color",
-// "hosts[0].name", `nodeSelector.kubernetes\.io/os`), and removes those that are nil. Other values stay. The server
-// types a string as `helm --set` does ("3" is a number), unless it is wrapped in quotes ("\"3\""); other Go values
-// keep their type. It fails only for a value that is not JSON.
+// SetValues returns the body of a PatchCluster call that sets values of one component, by Helm value path ("ui.color",
+// "hosts[0].name", `nodeSelector.kubernetes\.io/os`), and removes the values that are nil. Other values stay. The server
+// types a string as `helm --set` does ("3" is a number), unless it is quoted ("\"3\""); other Go values keep their type.
+// It fails only if a value cannot be encoded as JSON.
 func SetValues(component string, values map[string]any) (api.ClusterPatch, error) {
 	raw, err := json.Marshal(values)
 	if err != nil {
