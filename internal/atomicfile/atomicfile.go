@@ -1,4 +1,5 @@
-// Package atomicfile gives a file that was written beside its place a name, so that it is there whole or not at all.
+// Package atomicfile publishes a file that was written under a temporary name: it appears under its final name complete
+// or not at all, and never replaces an existing file.
 package atomicfile
 
 import (
@@ -8,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Publish gives the file at path the name target, in the same file system, once it is on disk. What has that name keeps it: the error
-// is then os.ErrExist. The name path may be left, and is the caller's to remove.
+// Publish syncs the file at path to disk and gives it the name target, in the same file system. If target exists, it
+// stays and the error wraps os.ErrExist. The name path may remain; the caller removes it.
 func Publish(path, target string) error {
 	if err := syncFile(path); err != nil {
 		return err
@@ -18,7 +19,7 @@ func Publish(path, target string) error {
 		return err
 	}
 	if dir, err := os.Open(filepath.Dir(target)); err == nil {
-		_ = dir.Sync() // where the system can do that
+		_ = dir.Sync() // not all systems can sync a directory
 		_ = dir.Close()
 	}
 	return nil
@@ -32,7 +33,8 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// linkOrRename is a link where there are some: that takes nobody's place, whoever comes between.
+// linkOrRename makes a hard link, which fails if target exists, even if another process creates it at the same time. On
+// a file system without hard links it checks and renames.
 func linkOrRename(path, target string) error {
 	err := os.Link(path, target)
 	if err == nil {

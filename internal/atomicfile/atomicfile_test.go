@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Of many that want one name, one gets it, and no other one takes it away.
+// Of several concurrent calls for one name exactly one succeeds, and no other replaces its file.
 func TestPublishGivesANameToOneFile(t *testing.T) {
 	t.Parallel()
 	for range 50 {
@@ -46,7 +46,8 @@ func TestPublishGivesANameToOneFile(t *testing.T) {
 	}
 }
 
-// Where there are no links, as no system has them of directories, it is renamed; what is there stays there, too.
+// Directories have no hard links, so they stand for a file system without them: link renames, and does not replace an
+// existing target.
 func TestPublishWithoutHardLinks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

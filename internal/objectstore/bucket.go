@@ -1,5 +1,8 @@
-// Package objectstore puts files into buckets of servers that speak S3, and takes them out again: each in one request, whole or
-// not at all, under a name that nothing had before, and held against its digest on both ways.
+// Package objectstore uploads files to buckets of servers that speak S3, and downloads them. Each transfer is one
+// request, so an object is there completely or not at all. An upload never replaces an object. A SHA-256 digest is
+// checked in both directions.
+//
+// Reading order: name.go (s3:// names), config.go (settings and credentials), bucket.go (transfers).
 package objectstore
 
 import (
@@ -18,15 +21,16 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// MaxSize is how large an object is at most: what S3 takes in one request. An upload in parts could leave parts behind.
+// MaxSize is the size limit of an object, in bytes: S3's limit for one request. A multipart upload could leave parts
+// behind.
 const MaxSize = 5 << 30
 
 var (
-	// ErrExists is returned when there is another object of that name.
+	// ErrExists: the bucket has an object of that name.
 	ErrExists = errors.New("there is an object of that name")
-	// ErrMissing is returned when there is none.
+	// ErrMissing: the bucket has no object of that name.
 	ErrMissing = errors.New("there is no such object")
-	// ErrDamaged is returned when what was received is not what was sent.
+	// ErrDamaged: the digest of the received object differs from the digest stored with it.
 	ErrDamaged = errors.New("it is not what was uploaded")
 )
 
@@ -37,11 +41,11 @@ type Bucket struct {
 	timeout time.Duration
 }
 
-// digestKey is the object's metadata that has the file's SHA-256, in hexadecimal.
+// digestKey is the metadata key of the file's SHA-256, in hexadecimal.
 const digestKey = "sha256"
 
-// CheckVacant returns ErrExists when there is an object of that name. A credential that may not look does not learn it, and
-// is told by Put.
+// CheckVacant returns ErrExists if the bucket has an object of that name. A credential without the right to read cannot
+// know; then it returns nil, and Put reports the conflict.
 func (b *Bucket) CheckVacant(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
@@ -55,9 +59,10 @@ func (b *Bucket) CheckVacant(ctx context.Context, key string) error {
 	return b.explain(ctx, err)
 }
 
-// Put uploads a file, with further metadata. The server checks what it received against the digest before the object is there.
-// An object of that name stays, and ErrExists is returned; on a server that says that it does not know such conditions, what is
-// there just before counts, which takes a credential that may look. A server that ignores them replaces it.
+// Put uploads a file, with further metadata. The server checks the received bytes against the digest before it creates
+// the object. An existing object of that name stays, and Put returns ErrExists. If the server rejects conditional
+// requests, Put looks for the object just before the upload, which needs a credential with the right to read. A server
+// that ignores conditions silently replaces the object.
 func (b *Bucket) Put(ctx context.Context, key string, file *os.File, metadata map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
@@ -76,11 +81,11 @@ func (b *Bucket) Put(ctx context.Context, key string, file *os.File, metadata ma
 	digest := hex.EncodeToString(sum.Sum(nil))
 	opts := minio.PutObjectOptions{
 		ContentType: "application/vnd.sqlite3", UserMetadata: map[string]string{digestKey: digest}, DisableMultipart: true,
-		DisableContentSha256: true, // of single chunks: the digest of all of it is signed
+		DisableContentSha256: true, // of single chunks: the digest of the whole file is signed
 	}
 	maps.Copy(opts.UserMetadata, metadata)
 	send := func() error {
-		// A section cannot be closed, and is read again by each attempt.
+		// Each attempt reads the file from its start; a section reader cannot be closed.
 		_, err := b.core.PutObject(ctx, b.bucket, key, io.NewSectionReader(file, 0, size), size, "", digest, opts)
 		return err
 	}
@@ -98,7 +103,7 @@ func (b *Bucket) Put(ctx context.Context, key string, file *os.File, metadata ma
 		err = send()
 	}
 	if status(err) == http.StatusPreconditionFailed {
-		// An attempt whose answer was lost may have put it there.
+		// An earlier attempt whose answer was lost may have created the object.
 		if there, err := b.core.StatObject(ctx, b.bucket, key, minio.StatObjectOptions{}); err == nil && digestOf(there) == digest {
 			return nil
 		}
@@ -107,15 +112,15 @@ func (b *Bucket) Put(ctx context.Context, key string, file *os.File, metadata ma
 	return b.explain(ctx, err)
 }
 
-// withoutConditions are the same options, and it does not matter what is there.
+// withoutConditions returns the options without If-None-Match.
 func withoutConditions(o minio.PutObjectOptions) minio.PutObjectOptions {
 	return minio.PutObjectOptions{
 		ContentType: o.ContentType, UserMetadata: o.UserMetadata, DisableMultipart: o.DisableMultipart, DisableContentSha256: o.DisableContentSha256,
 	}
 }
 
-// Get writes an object to w. What it wrote is of no use when it returns an error: ErrDamaged when the digest that is kept with
-// the object is another one. An object that something else put there may have none.
+// Get writes an object to w. After an error, discard the bytes written: the error is ErrDamaged if the digest stored
+// with the object differs. An object of another program may have no digest and is not checked.
 func (b *Bucket) Get(ctx context.Context, key string, w io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
@@ -139,7 +144,7 @@ func (b *Bucket) Get(ctx context.Context, key string, w io.Writer) (err error) {
 	return nil
 }
 
-// digestOf is what was kept with an object. Servers write names of metadata in different ways.
+// digestOf returns the digest stored with an object. Servers spell metadata names differently.
 func digestOf(o minio.ObjectInfo) string {
 	for name, value := range o.UserMetadata {
 		if strings.EqualFold(name, digestKey) {
@@ -149,7 +154,7 @@ func digestOf(o minio.ObjectInfo) string {
 	return ""
 }
 
-// status is the HTTP status that an error stands for, or 0.
+// status returns the HTTP status of an S3 error, or 0.
 func status(err error) int {
 	if err == nil {
 		return 0
@@ -157,7 +162,7 @@ func status(err error) int {
 	return minio.ToErrorResponse(err).StatusCode
 }
 
-// explain says what a server's answer means to whoever asked.
+// explain turns a server's error into one for the caller.
 func (b *Bucket) explain(ctx context.Context, err error) error {
 	answer := minio.ToErrorResponse(err)
 	switch {

@@ -17,18 +17,18 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Config is which server, and who asks it.
+// Config selects a server and the credentials for it.
 type Config struct {
 	Endpoint   string // URL; empty: AWS, in Region
-	Region     string // with an Endpoint, empty is us-east-1, as other servers call theirs
+	Region     string // with an Endpoint, empty is us-east-1, the default of other servers
 	Addressing string // of buckets: path, virtual (as host names), or auto: virtual on AWS, path elsewhere
-	CAFile     string // PEM; certificates of these authorities are good, besides the system's
+	CAFile     string // PEM; CAs trusted in addition to the system's
 	Timeout    time.Duration
 	Credentials
 }
 
-// Credentials are of one of three kinds, the first that is there: a key, a web identity for which AWS's STS gives one (a
-// service account with a role), or an agent that gives one (EKS Pod Identity, ECS).
+// Credentials are of one of three kinds, the first that is set: an access key; a web identity that AWS's STS exchanges
+// for one (a service account with a role); or an agent that returns one (EKS Pod Identity, ECS).
 type Credentials struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 
@@ -40,6 +40,7 @@ type Credentials struct {
 
 // The kinds of addressing.
 const (
+	// Values of Config.Addressing.
 	AddressingAuto    = "auto"
 	AddressingPath    = "path"
 	AddressingVirtual = "virtual"
@@ -51,7 +52,7 @@ const (
 	attempts      = 5
 )
 
-// Open makes a client of a bucket, and says all that is wrong with its settings. Nothing is sent yet.
+// Open returns a client of a bucket, or all problems of the settings. It sends no request.
 func Open(cfg Config, bucket string) (*Bucket, []string) {
 	var problems []string
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -86,7 +87,7 @@ func Open(cfg Config, bucket string) (*Bucket, []string) {
 		{"AWS_ACCESS_KEY_ID", cfg.AccessKeyID}, {"AWS_SECRET_ACCESS_KEY", cfg.SecretAccessKey}, {"AWS_SESSION_TOKEN", cfg.SessionToken}, {"AWS_REGION", cfg.Region},
 	} {
 		if strings.ContainsFunc(header.value, unicode.IsSpace) {
-			problem("%s has a space or a line break in it", header.name) // as a Secret made of a file often has
+			problem("%s has a space or a line break in it", header.name) // common in a Secret created from a file
 		}
 	}
 	creds, wrong := cfg.provider(cfg.Region, transport)
@@ -102,20 +103,20 @@ func Open(cfg Config, bucket string) (*Bucket, []string) {
 	return &Bucket{core: minio.Core{Client: client}, bucket: bucket, timeout: cfg.Timeout}, nil
 }
 
-// isPort tells whether a URL's port is one, or is left out.
+// isPort reports whether a URL's port is valid or absent.
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && n > 0
 }
 
-// newTransport gives up on a server that is not there or falls silent.
+// newTransport bounds the wait for a server that is down or stalls.
 func newTransport(caFile string) (*http.Transport, error) {
 	t := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute, ExpectContinueTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression: true, // what arrives is held against a digest
+		DisableCompression: true, // the digest is of the stored bytes
 		TLSClientConfig:    &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	if caFile == "" {
@@ -136,7 +137,8 @@ func newTransport(caFile string) (*http.Transport, error) {
 	return t, nil
 }
 
-// asking asks before it sends a body, so that a server that refuses it can say so instead of hanging up.
+// asking sends Expect: 100-continue before a body, so that a server can answer with an error instead of closing the
+// connection.
 type asking struct{ http.RoundTripper }
 
 func (a asking) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -147,7 +149,7 @@ func (a asking) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(r)
 }
 
-// provider gives the credentials. Nobody is anonymous: a bucket that takes anything from anyone is no place for a fleet.
+// provider returns the credentials. Anonymous access is refused: a bucket that is open to all must not hold a fleet.
 func (c Credentials) provider(region string, transport *http.Transport) (*credentials.Credentials, []string) {
 	iam := &credentials.IAM{Client: &http.Client{Transport: transport, Timeout: time.Minute}, Region: region}
 	switch {

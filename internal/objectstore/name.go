@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Name is where an object is: s3://BUCKET/KEY.
+// Name locates an object: s3://BUCKET/KEY.
 type Name struct{ Bucket, Key string }
 
 func (n Name) String() string { return scheme + n.Bucket + "/" + n.Key }
@@ -18,12 +18,12 @@ const (
 	longest = 1024 // bytes of a key
 )
 
-// IsName tells whether a text is meant as the name of an object, and not of a file.
+// IsName reports whether s is meant as an object's name rather than a file's.
 func IsName(s string) bool { return strings.HasPrefix(strings.ToLower(s), "s3:") }
 
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// ParseName reads the name of an object, and says all that is wrong with it.
+// ParseName parses the name of an object and returns all problems with it.
 func ParseName(s string) (Name, []string) {
 	name, problems := parse(s)
 	switch {
@@ -36,7 +36,7 @@ func ParseName(s string) (Name, []string) {
 	return name, problems
 }
 
-// ParsePrefix reads what names of objects begin with, a bucket alone or a directory in it; its Key is empty or ends with a slash.
+// ParsePrefix parses a prefix of names: a bucket, or a directory in it. Its Key is empty or ends with a slash.
 func ParsePrefix(s string) (Name, []string) {
 	name, problems := parse(s)
 	if name.Key = strings.TrimSuffix(name.Key, "/"); name.Key != "" {
@@ -45,8 +45,8 @@ func ParsePrefix(s string) (Name, []string) {
 	return name, problems
 }
 
-// parse reports everything that servers and people would take in different ways. It shows nothing of what is before an @,
-// where a secret may be.
+// parse reports every part that servers or people could read in different ways. Problems never quote the text before an
+// @, which may be a secret.
 func parse(s string) (name Name, problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	rest, ok := strings.CutPrefix(s, scheme)

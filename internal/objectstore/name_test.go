@@ -33,7 +33,7 @@ func TestNames(t *testing.T) {
 	require.False(t, objectstore.IsName("s3/bucket/key"))
 }
 
-// Everything that is wrong with a name is said, and no secret in it is shown.
+// All problems of a name are reported, without any secret in it.
 func TestNamesThatAreNone(t *testing.T) {
 	t.Parallel()
 	for given, says := range map[string][]string{
@@ -60,7 +60,7 @@ func TestNamesThatAreNone(t *testing.T) {
 	}
 }
 
-// Everything that is wrong with the settings is said at once.
+// All problems of the settings are reported together.
 func TestSettingsThatAreNone(t *testing.T) {
 	t.Parallel()
 	noPEM := filepath.Join(t.TempDir(), "ca.pem")

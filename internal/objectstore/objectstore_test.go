@@ -43,7 +43,7 @@ func open(t *testing.T, cfg objectstore.Config) *objectstore.Bucket {
 	return b
 }
 
-// file has a size that is no multiple of anything.
+// file has an odd size, no multiple of a block.
 func file(t *testing.T, first byte) (*os.File, []byte) {
 	t.Helper()
 	content := bytes.Repeat([]byte{first, 2, 3}, 300_007)
@@ -55,12 +55,12 @@ func file(t *testing.T, first byte) (*os.File, []byte) {
 	return f, content
 }
 
-// between is a proxy whose handler may do something else than pass a request on.
+// between is a proxy whose handler may interfere with a request.
 func between(t *testing.T, server *testrig.S3, handle func(pass http.Handler) http.HandlerFunc) string {
 	t.Helper()
 	target, err := url.Parse(server.Endpoint)
 	require.NoError(t, err)
-	// The signature is of the host that the client has asked: the server is shown that one.
+	// The signature covers the host that the client requested, so the server must see that host.
 	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host }}
 	pass.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 	proxy := httptest.NewServer(handle(pass))
@@ -88,8 +88,8 @@ func TestPutAndGet(t *testing.T) {
 	require.ErrorIs(t, b.Get(t.Context(), "fleet/b.db", io.Discard), objectstore.ErrMissing)
 }
 
-// TestOnlyOneOfManyIsThere: of writers of one name at once, one is told that it has put its file there, and that is what is there.
-func TestOnlyOneOfManyIsThere(t *testing.T) {
+// TestConcurrentPutsOfOneName: exactly one of several concurrent writers succeeds, and its file is stored.
+func TestConcurrentPutsOfOneName(t *testing.T) {
 	t.Parallel()
 	server := testrig.StartS3(t, bucket)
 	b := open(t, config(server.Endpoint))
@@ -112,8 +112,8 @@ func TestOnlyOneOfManyIsThere(t *testing.T) {
 	require.True(t, bytes.Equal(*winner.Load(), got.Bytes()))
 }
 
-// TestAnUploadThatBreaksOff leaves nothing, whether the network, the time or the caller ends it.
-func TestAnUploadThatBreaksOff(t *testing.T) {
+// TestInterruptedUpload leaves nothing behind, whether the network, the timeout or the caller ends it.
+func TestInterruptedUpload(t *testing.T) {
 	t.Parallel()
 	server := testrig.StartS3(t, bucket)
 	nothing := func(t *testing.T, says string, err error) {
@@ -162,7 +162,7 @@ func TestAnUploadThatBreaksOff(t *testing.T) {
 	})
 }
 
-// failing is a body that breaks off.
+// failing is a body that ends with an error.
 type failing struct {
 	first func()
 	ctx   context.Context // of the request whose body it is
@@ -176,8 +176,8 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// TestALostAnswer: the object is there, the answer that says so is lost, and the next attempt is told that it exists.
-func TestALostAnswer(t *testing.T) {
+// TestLostAnswer: the upload succeeds but its answer is lost, and the retry is answered that the object exists.
+func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	server := testrig.StartS3(t, bucket)
 	var puts atomic.Int32
@@ -199,8 +199,8 @@ func TestALostAnswer(t *testing.T) {
 	require.True(t, bytes.Equal(content, got.Bytes()))
 }
 
-// TestAServerWithoutConditions says that it has none, and what is there before counts.
-func TestAServerWithoutConditions(t *testing.T) {
+// TestServerWithoutConditions: if the server rejects conditional requests, Put looks for the object before the upload.
+func TestServerWithoutConditions(t *testing.T) {
 	t.Parallel()
 	server := testrig.StartS3(t, bucket)
 	var blind atomic.Bool // the credential may only write
@@ -227,7 +227,7 @@ func TestAServerWithoutConditions(t *testing.T) {
 	require.True(t, bytes.Equal(content, got.Bytes()))
 }
 
-// TestDamage between here and there, and there, is told, in either direction.
+// TestDamage in transit, in either direction, and on the server is reported.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	server := testrig.StartS3(t, bucket)
@@ -253,7 +253,7 @@ func TestDamage(t *testing.T) {
 	require.ErrorIs(t, b.Get(t.Context(), key, io.Discard), objectstore.ErrDamaged)
 }
 
-// flipping changes the first byte of each read.
+// flipping inverts the first byte of each read.
 type flipping struct{ io.Reader }
 
 func (f *flipping) Read(p []byte) (int, error) {
@@ -264,7 +264,7 @@ func (f *flipping) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestRefusals say what the server says, and never the secret.
+// TestRefusals: errors name the server's code, and never the secret.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	server := testrig.StartS3(t, bucket)
@@ -285,7 +285,7 @@ func TestRefusals(t *testing.T) {
 	require.ErrorContains(t, open(t, config(tls)).Put(t.Context(), key, f, nil), "HTTP response to HTTPS client")
 }
 
-// TestRoles: a role by way of a web identity, and one by way of an agent.
+// TestRoles: credentials of a role from a web identity and from an agent.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	const answer = `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>` +
@@ -321,7 +321,7 @@ func TestRoles(t *testing.T) {
 	require.NotContains(t, err.Error(), "signed-by-the-cluster")
 }
 
-// TestTrust: a certificate of an authority that only AWS_CA_BUNDLE names.
+// TestTrust: a certificate of a CA that only AWS_CA_BUNDLE contains.
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	server := testrig.StartS3(t, bucket)

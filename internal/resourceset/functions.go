@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// known are the functions that Flux Operator documents, without a budget.
+// known returns the functions that Flux Operator documents, without a budget.
 var known = sync.OnceValue(func() template.FuncMap {
-	// A slug is a label's value at most, and is cut between words.
+	// The length of a label value; longer slugs are cut between words.
 	slug.MaxLength, slug.EnableSmartTruncate = 63, true
 	functions := sprig.HermeticTxtFuncMap()
 	functions["slugify"] = slug.Make
@@ -25,11 +25,11 @@ var known = sync.OnceValue(func() template.FuncMap {
 	functions["toYaml"] = func(v any) string {
 		text, err := toYAML(v)
 		if err != nil {
-			return "" // what the operator does: only mustToYaml fails
+			return "" // as the operator does: only mustToYaml fails
 		}
 		return text
 	}
-	// Functions of the template package that make text, so that they are accounted for like all others.
+	// The template package's own text functions, so that the budget covers them too.
 	functions["print"], functions["printf"], functions["println"] = fmt.Sprint, fmt.Sprintf, fmt.Sprintln
 	functions["html"], functions["js"], functions["urlquery"] = template.HTMLEscaper, template.JSEscaper, template.URLQueryEscaper
 	return functions
@@ -40,7 +40,7 @@ func toYAML(v any) (string, error) {
 	return string(text), err
 }
 
-// declared are the functions by their names, for the parser.
+// declared returns stubs of all functions, for the parser.
 func declared() template.FuncMap {
 	functions := maps.Clone(known())
 	functions["inputs"] = func() any { return nil }
@@ -51,11 +51,11 @@ func declared() template.FuncMap {
 	return functions
 }
 
-// budget is what an execution has left.
+// budget is the work that one execution may still do.
 type budget struct {
 	Limits
 	used   int
-	asked  int // units at which Stop was asked last
+	asked  int // units used at the last call of Stop
 	nested int
 	err    error
 }
@@ -67,8 +67,8 @@ func (b *budget) exceeded(format string, args ...any) error {
 	return b.err
 }
 
-// spend takes units from the budget. It panics when there are none left, which the template package makes an error of: not all
-// functions return one.
+// spend takes units from the budget. It panics if none remain; the template package turns that into an error. Not every
+// function can return one.
 func (b *budget) spend(units int) {
 	const between = 4096
 	b.used += units
@@ -113,13 +113,13 @@ func (b *budget) functions(input map[string]any) template.FuncMap {
 	return functions
 }
 
-// shallow functions look at the containers that they are given, not into them.
+// shallow functions look at the containers they receive, not at the values inside.
 var shallow = []string{
 	"get", "set", "unset", "hasKey", "omit", "pick", "pluck", "keys", "values", "dict", "list", "tuple", "dig", "first", "last", "rest", "initial", "append", "push",
 	"prepend", "concat", "slice", "ternary", "default", "empty", "coalesce", "kindIs", "kindOf", "typeIs", "typeOf", "typeIsLike", "all", "any",
 }
 
-// bounded is a function that is accounted for: what it is given, and what it answers.
+// bounded wraps a function so that its arguments and its result are charged to the budget.
 func (b *budget) bounded(name string, f any) any {
 	of := reflect.ValueOf(f)
 	weigh := b.size
@@ -143,7 +143,7 @@ func (b *budget) bounded(name string, f any) any {
 	}).Interface()
 }
 
-// size accounts for a value with everything in it.
+// size charges a value with everything in it.
 func (b *budget) size(v reflect.Value, depth int) {
 	v = dereferenced(v)
 	b.spend(1)
@@ -173,7 +173,7 @@ func dereferenced(v reflect.Value) reflect.Value {
 	return v
 }
 
-// width accounts for a value without what is in it.
+// width charges a value without its contents.
 func (b *budget) width(v reflect.Value, _ int) {
 	v = dereferenced(v)
 	switch v.Kind() { //nolint:exhaustive // all others are of one size
@@ -199,10 +199,10 @@ func (b *budget) items(n int) {
 	}
 }
 
-// wide is a width or precision that fmt would fill with so many characters, or take from an argument.
+// wide matches a printf width or precision of four or more digits, or one taken from an argument.
 var wide = regexp.MustCompile(`%[^%a-zA-Z]*([0-9]{4,}|\*)`)
 
-// growth refuses what would be much larger than what it is made of, before it is made.
+// growth refuses a call before it runs if its result would be much larger than its arguments.
 func (b *budget) growth(name string, args []reflect.Value) {
 	text := func(i int) string { return args[i].String() }
 	number := func(i int) int { return int(args[i].Int()) }
@@ -224,7 +224,7 @@ func (b *budget) growth(name string, args []reflect.Value) {
 		if wide.MatchString(text(0)) {
 			panic(b.exceeded("a width or precision of printf is 1000 or more, or an argument"))
 		}
-		b.text(product(strings.Count(text(0), "%"), 1000)) //nolint:mnd // the width that is left
+		b.text(product(strings.Count(text(0), "%"), 1000)) //nolint:mnd // the largest width that wide lets through
 	case "until":
 		b.numbers(number(0))
 	case "untilStep":
@@ -237,7 +237,7 @@ func (b *budget) growth(name string, args []reflect.Value) {
 		for i := range args[0].Len() {
 			b.width(args[0].Index(i), 0)
 		}
-	case "uniq", "mustUniq", "without", "mustWithout": // each item is held against all others
+	case "uniq", "mustUniq", "without", "mustWithout": // each item is compared with all others
 		if list := dereferenced(args[0]); list.Kind() == reflect.Slice {
 			b.spend(product(list.Len(), list.Len()))
 		}
@@ -247,15 +247,15 @@ func (b *budget) growth(name string, args []reflect.Value) {
 	}
 }
 
-// numbers refuses series that are long, or that leave the range of integers.
+// numbers refuses series that are too long or leave the range of integers.
 func (b *budget) numbers(bounds ...int) {
 	for _, n := range bounds {
 		b.items(max(n, -max(n, -maxItems-1)))
 	}
 }
 
-// pattern accounts for a regular expression, which may repeat its parts up to a thousand times, and for the text it is held
-// against.
+// pattern charges a regular expression, which may repeat its parts up to a thousand times, and the text that it is
+// matched with.
 func (b *budget) pattern(text string, args []reflect.Value) {
 	const repetition, most, unit = 1000, 4096, 64
 	if len(text) > most {
@@ -268,7 +268,7 @@ func (b *budget) pattern(text string, args []reflect.Value) {
 	}
 }
 
-// product of two sizes; what does not fit is more than any limit.
+// product multiplies two sizes. On overflow it returns a number above every limit.
 func product(a, b int) int {
 	const most = 1 << 40
 	if a <= 0 || b <= 0 {

@@ -1,6 +1,9 @@
-// Package resourceset executes the templates of ResourceSets as Flux Operator does, without a cluster. Templates come from
-// outside, so each execution has a budget: a template that loops, recurses or grows its values without end fails instead of
-// occupying a processor or the memory.
+// Package resourceset executes the templates of ResourceSets as Flux Operator does, without a cluster. Templates are
+// untrusted input, so each execution has a budget: a template that loops, recurses or grows its values without end fails
+// instead of exhausting a processor or the memory.
+//
+// Reading order: resourceset.go (Parse, Execute, and the calls that Parse adds for accounting), functions.go (the
+// functions and their costs).
 package resourceset
 
 import (
@@ -11,40 +14,40 @@ import (
 	"text/template/parse"
 )
 
-// Limits bound one execution. The zero value stands for [Default].
+// Limits bound one execution. The zero value means [Default].
 type Limits struct {
-	// Units is the work that an execution may do. A unit is about one value that is looked at, or 64 bytes of text.
+	// Units bounds the work. One unit is about one value visited, or 64 bytes of text.
 	Units int
-	// Bytes is the size of the output, and of each text that is computed on the way.
+	// Bytes bounds the output and each intermediate text.
 	Bytes int
-	// Stop is asked every few thousand units. Its error ends the execution. Nil never does.
+	// Stop is called every few thousand units. Its error ends the execution. May be nil.
 	Stop func() error
-	// Used receives the units that the execution took. May be nil.
+	// Used receives the units spent. May be nil.
 	Used *int
 }
 
-// Default are the limits that apply where none are given.
+// Default applies to limits that are not set.
 var Default = Limits{Units: 1_000_000, Bytes: 1 << 20}
 
 // ErrBudget is wrapped by the error of an execution that exceeds its limits.
 var ErrBudget = errors.New("the template does more work than is allowed")
 
 const (
-	maxItems  = 100_000 // of a list that a function computes
-	maxDepth  = 200     // of nested values; a value that contains itself is deeper
-	maxNested = 500     // templates that are being executed within one another
+	maxItems  = 100_000 // in a list that a function returns
+	maxDepth  = 200     // of nested values; refuses a value that contains itself
+	maxNested = 500     // nested template calls
 	stepName  = "resourceset_step"
 	enterName = "resourceset_enter"
 	leaveName = "resourceset_leave"
 	outName   = "resourceset_out"
 )
 
-// Template is a parsed resourcesTemplate. It may be executed any number of times, also at the same time.
+// Template is a parsed resourcesTemplate. It may be executed any number of times, also concurrently.
 type Template struct {
 	parsed *template.Template
 }
 
-// Parse reads a resourcesTemplate: the delimiters and functions are Flux Operator's.
+// Parse parses a resourcesTemplate with Flux Operator's delimiters and functions.
 func Parse(text string) (*Template, error) {
 	t, err := template.New("resourcesTemplate").Delims("<<", ">>").Option("missingkey=error").Funcs(declared()).Parse(text)
 	if err != nil {
@@ -60,7 +63,7 @@ func Parse(text string) (*Template, error) {
 	return &Template{t}, nil
 }
 
-// Execute is the text that the template makes of one input. Functions such as `set` may change the input.
+// Execute renders the template for one input. Functions such as `set` may modify the input.
 func (t *Template) Execute(input map[string]any, limits Limits) (string, error) {
 	if limits.Units == 0 {
 		limits.Units = Default.Units
@@ -78,14 +81,13 @@ func (t *Template) Execute(input map[string]any, limits Limits) (string, error) 
 	if limits.Used != nil {
 		*limits.Used = b.used
 	}
-	if b.err != nil { // what the template package makes of it is longer and no clearer
+	if b.err != nil { // the template package wraps it in a longer text that is no clearer
 		return "", b.err
 	}
 	return out.String(), err
 }
 
-// instrument adds the calls that account for work: at the beginning of everything that may be repeated, and around each value
-// that is printed.
+// instrument adds the calls that charge the budget: at the start of each range body, and around each printed value.
 func instrument(list *parse.ListNode) {
 	if list == nil {
 		return
@@ -123,7 +125,7 @@ func call(name string, args ...int) parse.Node {
 	return &parse.ActionNode{NodeType: parse.NodeAction, Pipe: pipe}
 }
 
-// limitedWriter refuses more output than is allowed.
+// limitedWriter fails when the output exceeds the limit.
 type limitedWriter struct {
 	to     *strings.Builder
 	budget *budget
@@ -136,7 +138,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// Documents cuts a stream of YAML documents at the lines that begin one.
+// Documents splits a stream of YAML documents at the lines that start with ---.
 func Documents(text string) []string {
 	var docs []string
 	var doc strings.Builder

@@ -44,8 +44,7 @@ func TestExecute(t *testing.T) {
 	require.ErrorContains(t, err, "nothing")
 }
 
-// TestEndlessTemplates: whatever a template does again and again, or however a value grows, comes to an end before it costs
-// much.
+// TestEndlessTemplates: any loop, recursion or growing value ends before it costs much.
 func TestEndlessTemplates(t *testing.T) {
 	t.Parallel()
 	double := func(grow string) string {

@@ -1,4 +1,4 @@
-// Package testbrowser is a headless Chromium for tests of pages.
+// Package testbrowser runs a headless Chromium for tests of pages, and records its requests, errors and warnings.
 package testbrowser
 
 import (
@@ -18,18 +18,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Browser is a headless Chromium, with what its page asked for and complained about.
+// Browser is a headless Chromium with one tab. It records the requests and the complaints of its pages.
 type Browser struct {
 	T *testing.T
 
-	ctx context.Context //nolint:containedctx // the tab, as chromedp has it
+	ctx context.Context //nolint:containedctx // chromedp keeps the tab in the context
 
 	mu         sync.Mutex
 	requested  []string
 	complaints []string
 }
 
-// New starts a Chromium that ends with the test. Without one the test fails, and says how to get it.
+// New starts a Chromium that ends with the test. Without an installed Chromium the test fails with an installation hint.
 func New(t *testing.T) *Browser {
 	t.Helper()
 	path := ""
@@ -48,12 +48,12 @@ func New(t *testing.T) *Browser {
 	t.Cleanup(func() {
 		stop()
 		chromedp.FromContext(allocator).Allocator.Wait()
-		// The browser's helpers write to its profile until they have noticed that it is gone.
+		// The browser's helper processes write to its profile until they notice that it has ended.
 		require.Eventually(t, func() bool { return os.RemoveAll(profile) == nil }, time.Minute, 50*time.Millisecond)
 	})
 	ctx, closeTab := chromedp.NewContext(allocator)
 	t.Cleanup(closeTab)
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute) // a hang is a failure with a stack; dozens of pages on a busy machine are none
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute) // a hang fails with a stack trace; dozens of pages on a busy machine do not
 	t.Cleanup(cancel)
 	b := &Browser{T: t, ctx: ctx}
 	chromedp.ListenTarget(ctx, b.event)
@@ -80,7 +80,7 @@ func (b *Browser) event(ev any) {
 	}
 }
 
-// Run does something in the page, and fails the test when that is impossible.
+// Run performs actions in the page; a failed action fails the test.
 func (b *Browser) Run(actions ...chromedp.Action) {
 	b.T.Helper()
 	err := chromedp.Run(b.ctx, actions...)
@@ -91,13 +91,13 @@ func (b *Browser) Run(actions ...chromedp.Action) {
 	}
 }
 
-// Click clicks what a selector names, when it can be seen.
+// Click clicks the element of a selector once it is visible.
 func (b *Browser) Click(selector string) {
 	b.T.Helper()
 	b.Run(chromedp.WaitVisible(selector, chromedp.ByQuery), chromedp.ScrollIntoView(selector, chromedp.ByQuery), chromedp.Click(selector, chromedp.ByQuery))
 }
 
-// Follow clicks what a selector names, and waits until the page that this leads to is there.
+// Follow clicks the element of a selector and waits for the page that it leads to.
 func (b *Browser) Follow(selector string) {
 	b.T.Helper()
 	b.Run(chromedp.WaitVisible(selector, chromedp.ByQuery), chromedp.ScrollIntoView(selector, chromedp.ByQuery))
@@ -106,7 +106,7 @@ func (b *Browser) Follow(selector string) {
 	}
 }
 
-// At waits until an address is there, whole.
+// At waits until the page at path, with its query, is loaded.
 func (b *Browser) At(path string) {
 	b.T.Helper()
 	var at string
@@ -114,12 +114,12 @@ func (b *Browser) At(path string) {
 		if time.Now().After(deadline) {
 			b.T.Fatalf("at %s, and not at %s", at, path)
 		}
-		// An error is that of a page that is just being left.
+		// The evaluation fails while the page changes.
 		_ = chromedp.Run(b.ctx, chromedp.Evaluate(`document.readyState === "complete" ? location.pathname + location.search : ""`, &at))
 	}
 }
 
-// Text is the text of what a selector names, when it can be seen.
+// Text returns the text of the element of a selector once it is visible.
 func (b *Browser) Text(selector string) string {
 	b.T.Helper()
 	var s string
@@ -127,7 +127,7 @@ func (b *Browser) Text(selector string) string {
 	return s
 }
 
-// Screenshot keeps a picture where SCREENSHOT_DIR says.
+// Screenshot saves a picture in SCREENSHOT_DIR, if that is set.
 func (b *Browser) Screenshot(name string) {
 	b.T.Helper()
 	dir := os.Getenv("SCREENSHOT_DIR")
@@ -139,14 +139,14 @@ func (b *Browser) Screenshot(name string) {
 	require.NoError(b.T, os.WriteFile(filepath.Join(dir, name), png, 0o600))
 }
 
-// Requested are the addresses that pages asked for.
+// Requested returns the URLs that pages requested.
 func (b *Browser) Requested() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.requested)
 }
 
-// Complaints are the errors and warnings of pages, violations of the content security policy among them.
+// Complaints returns the errors and warnings of pages, including violations of the content security policy.
 func (b *Browser) Complaints() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,5 +1,6 @@
-// Package testrig runs the programs of this repository in tests, as somebody who installs them does: built as they are
-// shipped, with settings from the environment, spoken to over the network, and ended by signals.
+// Package testrig runs the programs of this repository in tests as their users do: built as they are shipped, configured
+// by the environment, reached over the network, and stopped by signals. program.go runs servers, s3.go an S3 server for
+// backups.
 package testrig
 
 import (
@@ -18,7 +19,8 @@ import (
 	"time"
 )
 
-// Build builds the server and the CLI as they are shipped into a directory, for a package one level below the root.
+// Build builds the server and the CLI as they are shipped into dir. The caller's package must be one level below the
+// root.
 func Build(dir, version string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+version, "-o", dir, //nolint:gosec,noctx // the caller's version; the test's own deadline ends it
 		"../cmd/flux-resourceset", "../cmd/flux-resourceset-cli")
@@ -29,11 +31,11 @@ func Build(dir, version string) error {
 	return nil
 }
 
-// Server is a server process that was started.
+// Server is a started server process.
 type Server struct {
-	// Base is where it listens: http://127.0.0.1:PORT. Empty: it ended before it did.
+	// Base is its URL, http://127.0.0.1:PORT. Empty: it ended before it listened.
 	Base string
-	// Ended is closed when the process has ended, and its log has been read to the end.
+	// Ended is closed when the process has ended and its log has been read completely.
 	Ended chan struct{}
 
 	cmd *exec.Cmd
@@ -43,12 +45,12 @@ type Server struct {
 }
 
 const (
-	patience = 3 * time.Minute // enough to fill a store with a large fleet
-	keptLog  = 16 << 20        // of the end of a log, bytes
+	startTimeout = 3 * time.Minute // enough to fill a store with a large fleet
+	keptLog      = 16 << 20        // bytes kept of the end of a log
 )
 
-// Start starts a server, given its settings on top of those that make it listen on a free port and log what is read here.
-// It returns when the server listens, or has ended. Whoever starts it ends it.
+// Start starts a server with the given settings in addition to a free port and a JSON log. It returns when the server
+// listens or has ended. The caller must end it.
 func Start(cmd *exec.Cmd, settings ...string) (*Server, error) {
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json", "ALLOW_SHORT_TOKENS=true",
@@ -63,7 +65,7 @@ func Start(cmd *exec.Cmd, settings ...string) (*Server, error) {
 	}
 	listening := make(chan string, 1)
 	go s.follow(stderr, listening)
-	late := time.NewTimer(patience)
+	late := time.NewTimer(startTimeout)
 	defer late.Stop()
 	select {
 	case addr := <-listening:
@@ -99,38 +101,38 @@ func (s *Server) keep(text []byte) {
 	s.log.Next(max(0, s.log.Len()-keptLog))
 }
 
-// Log is what the server has said on standard error.
+// Log returns the server's standard error so far.
 func (s *Server) Log() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.String()
 }
 
-// Process is the process, to be looked at or signalled.
+// Process returns the process, for inspection and signals.
 func (s *Server) Process() *os.Process { return s.cmd.Process }
 
-// Kill ends the server where it stands, and returns when it has.
+// Kill ends the server by SIGKILL and waits for its end.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill() // it may have ended by itself
 	<-s.Ended
 }
 
-// Stop tells the server to end and returns when it has: nil when that was in order.
+// Stop ends the server by SIGTERM and waits for its end. It returns nil if the exit code is 0.
 func (s *Server) Stop() error {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 	return s.Wait()
 }
 
-// Wait returns when the server has ended: nil when that was in order.
+// Wait waits for the server's end. It returns nil if the exit code is 0.
 func (s *Server) Wait() error {
 	<-s.Ended
 	return s.err
 }
 
-// ExitCode is that of a server that has ended.
+// ExitCode returns the exit code of an ended server.
 func (s *Server) ExitCode() int { return s.cmd.ProcessState.ExitCode() }
 
-// Ready returns when the server says that it is ready.
+// Ready waits until GET /ready answers 200.
 func (s *Server) Ready(ctx context.Context) error {
 	if s.Base == "" {
 		return errors.New("the server ended before it listened:\n" + s.Log())
@@ -139,7 +141,7 @@ func (s *Server) Ready(ctx context.Context) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		ready, err := ask(ctx, client, s.Base+"/ready")
+		ready, err := isReady(ctx, client, s.Base+"/ready")
 		if ready || err != nil {
 			return err
 		}
@@ -153,15 +155,15 @@ func (s *Server) Ready(ctx context.Context) error {
 	}
 }
 
-// ask tells whether a server answers 200.
-func ask(ctx context.Context, client *http.Client, url string) (bool, error) {
+// isReady reports whether a URL answers 200.
+func isReady(ctx context.Context, client *http.Client, url string) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return false, nil //nolint:nilerr // it is asked again
+		return false, nil //nolint:nilerr // the caller tries again
 	}
 	return resp.StatusCode == http.StatusOK, resp.Body.Close()
 }

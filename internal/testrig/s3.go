@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// The account of S3 servers, and the region that they call theirs.
+// Credentials and region of the test S3 server.
 const (
 	S3Key    = "AKIDFORTESTS"
 	S3Secret = "the-secret-of-tests/which+nothing=prints"
 	S3Region = "us-east-1"
 )
 
-// S3 is a real S3 server, of its own for a test: tools/s3-server.
+// S3 is a running S3 server of one test: tools/s3-server.
 type S3 struct {
 	Endpoint string // URL
 	Objects  string // directory: Objects/BUCKET/KEY
 }
 
-// StartS3 starts a server that ends with the test, with empty buckets. It is built when it never was.
+// StartS3 starts a server with empty buckets that ends with the test. It builds the server if necessary.
 func StartS3(t testing.TB, buckets ...string) *S3 {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func StartS3(t testing.TB, buckets ...string) *S3 {
 		}
 	}
 	buildS3(t)
-	for range 5 { // a free port may be somebody else's by the time
+	for range 5 { // another process may take the free port first
 		address, err := freeAddress()
 		if err != nil {
 			t.Fatal(err)
@@ -54,17 +54,17 @@ func StartS3(t testing.TB, buckets ...string) *S3 {
 	return nil
 }
 
-// buildS3 builds the server, before a port is chosen that is free for a moment only.
+// buildS3 builds the server before a port is chosen, because that port is free only for a moment.
 func buildS3(t testing.TB) {
 	t.Helper()
-	if said, _ := s3Command().CombinedOutput(); !strings.Contains(string(said), "usage: s3-server") {
-		t.Fatalf("there is no S3 server: %s", said)
+	if output, _ := s3Command().CombinedOutput(); !strings.Contains(string(output), "usage: s3-server") {
+		t.Fatalf("there is no S3 server: %s", output)
 	}
 }
 
 func s3Command(args ...string) *exec.Cmd {
 	_, here, _, _ := runtime.Caller(0)
-	return exec.Command(filepath.Join(filepath.Dir(here), "..", "..", "scripts", "tool"), append([]string{"s3-server"}, args...)...) //nolint:gosec,noctx // this repository's; it ends with the test
+	return exec.Command(filepath.Join(filepath.Dir(here), "..", "..", "scripts", "tool"), append([]string{"s3-server"}, args...)...) //nolint:gosec,noctx // a script of this repository; it ends with the test
 }
 
 func startS3(t testing.TB, address, dir string) (ended <-chan struct{}) {
@@ -73,7 +73,7 @@ func startS3(t testing.TB, address, dir string) (ended <-chan struct{}) {
 	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+S3Key, "AWS_SECRET_ACCESS_KEY="+S3Secret)
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
-	stdin, err := cmd.StdinPipe() // it ends with the server, or when this process does
+	stdin, err := cmd.StdinPipe() // the server ends when it is closed, also by the end of this process
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func startS3(t testing.TB, address, dir string) (ended <-chan struct{}) {
 		_ = stdin.Close()
 		<-done
 		if t.Failed() {
-			t.Logf("the S3 server says:\n%s", &log)
+			t.Logf("log of the S3 server:\n%s", &log)
 		}
 	})
 	return done
@@ -103,9 +103,9 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// awaitS3 waits until the server answers, and not somebody else who was faster to take its port.
+// awaitS3 waits until the S3 server answers, and not another process that took its port.
 func awaitS3(ctx context.Context, url string, ended <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*patience)
+	ctx, cancel := context.WithTimeout(ctx, 5*startTimeout)
 	defer cancel()
 	client := &http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
