@@ -91,11 +91,36 @@ func normalizeComponent(obj map[string]any) {
 	object.SetDefault(obj, "target_namespace", obj["id"])
 	object.SetDefault(obj, "secret_ref", "")
 	object.DropEmptyList(obj, "values_from")
-	kind := typeHelm
-	if u, _ := obj["oci_url"].(string); strings.HasPrefix(u, "oci://") {
-		kind = typeKustomize
+	normalizeType(obj)
+}
+
+// typeDefaultField is a field of the stored document of a component that is of type kustomize because of its oci_url: no request
+// has set another type. Such a component becomes helm with a URL that kustomize cannot have. One that is helm never becomes
+// kustomize by itself: an oci:// URL may hold a chart, too, and Flux would uninstall the release.
+const typeDefaultField = "type_default"
+
+// normalizeType sets the type where no request has.
+func normalizeType(obj map[string]any) {
+	u, _ := obj["oci_url"].(string)
+	oci := strings.HasPrefix(u, "oci://")
+	switch {
+	case obj["type"] == nil && oci:
+		obj["type"], obj[typeDefaultField] = typeKustomize, true
+	case obj["type"] == nil, obj[typeDefaultField] == true && obj["type"] == typeKustomize && !oci:
+		obj["type"] = typeHelm
 	}
-	object.SetDefault(obj, "type", kind)
+	if obj["type"] != typeKustomize {
+		delete(obj, typeDefaultField)
+	}
+}
+
+// settlesType notes that a request says itself which type goes with its URL.
+func settlesType(stored, request map[string]any) {
+	if kind, _ := request["type"].(string); kind != "" && request["oci_url"] != nil {
+		if u, _ := request["oci_url"].(string); !strings.HasPrefix(u, "oci://") {
+			delete(stored, typeDefaultField)
+		}
+	}
 }
 
 func checkComponent(c *checker, p *api.PlatformComponent) {

@@ -366,4 +366,4 @@ func (s *State) PolledAt(endpoint string) (Kind, bool) {
 
 // readOnly are the fields the server fills in. In a request they are ignored, so that what a GET answered can be
 // sent back.
-var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", incarnationField}
+var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", incarnationField, typeDefaultField}

@@ -256,7 +256,12 @@ func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, requ
 		return nil, Invalid([]Problem{{Pointer: "/id", Detail: fmt.Sprintf("the id never changes: it must be %q", id)}})
 	}
 	delete(request, "id")
-	return tx.edit(before, func(stored map[string]any) map[string]any { return change(stored, request) })
+	return tx.edit(before, func(stored map[string]any) map[string]any {
+		if kind == KindComponent {
+			settlesType(stored, request)
+		}
+		return change(stored, request)
+	})
 }
 
 // edit changes a document through a function of what is stored.

@@ -2170,7 +2170,7 @@ type PlatformComponentCreate struct {
 	// Example: ["traefik"]
 	DependsOn nullable.Nullable[[]string] `json:"depends_on,omitempty"`
 
-	// Type Default by `oci_url`.
+	// Type Default by `oci_url`: kustomize for oci://, else helm. A kustomize that no request has set becomes helm with a URL that is not oci://.
 	//
 	// Example: helm
 	Type nullable.Nullable[string] `json:"type,omitempty"`
@@ -2243,7 +2243,7 @@ type PlatformComponentPatch struct {
 	// Example: ["traefik"]
 	DependsOn nullable.Nullable[[]string] `json:"depends_on,omitempty"`
 
-	// Type Default by `oci_url`.
+	// Type Default by `oci_url`: kustomize for oci://, else helm. A kustomize that no request has set becomes helm with a URL that is not oci://.
 	//
 	// Example: helm
 	Type    nullable.Nullable[string]           `json:"type,omitempty"`
@@ -2314,7 +2314,7 @@ type PlatformComponentUpdate struct {
 	// Example: ["traefik"]
 	DependsOn nullable.Nullable[[]string] `json:"depends_on,omitempty"`
 
-	// Type Default by `oci_url`.
+	// Type Default by `oci_url`: kustomize for oci://, else helm. A kustomize that no request has set becomes helm with a URL that is not oci://.
 	//
 	// Example: helm
 	Type nullable.Nullable[string] `json:"type,omitempty"`
