@@ -113,7 +113,7 @@ func (s *Server) judge(r *request, st *fleet.State) (principal, *refusal) {
 	case who.may(r.op, st, r.Param("cluster_dns")):
 		return who, nil
 	case who.static: // as the reference answers
-		return who, &refusal{who, nil, unauthorized(r.op, nil)}
+		return who, &refusal{who, nil, unauthorized(r.op, errReadToken)}
 	}
 	return who, &refusal{who, nil, errForbidden}
 }
@@ -154,6 +154,7 @@ var (
 	errExpired     = fmt.Errorf("%w: the token has expired", errNobody)
 	errLockedOut   = fmt.Errorf("%w: too many wrong tokens came from its address", errNobody)
 	errUncertified = fmt.Errorf("%w: there is no client certificate", errNobody)
+	errReadToken   = fmt.Errorf("%w: it is the read token", errNobody)
 )
 
 // tokenRoles are the roles of managed tokens. One that a newer version has added may do nothing here.
@@ -206,6 +207,8 @@ func unauthorized(op *operation, why error) error {
 	}
 	challenge := `Bearer realm="flux-resourceset"`
 	switch { // RFC 6750: who has sent none is not told of an error
+	case errors.Is(why, errReadToken):
+		detail = "this is the read token, and changes need the write token: CRUD_AUTH_TOKEN of the server, which \"make run\" shows in its examples"
 	case errors.Is(why, errUnknown):
 		detail = "this server does not know the bearer token: it is wrong, was revoked, or is another server's"
 		challenge += `, error="invalid_token"`

@@ -316,6 +316,18 @@ func TestTokenFallback(t *testing.T) {
 	})
 }
 
+// The read token, sent with a change, is named as the reason: one token for both is how the reference's documentation has it.
+func TestReadTokenForAChange(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.unchanged(func() {
+		refused := w.patch(demoCluster, `{"environment":"qa"}`, "Authorization", "Bearer "+readToken).problem(401, "unauthorized")
+		require.Contains(t, refused.json()["detail"], "this is the read token, and changes need the write token: CRUD_AUTH_TOKEN")
+		missing := w.patch(demoCluster, `{"environment":"qa"}`, "Authorization", "").problem(401, "unauthorized")
+		require.Contains(t, missing.json()["detail"], "the write token is required")
+	})
+}
+
 // Two Authorization headers are one identity at most: the first.
 func TestTwoAuthorizationHeaders(t *testing.T) {
 	t.Parallel()
