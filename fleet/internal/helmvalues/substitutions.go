@@ -21,7 +21,7 @@ func Substitutions(patches map[string]json.RawMessage) (map[string]string, []jso
 	out := make(map[string]string, len(patches))
 	for _, name := range slices.Sorted(maps.Keys(patches)) {
 		if !substitutionName.MatchString(name) {
-			problems = append(problems, jsontext.Problem{Pointer: jsontext.Pointer(name), Detail: "a kustomize component's patches are substitution variables: letters, digits and underscores, not starting with a digit"})
+			problems = append(problems, jsontext.Problem{Pointer: jsontext.Pointer(name), Detail: "a kustomize component's patches are substitution variables: letters, digits and underscores, not starting with a digit; a Helm chart from an oci:// URL needs type: helm"})
 			continue
 		}
 		s, err := scalar(patches[name])

@@ -12,9 +12,35 @@ import (
 	"golang.org/x/text/message"
 )
 
+// refusedBy is why a value is refused by the keyword not of a schema: the description there, if the author gives one.
+func refusedBy(schema any, url string) string {
+	_, path, _ := strings.Cut(url, "#")
+	for key := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
+		switch in := schema.(type) {
+		case map[string]any:
+			schema = in[key]
+		case []any:
+			n, err := strconv.Atoi(key)
+			if err != nil || n < 0 || n >= len(in) {
+				return refused
+			}
+			schema = in[n]
+		}
+	}
+	in, _ := schema.(map[string]any)
+	not, _ := in["not"].(map[string]any)
+	if why, _ := not["description"].(string); why != "" {
+		return "is not accepted: " + shortened(why)
+	}
+	return refused
+}
+
+const refused = "is a value that is not taken (not)"
+
 // problemsOf lists the innermost errors, each at the field it is about. Where a value had alternatives, why it fits none of
 // them is of no help: it is said that it fits none.
-func problemsOf(err *jsonschema.ValidationError, value any) []Problem {
+func problemsOf(err *jsonschema.ValidationError, schema, value any) []Problem {
 	printer := message.NewPrinter(language.English)
 	var found []Problem
 	search := maxSearched
@@ -30,7 +56,7 @@ func problemsOf(err *jsonschema.ValidationError, value any) []Problem {
 		case *kind.OneOf:
 			found = append(found, Problem{at, "must fit exactly one of the alternatives (oneOf)"})
 		case *kind.Not:
-			found = append(found, Problem{at, "is a value that is not taken (not)"})
+			found = append(found, Problem{at, refusedBy(schema, e.SchemaURL)})
 		case *kind.PropertyNames:
 			found = append(found, Problem{placeOf(value, len(e.InstanceLocation), k.Property, &search), fmt.Sprintf("%q is not a name that a field may have there (propertyNames)", k.Property)})
 		case *kind.Required:

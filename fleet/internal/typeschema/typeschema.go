@@ -92,7 +92,7 @@ func compileProblems(err error) []Problem {
 	var details *jsonschema.ValidationError
 	switch {
 	case errors.As(err, &invalid) && errors.As(invalid.Err, &details):
-		return problemsOf(details, nil)
+		return problemsOf(details, nil, nil)
 	}
 	return []Problem{{Detail: "is not a JSON Schema: " + err.Error()}}
 }
@@ -119,17 +119,17 @@ func (s *Schema) Check(spec any, work *Work) []Problem {
 	case steps > MaxSteps:
 		return []Problem{TooCostly}
 	}
-	return validate(s.compiled, spec)
+	return validate(s.compiled, s.text, spec)
 }
 
-func validate(compiled *jsonschema.Schema, value any) []Problem {
+func validate(compiled *jsonschema.Schema, text map[string]any, value any) []Problem {
 	err := compiled.Validate(value)
 	var details *jsonschema.ValidationError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &details):
-		return problemsOf(details, value)
+		return problemsOf(details, text, value)
 	}
 	return []Problem{{Detail: err.Error()}}
 }
@@ -253,7 +253,7 @@ func (s *Schema) checkDefaults(compiler *jsonschema.Compiler, at []string) []Pro
 			s.costly = []Problem{{Detail: fmt.Sprintf("its defaults take more than %d steps to check: use fewer or smaller ones", maxDefaultSteps)}}
 			return found
 		}
-		for _, p := range validate(compiled, value) {
+		for _, p := range validate(compiled, s.text, value) {
 			found = append(found, Problem{place + "/default" + p.Pointer, "the default is not valid: " + p.Detail})
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 )
@@ -131,15 +133,35 @@ func TestPlaceOfAName(t *testing.T) {
 	t.Parallel()
 	s := parse(t, properties(`"a": {"type": "object", "default": {}, "propertyNames": {"pattern": "^[a-z]+$"}},
 		"deep": {"type": "object", "default": {}, "properties": {"labels": {"type": "object", "default": {}, "propertyNames": {"not": {"const": "taken"}}}}},
+		"y": {"type": "string", "default": "", "allOf": [{"not": {"const": "no", "description": "yes is what there is"}}]},
 		"z": {"type": "string", "default": "", "not": {"const": "no"}}`))
 	for range 20 { // fields are looked at in any order
 		require.ElementsMatch(t, []typeschema.Problem{
 			{Pointer: "/a/B", Detail: `"B" is not a name that a field may have there (propertyNames)`},
 			{Pointer: "/deep/labels/taken", Detail: `"taken" is not a name that a field may have there (propertyNames)`},
+			{Pointer: "/y", Detail: "is not accepted: yes is what there is"},
 			{Pointer: "/z", Detail: "is a value that is not taken (not)"},
-		}, s.Check(object(t, `{"a": {"B": 1}, "deep": {"labels": {"taken": {"x": 1}, "free": 1}}, "z": "no"}`), nil))
+		}, s.Check(object(t, `{"a": {"B": 1}, "deep": {"labels": {"taken": {"x": 1}, "free": 1}}, "y": "no", "z": "no"}`), nil))
 	}
 	require.Equal(t, "", s.Check(object(t, `{"a": {"B": 1}, "deep": {"B": 1, "labels": {}}, "z": ""}`), nil)[0].Pointer)
+}
+
+// The example gives the reason why it refuses a kind, and the alternative.
+func TestObjectPatchOfADeployment(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../examples/resource-types/object-patches/type.yaml")
+	require.NoError(t, err)
+	var example struct{ Schema map[string]any }
+	require.NoError(t, yaml.Unmarshal(text, &example))
+	schema, err := json.Marshal(example.Schema)
+	require.NoError(t, err)
+	s := parse(t, string(schema))
+	check := func(kind string) []typeschema.Problem {
+		return s.Check(s.Fill(object(t, `{"manifest": {"apiVersion": "v1", "kind": "`+kind+`", "metadata": {"name": "a"}}}`)), nil)
+	}
+	require.Empty(t, check("ConfigMap"))
+	require.Equal(t, []typeschema.Problem{{Pointer: "/manifest/kind", Detail: "is not accepted: Flux cannot apply a part of such an object; set the value of its Helm chart or the variable of its Kustomization instead"}}, check("Deployment"))
+	require.Contains(t, check("Secret")[0].Detail, "install it with a component instead")
 }
 
 func TestFillAndCheck(t *testing.T) {
