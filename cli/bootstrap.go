@@ -86,7 +86,7 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 		id.url = s.link.settings.URL
 	}
 	id.url = strings.TrimRight(id.url, "/")
-	if err := s.checkPollURL(id); err != nil {
+	if err := s.checkPollURL(id, c.IsSet("poll-url")); err != nil {
 		return err
 	}
 	if id.secret == "" && (id.tlsSecret == "" || c.IsSet("token-file") || c.Bool("create-token")) {
@@ -184,7 +184,7 @@ func (s bootstrapper) pollToken(c *cli.Context, conn client, cluster string) (st
 	return issued.Token, nil
 }
 
-func (s bootstrapper) checkPollURL(id identityOf) error {
+func (s bootstrapper) checkPollURL(id identityOf, given bool) error {
 	u, err := url.Parse(id.url)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
@@ -194,8 +194,8 @@ func (s bootstrapper) checkPollURL(id identityOf) error {
 	case u.Scheme == "http" && id.tlsSecret != "":
 		return argv.Errorf("--tls-secret needs an https:// URL")
 	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
-		s.note("The cluster is told to ask %s, which is itself: give --poll-url unless that is meant.", id.url)
+	if ip := net.ParseIP(u.Hostname()); !given && (u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback())) {
+		s.note("The cluster will poll %s, which is the cluster itself: give --poll-url with the URL by which it reaches the API.", id.url)
 	}
 	return nil
 }

@@ -344,6 +344,11 @@ func TestOlderServer(t *testing.T) {
 		switch r.URL.Path {
 		case "/fleet/health":
 			_, _ = w.Write([]byte(`{"status":"ok"}`))
+		case "/fleet/platform_components", "/fleet/platform_components/podinfo":
+			if r.Method == http.MethodPost {
+				w.WriteHeader(http.StatusConflict)
+			}
+			_, _ = w.Write([]byte(`{"id":"podinfo","message":"it exists"}`))
 		case "/fleet/clusters/gone":
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte(`{"message":"cluster gone not found"}`))
@@ -353,6 +358,11 @@ func TestOlderServer(t *testing.T) {
 		}
 	}))
 	t.Cleanup(srv.Close)
+	// create changes what exists, whatever the older server's words for that are.
+	got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL + "/fleet"}, "component", "create", "podinfo", "--component-path", "podinfo", "--oci-url", "https://charts.example.com")
+	if got.code != 0 || !strings.Contains(got.stdout, `"podinfo"`) {
+		t.Errorf("create of an existing component: %+v", got)
+	}
 	strangers := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(strangers.Close)
 	for args, want := range map[string]string{

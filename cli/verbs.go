@@ -414,6 +414,13 @@ func (v verbs) deleteCommand() *cli.Command {
 // maxRaces is how often a change that depends on what was read is tried again after somebody else was faster.
 const maxRaces = 5
 
+// existsAlready tells whether a document was not created because there is one. An older server may send no code that is known.
+func existsAlready(err error) bool {
+	code := apiclient.ErrorCode(err)
+	problem, ok := errors.AsType[*apiclient.Error](err)
+	return code == "conflict" || code == "" && ok && problem.StatusCode == http.StatusConflict
+}
+
 // upsert creates a document or, when it exists, changes the fields given. The change is tied to the version that was
 // found, so that a document deleted and created anew in between is not mistaken for it. A validation error may only
 // mean that the fields given are too few for a new document, so that, too, asks whether there is one.
@@ -425,7 +432,7 @@ func (v verbs) upsert(c *cli.Context, api client, id string, doc map[string]any,
 	edits := append(writeEdits(c), more...)
 	for range maxRaces {
 		a, err = receive(v.api.create(c.Context, api, body, edits...))
-		if code := apiclient.ErrorCode(err); code != "conflict" && code != "validation_error" {
+		if !existsAlready(err) && apiclient.ErrorCode(err) != "validation_error" {
 			return a, err
 		}
 		refusal := err
