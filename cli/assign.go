@@ -355,7 +355,7 @@ func (v verbs) unassignCommand() *cli.Command {
 			return v.onTargets(c, on, change{
 				operations: on.planner(v.assigning("unassign"), withID(v.noun, id, nil)),
 				what:       fmt.Sprintf("take the %s %q off %s, where Flux then removes %s", v.title, id, on, v.gone),
-				scriptsMay: single && v.scriptsMay && !v.withContents,
+				scriptsMay: single,
 			}, func(conn client, cluster, hash string) (answer, error) {
 				return receive(v.api.unassign(c.Context, conn, cluster, id, append(writeEdits(c), planned(hash))...))
 			})

@@ -27,7 +27,7 @@ func (s *session) confirm(c *cli.Context, ch change) error {
 		if ch.scriptsMay {
 			return nil
 		}
-		return argv.Errorf("%s: nobody is at a terminal to confirm it; add --yes", ch.what)
+		return argv.Errorf("%s: confirmation required: not a terminal; use --yes", ch.what)
 	}
 	if _, err := io.WriteString(s.env.Stderr, s.link.where()); err != nil {
 		return err

@@ -27,7 +27,7 @@ var namespaces = noun{
 		}),
 	},
 	assignable: &assignable{
-		word: "namespace", gone: "the namespace with everything in it, unless its deletion policy is orphan", scriptsMay: true, withContents: true,
+		word: "namespace", gone: "the namespace with everything in it, unless its deletion policy is orphan", scriptsMay: true,
 		inputs: inputType{
 			name: "namespaces", gone: "Flux deletes it with everything in it, unless its deletion policy is orphan",
 			template: charts.Namespaces,

@@ -44,10 +44,8 @@ type assignable struct {
 	assigned   []field // the same, as assign has them; nil: overrides
 	values     bool    // assign takes values to patch, too
 	gone       string  // what Flux removes from a cluster that it is taken off
-	scriptsMay bool    // without a terminal, taking it off one cluster and deleting it need no --yes
-	// withContents: Flux deletes what others have put into it, too, so that no script takes it off a cluster unasked.
-	withContents bool
-	inputs       inputType
+	scriptsMay bool    // without a terminal, deleting it needs no --yes
+	inputs     inputType
 }
 
 // calls are a kind's operations. Optional parameters travel as edits, so all kinds look the same. A kind that is not
