@@ -13,22 +13,22 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrReplaced tells that the store's history is not the one that is served, and nobody has accepted it in place of that.
+// ErrReplaced: the store's history differs from the served one, and no operator has accepted it as the replacement.
 var ErrReplaced = errors.New("the store's history was replaced")
 
-// actorAccept is who the log names for an acceptance. No token is called so: their names have no colon.
+// actorAccept is the actor of an acceptance in the log. No token can have this name: token names have no colon.
 const actorAccept = "system:accept"
 
-// acceptAny is the request id of an acceptance that is meant for whatever history processes hold on to.
+// acceptAny is the request id of an acceptance that applies to every process, regardless of the history that it serves.
 const acceptAny = "any"
 
-// Accept records that the history which ends with head is to be served by processes that hold on to another one. It is
-// a commit without changes on top of head, so every process that can read the log sees it, a backup made before does
-// not contain it, and it stays in the history for people to find.
+// Accept records that processes which still serve another history must serve the one that ends with head. The record is a
+// commit without changes on top of head: every process that can read the log sees it, an earlier backup does not contain it,
+// and it stays in the history.
 //
-// replaces is the head that such a process serves; the zero Head stands for all that hold on to something when they see
-// the acceptance. Naming it also reaches processes that have yet to find out that the history was replaced. ErrStale
-// when the store's head is no longer head; that servers record meanwhile what they hold on to is no reason.
+// replaces is the head that such a process serves. The zero Head stands for all processes that have quarantined the history
+// when they see the acceptance. A specific head also reaches processes that have not detected the replacement yet. Accept
+// returns ErrStale if the store's head is no longer head. It retries when servers record a quarantine at the same time.
 func Accept(ctx context.Context, s Store, head, replaces fleet.Head, at time.Time) (fleet.Head, error) {
 	c := fleet.Commit{
 		Revision: head.Revision + 1, ID: uuid.New(), At: at.UTC().Truncate(time.Microsecond), Actor: actorAccept, RequestID: acceptAny,
@@ -50,10 +50,10 @@ func Accept(ctx context.Context, s Store, head, replaces fleet.Head, at time.Tim
 	return fleet.Head{}, fmt.Errorf("recording the acceptance: %w", ErrContended)
 }
 
-// acceptAttempts is how often an acceptance gives way to servers that record what they hold on to, each once or twice.
+// acceptAttempts limits the retries of an acceptance. Each server records its quarantine once or twice.
 const acceptAttempts = 20
 
-// endsWith tells whether a store's history still ends with head, whatever servers have recorded beside it.
+// endsWith reports whether the store's history still ends with head. It ignores quarantine records.
 func endsWith(ctx context.Context, s Store, head fleet.Head) bool {
 	now, err := s.Head(ctx)
 	if quarantined := asQuarantined(err); quarantined != nil {
@@ -62,8 +62,8 @@ func endsWith(ctx context.Context, s Store, head fleet.Head) bool {
 	return err == nil && now == head
 }
 
-// accepts tells whether an acceptance in the log is meant for a process that serves ours, and saw the store's history
-// end with seen when it began to hold on to that.
+// accepts reports whether an acceptance in the log applies to a process that serves ours and quarantined the store's history
+// when it ended with seen.
 func accepts(c fleet.Commit, ours, seen fleet.Head) bool {
 	if c.Actor != actorAccept || len(c.Changes) > 0 {
 		return false
@@ -74,7 +74,7 @@ func accepts(c fleet.Commit, ours, seen fleet.Head) bool {
 // FormatHead writes a point of history for people: revision, colon, commit id.
 func FormatHead(h fleet.Head) string { return fmt.Sprintf("%d:%s", h.Revision, h.ID) }
 
-// ParseHead reads what FormatHead writes.
+// ParseHead parses the output of FormatHead.
 func ParseHead(text string) (fleet.Head, error) {
 	number, id, ok := strings.Cut(text, ":")
 	revision, err := strconv.ParseInt(number, 10, 64)

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// bootClock measures ages. Nobody can set it, and it goes on while the process is stopped and while the machine is
-// suspended, which Go's own monotonic clock does not count.
+// bootClock measures ages. It cannot be set, and it continues while the process is stopped and while the machine is suspended.
+// Go's own monotonic clock does not count suspensions.
 //
-// The system's clock that does is a system call, half a microsecond, and every poll reads this one; so it is only asked
-// again when a moment has gone by on Go's clock, and in between its lead over that is remembered. What is suspended
-// within that moment is seen after it.
+// The system clock with this property costs a system call (half a microsecond), and every poll reads the clock. So the system
+// is asked again only after askEvery on Go's clock; in between, the remembered difference is added to Go's clock. A suspension
+// within askEvery shows up after it.
 type bootClock struct {
 	began time.Time
 	asked atomic.Int64 // when the system was asked, as time since began; 0: never
@@ -19,7 +19,7 @@ type bootClock struct {
 
 const (
 	askEvery = time.Millisecond
-	// maxGap is the longest that reading both clocks takes when nothing comes between.
+	// maxGap is the longest time to read both clocks without an interruption.
 	maxGap = 200 * time.Microsecond
 )
 

@@ -18,8 +18,8 @@ func sinceBoot(began time.Time) time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// bootID names the time since the machine started. What sinceBoot returned to two processes can be compared when they have the
-// same one. Nil: unknown.
+// bootID identifies the current boot of the machine. Values of sinceBoot from two processes are comparable if their boot ids
+// are equal. Nil: unknown.
 func bootID() uuid.UUID {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -41,7 +41,7 @@ type ChainHead struct {
 	fleet.Head
 	Hash   []byte         // of the head commit; nil if it is not in the chain yet, or the log is empty
 	Oldest fleet.Revision // oldest complete revision of the log; 0 or 1 if the log was never shortened
-	// Checkpoint covers the remains of the commits before Oldest, whose hashes no longer apply because the commits are
+	// Checkpoint covers the remains of the commits before Oldest. Their hashes no longer apply because the commits are
 	// incomplete. It consists of the revision Oldest in eight bytes and a SHA-256 over the result of [Shortened.Kept] and the
 	// commit at Oldest with complete documents. Compact writes the first eight bytes, SetCheckpoint the rest. It is nil if the
 	// log was never shortened, or was shortened by a version without checkpoints.
@@ -54,7 +54,7 @@ type Chained interface {
 	Store
 	// ChainHead returns the newest commit of the chain. Unlike Head, it also works while the store is quarantined.
 	ChainHead(ctx context.Context) (ChainHead, error)
-	// Links returns at most limit links of the commits after a revision, in order, without those before the oldest complete
+	// Links returns at most limit links of the commits after a revision, in order. It omits links before the oldest complete
 	// revision.
 	Links(ctx context.Context, after fleet.Revision, limit int) ([]Link, error)
 	// FillChain adds at most limit commits after a revision to the chain and skips commits that are already in it. It holds the

@@ -14,7 +14,7 @@ import (
 // copyBatch is how many commits are read from a log at once.
 const copyBatch = 100
 
-// Progress tells how far a [Copy] has come.
+// Progress is the progress of a [Copy].
 type Progress struct {
 	// Verifying: everything is written, and the two stores are being compared. Revision starts again.
 	Verifying bool
@@ -22,18 +22,17 @@ type Progress struct {
 	Of        fleet.Revision // the last one
 }
 
-// Copy makes to a copy of from: its documents and its whole history, with revisions, commit ids, times and actors. It
-// may be called while from is written to; what is committed after it started is not copied. progress, when not nil, is
-// called after every batch.
+// Copy makes to a copy of from: its documents and its whole history, with revisions, commit ids, times and actors. from may be
+// written to meanwhile; commits made after the start are not copied. progress, if not nil, is called after every batch.
 //
-// The history is compared with its hash chain while it is read, and the documents with the history: ErrCorrupt when they do not
-// agree, and then to is left empty. Commits that are not in the chain yet are added to it in the copy.
+// Copy compares the history with its hash chain while it reads it, and the documents with the history. If they disagree it
+// returns ErrCorrupt and leaves to empty. Commits that are not in the chain yet are added to it in the copy.
 //
-// It is all or nothing: one that fails, or whose process is killed, leaves to empty and can be started again. When all
-// is written, both stores are read and compared: ErrCorrupt when they differ, and then to must not be used.
+// A copy that fails, or is killed, leaves to empty and can be started again. After writing, Copy reads and compares both
+// stores: if they differ it returns ErrCorrupt, and to must not be used.
 //
-// A log that was shortened is copied as it is, with what is kept of older revisions. ErrNotEmpty when to has ever held a
-// commit, ErrCompacted when from's log is shortened meanwhile, and the errors of both stores.
+// A shortened log is copied as it is, with the remains of older revisions. Copy returns ErrNotEmpty if to has ever held a
+// commit, ErrCompacted if the log of from is shortened meanwhile, and the errors of both stores.
 func Copy(ctx context.Context, from Store, to Importer, progress func(Progress)) error {
 	if progress == nil {
 		progress = func(Progress) {}
@@ -99,7 +98,7 @@ func readLog(ctx context.Context, s Store, of Snapshot, note func(fleet.Revision
 	}
 }
 
-// withLinks adds the links of commits. Those before the oldest whole one have none.
+// withLinks adds the links of commits. Commits before the oldest complete one have none.
 func withLinks(ctx context.Context, s Store, oldest fleet.Revision, commits []fleet.Commit) ([]Entry, error) {
 	entries := make([]Entry, len(commits))
 	for i, c := range commits {
@@ -122,7 +121,8 @@ func withLinks(ctx context.Context, s Store, oldest fleet.Revision, commits []fl
 	return entries, nil
 }
 
-// nextCommits are some that follow at: what is kept of those before the oldest, that one, and the ones after it.
+// nextCommits returns a batch of entries after at: the remains of commits before the oldest complete one, that one, and later
+// ones.
 func nextCommits(ctx context.Context, s Store, of Snapshot, at fleet.Head) ([]fleet.Commit, error) {
 	if at.Revision >= of.Oldest {
 		return s.Since(ctx, at, int(min(copyBatch, of.Head.Revision-at.Revision)))

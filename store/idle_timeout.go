@@ -28,8 +28,8 @@ var errIdle = errors.New("the store's answer made no progress in time")
 
 type idleTimeoutKey struct{}
 
-// WithIdleTimeout returns a context that ends when [Touch] was not called for as long as patience: an answer whose size
-// nobody knows beforehand may take as long as a slow line needs, and one that hangs may not.
+// WithIdleTimeout returns a context that ends when [Touch] was not called for the duration idle. An answer of unknown size may
+// take as long as a slow connection needs; one that hangs may not.
 func WithIdleTimeout(ctx context.Context, idle time.Duration) (context.Context, context.CancelFunc) {
 	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -46,7 +46,7 @@ func WithIdleTimeout(ctx context.Context, idle time.Duration) (context.Context, 
 	}
 }
 
-// Touch tells whoever waits that a part of the answer has come. Backends call it for every row of a large answer.
+// Touch restarts the idle timeout because a part of the answer has arrived. Backends call it for every row of a large answer.
 func Touch(ctx context.Context) { Extend(ctx, 0) }
 
 // Extend is [Touch] for something that begins now and is known to take so much longer than the patience.

@@ -13,19 +13,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// journal is what a Replica keeps in StateDir: a file of a whole State, and a file of what has changed since, to which
-// every State is added before it is published. Neither is of use without the other. So while there is a journal that may
-// be read after a restart, it ends with the newest State that was ever answered from; and when nothing can be added to
-// it, it is removed.
+// journal is the copy of the State in StateDir: a snapshot file with a whole State, and a write-ahead log to which every newer
+// State is added before it is published. Neither is of use without the other. So a journal that can be read after a restart
+// ends with the newest State that was ever served; if a write to it fails, it is removed.
 //
-// Every record is a header, of the content's length and checksum, and the content. The header is written last: a process
-// that is killed leaves a record without one, which was not published, and nothing after it.
+// Every record has a header (length and checksum of the content) and the content. The header is written last: a process that is
+// killed leaves at most one record without a header at the end, and the State of that record was not published.
 type journal struct {
 	dir  string
 	lock *os.File // nil: the directory is another process's, and nothing in it is touched
 	file *os.File // nil: nothing on disk is good
 	end  int64
-	// note is where the last record begins if it says when the State was confirmed: the next such takes its place. Else -1.
+	// note is the offset of the last record if that is a confirmation, which the next confirmation overwrites; else -1.
 	note int64
 	left bool // for good
 }
@@ -37,7 +36,7 @@ const (
 	headerSize   = 12
 )
 
-// What records say.
+// Kinds of records.
 const (
 	recordBase        = iota + 1 // the head that the journal begins after
 	recordState                  // the next State
@@ -76,7 +75,7 @@ func (j *journal) claim() (first bool, err error) {
 	return true, nil
 }
 
-// leave lets another process have the directory, with what is in it.
+// leave releases the directory, with its files, for another process.
 func (j *journal) leave() error {
 	err := j.close()
 	if j.lock != nil {
@@ -95,7 +94,7 @@ func (j *journal) close() error {
 	return err
 }
 
-// forget makes sure that nothing on disk is taken for the newest State. Either file is of no use without the other.
+// forget ensures that no file on disk is taken for the newest State. It is enough to remove one of the two files.
 func (j *journal) forget() error {
 	closing := j.close()
 	first, second := os.Remove(j.path(journalName)), os.Remove(j.path(stateFileName))
@@ -107,7 +106,7 @@ func (j *journal) forget() error {
 	return errors.Join(closing, first, second)
 }
 
-// begin starts a journal of what comes after head. It is of no use until there is a file of that State.
+// begin starts a log of the changes after head. It is of no use until the snapshot of that State exists.
 func (j *journal) begin(head fleet.Head) error {
 	if err := j.forget(); err != nil {
 		return err
@@ -152,8 +151,8 @@ func (j *journal) lead(from fleet.Head, next *fleet.State, commits []fleet.Commi
 	})
 }
 
-// noteConfirmed notes when the store said that the last State is its newest. It is written in one piece, which a kill does not
-// tear, and always of one size, so that it can be written over.
+// noteConfirmed records when the store confirmed the last State as its newest. The record is written in one piece, which a kill
+// does not tear, and has a fixed size, so that it can be overwritten.
 func (j *journal) noteConfirmed(at confirmedAt) error {
 	begins := j.end
 	if j.note >= 0 {
@@ -173,7 +172,7 @@ func (j *journal) noteQuarantined(quarantined bool) error {
 	return j.add(recordQuarantined, func(e *encoder) { e.flag(quarantined) })
 }
 
-// add adds a record, all or nothing, if there is a journal.
+// add appends a record, all or nothing. Without an open journal it does nothing.
 func (j *journal) add(kind int64, content func(*encoder)) error {
 	if j.file == nil {
 		return nil
@@ -201,8 +200,8 @@ func header(size int, sum uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, uint64(size)), sum)
 }
 
-// replace puts a whole State, which was the newest when the journal ended at cut, in the place of the one on disk, and
-// drops from the journal what leads there. At every moment there is a pair of files on disk that leads to the newest.
+// replace installs the snapshot file whole, which was the newest State when the journal ended at cut, and drops the log records
+// before cut. At every moment a pair of files on disk leads to the newest State.
 func (j *journal) replace(whole string, k kept, cut int64) (err error) {
 	if err := os.Rename(whole, j.path(stateFileName)); err != nil {
 		return errors.Join(err, os.Remove(whole))
@@ -241,7 +240,7 @@ func (j *journal) replace(whole string, k kept, cut int64) (err error) {
 	return nil
 }
 
-// open reads what is on disk, and goes on from there.
+// open reads the files on disk and continues the log from there.
 func (j *journal) open(rules fleet.Rules) (k kept, err error) {
 	if _, err := os.Stat(j.path(stateFileName)); err != nil {
 		return kept{}, err

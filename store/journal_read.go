@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// journalContent is what a journal says.
+// journalContent is the decoded content of a journal.
 type journalContent struct {
 	base        fleet.Head
 	states      []journalState
@@ -21,7 +21,7 @@ type journalContent struct {
 	end         int64        // of the last whole record
 }
 
-// journalState is what makes one State of the one before.
+// journalState is the difference from one State to the next.
 type journalState struct {
 	from, to fleet.Head
 	at       time.Time
@@ -30,8 +30,8 @@ type journalState struct {
 
 var errJournal = errors.New("the journal is damaged")
 
-// decodeJournal reads a journal up to its end, or to a record that its writer did not finish, which it never published.
-// Anything else that is not whole was damaged later, and what comes after it is not known: nothing can be trusted then.
+// decodeJournal reads a journal up to its end, or up to a record that its writer did not finish and never published. Any other
+// incomplete record is damage, and the records after it are unknown: the journal is refused.
 func decodeJournal(data []byte) (*journalContent, error) {
 	rest, ok := bytes.CutPrefix(data, []byte(journalMagic))
 	if !ok {
@@ -101,7 +101,7 @@ func (c *journalContent) take(content []byte, n int) error {
 	return d.err
 }
 
-// leadOn makes of a State's records those of the newest one. A journal that does not know that State is not its own.
+// leadOn applies the journal to the records of a snapshot. It refuses a journal that does not start at that State.
 func (c *journalContent) leadOn(head fleet.Head, at time.Time, records []fleet.Record) (fleet.Head, time.Time, []fleet.Record, error) {
 	passed := c.base == head
 	type key struct {
@@ -141,7 +141,7 @@ func (c *journalContent) leadOn(head fleet.Head, at time.Time, records []fleet.R
 // shortConfirmed is the size of a recordConfirmed of versions that noted the clock on the wall only.
 const shortConfirmed = 1 + 8
 
-// confirmed reads what noteConfirmed wrote.
+// confirmed reads a record of noteConfirmed.
 func (d *stateDecoder) confirmed(whole bool) *confirmedAt {
 	var number [8]byte
 	d.read(number[:])

@@ -24,7 +24,7 @@ type Lazy struct {
 	closed  bool
 }
 
-// attempt is an attempt to open the store. What it found may be read when done is closed.
+// attempt is an attempt to open the store. Its result may be read when done is closed.
 type attempt struct {
 	done  chan struct{}
 	store Store
@@ -49,8 +49,8 @@ func (l *Lazy) Open(ctx context.Context) error {
 	return err
 }
 
-// get returns the store when it is open, or ctx's error. Opening goes on without whoever asked for it: it may have to
-// migrate first, which would never come to its end within the moments that a question for the head may take.
+// get returns the store when it is open, or ctx's error. Opening continues after the caller's context has ended: it may include
+// a migration, which takes longer than the timeout of a head query.
 func (l *Lazy) get(ctx context.Context) (Store, error) {
 	l.mu.Lock()
 	if l.closed || l.store != nil {

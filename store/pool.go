@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-// PoolStats tells how a store's connections to its database are used.
+// PoolStats describes the use of a store's database connections.
 type PoolStats struct {
 	InUse, Idle, Max int
 	Waits            int64         // how often somebody had to wait for one
@@ -12,7 +12,7 @@ type PoolStats struct {
 // Pooled is a Store that has a pool of connections.
 type Pooled interface {
 	Store
-	// Pool asks nobody and never waits; false while there is no pool.
+	// Pool does not query the database and does not wait; it returns false while there is no pool.
 	Pool() (PoolStats, bool)
 }
 

@@ -4,12 +4,11 @@ import "context"
 
 type priorityKey struct{}
 
-// WithPriority marks the questions of a process's own, such as those by which it follows the log. Those who read the
-// history by [Store.Summaries], [Store.Changes] and [Store.At] without it are as many as there are people and programs, and
-// a store lets them have a part of its connections only.
+// WithPriority marks the process's own requests, such as the follower's. A store limits the connections for calls of
+// [Store.Summaries], [Store.Changes] and [Store.At] without this mark, because the number of such callers is unlimited.
 func WithPriority(ctx context.Context) context.Context {
 	return context.WithValue(ctx, priorityKey{}, true)
 }
 
-// HasPriority tells whether a question is not to wait for those of people.
+// HasPriority reports whether a request must not wait for requests of users.
 func HasPriority(ctx context.Context) bool { return ctx.Value(priorityKey{}) != nil }

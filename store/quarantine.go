@@ -11,14 +11,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrQuarantined tells that what the store has is not served to clusters, and takes no changes, until an operator accepts it.
+// ErrQuarantined: the store's content is quarantined. It is not served to clusters and cannot be changed until an operator
+// accepts it.
 var ErrQuarantined = fmt.Errorf("%w, or it was filled from a seed", ErrReplaced)
 
 // Message a store is held.
 const (
 	// QuarantineReplaced: its history is not the one that a process served.
 	QuarantineReplaced = "replaced"
-	// QuarantineSeeded: it was empty and has been filled from a file, which need not be what clusters run.
+	// QuarantineSeeded: the store was empty and was filled from a file that may differ from the state of the clusters.
 	QuarantineSeeded = "seeded"
 )
 
@@ -26,13 +27,13 @@ const (
 type Quarantine struct {
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
-	// StateForPolls is the head that the process which found this out serves, as FormatHead has it. Processes that serve just
-	// that go on. Empty when it is seeded: nobody serves anything.
+	// Served is the head that the process which detected the replacement serves, as FormatHead formats it. Processes that serve
+	// the same head continue. It is empty for a seeded store, which no process serves.
 	Served string `json:"served,omitempty"`
-	// What is served: live clusters, and what they install together.
+	// The number of live clusters in the served State, and the number of inputs that they install together.
 	Clusters int `json:"clusters,omitempty"`
 	Inputs   int `json:"inputs,omitempty"`
-	// Installs is what single clusters install by their id, of as many as there was room for.
+	// Installs maps cluster ids to the number of their installed inputs, for as many clusters as MaxQuarantineSize permits.
 	Installs map[string]int `json:"installs,omitempty"`
 }
 
@@ -52,7 +53,7 @@ func NewQuarantine(served *fleet.State, at time.Time) Quarantine {
 	return h
 }
 
-// Installs is how much each live cluster installs, of whatever kind.
+// Installs returns the number of inputs of all kinds that each live cluster installs, by cluster id.
 func Installs(s *fleet.State) map[string]int {
 	all := map[string]int{}
 	for _, doc := range s.All(fleet.KindCluster) {
@@ -67,8 +68,8 @@ func (h Quarantine) Encode() (string, error) {
 	return string(text), err
 }
 
-// DecodeQuarantine reads what Encode wrote; nil when it is empty. A text that cannot be read holds as well: it was put there
-// for something.
+// DecodeQuarantine parses the output of Encode; nil for an empty text. An unreadable text is a quarantine as well: only a
+// quarantine is ever written there.
 func DecodeQuarantine(text string) *Quarantine {
 	if text == "" {
 		return nil
@@ -80,14 +81,14 @@ func DecodeQuarantine(text string) *Quarantine {
 	return &h
 }
 
-// AppliesTo tells whether the hold is about a store whose head this is: one that is yet to be filled from a seed has nothing
-// to hold.
+// AppliesTo reports whether the quarantine applies to a store with this head. QuarantineSeeded does not apply to a store that
+// is still empty.
 func (h *Quarantine) AppliesTo(head fleet.Head) bool {
 	return h != nil && (h.Reason != QuarantineSeeded || head.Revision > 0)
 }
 
-// Supersedes tells whether the hold takes the place of what a store with that head has, nil for none: a process that
-// serves something newer is the one that goes on.
+// Supersedes reports whether the quarantine replaces the present one (nil: none) of a store with that head. The process that
+// serves the newer State prevails.
 func (h Quarantine) Supersedes(present *Quarantine, head fleet.Head) bool {
 	if h.Reason == QuarantineSeeded {
 		return present == nil && head.Revision == 0
@@ -103,7 +104,7 @@ func (h Quarantine) revision() fleet.Revision {
 	return head.Revision
 }
 
-// Message explains the hold of a store whose history ends with head.
+// Message explains the quarantine of a store whose history ends with head.
 func (h Quarantine) Message(head fleet.Head) string {
 	switch h.Reason {
 	case QuarantineSeeded:
@@ -114,22 +115,23 @@ func (h Quarantine) Message(head fleet.Head) string {
 	return fmt.Sprintf("the store is held (%s) until an operator runs `flux-resourceset accept`", h.Reason)
 }
 
-// QuarantinedError tells that a store is held, and what its head is. It wraps ErrQuarantined.
+// QuarantinedError reports that a store is quarantined, and its head. It wraps ErrQuarantined.
 type QuarantinedError struct {
 	Head       fleet.Head
 	Quarantine Quarantine
 }
 
-// Error says why.
+// Error returns the reason of the quarantine.
 func (e *QuarantinedError) Error() string { return e.Quarantine.Message(e.Head) }
 
 // Unwrap returns ErrQuarantined.
 func (e *QuarantinedError) Unwrap() error { return ErrQuarantined }
 
-// IsAcceptance tells whether a commit ends a hold.
+// IsAcceptance reports whether a commit ends a quarantine.
 func IsAcceptance(c fleet.Commit) bool { return c.Actor == actorAccept && len(c.Changes) == 0 }
 
-// Removals says for each cluster of a hold that would install less after it is accepted what it installed and would, by id.
+// Removals describes, ordered by id, each cluster that would install fewer inputs after the acceptance: the number before and
+// after.
 func (h Quarantine) Removals(next *fleet.State) []string {
 	now := Installs(next)
 	var lost []string

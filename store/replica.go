@@ -20,8 +20,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Now is the clock; commits carry its time.
 	Now func() time.Time
-	// Elapsed is the clock that ages are measured with: the time since some moment in the past, which nobody sets and
-	// which goes on while the process or the machine is stopped. Default: the system's.
+	// Elapsed is the clock for ages: the time since a fixed moment in the past. It cannot be set and continues while the
+	// process or the machine is stopped. Default: the system's.
 	Elapsed func() time.Duration
 	// BootID names the start of the machine that Elapsed counts from. A State in StateDir that was confirmed under the same
 	// BootID has a certain age. Nil: unknown. Default: the system's, when Elapsed is the system's too.
@@ -29,15 +29,15 @@ type Config struct {
 	// MaxStaleness is how long reads are answered after the store last confirmed the State: see [Replica.StateForPolls]. 0: for
 	// ever.
 	MaxStaleness time.Duration
-	// Interval between two questions for the head while nothing fails. Default 100 ms.
+	// Interval is the time between two head queries while none fails. Default 100 ms.
 	Interval time.Duration
 	// MaxBackoff between two attempts while the store does not answer. Default 2 s.
 	MaxBackoff time.Duration
 	// QueryTimeout ends a question for the head, so that a connection that hangs is a failure and not silence.
 	// Default 2 s.
 	QueryTimeout time.Duration
-	// LoadTimeout ends reading documents or the log, whose size nobody knows beforehand, when for so long nothing of the
-	// answer has come. Default 30 s.
+	// LoadTimeout is the idle timeout for reading documents or the log: reading fails when no data has arrived for this long.
+	// The total size is unknown in advance, so there is no limit for the total time. Default 30 s.
 	LoadTimeout time.Duration
 	// CommitTimeout ends Commit, later by ExtraCommitTime. Default 10 s.
 	CommitTimeout time.Duration
@@ -46,8 +46,8 @@ type Config struct {
 	Attempts int
 	// BatchSize is how many commits are asked for at once when catching up. Default 100.
 	BatchSize int
-	// StateDir is a directory where every State is kept before it is published, for the next process: see
-	// [Replica.Restore]. It is for one Replica at a time; another one keeps nothing there. Empty: nothing is kept.
+	// StateDir is a directory where every State is kept before it is published, for the next process: see [Replica.Restore].
+	// One Replica at a time uses it; a second one writes no files there. Empty: States are not kept.
 	StateDir string
 	// StateMaxAge is how long after the store last confirmed a State from StateDir reads are answered from it, until the
 	// store is asked: see [Replica.StateForPolls]. 0: for ever. Up to MaxStaleness the age must be certain, so that a restart does
@@ -84,9 +84,9 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Replica is one process's copy of the fleet: an immutable State in memory that follows the store's log. It keeps
-// answering from the last good State whatever happens to the store, because a poll that is answered with an empty or
-// partial fleet makes clusters uninstall what they run.
+// Replica is one process's copy of the fleet: an immutable State in memory that follows the store's log. It continues to answer
+// from the last good State when the store fails, because a poll that is answered with an empty or partial fleet makes clusters
+// uninstall their workloads.
 type Replica struct {
 	cfg        Config
 	current    atomic.Pointer[view]
@@ -108,21 +108,21 @@ type Replica struct {
 	chunks     *chunks    // nil: commits come at once
 }
 
-// view is what is published at one moment. Every change of it is a compare-and-swap from the view it was computed
-// from, so a late publisher can never put an older State over a newer one.
+// view is the State published at one moment. It is replaced by compare-and-swap from the view that the new one was computed
+// from, so a late publisher cannot replace a newer State with an older one.
 type view struct {
 	state    *fleet.State // nil until loaded
 	replaced chan struct{}
-	// confirmed is when the store was asked, as Elapsed has it, and had nothing newer. It belongs to this State, so that
-	// nobody takes an older one for confirmed.
+	// confirmed is the time, on Config.Elapsed, of the last head query after which this State was the newest. It belongs to
+	// this State, so an older State cannot inherit it.
 	confirmed atomic.Int64
-	// cold says that the State comes from StateDir, and the store has not been asked since.
+	// cold: the State comes from StateDir, and the store has not been asked since.
 	cold atomic.Bool
-	// held says that the State is not for clusters, although the store has it: see [Quarantine].
+	// quarantined: the State belongs to a quarantined history and must not be served to clusters: see [Quarantine].
 	quarantined atomic.Bool
 }
 
-// NewReplica returns a Replica that has loaded nothing yet.
+// NewReplica returns a Replica that has not loaded a State yet.
 func NewReplica(cfg Config) *Replica {
 	r := &Replica{
 		disk:       disk{journal: journal{dir: cfg.StateDir}},
@@ -138,12 +138,12 @@ func NewReplica(cfg Config) *Replica {
 // Rules are the settings that every State is held against.
 func (r *Replica) Rules() fleet.Rules { return r.cfg.Rules }
 
-// State returns the newest State known, whatever its age, nil until the first one was loaded. It never changes and never
-// blocks. Reads are answered from [Replica.StateForPolls].
+// State returns the newest known State of any age, nil before the first load. It never changes and never blocks. Reads are
+// answered from [Replica.StateForReads], polls from [Replica.StateForPolls].
 func (r *Replica) State() *fleet.State { return r.current.Load().state }
 
-// publish replaces from by next, to which all of commits lead, unless something else was published since from was read. What
-// follows a State is as old as that: the store may be further by now.
+// publish replaces from with next, which is from plus commits, unless another State was published meanwhile. next inherits the
+// confirmation time of from: the store may have a newer State by now.
 func (r *Replica) publish(from *view, next *fleet.State, commits []fleet.Commit) {
 	v := newView(next, time.Duration(from.confirmed.Load()))
 	v.cold.Store(from.cold.Load())
@@ -166,8 +166,8 @@ func newView(state *fleet.State, asked time.Duration) *view {
 	return v
 }
 
-// swap publishes v in the place of from, when that is still what there is, and calls before just before. Whatever was
-// answered from a State is on disk by then, so that after a kill nothing older is.
+// swap publishes v in place of from if from is still current, and calls before immediately before. before writes the State to
+// disk, so a process that is killed and restarted does not serve an older State than it has already served.
 func (r *Replica) swap(from, v *view, before func()) bool {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
@@ -204,14 +204,14 @@ func (e *UnknownRevisionError) Error() string {
 	return fmt.Sprintf("the store has no revision %d; its newest is %d", e.Revision, e.Newest)
 }
 
-// SyncTo is WaitFor for whoever is about to write: it asks the store at once, and does not wait until Run does. A revision that
-// the store does not have is an *[UnknownRevisionError].
+// SyncTo is WaitFor for writers: it queries the store at once and does not wait for Run. A revision that the store does not
+// have is an *[UnknownRevisionError].
 func (r *Replica) SyncTo(ctx context.Context, rev fleet.Revision) error {
 	if s := r.State(); s != nil && s.Revision() < rev {
 		if err := r.refresh(ctx); err != nil {
 			return unavailable(fmt.Errorf("refreshing the state: %w", err))
 		}
-		// While a history is held or refused, the State is not the store's, and says nothing about it.
+		// While the history is quarantined, the State is not the store's, so it does not show which revisions the store has.
 		now := r.current.Load()
 		if newest := now.state.Revision(); newest < rev && int64(newest) == r.ahead.Load() && !now.quarantined.Load() && r.Status().QuarantineReason == "" {
 			return &UnknownRevisionError{Revision: rev, Newest: newest}

@@ -6,9 +6,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// parts is what has come of the commit after a State when it did not come at once. It is kept from one attempt to the
-// next, so that a line which is cut off again and again still brings a commit of any size; it is applied when it is whole.
-// Only who holds Replica.collecting touches it.
+// chunks holds the received part of the commit after a State, when reading that commit in one query failed. It is kept between
+// attempts, so a connection that is cut repeatedly still transfers a commit of any size. The commit is applied when it is
+// complete. Only the holder of Replica.collecting accesses it.
 type chunks struct {
 	after  fleet.Head
 	commit fleet.Commit // no revision: nothing is known yet
@@ -49,7 +49,7 @@ func (r *Replica) setChunks(p *chunks) {
 	}
 }
 
-// dropChunks lets go of what has come of a commit that does not follow what is published.
+// dropChunks discards a partial commit that does not follow the published State.
 func (r *Replica) dropChunks(now fleet.Head) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +101,8 @@ func (r *Replica) fetchChunks(ctx context.Context, p *chunks) ([]fleet.Commit, e
 		}
 		p.commit.Changes = append(p.commit.Changes, some...)
 	}
-	// Whatever was read at different moments is of one commit: a revision does not change, and is still this one.
+	// The chunks were read at different times but belong to one commit: a revision does not change, and it still has the same
+	// id.
 	now, count, err := r.nextHeader(ctx, p.after)
 	if err != nil {
 		return nil, err

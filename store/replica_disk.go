@@ -21,12 +21,11 @@ type disk struct {
 	noted  time.Duration // the confirmation that was noted last, as Elapsed has it
 }
 
-// Restore publishes the last State that an earlier process left in StateDir, and tells whether there was one, so that
-// polls are answered before the store is, unless it is too old: see [Replica.StateForPolls]. It must not run beside Run. What
-// the store has must lead on from there: see [Accept].
+// Restore publishes the last State that an earlier process left in StateDir, and reports whether there was one. Polls are then
+// answered before the store is reachable, unless the State is too old: see [Replica.StateForPolls]. It must not run beside Run.
+// The store's history must continue from this State: see [Accept].
 //
-// What is damaged or of another format is never used, and not an error: what is wrong with it is logged, and the
-// store is waited for.
+// A damaged file, or one of another format, is not an error: Restore logs the problem, and the Replica waits for the store.
 func (r *Replica) Restore(ctx context.Context) bool {
 	from := r.current.Load()
 	if r.cfg.StateDir == "" || from.state != nil {
@@ -102,8 +101,8 @@ func (r *Replica) keepNext(from fleet.Head, next *fleet.State, commits []fleet.C
 	r.toDisk(func(j *journal) error { return j.lead(from, next, commits) })
 }
 
-// keepNothing makes sure that nothing on disk is served after a restart, before something that does not lead on from
-// there is published. That is written down soon: see keep.
+// keepNothing removes the files on disk before a State that does not follow from them is published, so that a restart cannot
+// serve them. keep writes the new State soon after.
 func (r *Replica) keepNothing() {
 	r.toDisk(func(j *journal) error { return j.forget() })
 }
@@ -145,8 +144,8 @@ func (r *Replica) confirmedAt(at time.Duration) confirmedAt {
 	return confirmedAt{wall: r.cfg.Now().Add(at - r.cfg.Elapsed()), elapsed: at, boot: r.cfg.BootID}
 }
 
-// toDisk writes to the journal, while nothing else is published. When that fails the State is published all the same,
-// since polls need it; then what is on disk is no longer the newest, and must not be there.
+// toDisk writes to the journal while no other State is published. If the write fails the State is published all the same, since
+// polls need it, and the files on disk, which are then out of date, are removed.
 func (r *Replica) toDisk(write func(*journal) error) {
 	if r.cfg.StateDir == "" || r.disk.left {
 		return
@@ -162,7 +161,8 @@ func (r *Replica) toDisk(write func(*journal) error) {
 	r.noteDisk(err)
 }
 
-// ours claims the directory. What is in it when that was not so at the start is another process's.
+// ours locks the directory for this process. If the lock was not held since the start, the files in it belong to another
+// process and are removed.
 func (r *Replica) ours() error {
 	first, err := r.disk.claim()
 	if first {
@@ -225,7 +225,8 @@ func (r *Replica) keepWhole(done **fleet.State) bool {
 	return true
 }
 
-// beginWhole says what to write and where the journal ends with that. No state: there is nothing to do.
+// beginWhole returns the State to write as a snapshot and the end of the journal at that State. No State: the snapshot is up to
+// date.
 func (r *Replica) beginWhole(done *fleet.State) (k kept, cut int64, err error) {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()

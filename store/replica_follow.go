@@ -11,15 +11,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Load loads everything for the first time. It takes what the store has: nothing is known that this could be compared
-// with. When that is held, it is loaded for people to look at, and a *[QuarantinedError] returned. Load on a loaded Replica, or after Restore, catches up.
+// Load loads everything for the first time. It trusts the store's content, because there is no earlier State to compare it
+// with. Quarantined content is loaded for reads, and a *[QuarantinedError] is returned. On a loaded Replica, or after Restore,
+// Load syncs to the store's head.
 func (r *Replica) Load(ctx context.Context) error {
 	err := r.refresh(ctx)
 	r.contact(err)
 	return err
 }
 
-// Run follows the store until ctx ends. It loads what Load has not, and keeps the State in StateDir.
+// Run follows the store until ctx ends. It loads the State if Load has not, and keeps the State in StateDir.
 func (r *Replica) Run(ctx context.Context) {
 	defer r.setStatus(func(s *Status) { s.Following = false })
 	if r.cfg.StateDir != "" {
@@ -170,7 +171,7 @@ func applyAll(s *fleet.State, commits []fleet.Commit) (*fleet.State, error) {
 	return s, nil
 }
 
-// loadFirst loads everything when nothing was loaded before.
+// loadFirst loads the first State.
 func (r *Replica) loadFirst(ctx context.Context, from *view) error {
 	if err := acquire(ctx, r.loading); err != nil {
 		return err
@@ -192,7 +193,7 @@ func (r *Replica) loadFirst(ctx context.Context, from *view) error {
 	return nil
 }
 
-// loadState loads everything, and says whether it is held.
+// loadState loads everything, and the quarantine if there is one.
 func (r *Replica) loadState(ctx context.Context) (*fleet.State, *Quarantine, error) {
 	snap, err := askLong(ctx, r.cfg.LoadTimeout, r.cfg.Store.Load)
 	if err != nil {

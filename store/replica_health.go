@@ -11,11 +11,11 @@ import (
 // ErrNoCommits is that the store answers, and the last commit failed for a reason that is not the caller's.
 var ErrNoCommits = errors.New("the store answers, but changes cannot be committed")
 
-// Healthy returns nil when there is a State, it is the store's own, and the store answers now. Answering polls needs
-// only the first of these: see Status.
+// Healthy returns nil if a State is loaded, it is the store's own, and the store answers now. Answering polls requires only the
+// first: see Status.
 //
-// Anybody may ask, as often as they like. The store is asked once for all who wait, and ten times a second at the most.
-// What they are told was found out after they asked.
+// It may be called at any rate. Concurrent callers share one query, and there are at most ten queries a second. Every caller
+// receives a result that was obtained after its call.
 func (r *Replica) Healthy(ctx context.Context) error {
 	s := r.Status()
 	if !s.Loaded {
@@ -33,7 +33,7 @@ func (r *Replica) Healthy(ctx context.Context) error {
 	}
 }
 
-// sharedHealth is what is being found out for all who ask whether the store is well.
+// sharedHealth is the health check that concurrent callers of Healthy share.
 type sharedHealth struct {
 	mu   sync.Mutex
 	next *examination // has not begun, and is for whoever asks now
@@ -59,7 +59,7 @@ func (h *sharedHealth) join(start func(*examination)) *examination {
 	return h.next
 }
 
-// begin closes an examination to those who ask from here on.
+// begin closes an examination to later callers.
 func (h *sharedHealth) begin(e *examination) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

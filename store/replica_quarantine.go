@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// divergence says what a Replica holds on to although the store has something else.
+// divergence describes the history that a Replica serves instead of the store's.
 type divergence struct {
 	ours fleet.Head // what is served
 	// seen is the store's head at which we began to hold on. An acceptance that is older was not meant for this.
@@ -19,9 +19,9 @@ type divergence struct {
 	searched fleet.Head
 }
 
-// quarantineHistory keeps from, which the store's history no longer leads on from, until an operator accepts what the store has. It
-// might be a backup restored on purpose, or the wrong database, or an emptied one: only people can tell, and clusters
-// uninstall what a wrong fleet does not name.
+// quarantineHistory continues to serve from, although the store's history does not contain it, until an operator accepts the
+// store's content. The store may be a backup restored on purpose, the wrong database, or an emptied one. Only an operator can
+// decide, and clusters uninstall everything that a wrong fleet omits.
 func (r *Replica) quarantineHistory(ctx context.Context, from *view, head fleet.Head, cause error) error {
 	if err := acquire(ctx, r.loading); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (r *Replica) quarantineHistory(ctx context.Context, from *view, head fleet.
 	return fmt.Errorf("%w: %s", ErrReplaced, why)
 }
 
-// recordQuarantine writes into the store that what it has is held for a State that is served here.
+// recordQuarantine records in the store that its content is quarantined in favor of the State served here.
 func (r *Replica) recordQuarantine(ctx context.Context, served *fleet.State) error {
 	h := NewQuarantine(served, r.cfg.Now())
 	_, err := ask(ctx, r.cfg.CommitTimeout, func(ctx context.Context) (struct{}, error) {
@@ -63,9 +63,9 @@ func (r *Replica) recordQuarantine(ctx context.Context, served *fleet.State) err
 	return err
 }
 
-// applyQuarantine does what a hold in the store says. A process that serves what the hold names goes on, for as long as the store
-// keeps saying so. All others stop answering clusters: any other State, older or newer, in turns with that one would
-// uninstall things. They follow what the store has, for people to look at.
+// applyQuarantine obeys a quarantine recorded in the store. A process that serves the head named in it continues for as long as
+// the record exists. All other processes stop answering clusters, because alternating answers from two States would uninstall
+// workloads. They follow the store's content for reads by users.
 func (r *Replica) applyQuarantine(ctx context.Context, quarantined *QuarantinedError, asked time.Duration) error {
 	from := r.current.Load()
 	ours := from.state.Head()
@@ -83,7 +83,7 @@ func (r *Replica) applyQuarantine(ctx context.Context, quarantined *QuarantinedE
 	_, err := ask(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) { return r.cfg.Store.Since(ctx, ours, 1) })
 	another := errors.Is(err, ErrDiverged) || errors.Is(err, ErrCompacted)
 	if newer := (Quarantine{Reason: QuarantineReplaced, Served: FormatHead(ours)}); another && newer.Supersedes(&quarantined.Quarantine, quarantined.Head) {
-		// What is served here is newer than what the hold names, so this is what goes on.
+		// This State is newer than the one named in the quarantine, so this one prevails.
 		r.noteDivergence(ours, quarantined.Head)
 		if err := r.recordQuarantine(ctx, from.state); err != nil {
 			r.setQuarantined(from, true)
@@ -106,7 +106,7 @@ func (r *Replica) applyQuarantine(ctx context.Context, quarantined *QuarantinedE
 	return quarantined
 }
 
-// noteDivergence notes that what is served here is held on to since the store's history ended with head.
+// noteDivergence records that this process serves ours although the store's history ends with head.
 func (r *Replica) noteDivergence(ours, head fleet.Head) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,8 +115,8 @@ func (r *Replica) noteDivergence(ours, head fleet.Head) {
 	}
 }
 
-// lookForAcceptance tells whether the store's history, which ends with head, was accepted in place of ours. Only quarantineHistory
-// calls it, so nobody else touches r.divergence meanwhile but clearQuarantineReason.
+// lookForAcceptance reports whether an operator accepted the store's history, which ends with head, in place of ours. Only
+// quarantineHistory calls it, so only clearQuarantineReason changes r.divergence meanwhile.
 func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) (bool, error) {
 	r.mu.Lock()
 	h, known := r.divergence, r.followed
@@ -125,7 +125,7 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 		return false, nil // nothing is new
 	}
 	if h.ours == ours {
-		// Is it still the history we began to refuse, or yet another one, whose acceptances are about something else?
+		// If this is a third history, acceptances of the second one do not apply to it.
 		_, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) { return r.cfg.Store.Since(ctx, h.seen, 1) })
 		switch {
 		case errors.Is(err, ErrDiverged), errors.Is(err, ErrCompacted):
@@ -144,7 +144,7 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 		return false, err
 	}
 	for _, c := range commits {
-		// What an empty store led on to tells nothing, unless it is the acceptance itself.
+		// The history that followed an empty store is no evidence, unless the commit is the acceptance itself.
 		if c.RequestID == acceptAny && accepts(c, ours, fleet.Head{}) && !known.IsZero() && c.At.After(known) {
 			return true, nil // it was accepted while we were away, in place of whatever was served until then
 		}
@@ -180,7 +180,7 @@ func (r *Replica) replace(ctx context.Context, from *view, cause error) error {
 	return nil
 }
 
-// setQuarantineReason notes why the store's content is not served, and tells whether it was served until now.
+// setQuarantineReason records why the store's content is not served, and reports whether it was served until now.
 func (r *Replica) setQuarantineReason(why string) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Status is what a Replica knows about itself, for readiness, metrics and people.
+// Status is the state of a Replica, for readiness, metrics and users.
 type Status struct {
 	// Loaded: there is a State to answer from.
 	Loaded bool
@@ -21,9 +21,9 @@ type Status struct {
 	LastContact time.Time
 	// LastError is why the last attempt to follow failed; nil when it succeeded.
 	LastError error
-	// Refused says why the store's present content is not served, although it can be read: its history is not the one
-	// that was served until then, and does not lead on from there. The last good State is served instead until the
-	// store has that history again, or until an operator accepts the new one: see [Accept]. Empty: nothing is refused.
+	// QuarantineReason explains why the store's present content is not served although it can be read: its history does not
+	// contain the served State. The last good State is served until the store has that history again, or until an operator
+	// accepts the new one: see [Accept]. Empty: there is no quarantine.
 	QuarantineReason string
 	// Age of that State, and the most that reads are answered at: see [Replica.StateForPolls]. MaxAge 0: any.
 	Age, MaxAge time.Duration
@@ -37,10 +37,10 @@ type Status struct {
 	// Outdated: that State is from StateDir and older than MaxStaleness, and reads are answered from it because StateMaxAge is
 	// longer. Another process may have served something newer since.
 	Outdated bool
-	// Held: clusters are not answered, because what the store has is held and is not what was served: see [Quarantine].
+	// StateQuarantined: clusters are not answered, because the loaded State belongs to a quarantined history: see [Quarantine].
 	StateQuarantined bool
-	// WriteError is why the last attempt to commit failed, or to confirm that there is nothing to; nil when a commit has
-	// succeeded since, or [Replica.Healthy] has found that one would. What a caller is refused does not count.
+	// WriteError is the error of the last attempt to commit, or to confirm that no commit is needed. It is nil after a commit
+	// has succeeded, or after [Replica.Healthy] found that one would. Refused requests of callers do not count.
 	WriteError error
 	// FromDisk: that State was read from StateDir, and the store has not answered since.
 	FromDisk bool
@@ -67,8 +67,8 @@ func (r *Replica) Status() Status {
 	return s
 }
 
-// noteWriting notes how an attempt to commit, or to confirm the head, ended. One that the caller broke off tells nothing,
-// nor does one that lost to another process's commit.
+// noteWriting records the result of an attempt to commit or to confirm the head. It ignores attempts that the caller canceled
+// and conflicts with another process's commit.
 func (r *Replica) noteWriting(ctx context.Context, err error) {
 	if errors.Is(err, ErrStale) || errors.Is(err, ErrReadOnly) || errors.Is(err, ErrReplaced) || err != nil && ctx.Err() != nil {
 		return

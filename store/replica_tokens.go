@@ -9,15 +9,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// laterTokens is what the store has of managed tokens at a head that the State has not reached yet.
+// laterTokens is the store's state of managed tokens at a head newer than the State.
 type laterTokens struct {
 	head   fleet.Head
 	tokens fleet.LaterTokens
 }
 
-// Holder finds whom a secret stands for by a State of this Replica, as [fleet.State.Holder] does, and nobody when the
-// store is known to have withdrawn it since: a revocation must not wait for commits of any size that lie before it in the
-// log. It neither waits nor allocates.
+// Holder returns the holder of a secret in a State of this Replica, as [fleet.State.Holder] does, or nil if the store has
+// revoked the token since. A revocation must not wait until the large commits before it in the log are read. Holder neither
+// waits nor allocates.
 func (r *Replica) Holder(st *fleet.State, secret fleet.Digest) *fleet.Holder {
 	h := st.Holder(secret)
 	if later := r.later.Load(); later != nil && h != nil && later.head.Revision > st.Revision() {
@@ -26,8 +26,8 @@ func (r *Replica) Holder(st *fleet.State, secret fleet.Digest) *fleet.Holder {
 	return h
 }
 
-// followTokens looks at what became of tokens for as long as the State is behind the store, until ctx ends. It asks over a
-// connection of its own, beside the follower, which may be busy with one commit for minutes.
+// followTokens reads changes of tokens while the State is behind the store, until ctx ends. It uses a separate connection,
+// because the follower may be busy with one commit for minutes.
 func (r *Replica) followTokens(ctx context.Context) {
 	ticker := time.NewTicker(r.cfg.Interval)
 	defer ticker.Stop()
@@ -82,7 +82,7 @@ func (r *Replica) lookAtTokens(ctx context.Context) error {
 
 func replaced(err error) bool { return errors.Is(err, ErrDiverged) || errors.Is(err, ErrCompacted) }
 
-// laterThan adds what the store has that is newer.
+// laterThan adds the token changes in the store that are newer than from.
 func (r *Replica) laterThan(ctx context.Context, from *laterTokens) (*laterTokens, error) {
 	return askLong(ctx, r.cfg.QueryTimeout, func(ctx context.Context) (*laterTokens, error) {
 		head, tokens, err := r.cfg.Store.Latest(ctx, fleet.KindToken, from.head)

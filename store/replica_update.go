@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Meta says who makes an update and why, as the log keeps it.
+// Meta is the author of an update and its reason, as recorded in the log.
 type Meta struct {
 	Actor     string
 	Author    string
@@ -23,30 +23,29 @@ type Meta struct {
 	DryRun bool
 }
 
-// OutcomeError is an ErrUnknown that names the commit, so that whoever asked can look for it later.
+// OutcomeError is an ErrUnknown with the commit, so that the caller can look it up later.
 type OutcomeError struct {
 	Commit fleet.Commit
 	Err    error
 }
 
-// Error says which commit it is.
+// Error names the commit.
 func (e *OutcomeError) Error() string { return fmt.Sprintf("commit %s: %v", e.Commit.ID, e.Err) }
 
 // Unwrap returns the store's error, which wraps ErrUnknown.
 func (e *OutcomeError) Unwrap() error { return e.Err }
 
-// Update runs edit on a transaction of the newest State, commits what it changed, and publishes the result before it
-// returns, so that whoever asked reads its own write. When another process was faster, the State is refreshed and edit
-// runs again: edit must have no effect but on its transaction.
+// Update runs edit on a transaction of the newest State, commits the changes, and publishes the result before it returns, so
+// callers read their own writes. If another process committed first, Update refreshes the State and runs edit again: edit must
+// have no effect outside its transaction.
 //
-// Whatever it answers was computed at a head that the store had while Update ran: a commit proves that by itself; for an
-// edit that changes nothing, that is refused, or that is a dry run, the store is asked, and edit runs again when the
-// State was behind.
+// Every result was computed at a head that the store had while Update ran. A commit proves this by itself. For an edit without
+// changes, a refused edit or a dry run, Update queries the store and runs edit again if the State was behind.
 //
-// Errors of edit and of the validation come back as they are. ErrUnavailable: nothing is loaded, the store does not
-// answer or is not usable; with ErrContended when others were faster every time, with ErrReplaced when its history is
-// refused.
-// ErrUnknown, as an *[OutcomeError]: the commit may or may not be in the log. With any other error nothing was changed. An edit that changes nothing makes no commit.
+// Update returns errors of edit and of the validation unchanged. ErrUnavailable: no State is loaded, or the store does not
+// answer or is not usable; with ErrContended if other processes committed first in every attempt, with ErrReplaced if the
+// store's history is quarantined. ErrUnknown, as an *[OutcomeError]: the commit may or may not be in the log. With any other
+// error no commit was made. An edit without changes makes no commit.
 func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
 	if why := r.Status().QuarantineReason; why != "" {
 		return fleet.Result{}, unavailable(fmt.Errorf("%w: %s", ErrReplaced, why))
@@ -98,11 +97,11 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 	return r.updateLocked(ctx, meta, edit)
 }
 
-// errNothing ends a commit that would change nothing.
+// errNothing ends a locked commit that has no changes.
 var errNothing = errors.New("there is nothing to commit")
 
-// updateLocked is Update for whoever has lost every round, because others commit more often than edit can run: it runs
-// while nobody else may commit, and so at the head.
+// updateLocked is Update after it has lost every round because other processes commit faster than edit runs: it runs edit while
+// other commits are locked out, and so at the head.
 func (r *Replica) updateLocked(ctx context.Context, meta Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
 	var (
 		id   = uuid.New()
@@ -146,8 +145,8 @@ type confirmation struct {
 	head  fleet.Head
 }
 
-// confirmHead tells whether what was computed from a view was computed at a head of the store that is no older than this
-// update. If it was not, it brings the State there, so that what is computed next is.
+// confirmHead reports whether a result computed from a view was computed at a head of the store that is no older than this
+// update. If not, it refreshes the State for the next attempt.
 func (r *Replica) confirmHead(ctx context.Context, from *view, seen *confirmation) (fresh bool, err error) {
 	if from.state == nil {
 		return true, nil // there was nothing to compute from, which is the answer
@@ -179,7 +178,7 @@ func (r *Replica) compute(meta Meta, id uuid.UUID, edit func(*fleet.Tx) error) (
 	if from.state == nil {
 		return from, fleet.Result{}, fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
 	}
-	// The time comes before the edit: whoever is judged by the clock in there is not past their end at the commit's.
+	// The time is taken before the edit: a token that is valid in the edit has then not expired at the commit's time.
 	at := r.cfg.Now().UTC().Truncate(time.Microsecond)
 	tx := from.state.Begin()
 	if err := edit(tx); err != nil {
@@ -196,7 +195,7 @@ func (r *Replica) compute(meta Meta, id uuid.UUID, edit func(*fleet.Tx) error) (
 	return from, res, err
 }
 
-// outcome turns what became of a commit into what Update answers.
+// outcome translates the result of a commit into the error of Update.
 func (r *Replica) outcome(ctx context.Context, c fleet.Commit, err error) error {
 	r.noteWriting(ctx, err)
 	switch {

@@ -10,18 +10,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Retention says how long history is kept.
+// Retention limits how long history is kept.
 //
-// How old a commit is, is judged by the log: by what most of the newest commits say the time is, and never by a clock
-// that is ahead of this process's. A clock that was a year ahead when one process started, or wrote, ages nothing. And at
-// most half of the log is removed at once, so that a mistake can be seen before it has cost everything.
+// The age of a commit is judged by the log: by the median time of the newest commits, and never by a clock that is ahead of
+// this process's. So a process that started, or wrote, with a clock one year ahead does not age any commit. At most half of the
+// log is removed at once, so that a mistake is noticed before all history is lost.
 type Retention struct {
 	Store Compactor
 	// Keep is how old a commit may become; 0 keeps all.
 	Keep   time.Duration
 	Logger *slog.Logger
-	// May tells whether the store's history is known to be the one that is served: of another one, which may be the
-	// wrong database's, nothing is removed. nil: always.
+	// May reports whether the store's history is the served one. While it is not, no commits are removed, because the store may
+	// be the wrong database. nil: always.
 	May func() bool
 	// Every is the time between two looks. Default 1 h.
 	Every time.Duration
@@ -57,14 +57,14 @@ func (r Retention) Run(ctx context.Context) {
 	}
 }
 
-// newestCommits is how many commits are asked for the time, and farAhead how much later than this process's clock a
-// commit's time may be before somebody should look at the clocks.
+// newestCommits is the number of commits for the median time. farAhead is the tolerance between a commit's time and this
+// process's clock before a warning is logged.
 const (
 	newestCommits = 21
 	farAhead      = time.Hour
 )
 
-// shorten removes what is too old, and no more than half of the log.
+// shorten removes commits older than the retention, at most half of the log.
 func (r Retention) shorten(ctx context.Context) (oldest fleet.Revision, removed int64, err error) {
 	newest, err := r.Store.Summaries(ctx, HistoryQuery{Limit: newestCommits}, 0)
 	if err != nil || len(newest) == 0 {
@@ -123,7 +123,7 @@ func (l *Lazy) Compact(ctx context.Context, before time.Time) (oldest fleet.Revi
 	return c.Compact(ctx, before)
 }
 
-// Sizer is a Store that can tell how large it is.
+// Sizer is a Store that reports its size.
 type Sizer interface {
 	Store
 	// Size is how many bytes the database takes on disk, with its log and its indexes.

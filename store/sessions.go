@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Sessions is a Store that keeps which sessions of the fleet page were ended before their time, for all processes. They are no
-// part of the fleet: a commit for each sign-out would be a revision that changes nothing.
+// Sessions is a Store that records which sessions of the fleet page were ended early, for all processes. They are not part of
+// the fleet: otherwise each sign-out would be a revision without changes.
 type Sessions interface {
 	Store
-	// EndSession notes that a session has ended. until is when it would end by itself: after that nobody needs the note, and it
-	// may be removed. ErrReadOnly as for Commit.
+	// EndSession records that a session has ended. until is the session's expiry: after that the record is obsolete and may be
+	// removed. ErrReadOnly as for Commit.
 	EndSession(ctx context.Context, id string, until time.Time) error
-	// SessionEnded reports whether EndSession was called for a session, by whatever process.
+	// SessionEnded reports whether any process called EndSession for the session.
 	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 

@@ -7,19 +7,19 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrTooOld tells that the store has not confirmed the copy of the fleet for longer than [Config.MaxStaleness] allows. Nothing is
-// answered from it: what another process answers may be newer, and clusters that get one and the other in turns remove
-// and make things anew, while those that get an error keep what they have.
+// ErrTooOld: the store has not confirmed the copy of the fleet for longer than [Config.MaxStaleness]. The copy is not served:
+// another process may answer with a newer State, and clusters that receive alternating answers remove and recreate objects,
+// while clusters that receive an error keep theirs.
 var ErrTooOld = fmt.Errorf("%w: the copy of the fleet is older than it may be served", ErrUnavailable)
 
-// ErrNotLoaded tells that there is no State to answer from.
+// ErrNotLoaded: no State is loaded yet.
 var ErrNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
 
-// StateForPolls returns the State to answer clusters from, and its age: the time since the store was asked for what it has, when
-// it last said that it is this State. It neither waits nor allocates. Of a State from StateDir it is what the wall clock
-// said at the start, and [Config.StateMaxAge] counts until the store has been asked.
+// StateForPolls returns the State to answer clusters from, and its age: the time since the last head query that confirmed it as
+// the newest. It neither waits nor allocates. The age of a State from StateDir is based on the wall clock at the start, and
+// [Config.StateMaxAge] limits it until the store has been asked.
 //
-// ErrNotLoaded, ErrTooOld or ErrQuarantined when nothing may be answered.
+// It returns ErrNotLoaded, ErrTooOld or ErrQuarantined if polls must not be answered.
 func (r *Replica) StateForPolls() (*fleet.State, time.Duration, error) {
 	v := r.current.Load()
 	st, age, err := r.read(v)
@@ -29,7 +29,7 @@ func (r *Replica) StateForPolls() (*fleet.State, time.Duration, error) {
 	return st, age, err
 }
 
-// StateForReads is Served for people, who may look at what is held.
+// StateForReads is StateForPolls for users, who may read a quarantined State.
 func (r *Replica) StateForReads() (*fleet.State, time.Duration, error) {
 	return r.read(r.current.Load())
 }
@@ -50,7 +50,7 @@ func (r *Replica) read(v *view) (*fleet.State, time.Duration, error) {
 	return v.state, age, nil
 }
 
-// noteConfirmed notes that the store, asked at that time, had nothing newer than the view's State.
+// noteConfirmed records that the store, queried at that time, had no State newer than the view's.
 func (v *view) noteConfirmed(asked time.Duration) {
 	v.cold.Store(false)
 	for {

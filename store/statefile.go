@@ -18,7 +18,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrStateFile tells that a file of the last good State is damaged, or is none.
+// ErrStateFile: a snapshot file is damaged, or is not a snapshot.
 var ErrStateFile = errors.New("the file is not a whole state of a fleet")
 
 // kept is a State as it is on disk.
@@ -65,8 +65,8 @@ func writeStateFile(dir string, k kept) (name string, err error) {
 	return f.Name(), f.Sync()
 }
 
-// removeLeftOvers removes what processes that were killed while they wrote have left, so that it does not add up. What
-// cannot be removed is in nobody's way until the disk is full, which the write itself reports.
+// removeLeftOvers removes temporary files of killed processes, so that they do not accumulate. Failures are ignored: such a
+// file does no harm until the disk is full, and then the write itself reports it.
 func removeLeftOvers(dir string) {
 	for _, file := range []string{stateFileName, journalName} {
 		names, _ := filepath.Glob(filepath.Join(dir, file+".*.tmp")) // only a pattern can be wrong
@@ -85,8 +85,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readStateFile reads what writeStateFile wrote, with what the journal adds to it. fs.ErrNotExist when there is no file,
-// ErrStateFile when it cannot be trusted: nothing of it is returned then.
+// readStateFile reads a file of writeStateFile and applies the journal to it. fs.ErrNotExist: there is no file. ErrStateFile:
+// it cannot be trusted, and no part of it is returned.
 func readStateFile(path string, changes *journalContent, rules fleet.Rules) (kept, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -217,7 +217,7 @@ func decodeState(data []byte, changes *journalContent, rules fleet.Rules) (kept,
 	return k, err
 }
 
-// stateDecoder reads fields until one cannot be read; then err says why, and all that follow are zero.
+// stateDecoder reads fields until one fails; then err is the reason, and all later fields are zero.
 type stateDecoder struct {
 	in  *bufio.Reader
 	err error

@@ -114,12 +114,12 @@ func (a *Audit) Run(ctx context.Context) {
 	}
 }
 
-// corruptRetry is the time after which a history with an alteration is verified again although nothing was committed. Each
-// verification reads the whole log.
+// corruptRetry is the time until an altered history is verified again when no commit was made meanwhile. Each verification
+// reads the whole log.
 const corruptRetry = time.Hour
 
-// Check completes the chain and verifies what is due. It returns ErrCorrupt or ErrDiverged if the history was altered, which is
-// also logged and remains in the status until the whole history was verified.
+// Check completes the chain and runs the verifications that are due. It returns ErrCorrupt or ErrDiverged if the history was
+// altered, which is also logged and remains in the status until the whole history was verified.
 func (a *Audit) Check(ctx context.Context) error {
 	if a.Now == nil {
 		a.Now = time.Now
@@ -238,7 +238,7 @@ func (a *Audit) fill(ctx context.Context) error {
 	if err != nil || head.Hash != nil || head.Revision == 0 {
 		return err
 	}
-	// The commits with a hash precede those without.
+	// Commits with a hash precede commits without.
 	oldest := max(head.Oldest, 1)
 	at := oldest - 1 + fleet.Revision(sort.Search(int(head.Revision-oldest)+1, func(i int) bool {
 		links, asked := a.Store.Links(ctx, oldest+fleet.Revision(i)-1, 1)
