@@ -49,7 +49,7 @@ func WithIdleTimeout(ctx context.Context, idle time.Duration) (context.Context, 
 // Touch restarts the idle timeout because a part of the answer has arrived. Backends call it for every row of a large answer.
 func Touch(ctx context.Context) { Extend(ctx, 0) }
 
-// Extend is [Touch] for something that begins now and is known to take so much longer than the patience.
+// Extend is [Touch] before a step that may take longer than the idle timeout by the given duration.
 func Extend(ctx context.Context, longer time.Duration) {
 	if allow, ok := ctx.Value(idleTimeoutKey{}).(func(time.Duration)); ok {
 		allow(longer)

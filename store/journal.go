@@ -41,7 +41,7 @@ const (
 	recordBase        = iota + 1 // the head that the journal begins after
 	recordState                  // the next State
 	recordConfirmed              // when the store confirmed the State before
-	recordQuarantined            // whether that is held
+	recordQuarantined            // whether that State is quarantined
 )
 
 var (
@@ -167,7 +167,7 @@ func (j *journal) noteConfirmed(at confirmedAt) error {
 	return nil
 }
 
-// noteQuarantined notes whether the last State is held.
+// noteQuarantined records whether the last State is quarantined.
 func (j *journal) noteQuarantined(quarantined bool) error {
 	return j.add(recordQuarantined, func(e *encoder) { e.flag(quarantined) })
 }

@@ -15,7 +15,7 @@ import (
 // accepts it.
 var ErrQuarantined = fmt.Errorf("%w, or it was filled from a seed", ErrReplaced)
 
-// Message a store is held.
+// Reasons of a quarantine.
 const (
 	// QuarantineReplaced: its history is not the one that a process served.
 	QuarantineReplaced = "replaced"
@@ -37,10 +37,10 @@ type Quarantine struct {
 	Installs map[string]int `json:"installs,omitempty"`
 }
 
-// MaxQuarantineSize is the most bytes that a hold takes in a store: processes read it ten times a second.
+// MaxQuarantineSize limits the bytes of a quarantine in a store: processes read it ten times a second.
 const MaxQuarantineSize = 16 << 10
 
-// NewQuarantine is a hold for a State that is served, while the store has another history.
+// NewQuarantine returns the quarantine of a store whose history does not contain the served State.
 func NewQuarantine(served *fleet.State, at time.Time) Quarantine {
 	h := Quarantine{Reason: QuarantineReplaced, At: at.UTC().Truncate(time.Second), Served: FormatHead(served.Head()), Clusters: served.Clusters(), Installs: map[string]int{}}
 	room := MaxQuarantineSize - 512
@@ -62,7 +62,7 @@ func Installs(s *fleet.State) map[string]int {
 	return all
 }
 
-// Encode is the hold as a store keeps it.
+// Encode returns the stored form of the quarantine.
 func (h Quarantine) Encode() (string, error) {
 	text, err := json.Marshal(h)
 	return string(text), err

@@ -93,7 +93,7 @@ type Replica struct {
 	writing    chan struct{} // holds a token while an update of this process is under way
 	loading    chan struct{} // holds a token while everything is loaded
 	health     sharedHealth
-	collecting chan struct{} // holds a token while a commit is read in parts
+	collecting chan struct{} // holds a token while a commit is read in chunks
 	onDisk     *fleet.State  // what Restore found in StateDir
 	ahead      atomic.Int64  // the revision of the store's head, as far as the follower has heard
 	later      atomic.Pointer[laterTokens]
@@ -135,7 +135,7 @@ func NewReplica(cfg Config) *Replica {
 	return r
 }
 
-// Rules are the settings that every State is held against.
+// Rules returns the settings that every State is validated with.
 func (r *Replica) Rules() fleet.Rules { return r.cfg.Rules }
 
 // State returns the newest known State of any age, nil before the first load. It never changes and never blocks. Reads are
@@ -153,7 +153,7 @@ func (r *Replica) publish(from *view, next *fleet.State, commits []fleet.Commit)
 	})
 }
 
-// publishAsOf is publish for a State that the store had when it was asked at that time, held or not.
+// publishAsOf is publish for a State that was loaded from the store, which was asked at that time.
 func (r *Replica) publishAsOf(from *view, next *fleet.State, asked time.Duration, quarantined bool) bool {
 	v := newView(next, asked)
 	v.quarantined.Store(quarantined)

@@ -19,7 +19,7 @@ type chunks struct {
 // initialChunkSize is how many changes are asked for at once at first: a megabyte or two of large documents.
 const initialChunkSize = 32
 
-// next returns the commits after the State of a view: at once, or the first of them in parts after that has failed. None:
+// next returns the commits after the State of a view, or only the first of them, in chunks, after that has failed. None:
 // there are none, or the State has been replaced meanwhile.
 func (r *Replica) next(ctx context.Context, from *view) ([]fleet.Commit, error) {
 	after := from.state.Head()
@@ -58,7 +58,7 @@ func (r *Replica) dropChunks(now fleet.Head) {
 	}
 }
 
-// collect goes on with the parts of the commit after the State of a view, and returns it when it is whole.
+// collect continues to fetch the chunks of the commit after the State of a view, and returns the commit when it is complete.
 func (r *Replica) collect(ctx context.Context, from *view) ([]fleet.Commit, error) {
 	if err := acquire(ctx, r.collecting); err != nil {
 		return nil, err

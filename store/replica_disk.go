@@ -107,7 +107,7 @@ func (r *Replica) keepNothing() {
 	r.toDisk(func(j *journal) error { return j.forget() })
 }
 
-// setQuarantined holds a view, or lets it go, and notes it.
+// setQuarantined sets whether a view is quarantined, in memory and on disk.
 func (r *Replica) setQuarantined(v *view, quarantined bool) {
 	if v.quarantined.Load() == quarantined {
 		return

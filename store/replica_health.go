@@ -92,7 +92,7 @@ func (r *Replica) examine(ctx context.Context, e *examination) {
 func (r *Replica) probe(ctx context.Context) error {
 	err := r.cfg.Store.Probe(ctx)
 	if errors.Is(err, ErrReplaced) {
-		return err // it is held, which the follower will find out
+		return err // it is quarantined, which the follower will detect
 	}
 	r.setStatus(func(s *Status) { s.WriteError = err })
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // divergence describes the history that a Replica serves instead of the store's.
 type divergence struct {
 	ours fleet.Head // what is served
-	// seen is the store's head at which we began to hold on. An acceptance that is older was not meant for this.
+	// seen is the store's head when the quarantine began. Older acceptances do not apply to it.
 	seen fleet.Head
 	// searched is the store's head when acceptances were last looked for.
 	searched fleet.Head

@@ -85,7 +85,7 @@ func (r *Replica) contact(err error) (changed bool) {
 	if err == nil {
 		r.followed = r.cfg.Now()
 	}
-	if err == nil || asQuarantined(err) != nil { // it says that it is held
+	if err == nil || asQuarantined(err) != nil { // a quarantined store answers
 		r.status.LastContact, r.status.FromDisk = r.cfg.Now(), false
 	}
 	return changed

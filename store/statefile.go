@@ -36,7 +36,7 @@ type confirmedAt struct {
 }
 
 // The file is a line that names the format, the compressed content, and the SHA-256 of both. The content is when the
-// State was confirmed, whether it is held, the head, the number of records, and the records.
+// State was confirmed, whether it is quarantined, the head, the number of records, and the records.
 const (
 	stateFileName  = "last-good.state"
 	stateFileMagic = "flux-resourceset state 2\n"

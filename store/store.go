@@ -68,7 +68,7 @@ type Snapshot struct {
 	At         time.Time // of the commit at Head; zero for the empty history
 	Records    []fleet.Record
 	Quarantine *Quarantine // why it is not to be served; nil: it is
-	// Oldest is the oldest revision that the log holds whole; 0: it begins with the first one.
+	// Oldest is the oldest complete revision of the log; 0: the log begins with the first one.
 	Oldest fleet.Revision
 	// Checkpoint covers the remains of the commits before Oldest: see [ChainHead].
 	Checkpoint []byte
@@ -121,7 +121,7 @@ type Shortened interface {
 // Store keeps one fleet. All methods are safe for concurrent use and stop when their context ends.
 type Store interface {
 	// Head returns the newest point of history. It is cheap: replicas ask every 100 ms. While the store is held, a
-	// *[QuarantinedError] with the head and the hold.
+	// *[QuarantinedError] with the head and the quarantine.
 	Head(ctx context.Context) (fleet.Head, error)
 	// Barrier returns the head after every commit under way has ended: no commit that was begun before can land after Barrier
 	// returns, including commits with an unknown outcome. It writes no data and leaves no locks. ErrReadOnly if the store was
