@@ -9,9 +9,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Barrier implements [store.Store]. A commit holds the head's lock from before its COMMIT is sent until the server has
-// ended it, so once we have that lock nothing that was sent before can land any more. Sharing it, those who only ask do
-// not wait for each other; the statement waits and then reads the row as it is by then.
+// Barrier implements [store.Store]. A commit holds the lock of the head from before its COMMIT is sent until the server has
+// ended it. So once Barrier has that lock, no commit sent earlier can land. The lock is shared, so concurrent barriers do not
+// wait for each other. The statement waits for the lock and then reads the current row.
 func (s *Store) Barrier(ctx context.Context) (fleet.Head, error) {
 	if s.cfg.ReadOnly {
 		return fleet.Head{}, store.ErrReadOnly

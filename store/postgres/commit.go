@@ -51,10 +51,9 @@ func (s *Store) finish(ses *session, limit time.Duration) error {
 	return ses.end(ses.tx.Commit(ctx))
 }
 
-// settle finds out whether a commit that answered with failed is in the log all the same. A server that still works on
-// it, or has yet to receive it, holds the head's lock for it: once we have that lock the log says what happened, and
-// nothing can change it any more. Committing our own transaction makes what we found as durable as the commit itself,
-// on standbys that commits wait for too.
+// settle looks up whether a commit that returned the error failed is in the log all the same. If the server still works on it,
+// or has yet to receive it, it holds the lock of the head: once settle has that lock, the log is final. Committing settle's own
+// transaction makes its result as durable as the commit itself, also on standbys that commits wait for.
 func (s *Store) settle(doing string, c fleet.Commit, failed error) error {
 	ctx, cancel := s.within(context.Background(), settleTimeout)
 	defer cancel()
@@ -88,7 +87,7 @@ func (s *Store) lookUp(ctx context.Context, c fleet.Commit) (found bool, err err
 	return found, ses.end(err)
 }
 
-// taken says what it means that the log already has the revision that follows base.
+// taken explains why the log already has the revision that follows base.
 func (s *Store) taken(ctx context.Context, base fleet.Head, cause error) error {
 	var now head
 	err := s.connected(ctx, func(ctx context.Context, c *session) (err error) {
@@ -165,8 +164,8 @@ const (
 	insertCommit = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations, previous, hash, checkpoint)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
-	// The version is looked at again, because a migration may have come between: it locks this table first, and this
-	// statement sees what was committed before it got the lock.
+	// The version is checked again because a migration may have come between: it locks this table first, and this statement
+	// sees all commits made before it got the lock.
 	moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4, hold = $9, hash = $10
 		WHERE revision = $5 AND commit_id = $6 AND hold = $8 AND EXISTS (SELECT FROM ` + versionTable + ` WHERE version = $7 AND NOT dirty)`
 	// A commit that is not in the hash chain must not follow one that was added to it meanwhile: see FillChain.

@@ -13,9 +13,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
-// lockLog keeps everybody else from committing. A commit begins with its row in the log, so those that have begun are
-// waited for, and nobody who waits holds anything that we need. The server's patience with a transaction in which
-// nothing is said is longer here: the commit is computed meanwhile.
+// lockLog locks out other commits. A commit begins with its row in the log, so the statement waits for commits under way; the
+// waiting commits hold no lock that this one needs. The idle timeout of the transaction is longer here, because the commit is
+// computed meanwhile.
 var lockLog = fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = %d; LOCK TABLE commits IN SHARE ROW EXCLUSIVE MODE`,
 	lockedTimeout.Milliseconds())
 
@@ -36,7 +36,7 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 		err = fmt.Errorf("commit %s was to be made, and %s was", id, c.ID)
 	}
 	if err == nil {
-		// What has been computed is sent in the time that any commit of its size has.
+		// The computed commit has the same time limit as any commit of its size.
 		sending, sent := s.within(ctx, writeTimeout+store.ExtraCommitTime(c))
 		defer sent()
 		err = s.write(sending, ses, ses.head.Head, c)
@@ -53,7 +53,7 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 	return nil
 }
 
-// nextLocked takes the lock and computes what is committed.
+// nextLocked takes the lock and computes the commit.
 func (s *Store) nextLocked(ctx context.Context, ses *session, next func(context.Context, fleet.Head) (fleet.Commit, error)) (c fleet.Commit, err error) {
 	if _, err := ses.tx.Exec(ctx, lockLog); err != nil {
 		return c, err
@@ -67,8 +67,8 @@ func (s *Store) nextLocked(ctx context.Context, ses *session, next func(context.
 	return c, backend.CheckCommit(ses.head.Head, c)
 }
 
-// Probe implements [store.Store]. What a commit would write is rolled back; the head is then written as it is, so that
-// there is something to wait for the disk for.
+// Probe implements [store.Store]. It rolls the test commit back and then rewrites the head unchanged, so that the transaction
+// waits for the disk.
 func (s *Store) Probe(ctx context.Context) error {
 	if s.cfg.ReadOnly {
 		return store.ErrReadOnly
@@ -100,5 +100,5 @@ func (s *Store) Probe(ctx context.Context) error {
 	return s.translate(ctx, doing, err)
 }
 
-// errProbed rolls back what a probe wrote.
+// errProbed rolls back the writes of a probe.
 var errProbed = errors.New("probed")

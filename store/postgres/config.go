@@ -12,28 +12,28 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Config says which database to open.
+// Config is the configuration of a database connection.
 type Config struct {
 	// URL of the database, as libpq reads it: postgres://user:password@host:port/database?sslmode=verify-full. It may
 	// name several hosts, with target_session_attrs. Of pgxpool's parameters pool_max_conns is of use.
 	URL string
 	// ReadOnly never writes to the database: a role that may only SELECT, or a standby, is enough.
 	ReadOnly bool
-	// Tracer is told of every question; nil: nobody is. Questions have their values in their text: see pool.
+	// Tracer receives every query; nil: none. The text of a query contains its values: see pool.
 	Tracer pgx.QueryTracer
 }
 
 // Every question to the server ends by itself, here and in the server, so that one that hangs is a failure and not
 // silence. These are the only time-outs of this backend.
 const (
-	// questionTimeout is for what takes moments on a server that works: taking a connection, BEGIN, reading the head.
-	// Every operation starts with such a question, so a server that hangs is found out within this time.
+	// questionTimeout is for steps that take moments on a healthy server: taking a connection, BEGIN, reading the head. Every
+	// operation starts with such a step, so a server that hangs is detected within this time.
 	questionTimeout = 1500 * time.Millisecond
 	// connectTimeout is for one attempt to connect. It goes on when the question it was made for has ended, and
 	// serves the next one. The URL's connect_timeout replaces it.
 	connectTimeout = 5 * time.Second
-	// readTimeout is how long reading documents or the log may make no progress: nobody knows their size beforehand, and a
-	// slow line is no reason to begin again. answerTimeout is when the server stops sending all the same.
+	// readTimeout is the idle timeout for reading documents or the log, whose size is unknown in advance: a slow connection may
+	// take longer in total. answerTimeout is the server's limit for a whole answer.
 	readTimeout   = 60 * time.Second
 	answerTimeout = 2 * time.Hour
 	// writeTimeout is for everything of a commit before COMMIT, and in the server for each statement of it. A large commit
@@ -41,19 +41,19 @@ const (
 	writeTimeout = 10 * time.Second
 	// importTimeout is for a whole history at once.
 	importTimeout = 30 * time.Minute
-	// barrierTimeout is for the head once nobody is committing any more.
+	// barrierTimeout limits the wait for commits under way, and the read of the head after them.
 	barrierTimeout = 6 * time.Second
 	// lockedTimeout is for a commit that keeps all others from committing.
 	lockedTimeout = 10 * time.Second
 	// lockTimeout is how long a commit waits for the commit of another process.
 	lockTimeout = 5 * time.Second
-	// idleTimeout ends a transaction whose client says nothing more, because its process was stopped or its network
-	// was cut: until then it may hold up the commits of all others. A message that is not whole by then is nothing: over
-	// 4 Mbit/s one of maxMessageSize takes half of that.
+	// idleTimeout ends a transaction whose client has gone silent, because its process was stopped or its network was cut:
+	// until then it may block all other commits. A message that has not arrived completely by then is void. At 4 Mbit/s a
+	// message of maxMessageSize takes half of that.
 	idleTimeout = 5 * time.Second
 	// outcomeTimeout is for COMMIT and its answer.
 	outcomeTimeout = 5 * time.Second
-	// settleTimeout is how long we try to find out what became of a commit whose answer was lost.
+	// settleTimeout limits the lookup of a commit with a lost answer.
 	settleTimeout = 2 * time.Second
 	// retryEvery is the pause between two such attempts.
 	retryEvery = 50 * time.Millisecond
@@ -66,16 +66,15 @@ const (
 	migrateTimeout     = 10 * time.Minute
 )
 
-// The pool's size, which the URL's pool_max_conns replaces. A process follows the log with one connection, looks after
-// tokens with another and commits with a third. The rest is for people who read the history, and always at least one of
-// them, but not the last one.
+// The size of the pool, unless the URL sets pool_max_conns. A process follows the log with one connection, reads tokens with
+// another and commits with a third. The rest is for users who read the history: at least one, but never the last one.
 const (
 	maxConns   = 5
 	ownConns   = 3
 	leastConns = 2
 )
 
-// ParseURL reads a DATABASE_URL of this backend and reports what is wrong with it. Errors do not show the password.
+// ParseURL parses a DATABASE_URL of this backend and reports its mistakes. Errors do not show the password.
 func ParseURL(databaseURL string) (Config, error) {
 	cfg := Config{URL: databaseURL}
 	_, err := cfg.pool()
@@ -120,7 +119,7 @@ func (cfg Config) pool() (*pgxpool.Config, error) {
 	return p, nil
 }
 
-// name is what messages call the database.
+// name returns the name of the database for messages.
 func name(c *pgx.ConnConfig) string {
 	return fmt.Sprintf("database %q on %s", c.Database, net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))))
 }
@@ -132,8 +131,8 @@ func begin(mode string, limit time.Duration) string {
 		mode, ms(limit), ms(min(limit, lockTimeout)), ms(idleTimeout))
 }
 
-// The kinds of transactions. A write does not say READ WRITE: managed servers make sessions read-only when the disk is
-// nearly full, and that has to win.
+// The kinds of transactions. A write does not set READ WRITE: managed servers make sessions read-only when the disk is nearly
+// full, and that must prevail.
 const (
 	snapshot = "ISOLATION LEVEL REPEATABLE READ READ ONLY" // everything is of one moment; standbys can do it
 	writing  = "ISOLATION LEVEL READ COMMITTED"            // every statement sees what was committed before it

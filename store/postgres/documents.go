@@ -11,14 +11,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// What happens to documents; each has its statement and its count.
+// The kinds of changes to documents; each has its statement and its count.
 const (
 	created = iota
 	updated
 	deleted
 )
 
-// sort says what a change does to its document.
+// sort returns the kind of a change.
 func sort(ch fleet.Change) int {
 	switch {
 	case ch.Before == nil:
@@ -39,8 +39,8 @@ func countsOf(c fleet.Commit) (n counts) {
 	return n
 }
 
-// check compares what was done with what was to be done. The base is checked, so a document that is not as its change says
-// is not a race: either the store or the State it was computed from is wrong, and nothing may be built on that.
+// check compares the number of affected rows with the expected number. The base was checked, so a document that differs from
+// the one in its change is not a race: the store or the State it was computed from is wrong, and the commit must fail.
 func (n counts) check(want counts) error {
 	for what, name := range []string{created: "created", updated: "changed", deleted: "removed"} {
 		if n[what] != want[what] {
@@ -51,8 +51,8 @@ func (n counts) check(want counts) error {
 	return nil
 }
 
-// What changes documents. $1, $2 and $3 are revision, commit and time where they are needed. The documents come as arrays,
-// and their bodies as one text: that is several times faster to read than an array of texts in which quotes are escaped.
+// The statements that change documents. $1, $2 and $3 are revision, commit and time where they are needed. The documents are
+// arrays, and their bodies one text: PostgreSQL parses that several times faster than an array of texts with escaped quotes.
 const (
 	bodySeparator = "\x1f" // which JSON does not have
 
@@ -67,7 +67,7 @@ const (
 		SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[], string_to_array($7::text, chr(31)))`
 )
 
-// applyChanges adds what a commit does to documents, and counts it when it is sent.
+// applyChanges adds the changes of a commit to the pipeline, which counts the affected rows when it is sent.
 func applyChanges(ctx context.Context, out *pipeline, c fleet.Commit, changes []change, done *counts) error {
 	for _, ch := range changes {
 		if err := checkBody(ch.Kind, ch.ID, ch.After); err != nil {

@@ -26,8 +26,7 @@ const (
 	codeProtocol        = "08P01"
 )
 
-// passing are the classes and codes of errors that end when the server, or whoever runs it, has done something about
-// it.
+// passing are the classes and codes of errors that end when the server recovers or its operator acts.
 var passing = []string{
 	"08",             // connection
 	"25P03", "25P04", // a transaction ended by a time-out
@@ -49,8 +48,8 @@ var errLost = errors.New("the connection to the database was lost")
 // errSilent is our own time-out's.
 var errSilent = errors.New("the database did not answer in time")
 
-// translate turns a driver error into the contract's, by SQLSTATE or by the kind of error. doing says what failed, ctx
-// is the caller's. An error that already is one of the contract's keeps its meaning.
+// translate converts a driver error into an error of the contract, by SQLSTATE or by the kind of error. doing names the failed
+// operation, ctx is the caller's. An error of the contract keeps its meaning.
 func (s *Store) translate(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -105,13 +104,13 @@ func translateCode(pe *pgconn.PgError, err error) error {
 	return err
 }
 
-// hasCode tells whether err is the server's, with this SQLSTATE.
+// hasCode reports whether err is a server error with this SQLSTATE.
 func hasCode(err error, code string) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && pe.Code == code
 }
 
-// violates tells whether err is the violation of this unique constraint.
+// violates reports whether err is a violation of this unique constraint.
 func violates(err error, constraint string) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && pe.Code == codeUniqueViolation && pe.ConstraintName == constraint

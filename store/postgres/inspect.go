@@ -28,7 +28,7 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// contents is what a database holds, as far as it matters for deciding what to do with it.
+// contents is the part of a database's content that decides how it may be used.
 type contents struct {
 	backend.Schema
 	server   int
@@ -37,7 +37,7 @@ type contents struct {
 	head     bool // there is a table called head
 }
 
-// ours tells whether the database has our schema, and ErrNotInitialised or ErrSchema when it has not or has another one.
+// ours returns nil if the database has our schema, ErrNotInitialised if it has none, and ErrSchema if it has another one.
 func (c contents) ours(name string) error {
 	if err := c.usable(name); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (c contents) ours(name string) error {
 	return c.Fits(newestVersion(), name)
 }
 
-// usable refuses a database whatever its schema is.
+// usable refuses a database for reasons other than its schema.
 func (c contents) usable(name string) error {
 	switch {
 	case c.server < oldestServer:

@@ -40,7 +40,7 @@ func addCommits(ctx context.Context, out *pipeline, commits ...store.Entry) erro
 	})
 }
 
-// change is one of a commit. What it does is found out once: that reads the documents.
+// change is one change of a commit. Its kind is computed once, because that parses the documents.
 type change struct {
 	fleet.Change
 	revision fleet.Revision

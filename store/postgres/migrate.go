@@ -25,7 +25,7 @@ type SchemaStatus struct {
 	Revision int64 // of the head; 0: nothing was ever committed
 }
 
-// Status tells which schema version the database has. It changes nothing.
+// Status returns the schema version of the database. It changes no data.
 func Status(ctx context.Context, url string) (SchemaStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -51,9 +51,9 @@ func Migrate(ctx context.Context, url string) error {
 	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, _ contents, _ pgx.Tx) error { return m.Up() })
 }
 
-// MigrateDown takes migrations back until the database has a version; when it has it, nothing is done, so that a call that
-// was interrupted can be repeated. Version 0 is no schema: ErrNotEmpty once anything has been committed. ErrSchema when the
-// database's schema is newer than this binary's, which then does not know how.
+// MigrateDown takes migrations back until the database has the version to. If it already has that version it does nothing, so
+// an interrupted call can be repeated. Version 0 is no schema: ErrNotEmpty once a commit has been made. ErrSchema if the
+// database's schema is newer than this binary's, which then cannot take it back.
 func MigrateDown(ctx context.Context, url string, to int) error {
 	if err := unpackFor(ctx, url, to); err != nil {
 		return err
@@ -78,7 +78,7 @@ func MigrateDown(ctx context.Context, url string, to int) error {
 	})
 }
 
-// withConn runs do on one connection. It translates the error, and says what was being done to which database.
+// withConn runs do on one connection, and adds the operation and the database to its error.
 func withConn(ctx context.Context, url, doing string, do func(conn *pgx.Conn, name string) error) error {
 	cfg, err := Config{URL: url}.pool()
 	if err != nil {
@@ -147,7 +147,7 @@ func lock(ctx context.Context, tx pgx.Tx, timeout time.Duration) error {
 	return err
 }
 
-// migratable refuses a database whose version is not one that a migration of ours starts from.
+// migratable refuses a database with a version that no migration starts from.
 func (c contents) migratable(name string) error {
 	if err := c.usable(name); err != nil {
 		return err
@@ -184,7 +184,7 @@ func runMigrations(ctx context.Context, tx pgx.Tx, found contents, do func(*migr
 	return do(m, found, tx)
 }
 
-// lockHeadTable keeps everybody else from reading and writing the head.
+// lockHeadTable locks out reads and writes of the head.
 const lockHeadTable = `LOCK TABLE head IN ACCESS EXCLUSIVE MODE`
 
 // target is golang-migrate's view of our transaction: it decides which migrations to run, and we lock and commit.
@@ -196,8 +196,8 @@ type target struct {
 
 var _ database.Driver = (*target)(nil)
 
-// Run implements database.Driver. Nobody reads or writes the old tables from here on: whoever comes in between sees the
-// new version, and is told so by readHead or finds that its commit moved no head.
+// Run implements database.Driver. From here on the old tables are neither read nor written: an operation that comes in between
+// sees the new version, by readHead or because its commit moved no head.
 func (t *target) Run(migration io.Reader) error {
 	statements, err := io.ReadAll(migration)
 	if err != nil {
@@ -231,7 +231,7 @@ func (t *target) Version() (version int, dirty bool, err error) {
 	return version, dirty, err
 }
 
-// Lock, Unlock and Close implement database.Driver: the transaction is somebody else's.
+// Lock, Unlock and Close implement database.Driver. They do nothing: the caller owns the transaction.
 func (*target) Lock() error   { return nil }
 func (*target) Unlock() error { return nil }
 func (*target) Close() error  { return nil }

@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/observations"
 )
 
-// Observations is a [observations.Table] on the database of a fleet. It has a connection of its own, made when it is first
-// needed, so that nothing it does keeps a commit or the log's followers waiting.
+// Observations is an [observations.Table] in the database of a fleet. It has a connection of its own, opened on first use, so
+// that it never delays commits or followers of the log.
 type Observations struct {
 	pool *pgxpool.Pool
 	name string
@@ -30,7 +30,7 @@ const observationsSettle = 2 * time.Second
 // observationsLoad is for reading all of them, once in the life of a process.
 const observationsLoad = time.Minute
 
-// NewObservations connects to nothing yet, so it fails only for a URL that cannot be read.
+// NewObservations does not connect yet, so it fails only for an invalid URL.
 func NewObservations(cfg Config) (*Observations, error) {
 	p, err := cfg.pool()
 	if err != nil {
@@ -67,8 +67,8 @@ func (o *Observations) Put(ctx context.Context, rows []observations.Row) error {
 	return o.failed("writing observations", err)
 }
 
-// restore makes the table anew, with the columns of the migration. It makes nothing in a database that has lost everything: that
-// has to look as it is, to whoever decides what becomes of it.
+// restore creates the table again, with the columns of the migration. It does nothing in a database without our schema: an
+// operator must see that such a database has lost everything.
 func (o *Observations) restore(ctx context.Context) error {
 	return o.write(ctx, `DO $$ BEGIN IF to_regclass('head') IS NOT NULL AND to_regclass('schema_migrations') IS NOT NULL THEN
 		CREATE TABLE IF NOT EXISTS observations (cluster_id text COLLATE "C" NOT NULL, subject text COLLATE "C" NOT NULL,
@@ -76,7 +76,7 @@ func (o *Observations) restore(ctx context.Context) error {
 		CREATE INDEX IF NOT EXISTS observations_at ON observations (at); END IF; END $$`)
 }
 
-// write runs one change in a transaction of its own. It does not wait for the disk: what is lost is said again.
+// write runs one change in a transaction of its own. It does not wait for the disk: lost rows are written again.
 func (o *Observations) write(ctx context.Context, sql string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, observationsTimeout)
 	defer cancel()
@@ -104,7 +104,7 @@ func (o *Observations) Since(ctx context.Context, at time.Time, subjects []strin
 	}
 	next, err := o.since(ctx, limit, at, subjects, visit)
 	if hasCode(err, codeUndefinedTable) {
-		// Nobody has said anything yet. Whoever may make the table does: those who may only write to it wait for that.
+		// The table does not exist yet. A role that may create it does so; other roles wait for that.
 		if err = o.restore(ctx); hasCode(err, codeDenied) || hasCode(err, codeReadOnly) {
 			err = nil
 		}

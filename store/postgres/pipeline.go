@@ -9,13 +9,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// maxMessageSize is about how many bytes of rows go into one message. The server waits for all of it before it does anything, no
-// longer than idleTimeout, and has writeTimeout for what it says.
+// maxMessageSize is the approximate size, in bytes, of the rows in one message. The server waits at most idleTimeout for the
+// whole message before it starts, and may work on it for writeTimeout.
 const maxMessageSize = 1 << 20
 
-// pipeline collects statements of a transaction, and sends them as one message when they have become as large as one should
-// be. What is sent in one message is one round trip. The values are written into the message where it is put together: a
-// driver's way to there copies megabytes several times over.
+// pipeline collects the statements of a transaction and sends them as one message, which is one round trip, when they reach
+// maxMessageSize. Values are written into the message as SQL literals: binding them with the driver copies megabytes several
+// times.
 type pipeline struct {
 	tx      pgx.Tx
 	message []byte
@@ -24,7 +24,7 @@ type pipeline struct {
 	err     error // of what was added
 }
 
-// add adds a statement with its parameters, of which done is told what it did; nil: nobody asks.
+// add adds a statement with its parameters. done, if not nil, receives its result.
 func (o *pipeline) add(done func(pgconn.CommandTag), statement string, args ...any) {
 	if o.err != nil {
 		return
@@ -33,7 +33,7 @@ func (o *pipeline) add(done func(pgconn.CommandTag), statement string, args ...a
 	o.message, o.done = append(o.message, ';'), append(o.done, done)
 }
 
-// reserve sends what there is if it would become too large by so many bytes.
+// reserve sends the collected statements if size more bytes would make the message too large.
 func (o *pipeline) reserve(ctx context.Context, size int) error {
 	if o.size > 0 && o.size+size > maxMessageSize {
 		if err := o.send(ctx); err != nil {
@@ -101,7 +101,7 @@ func addInBatches[T any](ctx context.Context, out *pipeline, rows iter.Seq[T], s
 	return flush()
 }
 
-// rowSize is about what a row takes beside its documents.
+// rowSize is the approximate size of a row in bytes, without its documents.
 const rowSize = 150
 
 // column is one value of each row, which becomes an array.

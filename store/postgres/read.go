@@ -61,7 +61,7 @@ func (s *Store) read(ctx context.Context, doing string, f func(context.Context, 
 	return s.translate(ctx, doing, c.end(f(inner, c.tx, c.head)))
 }
 
-// recall is read for people who look at the history, of whom there may be any number.
+// recall is read for users who read the history, of whom there may be any number.
 func (s *Store) recall(ctx context.Context, doing string, f func(context.Context, pgx.Tx, head) error) error {
 	if store.HasPriority(ctx) {
 		return s.read(ctx, doing, f)
@@ -84,7 +84,7 @@ func (s *Store) Load(ctx context.Context) (snap store.Snapshot, err error) {
 	return snap, err
 }
 
-// Since implements [store.Store]. ErrCompacted is also for a log that somebody shortened by hand.
+// Since implements [store.Store]. It returns ErrCompacted also if the log was shortened by hand.
 func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) (commits []fleet.Commit, err error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("commits since revision %d: the limit is %d", after.Revision, limit)
@@ -129,7 +129,7 @@ type reading struct{ querier }
 
 var _ sqllog.Tx = reading{}
 
-// result is a result whose Close says nothing.
+// result is a result with a Close that returns no error.
 type result struct{ pgx.Rows }
 
 // Close implements [sqllog.Rows].
@@ -173,8 +173,8 @@ func (r reading) EachDocument(ctx context.Context, documents []fleet.DocumentNam
 	return sqllog.Each(rows, scan)
 }
 
-// laterChanges are backend.LaterChanges of many changes at once. OFFSET keeps them separate questions, each answered by an
-// index: nothing else is quick in a log of millions.
+// laterChanges is backend.LaterChanges for many changes at once. OFFSET keeps the subqueries separate, so each uses an index:
+// other plans are slow in a log of millions.
 var laterChanges = `SELECT l.* FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n(kind, id, revision)
 	CROSS JOIN LATERAL (` + strings.NewReplacer("$1", "n.kind", "$2", "n.id", "$3", "n.revision").Replace(backend.LaterChanges) + ` OFFSET 0) AS l`
 

@@ -8,7 +8,7 @@ import (
 
 var _ store.Sizer = (*Store)(nil)
 
-// Size implements [store.Sizer]: our tables with their indexes, and not what else the database holds.
+// Size implements [store.Sizer]: the size of our tables and their indexes, without other content of the database.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	var size int64
 	err := s.connected(ctx, func(ctx context.Context, c *session) error {

@@ -17,8 +17,8 @@ var requiredSettings = map[string]string{"standard_conforming_strings": "on", "c
 // texts are bodies that go as one text: see bodySeparator.
 type texts [][]byte
 
-// appendStatement writes a statement with values in the place of its parameters. Statements are constants of this package, in
-// which a $ begins nothing but a parameter.
+// appendStatement writes a statement with values in place of its parameters. Statements are constants of this package, in which
+// $ occurs only before the number of a parameter.
 func appendStatement(b []byte, statement string, args []any) ([]byte, error) {
 	for {
 		text, rest, more := strings.Cut(statement, "$")
@@ -88,7 +88,7 @@ func appendLiteral(b []byte, value any) ([]byte, error) {
 	return nil, fmt.Errorf("there is no literal for a %T", value)
 }
 
-// appendInteger keeps a minus apart from what is before it: two of them begin a comment.
+// appendInteger puts a negative number into parentheses: after another minus it would begin a comment.
 func appendInteger(b []byte, n int64) []byte {
 	if n < 0 {
 		return append(strconv.AppendInt(append(b, '('), n, 10), ')')
@@ -96,7 +96,7 @@ func appendInteger(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
-// appendText writes texts, with bodySeparator between them, as one string literal, in which nothing but a quote is special.
+// appendText writes texts, with bodySeparator between them, as one string literal, in which only the quote is special.
 func appendText(b []byte, parts ...[]byte) ([]byte, error) {
 	size := 2
 	for _, part := range parts {

@@ -1,8 +1,12 @@
-// Package postgres keeps a fleet in a PostgreSQL database, version 14 or newer: the store for any number of processes on
-// any number of machines.
+// Package postgres keeps a fleet in a PostgreSQL database, version 14 or newer: the store for any number of processes on any
+// number of machines.
 //
-// It needs nothing of a connection that outlives a transaction, so it works behind pgbouncer in transaction mode, and
-// read-only processes work on a standby.
+// It keeps no session state that outlives a transaction, so it works behind pgbouncer in transaction mode, and read-only
+// processes work on a standby.
+//
+// Reading order: store.go and config.go (connections and timeouts), commit.go with pipeline.go, sql_literals.go and
+// documents.go (one commit in one round trip), commit_locked.go and barrier.go (locks), read.go (the log and documents),
+// migrate.go and downgrade.go (schema versions).
 package postgres
 
 import (
@@ -25,8 +29,8 @@ type Store struct {
 	name  string
 	pool  *pgxpool.Pool
 	turns chan struct{} // a token for each connection in use, so that waiting for one is not taken for a server that hangs
-	// recalls holds a token for each connection that people read the history with. They leave some to those who follow the
-	// log and commit, however many they are.
+	// recalls holds a token for each connection that users read the history with. The remaining connections are reserved for
+	// the follower and for commits.
 	recalls chan struct{}
 
 	closing   context.Context //nolint:containedctx // it is the store's life, and ends what is under way
@@ -34,7 +38,8 @@ type Store struct {
 	closeOnce sync.Once
 	closed    chan struct{} // closed when the last connection is
 
-	// durability is what a commit adds to its transaction. Tests replace it, to see acknowledged commits being lost.
+	// durability is the statement of every commit that makes it wait for the disk. Tests replace it to observe the loss of
+	// acknowledged commits.
 	durability string
 	// importIdle takes the place of idleTimeout during an import. Tests shorten it.
 	importIdle time.Duration
@@ -73,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// check refuses a database that is not ours to use, and one whose head cannot be read.
+// check refuses a database that we must not use, and one with an unreadable head.
 func (s *Store) check(ctx context.Context) error {
 	doing := "opening " + s.name
 	var found contents
@@ -111,7 +116,7 @@ func (s *Store) within(ctx context.Context, limit time.Duration) (context.Contex
 	}
 }
 
-// patiently ends an operation with the store, and when nothing of its answer has come for readTimeout.
+// patiently returns a context that ends when the store is closed, or when no part of an answer has arrived for readTimeout.
 func (s *Store) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := store.WithIdleTimeout(ctx, readTimeout)
 	stop := context.AfterFunc(s.closing, cancel)
@@ -121,8 +126,8 @@ func (s *Store) patiently(ctx context.Context) (context.Context, context.CancelF
 	}
 }
 
-// start takes a connection and puts a first question to it. One that turns out to be lost is replaced once, because a
-// server that was restarted leaves dead connections in the pool, and nothing was done on them yet.
+// start takes a connection and runs a first query on it. A lost connection is replaced once: a restarted server leaves dead
+// connections in the pool, and this one has not executed any statement yet.
 func (s *Store) start(ctx context.Context, question func(context.Context, *session) error) (*session, error) {
 	if err := s.take(ctx, s.turns); err != nil {
 		return nil, err
