@@ -7,7 +7,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Barrier implements [store.Store]. Whoever commits holds the write lock, so nobody is committing once we have it.
+// Barrier implements [store.Store]. A commit holds the write lock, so no commit is under way once Barrier has it.
 func (s *Store) Barrier(ctx context.Context) (fleet.Head, error) {
 	if s.cfg.ReadOnly {
 		return fleet.Head{}, store.ErrReadOnly

@@ -9,9 +9,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// folded is what can be seen of the database file itself: its header
-// (https://www.sqlite.org/fileformat.html#the_database_header) and its size. SQLite writes there only while it folds the
-// log in, and says so in the index.
+// mainFileState is the observable state of the database file itself: its header
+// (https://www.sqlite.org/fileformat.html#the_database_header) and its size. SQLite writes this file only during a checkpoint
+// of the WAL, and records that in the index.
 type mainFileState struct {
 	log    [16]byte // which log it is, and how much of it was folded in
 	all    bool     // nothing is left in the log
@@ -19,9 +19,10 @@ type mainFileState struct {
 	size   int64
 }
 
-// whole returns ErrUnavailable when the file is smaller than it was written, or was written by somebody else. As long as
-// something is left in the log, the file may be smaller than its header says: while somebody reads an older moment, SQLite
-// folds in the header of that moment but leaves out pages that were written again since, the last one, too.
+// verifyMainFile returns ErrUnavailable if the file is smaller than it was written, or was written by another program. While
+// the WAL has frames that were not checkpointed, the file may be smaller than its header indicates: if a reader uses an older
+// snapshot, SQLite checkpoints the header of that snapshot but omits pages that were written again since, including the last
+// one.
 func (f *files) verifyMainFile() error {
 	now, settled, err := f.readMainFile()
 	switch {
@@ -39,7 +40,7 @@ func (f *files) verifyMainFile() error {
 	return nil
 }
 
-// look tells what is seen of the file, and whether SQLite was done with it meanwhile.
+// readMainFile returns the state of the file, and whether no checkpoint ran meanwhile.
 func (f *files) readMainFile() (now mainFileState, settled bool, err error) {
 	if f.file == nil {
 		return now, false, fmt.Errorf("%w: %s was given up", store.ErrUnavailable, f.path)
@@ -60,9 +61,9 @@ func (f *files) readMainFile() (now mainFileState, settled bool, err error) {
 	return now, before && after && log == again, nil
 }
 
-// folding reads from the index (https://www.sqlite.org/walformat.html) which log it describes and how much of that was
-// folded in, whether that is all that was begun, and whether it is all there is. A log that was found by a process that
-// started has been begun as a whole, for all anybody knows.
+// readCheckpoint reads from the index (https://www.sqlite.org/walformat.html) the identity and the checkpoint progress of the
+// WAL, whether the checkpoint that was begun is complete, and whether it covers the whole WAL. A WAL found at the start of a
+// process counts as begun completely, because its history is unknown.
 func (f *files) readCheckpoint() (log [16]byte, done, all bool) {
 	const frames, salts, backfill, attempted = 16, 32, 96, 128
 	if f.shm == nil {
@@ -80,7 +81,7 @@ func (f *files) readCheckpoint() (log [16]byte, done, all bool) {
 	return log, done, done && mainFileState == binary.NativeEndian.Uint32(index[frames:])
 }
 
-// pages is how large the file is by its header, smallestFile when that does not say it.
+// pages is the size of the file in bytes according to its header, minFileSize if the header does not contain it.
 func (n mainFileState) pages() int64 {
 	if string(n.header[24:28]) != string(n.header[92:96]) {
 		return minFileSize // written by an SQLite that does not count

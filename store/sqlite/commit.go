@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
-// settleTimeout is how long we try to find out what became of a commit.
+// settleTimeout limits the lookup of a commit with an unknown outcome.
 const settleTimeout = 2 * time.Second
 
 // Commit implements [store.Store].
@@ -153,8 +153,8 @@ func writeLog(ctx context.Context, tx *transaction, c fleet.Commit, link store.L
 	return nil
 }
 
-// applyChanges changes the documents. The base was checked, so a document that is not as the change says is not a race:
-// either the store or the State it was computed from is wrong, and nothing may be built on that.
+// applyChanges changes the documents. The base was checked, so a document that differs from the one in its change is not a
+// race: the store or the State it was computed from is wrong, and the commit must fail.
 func applyChanges(ctx context.Context, tx *transaction, c fleet.Commit) error {
 	update, err := tx.prepare(ctx, `UPDATE documents SET revision = ?, commit_id = ?, updated_at = ?, body = ?,
 		created_at = iif(?, ?, created_at) WHERE kind = ? AND id = ?`)

@@ -40,7 +40,7 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 	})
 }
 
-// commitAgain is CommitLocked for a database in memory. It has one connection, so nobody could read while that is in a
+// commitAgain is CommitLocked for a database in memory. It has one connection, so reads would be impossible during the
 // transaction, and one process, whose writers take turns anyway.
 func (s *Store) commitAgain(ctx context.Context, next func(context.Context, fleet.Head) (fleet.Commit, error)) error {
 	for {
@@ -58,8 +58,8 @@ func (s *Store) commitAgain(ctx context.Context, next func(context.Context, flee
 	}
 }
 
-// Probe implements [store.Store]. What a commit would write is rolled back; the head is then written as it is, so that
-// there is something to wait for the disk for.
+// Probe implements [store.Store]. It rolls the test commit back and then rewrites the head unchanged, so that the transaction
+// waits for the disk.
 func (s *Store) Probe(ctx context.Context) error {
 	if s.cfg.ReadOnly {
 		return store.ErrReadOnly

@@ -18,8 +18,8 @@ var (
 	_ store.Shortened = (*Store)(nil)
 )
 
-// Compact implements [store.Compactor]. It first notes where the log starts, which nothing that reads goes back
-// beyond, and then removes what lies before.
+// Compact implements [store.Compactor]. It first records the start of the log, which limits all readers, and then removes the
+// commits before it.
 func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Revision, removed int64, err error) {
 	if s.cfg.ReadOnly {
 		return 0, 0, store.ErrReadOnly

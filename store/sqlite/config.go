@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Config says which database to open. The zero value is not valid: it names none.
+// Config is the configuration of a database file. The zero value is not valid: it has no path.
 type Config struct {
 	// Path of the database file. Ignored with Memory.
 	Path string
@@ -19,11 +19,11 @@ type Config struct {
 	ReadOnly bool
 }
 
-// ParseURL reads a DATABASE_URL of this backend: sqlite://relative/path, sqlite:///absolute/path or sqlite::memory:.
+// ParseURL parses a DATABASE_URL of this backend: sqlite://relative/path, sqlite:///absolute/path or sqlite::memory:.
 //
-// The only parameter is mode, with SQLite's own meanings (https://www.sqlite.org/uri.html): ro opens read-only, memory
-// keeps the database in memory, rw and rwc are accepted and change nothing, since whether a file may be created is
-// decided by whoever migrates it. Anything else is refused, so that a misspelt option is not silently ignored.
+// The only parameter is mode, with SQLite's meanings (https://www.sqlite.org/uri.html): ro opens read-only, memory keeps the
+// database in memory, rw and rwc are accepted without effect, since the process that migrates the file decides whether it may
+// be created. Other parameters are refused, so that a misspelt option is not silently ignored.
 func ParseURL(databaseURL string) (Config, error) {
 	rest, ok := strings.CutPrefix(databaseURL, "sqlite:")
 	if !ok {

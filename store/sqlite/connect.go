@@ -14,7 +14,7 @@ import (
 	"modernc.org/sqlite"
 )
 
-// access is what a connection is for; it decides the open mode and the pragmas.
+// access is the purpose of a connection; it determines the open mode and the pragmas.
 type access int
 
 const (
@@ -46,8 +46,8 @@ func (a access) pragmas() []pragma {
 	queryOnly := pragma{"query_only", "1", "1"}
 	switch a {
 	case accessRead:
-		// Nothing is set for journal_mode: a reader must not change the file, only refuse what is not WAL,
-		// where it would block the writer.
+		// journal_mode is only checked: a reader must not change the file, and refuses modes other than WAL, in which it would
+		// block the writer.
 		return []pragma{busy(readerBusy), full, foreign, {"journal_mode", "", "wal"}, queryOnly}
 	case accessWrite, accessMigrate:
 		return []pragma{busy(writerBusy), {"journal_mode", "WAL", "wal"}, full, foreign}

@@ -13,9 +13,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
-// unpackFor writes the log as older versions read it, before a migration down to a version that needs that. Only the newest
-// schema is read here, so a database that has left it is brought there again. It works in small transactions; what an
-// interrupted one has done is read as well, and not done again.
+// unpackFor rewrites the log in the format of older versions, before a migration down to a version that needs it. Only the
+// newest schema can be read here, so a database that has left it is first migrated up again. It works in small transactions and
+// continues an interrupted earlier call.
 func unpackFor(ctx context.Context, path string, to int) (err error) {
 	found, err := inspect(ctx, path)
 	newest := newestVersion()

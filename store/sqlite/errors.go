@@ -11,8 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// translate turns a driver error into the contract's, by SQLite's result code (https://www.sqlite.org/rescode.html).
-// doing says what failed. An error that already is one of the contract's keeps its meaning.
+// translate converts a driver error into an error of the contract, by SQLite's result code
+// (https://www.sqlite.org/rescode.html). doing names the failed operation. An error of the contract keeps its meaning.
 func translate(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -41,11 +41,11 @@ func translate(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// hasCode tells whether err is the driver's, with this primary result code.
+// hasCode reports whether err is a driver error with this primary result code.
 func hasCode(err error, code int) bool {
 	var se *sqlite.Error
 	return errors.As(err, &se) && primary(se) == code
 }
 
-// primary strips what SQLite adds to a result code to tell its causes apart.
+// primary removes the extension that SQLite adds to a primary result code.
 func primary(se *sqlite.Error) int { return se.Code() & 0xff }

@@ -12,12 +12,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// files are those of one open database, as they were when it was opened: the file itself, its log and the log's index.
-// SQLite opens them by name and then looks only at what it has open, and would acknowledge commits into files that
-// nobody will ever read again. The log and the index are kept open so that no other file can be given their numbers.
+// files are the files of one open database, as they were when it was opened: the main file, its WAL and the WAL's index. SQLite
+// opens them by name and then uses only its descriptors: after the names were replaced it would acknowledge commits into files
+// that are never read again. The WAL and the index are kept open so that their inode numbers are not reused.
 //
-// The file itself stays open from before SQLite opens it until SQLite has closed it, and nothing else here opens it: a
-// process that closes any descriptor of a file gives up all locks that it has on it, SQLite's as well
+// The main file stays open from before SQLite opens it until SQLite has closed it, and no other code here opens it: a process
+// that closes any descriptor of a file loses all its locks on that file, including SQLite's
 // (https://www.sqlite.org/howtocorrupt.html, "Posix advisory locks canceled by a separate thread doing close()").
 type files struct {
 	path  string
@@ -84,7 +84,7 @@ func (f *files) closeMain() error {
 	return err
 }
 
-// closeIndex is for when the index describes an empty log, which is what the next one is.
+// closeIndex closes the index when it describes an empty WAL, as the next index does.
 func (f *files) closeIndex() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +109,7 @@ func (f *files) close() error {
 // smallestFile is less than any database with our schema has: a page for each table.
 const minFileSize = 4 << 10
 
-// damage says what somebody did to the files: an ErrUnavailable that names the file.
+// damage describes outside changes of the files: an ErrUnavailable that names the file.
 type damage struct {
 	index bool // only to the index, which can be made again of the log
 	data  bool // bytes of the database or of its log are gone
@@ -120,8 +120,8 @@ type damage struct {
 func (d *damage) Error() string { return d.cause.Error() }
 func (d *damage) Unwrap() error { return d.cause }
 
-// intact returns a *damage when a name no longer leads to the file that is open, or a file has become shorter than what
-// was written into it.
+// intact returns a *damage if a name no longer refers to the open file, or a file has become shorter than the data written to
+// it.
 func (f *files) intact() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,9 +156,9 @@ func (f *files) intact() error {
 	return nil
 }
 
-// logged tells whether the log is the one that its index describes, and holds all its frames
-// (https://www.sqlite.org/walformat.html). Both may change while we look, so a contradiction counts only as long as the
-// index stays as it is.
+// walIsWhole reports whether the WAL is the one that its index describes, and holds all its frames
+// (https://www.sqlite.org/walformat.html). Both may change during the check, so a contradiction counts only if the index did
+// not change.
 func (f *files) walIsWhole() bool {
 	if f.shm == nil {
 		return true
@@ -189,7 +189,7 @@ func (f *files) walIsWhole() bool {
 	return true
 }
 
-// same tells whether the path still leads to a file.
+// same returns an error if the path no longer refers to the file was.
 func same(path string, was os.FileInfo) (os.FileInfo, error) {
 	now, err := os.Stat(path)
 	switch {
@@ -213,8 +213,8 @@ func truncated(path string) error {
 	return fmt.Errorf("%w: %s was truncated", store.ErrUnavailable, path)
 }
 
-// leftBehind names a file that still lies where the next database's would be: one of those that SQLite removes when the
-// last process closes them, or the database itself, of which a part is gone.
+// leftBehind returns the name of a file that would be in the way of the next database: a file that SQLite removes when the last
+// process closes it, or the truncated database itself.
 func (f *files) leftBehind() string {
 	if f.cut {
 		if _, err := same(f.path, f.main); err == nil {

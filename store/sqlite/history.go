@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
-// History implements [store.Store]. A follower asks it whether another history was accepted, and nobody else.
+// History implements [store.Store]. Of the process's own tasks, only the follower calls it, to look for acceptances.
 func (s *Store) History(ctx context.Context, q store.HistoryQuery) (commits []fleet.Commit, err error) {
 	if err := backend.CheckHistory(q); err != nil {
 		return nil, err
@@ -55,7 +55,8 @@ func (s *Store) DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (log 
 	return log, err
 }
 
-// Past implements [store.Store]. Commits that restore something depend on it, so it waits for nobody.
+// Past implements [store.Store]. Commits that restore documents depend on it, so it does not wait behind users who read the
+// history.
 func (s *Store) Past(ctx context.Context, q fleet.PastQuery) (docs fleet.Documents, err error) {
 	err = s.read(ctx, "reading the past", func(tx *sql.Tx, h head) (err error) {
 		docs, err = sqllog.Past(ctx, reading{tx}, h, q)

@@ -26,8 +26,8 @@ var newestVersion = sync.OnceValue(func() int { return backend.NewestVersion(mig
 
 var errNoHead = fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
 
-// contents is what a database file holds, as far as it matters for deciding what to do with it. The zero value is a
-// file that does not exist.
+// contents is the part of a database file's content that decides how it may be used. The zero value is a file that does not
+// exist.
 type contents struct {
 	exists      bool
 	tables      []string
@@ -39,7 +39,7 @@ type contents struct {
 
 func (c contents) has(table string) bool { return slices.Contains(c.tables, table) }
 
-// ours tells whether the file has our schema, and ErrNotInitialised or ErrSchema when it has not or has another one.
+// ours returns nil if the file has our schema, ErrNotInitialised if it has none, and ErrSchema if it has another one.
 func (c contents) ours(path string) error {
 	if !c.exists {
 		return fmt.Errorf("%w: %s does not exist", store.ErrNotInitialised, path)
@@ -60,8 +60,8 @@ func inspect(ctx context.Context, path string) (contents, error) {
 	return found, err
 }
 
-// readForeign runs read in one read transaction on a file of which nothing is known. The error wraps fs.ErrNotExist
-// when there is no such file.
+// readForeign runs read in one read transaction on a file with unknown content. The error wraps fs.ErrNotExist if there is no
+// such file.
 func readForeign(ctx context.Context, path string, read func(*sql.Tx) error) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -73,7 +73,7 @@ func readForeign(ctx context.Context, path string, read func(*sql.Tx) error) err
 	doing := "reading " + path
 	err = readOnce(ctx, path, accessForeign, read)
 	if hasCode(err, sqlite3.SQLITE_READONLY) {
-		// Its last writer was killed inside a transaction. Rolling that back is what makes it readable.
+		// The last writer was killed inside a transaction. A rollback makes the file readable.
 		err = readOnce(ctx, path, accessRecover, read)
 	}
 	return translate(ctx, doing, err)
@@ -95,7 +95,7 @@ func readOnce(ctx context.Context, path string, a access, read func(*sql.Tx) err
 
 func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 	c := contents{exists: true}
-	// Ended sessions are no part of the fleet: a file whose other tables were dropped is a new one.
+	// Ended sessions are not part of the fleet: a file with no other table counts as new.
 	rows, err := reading{tx}.Query(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name <> 'ended_sessions'`)
 	if err != nil {
 		return c, err

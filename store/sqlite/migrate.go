@@ -32,7 +32,7 @@ type SchemaStatus struct {
 	Revision int64 // of the head; 0: nothing was ever committed
 }
 
-// Status tells which schema version the file has. It changes nothing; a file that does not exist has version 0.
+// Status returns the schema version of the file. It changes no data; a file that does not exist has version 0.
 func Status(ctx context.Context, path string) (SchemaStatus, error) {
 	c, err := inspect(ctx, path)
 	if err != nil {
@@ -41,11 +41,11 @@ func Status(ctx context.Context, path string) (SchemaStatus, error) {
 	return SchemaStatus{Current: c.version, Newest: newestVersion(), Dirty: c.dirty, Revision: c.revision}, nil
 }
 
-// Migrate brings the file to the schema of this binary and creates it, with its directory, when it does not exist.
-// Any number of processes may do so at once. What a killed migrator left behind is repaired.
+// Migrate brings the file to the schema of this binary and creates it, with its directory, if it does not exist. Any number of
+// processes may call it at once. It repairs the interrupted migration of a killed process.
 //
-// ErrSchema: the file's schema is newer than this binary's, or a migration ended in a state nobody can tell.
-// ErrUnavailable: another process holds the migration lock or the database for too long.
+// ErrSchema: the file's schema is newer than this binary's, or a migration left it in an unknown state. ErrUnavailable: another
+// process holds the migration lock or the database for too long.
 func Migrate(ctx context.Context, path string) error {
 	return withMigrator(ctx, path, func(m *migrate.Migrate, found contents) error {
 		if newest := newestVersion(); found.version > newest {
@@ -55,9 +55,9 @@ func Migrate(ctx context.Context, path string) error {
 	})
 }
 
-// MigrateDown takes migrations back until the file has a version; when it has it, nothing is done, so that a call that was
-// interrupted can be repeated. Version 0 is no schema: ErrNotEmpty once anything has been committed. ErrSchema when the
-// file's schema is newer than this binary's, which then does not know how.
+// MigrateDown takes migrations back until the file has the version to. If it already has that version it does nothing, so an
+// interrupted call can be repeated. Version 0 is no schema: ErrNotEmpty once a commit has been made. ErrSchema if the file's
+// schema is newer than this binary's, which then cannot take it back.
 func MigrateDown(ctx context.Context, path string, to int) error {
 	if err := unpackFor(ctx, path, to); err != nil {
 		return err
@@ -83,7 +83,7 @@ func ignoreNoChange(err error) error {
 	return err
 }
 
-// create makes an empty file, which is an empty database. SQLite itself would make one that everybody can read.
+// create creates an empty file, which is an empty database. A file created by SQLite would be world-readable.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -92,7 +92,7 @@ func create(path string) error {
 	return f.Close()
 }
 
-// withMigrator runs do under the migration lock, on a file whose version is not dirty.
+// withMigrator runs do under the migration lock, on a file with a clean version.
 func withMigrator(ctx context.Context, path string, do func(*migrate.Migrate, contents) error) (err error) {
 	doing := "migrating " + path
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
@@ -153,8 +153,8 @@ func lock(ctx context.Context, path string) (unlock func() error, err error) {
 	return l.Unlock, nil
 }
 
-// unlessMigrating is what is wrong with a file's schema. While another process migrates it, each step can be seen from outside,
-// and that is no reason to give up: ErrContended.
+// unlessMigrating returns the problem with a file's schema, or ErrContended while another process migrates it: the intermediate
+// steps are visible from outside, and are no reason to give up.
 func unlessMigrating(ctx context.Context, path string, wrong error) error {
 	l := flock.New(path+".lock", flock.SetFlag(os.O_RDONLY)) // it is not made here
 	free, err := l.TryRLock()
@@ -207,8 +207,8 @@ func newMigrator(db *sql.DB) (*migrate.Migrate, error) {
 	return m, nil
 }
 
-// repair clears the mark of an interrupted migration. A migration and its user_version are one transaction, so
-// user_version is what the file has, whatever golang-migrate was about to note.
+// repair clears the mark of an interrupted migration. A migration and its user_version are one transaction, so user_version is
+// the file's real version, regardless of golang-migrate's record.
 func repair(m *migrate.Migrate, path string, found *contents) error {
 	if d := found.userVersion - found.version; d < -1 || d > 1 || found.userVersion > newestVersion() {
 		return fmt.Errorf("%w: a migration of %s to version %d was interrupted and the file itself says %d, which no migration leaves "+

@@ -17,24 +17,24 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/observations"
 )
 
-// Observations is a [observations.Table] in a file of its own beside a fleet's, so that commits never wait for it. The file is
-// opened for each question: whoever deletes it, or puts another in its place, has nothing to restart.
+// Observations is an [observations.Table] in a separate file beside a fleet's, so that commits never wait for it. The file is
+// opened for each query, so it can be deleted or replaced without a restart.
 type Observations struct{ path string }
 
 var _ observations.Table = (*Observations)(nil)
 
-// observationsSuffix is what the file's name ends with.
+// observationsSuffix is the suffix of the file's name.
 const observationsSuffix = "-observations"
 
-// NewObservations is those beside the fleet of this file. It touches nothing yet.
+// NewObservations returns the observations beside the fleet file path. It does not open the file yet.
 func NewObservations(path string) *Observations { return &Observations{path + observationsSuffix} }
 
-// What is written most often is one subject of all clusters, that they were seen: those rows lie beside each other.
+// The most frequent write is one subject ("seen") of all clusters, so the rows of a subject are stored together.
 const observationsSchema = `CREATE TABLE IF NOT EXISTS observations (cluster_id TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL,
 	said INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (subject, cluster_id)) WITHOUT ROWID;
 	CREATE INDEX IF NOT EXISTS observations_at ON observations (at)`
 
-// do puts one question to the file. One that is no database of ours is replaced: nothing in it is worth a word.
+// do runs one query on the file. A damaged file, or one of another program, is replaced: its content can be lost.
 func (o *Observations) do(ctx context.Context, doing string, question func(context.Context, *sql.Tx) error) error {
 	err := o.once(ctx, question)
 	if unreadable(err) {
@@ -51,7 +51,7 @@ func (o *Observations) do(ctx context.Context, doing string, question func(conte
 	return err
 }
 
-// unreadable tells whether the file is damaged, or not what it should be.
+// unreadable reports whether the file is damaged or not a database of ours.
 func unreadable(err error) bool {
 	failed, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

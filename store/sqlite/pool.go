@@ -8,7 +8,7 @@ import (
 
 var _ store.Pooled = (*Store)(nil)
 
-// Pool implements [store.Pooled]: the connections of those who read, and the one of those who write.
+// Pool implements [store.Pooled]: the connections of readers, and the one of the writer.
 func (s *Store) Pool() (stats store.PoolStats, ok bool) {
 	s.mu.Lock()
 	h := s.open

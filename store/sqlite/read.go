@@ -74,8 +74,7 @@ func (s *Store) read(ctx context.Context, doing string, f func(*sql.Tx, head) er
 	return translate(ctx, doing, err)
 }
 
-// recall is read for people who look at the history. However many they are, they leave connections to those who follow the
-// log and commit.
+// recall is read for users who read the history. It always leaves connections for the follower and for commits.
 func (s *Store) recall(ctx context.Context, doing string, f func(*sql.Tx, head) error) error {
 	if store.HasPriority(ctx) {
 		return s.read(ctx, doing, f)
@@ -119,7 +118,7 @@ func (s *Store) Load(ctx context.Context) (snap store.Snapshot, err error) {
 	return snap, err
 }
 
-// Since implements [store.Store]. ErrCompacted is also for a log that somebody shortened by hand.
+// Since implements [store.Store]. It returns ErrCompacted also if the log was shortened by hand.
 func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) (commits []fleet.Commit, err error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("commits since revision %d: the limit is %d", after.Revision, limit)

@@ -11,8 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
 )
 
-// Reference is what a database file of the reference implementation holds: the JSON documents of each table as they
-// were stored, in order of their ids.
+// Reference is the content of a database file of the reference implementation (in Rust): the JSON documents of each table as
+// they were stored, ordered by id.
 type Reference struct {
 	Clusters     []json.RawMessage
 	Components   []json.RawMessage
@@ -71,7 +71,7 @@ func readReferenceTable(ctx context.Context, tx *sql.Tx, table string) ([]json.R
 		if err := rows.Scan(&id, &data); err != nil {
 			return err
 		}
-		// Left to the caller, a NULL would be a document that decodes into nothing.
+		// A NULL must be an error here: the caller would decode it into an empty document.
 		if !data.Valid {
 			return fmt.Errorf("%q has no document", id)
 		}

@@ -76,8 +76,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // historyReaders is how many read the history at a time: they keep a processor busy each, and one is for the others.
 func historyReaders() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-// openMemory names a database of SQLite's memdb VFS. All connections share it and it lives as long as one of them;
-// the keeper is never used for a query, so that nothing can make the pool discard it.
+// openMemory names a database of SQLite's memdb VFS. All connections share it, and it lives as long as one of them. The keeper
+// is never used for a query, so the pool has no reason to discard it.
 func (s *Store) openMemory(ctx context.Context) (err error) {
 	name := "/" + uuid.NewString() // with a slash in front it is shared inside the process
 	if s.keeper, err = connect(name, accessMemory, 1); err != nil {
@@ -190,13 +190,13 @@ func (h *handles) intact() error {
 	return h.files.intact()
 }
 
-// rescue brings into the database file what would be lost with the connections, as far as the files still allow it, and
-// tells whether everything is there.
+// rescue copies data that would be lost with the connections into the database file, as far as the files still allow it, and
+// reports whether all of it was copied.
 func (h *handles) rescue(ctx context.Context, d *damage) bool {
 	switch {
 	case d.data:
 	case d.index:
-		// Whoever has a shortened index mapped into memory dies when looking at it. An empty one SQLite makes again.
+		// A process that reads a shortened index through its memory map crashes. SQLite recreates an empty one.
 		if info, err := h.files.shm.Stat(); err == nil && info.Size() < h.files.index {
 			_ = h.files.shm.Truncate(h.files.index)
 		}
@@ -208,14 +208,14 @@ func (h *handles) rescue(ctx context.Context, d *damage) bool {
 	return false
 }
 
-// insideKey marks what is done inside a transaction, which has the writer's connection.
+// insideKey marks operations inside a transaction, which has the writer's connection.
 type insideKey struct{}
 
-// rescueTimeout is how long saving what would be lost waits for the writer's connection.
+// rescueTimeout limits how long rescue waits for the writer's connection.
 const rescueTimeout = 2 * lockedTimeout
 
-// handles returns the connections to the file that the path leads to now, opening them again when it was replaced. Who
-// finds that the files are damaged sees to what can be saved; others are told of the damage meanwhile.
+// handles returns the connections to the file at the path, and opens them again if the file was replaced. The caller that
+// detects damage rescues the data; concurrent callers receive the damage as an error meanwhile.
 func (s *Store) handles(ctx context.Context) (*handles, error) {
 	h, err := s.current()
 	if h != nil && err != nil && ctx.Value(insideKey{}) == nil {
@@ -241,8 +241,7 @@ func (s *Store) handles(ctx context.Context) (*handles, error) {
 	return s.reopen(ctx)
 }
 
-// current returns the open connections, and what is wrong with their files; nothing at all when the file is to be opened
-// again.
+// current returns the open connections and the damage of their files; two nils if the file must be opened again.
 func (s *Store) current() (*handles, error) {
 	s.mu.Lock()
 	h, closed := s.open, s.closed
@@ -256,8 +255,8 @@ func (s *Store) current() (*handles, error) {
 	return h, h.intact()
 }
 
-// giveUp lets go of connections whose files are damaged: as long as we hold the old file's -shm, a process that opens the
-// new one could take it for its own. Queries under way fail. Only who holds the token of reopening calls it.
+// giveUp closes connections with damaged files: while we hold the old file's -shm, a process that opens the new file could take
+// it for its own. Queries under way fail. Only the holder of the token of reopening calls it.
 func (s *Store) giveUp(h *handles, err error) error {
 	s.mu.Lock()
 	mine := s.open == h && !s.closed

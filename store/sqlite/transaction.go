@@ -15,9 +15,9 @@ const writerWait = 5 * time.Second
 
 // transaction is the writer's connection inside a transaction.
 //
-// Its statements look whether the caller is still there before they start, and are never interrupted: the driver answers
-// with the context's error also when a statement had done its work by then, so that nobody could tell whether BEGIN began.
-// SQLite works through one in moments.
+// Its statements check the caller's context before they start, and are never interrupted: the driver returns the context's
+// error even if a statement was executed, so it would be unknown whether BEGIN was executed. SQLite executes a statement in
+// moments.
 type transaction struct {
 	conn  *sql.Conn
 	ended bool // the connection is known to be in no transaction
@@ -41,15 +41,15 @@ func begin(ctx context.Context, writer *sql.DB) (*transaction, error) {
 		case hasCode(err, sqlite3.SQLITE_BUSY) && time.Now().Before(giveUp):
 			continue
 		}
-		// The statement is not interrupted, so an error of the context says that it was not run.
+		// The statement is not interrupted, so an error of the context means that it was not executed.
 		tx.ended = errors.Is(err, ctx.Err()) || hasCode(err, sqlite3.SQLITE_BUSY)
 		tx.end()
 		return nil, err
 	}
 }
 
-// end gives the connection back, after rolling back what was not committed. A connection of which it is not known whether
-// it is in a transaction never goes back into the pool: it is closed, and the transaction with it.
+// end returns the connection after rolling back uncommitted changes. A connection with an unknown transaction state never
+// returns to the pool: it is closed, which also ends the transaction.
 func (tx *transaction) end() {
 	if tx.conn == nil {
 		return
