@@ -1,5 +1,5 @@
-// Package backend is what the backends of the store have in common and no database can tell: which commits and
-// questions are well-formed, and what it means that a schema or a log is not as it should be.
+// Package backend holds the checks that all backends share and that no database can make: which commits and queries are
+// well-formed, and the meaning of an unexpected schema or log.
 package backend
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// CheckCommit refuses a commit that cannot follow base, whatever the store holds.
+// CheckCommit refuses a commit that cannot follow base, regardless of the store's content.
 func CheckCommit(base fleet.Head, c fleet.Commit) error {
 	if c.Revision != base.Revision+1 {
 		return fmt.Errorf("commit: revision %d cannot follow %d", c.Revision, base.Revision)
@@ -49,7 +49,7 @@ func Probe(base fleet.Head) fleet.Commit {
 	}
 }
 
-// Operations are those of a row of the table commits.
+// Operations converts the column operations of the table commits.
 func Operations(text string) json.RawMessage {
 	if text == "" {
 		return nil
@@ -91,11 +91,11 @@ func CheckLog(commits []fleet.Commit, after, head fleet.Head, limit int) error {
 	return nil
 }
 
-// PageBytes is how many bytes of documents Since returns at the most, unless the first commit alone has more: a commit may
-// have changed a whole fleet, and a hundred of those in memory would end the process.
+// PageBytes limits the bytes of documents that Since returns, unless the first commit alone has more: a commit may change a
+// whole fleet, and a hundred of them in memory would exhaust it.
 const PageBytes = 16 << 20
 
-// FirstPage is the commits, from the first on, whose documents are together no larger than PageBytes; at least one.
+// FirstPage returns the first commits with documents of at most PageBytes in total; at least one.
 func FirstPage(commits []fleet.Commit, sizes map[fleet.Revision]int64) []fleet.Commit {
 	var total int64
 	for i, c := range commits {
@@ -154,7 +154,7 @@ type ChangePage struct {
 	bytes int64
 }
 
-// Add takes a change into the page, and tells whether there may be more.
+// Add adds a change to the page, and reports whether more may follow.
 func (p *ChangePage) Add(r Row) bool {
 	if p.bytes += r.Bytes; p.bytes > PageBytes && len(p.Rows) > 0 {
 		return false
@@ -163,13 +163,12 @@ func (p *ChangePage) Add(r Row) bool {
 	return true
 }
 
-// SelectPast is what documents were at revision $1, if they changed after it, up to $2: what the first of these changes
-// found.
+// SelectPast selects the documents at revision $1 that changed after it, up to $2: the state before the first of these changes.
 const SelectPast = `SELECT ` + RowColumns + ` FROM ` + RowTables + ` WHERE c.revision > $1 AND c.revision <= $2
 	AND NOT EXISTS (SELECT 1 FROM changes e WHERE e.kind = c.kind AND e.id = c.id AND e.revision > $1 AND e.revision < c.revision)`
 
-// SelectPastOf is SelectPast for one document, whose kind and id are $1 and $2, with the revisions $3 and $4: by its index, however
-// much else has changed.
+// SelectPastOf is SelectPast for one document, with kind $1 and id $2, and the revisions $3 and $4. It uses the document's
+// index, so its cost does not depend on other changes.
 const SelectPastOf = `SELECT ` + RowColumns + ` FROM ` + RowTables + ` WHERE c.kind = $1 AND c.id = $2 AND c.revision > $3 AND c.revision <= $4
 	ORDER BY c.revision LIMIT 1`
 
@@ -193,8 +192,8 @@ type Schema struct {
 	Dirty   bool // a migration was interrupted
 }
 
-// Fits tells whether the schema is the one that this binary works with, and returns ErrNotInitialised, or ErrSchema
-// naming both versions, when it is not. The database is called by its name.
+// Fits returns nil if the schema is the one of this binary, else ErrNotInitialised, or ErrSchema with both versions. name is
+// the database in messages.
 func (s Schema) Fits(newest int, name string) error {
 	switch {
 	case s.Dirty:
@@ -246,8 +245,8 @@ func NewestVersion(files fs.ReadDirFS, dir string) int {
 	return newest
 }
 
-// WholeLog yields the commits of a log, and an error when they are not every commit from the first, or from the oldest, to
-// the head of what is imported, each well-formed. Before the oldest there may be any.
+// WholeLog yields the commits of a log, and an error if it lacks a commit between the first, or the oldest, and the imported
+// head, or if one is malformed. Before the oldest any commits may be missing.
 func WholeLog(log iter.Seq2[store.Entry, error], of store.Snapshot) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		var last fleet.Head
@@ -280,8 +279,8 @@ func Compacted(oldest fleet.Revision) error {
 // CompactAtOnce is about how many changes one transaction of Compact looks at.
 const CompactAtOnce = 2000
 
-// What Compact removes between the revisions $1 and $2 (excluded) of a log that is to start at $3. Of every document
-// that there is at $3 it keeps the change that made it what it is then, and the one that created it.
+// The changes that Compact removes between the revisions $1 and $2 (excluded) from a log that will start at $3. It keeps two
+// changes of every document that exists at $3: its creation and its last change up to $3.
 const (
 	CompactChanges = `DELETE FROM changes AS c WHERE revision >= $1 AND revision < $2
 		AND (action = 'delete' OR EXISTS (SELECT 1 FROM changes l WHERE l.kind = c.kind AND l.id = c.id AND l.revision > c.revision AND l.revision <= $3))

@@ -35,7 +35,8 @@ const (
 		coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0)), d.body`
 	RowTables = `changes c LEFT JOIN documents d ON c.after = '' AND c.packed_after IS NULL
 		AND d.kind = c.kind AND d.id = c.id AND d.revision = c.revision`
-	// LaterChanges are those of a document after a revision that say what it was then. $1, $2, $3 are kind, id, revision.
+	// LaterChanges selects the changes of a document after a revision that are needed to compute the document at that revision.
+	// $1, $2, $3 are kind, id, revision.
 	LaterChanges = `SELECT ` + RowColumns + ` FROM ` + RowTables + `
 		WHERE c.kind = $1 AND c.id = $2 AND c.revision > $3 AND c.revision <= coalesce((SELECT k.revision FROM changes k
 			WHERE k.kind = $1 AND k.id = $2 AND k.revision > $3 AND (k.packed_after IS NOT NULL OR k.after IS NULL)
@@ -43,7 +44,7 @@ const (
 		ORDER BY c.revision`
 )
 
-// whole returns what the change left behind, false when later changes have to be asked for it. nil: nothing.
+// whole returns the document after the change; false if later changes are needed to compute it. nil: the document was removed.
 func (r *Row) whole() (after []byte, known bool, err error) {
 	switch {
 	case len(r.After) > 0 || r.After == nil:
@@ -68,7 +69,7 @@ func (r *Row) check(after []byte) error {
 	return nil
 }
 
-// found returns what the change found, by what it left behind.
+// found returns the document before the change, given the one after it.
 func (r *Row) found(after []byte) ([]byte, error) {
 	if len(r.Before) > 0 || r.Before == nil {
 		return r.Before, nil
@@ -118,8 +119,8 @@ func Bodies(rows []Row, later func([]*Row) ([]Row, error)) ([]fleet.Change, erro
 	return changes, nil
 }
 
-// Run adds the documents to rows that are successive changes of one document, the newest first. newest is what the first of
-// them left behind.
+// Run adds the documents to rows that are successive changes of one document, newest first. newest is the document after the
+// first of them.
 func Run(rows []Row, newest []byte) ([]fleet.Change, error) {
 	changes := make([]fleet.Change, len(rows))
 	after := newest
@@ -202,8 +203,8 @@ const (
 		WHERE revision = $3 AND kind = $4 AND id = $5`
 )
 
-// Unpack is what an older version keeps of a row. Of those before the oldest revision that the log holds whole some only
-// tell when a document was created, and nobody reads their documents.
+// Unpack returns a row in the format of older versions. Some rows before the oldest complete revision only record when a
+// document was created, and their documents are never read.
 func Unpack(r Row, oldest fleet.Revision, bodies func([]Row) ([]fleet.Change, error)) (fleet.Change, error) {
 	changes, err := bodies([]Row{r})
 	if err == nil {

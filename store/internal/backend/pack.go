@@ -14,11 +14,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Packed is what the log keeps of the documents of one change.
+// Packed is the stored form of the documents of one change.
 //
-// What a change left behind is what the next change of the same document found, or the document itself, so it is not kept
-// a second time. What it found is kept as the difference from what it left behind. So a body is found by going from one
-// that is whole back through the changes since. Now and then a change keeps its After whole, which ends that walk.
+// The document after a change is the one before the next change, or the current document, so it is not stored again. The
+// document before a change is stored as the difference from the one after it. So a document is computed from a complete one by
+// going back through the changes since. Now and then a change stores its After completely, which bounds that walk.
 type Packed struct {
 	Before []byte // nil when the document did not exist
 	After  []byte // nil unless it is kept whole
@@ -42,8 +42,8 @@ func Pack(commit uuid.UUID, seq int, ch fleet.Change) Packed {
 	return p
 }
 
-// Marker is what the columns of a packed change hold in place of its documents: an empty text, which no document is, and
-// nothing where there is none.
+// Marker is the value of a packed change's document columns: an empty text, which no document is, or NULL if there is no
+// document.
 func Marker(body []byte) *string {
 	if body == nil {
 		return nil
@@ -97,7 +97,7 @@ func prefixOf(a, b []byte) int {
 	return n
 }
 
-// suffixOf counts those at their end.
+// suffixOf returns the length of the common suffix.
 func suffixOf(a, b []byte) int {
 	n := 0
 	for size := 1 << 12; size > 0; size /= 8 {
@@ -108,7 +108,7 @@ func suffixOf(a, b []byte) int {
 	return n
 }
 
-// unpack returns ErrCorrupt for anything but what pack made, with the same base.
+// unpack returns ErrCorrupt for input that pack did not produce with the same base.
 func unpack(packed, base []byte) ([]byte, error) {
 	corrupt := func(what string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a document in the log cannot be put together: %s", store.ErrCorrupt, what)
@@ -151,8 +151,8 @@ func unpack(packed, base []byte) ([]byte, error) {
 	return body, nil
 }
 
-// One encoder and one decoder serve the whole process; EncodeAll and DecodeAll may be called at once. The window bounds
-// what each of them takes.
+// One encoder and one decoder serve the whole process; EncodeAll and DecodeAll may be called concurrently. The window bounds
+// their memory.
 var (
 	encoder = sync.OnceValue(func() *zstd.Encoder {
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))

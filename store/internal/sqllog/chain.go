@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Links are those of the commits after a revision.
+// Links returns the links of the commits after a revision.
 func Links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) ([]store.Link, error) {
 	rows, err := tx.Query(ctx, `SELECT revision, previous, hash, checkpoint FROM commits WHERE revision > $1 AND revision >= $2
 		ORDER BY revision LIMIT $3`, int64(after), int64(h.Oldest), limit)
@@ -21,8 +21,8 @@ func Links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit in
 	})
 }
 
-// Unchained returns the links that commits after a revision are to get, of at most limit commits, and the last of these
-// commits: of those that are in the chain there is none.
+// Unchained computes the links of commits after a revision that are not in the chain yet, of at most limit commits. It also
+// returns the last of these commits.
 func Unchained(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) (links []store.Link, last fleet.Revision, err error) {
 	last = max(after, h.Oldest-1)
 	var previous []byte

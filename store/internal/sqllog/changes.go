@@ -37,7 +37,7 @@ func addChanges(ctx context.Context, tx Tx, commits []fleet.Commit) error {
 	return nil
 }
 
-// Kept is what is left of the commits before the oldest one that the log holds whole.
+// Kept returns the remains of the commits before the oldest complete one.
 func Kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error) {
 	if max(h.Oldest, 1) != max(oldest, 1) {
 		return nil, backend.Compacted(h.Oldest)
@@ -52,7 +52,7 @@ func Kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 		to[commits[i].Revision] = &commits[i]
 	}
 	among, arg := tx.OneOf("c.revision", "$1", revisions(commits))
-	// Of most it is only kept that and when they were made: what came after those is not there to unpack them by.
+	// For most of them only the creation and its time are kept: the later changes needed to unpack the documents are gone.
 	result, err := tx.QueryRows(ctx, `SELECT c.action, EXISTS (SELECT 1 FROM changes l WHERE l.kind = c.kind AND l.id = c.id
 		AND l.revision > c.revision AND l.revision <= $2), `+backend.RowColumns+` FROM `+backend.RowTables+` WHERE `+among+`
 		ORDER BY c.revision, c.seq`, arg, int64(oldest))
@@ -89,7 +89,7 @@ func Kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 	return commits, nil
 }
 
-// Changes are those of one revision, as many as fit into a page.
+// Changes returns the changes of one revision, as many as fit into a page.
 func Changes(ctx context.Context, tx Tx, h HeadRow, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
 	if rev < h.Oldest {
 		return nil, backend.Compacted(h.Oldest)
@@ -124,7 +124,7 @@ func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit in
 	return page, rows.Err()
 }
 
-// Past is what documents were at a revision.
+// Past returns documents at a revision.
 func Past(ctx context.Context, tx Tx, h HeadRow, q fleet.PastQuery) (fleet.Documents, error) {
 	if q.At+1 < h.Oldest {
 		return nil, backend.Compacted(h.Oldest)

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
-// commitColumns are what commitRows reads of a commit.
+// commitColumns are the columns that commitRows reads of a commit.
 const commitColumns = `commits.revision, commits.id, at, actor, author, reason, request_id, operations`
 
 // Load reads every document at one head.
@@ -56,7 +56,7 @@ func Load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 	return found, nil
 }
 
-// Since is what follows a head.
+// Since returns the commits after a head.
 func Since(ctx context.Context, tx Tx, h HeadRow, after fleet.Head, limit int) ([]fleet.Commit, error) {
 	if after == h.Head {
 		return nil, nil
@@ -80,7 +80,7 @@ func Since(ctx context.Context, tx Tx, h HeadRow, after fleet.Head, limit int) (
 	return commits, nil
 }
 
-// Latest is what the documents of a kind are that changed after a head.
+// Latest returns the documents of a kind that changed after a head.
 func Latest(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, after fleet.Head) (map[string]json.RawMessage, error) {
 	if after != h.Head {
 		if err := Known(ctx, tx, after, h); err != nil {
@@ -101,7 +101,7 @@ func Latest(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, after fleet.
 	return backend.ByID(found), nil
 }
 
-// Known tells whether the log contains the commit that after names: ErrDiverged or ErrCompacted when it does not.
+// Known returns nil if the log contains the commit that after names, else ErrDiverged or ErrCompacted.
 func Known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 	if after.Revision >= h.Revision {
 		return fmt.Errorf("%w: revision %d is not a past of the head, revision %d", store.ErrDiverged, after.Revision, h.Revision)
@@ -139,7 +139,7 @@ func Known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 	return nil
 }
 
-// page leaves of the commits those that Since may return at once.
+// page returns the commits that Since may return at once.
 func page(ctx context.Context, tx Tx, commits []fleet.Commit) ([]fleet.Commit, error) {
 	if len(commits) < 2 {
 		return commits, nil

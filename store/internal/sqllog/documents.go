@@ -98,7 +98,7 @@ func newestRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.Do
 	return first, changed, nil
 }
 
-// expand replaces names of kinds by those of their documents, and removes duplicates.
+// expand replaces names of kinds by the names of their documents, and removes duplicates.
 func expand(ctx context.Context, tx Tx, names []fleet.DocumentName) ([]fleet.DocumentName, error) {
 	seen := map[fleet.DocumentName]bool{}
 	var out []fleet.DocumentName
@@ -128,7 +128,7 @@ func expand(ctx context.Context, tx Tx, names []fleet.DocumentName) ([]fleet.Doc
 	return out, nil
 }
 
-// pastOf are the changes that tell what some documents were at a revision: the first after it.
+// pastOf returns the changes from which some documents at a revision are computed: the first change after it.
 func pastOf(ctx context.Context, tx Tx, q fleet.PastQuery) (found []backend.Row, err error) {
 	documents, err := expand(ctx, tx, q.Documents)
 	if err != nil {

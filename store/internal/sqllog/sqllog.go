@@ -1,5 +1,5 @@
-// Package sqllog reads the log in the SQL that SQLite and PostgreSQL have in common. A backend brings its transactions,
-// and what it asks in its own words.
+// Package sqllog reads the log in the SQL that SQLite and PostgreSQL have in common. A backend provides its transactions, and
+// the queries in its own dialect.
 package sqllog
 
 import (
@@ -19,10 +19,10 @@ type Tx interface {
 	QueryRows(ctx context.Context, query string, args ...any) (Rows, error)
 	// OneOf is a condition: the column is one of some revisions. It has one parameter, by its name in the query.
 	OneOf(column, parameter string, revisions []int64) (condition string, arg any)
-	// EachDocument runs a query for each of some documents, whose kind and id are its parameters $1 and $2; args are the others.
+	// EachDocument runs a query for each of some documents, with kind and id as its parameters $1 and $2, followed by args.
 	// Rows of different documents come in any order.
 	EachDocument(ctx context.Context, documents []fleet.DocumentName, query string, args []any, scan func(Rows) error) error
-	// LaterChanges are those of backend.LaterChanges for each of some changes, in any order.
+	// LaterChanges runs backend.LaterChanges for each of some changes, in any order.
 	LaterChanges(ctx context.Context, of []*backend.Row) ([]backend.Row, error)
 }
 
@@ -95,7 +95,7 @@ type HeadRow struct {
 	Documents  int64
 	Oldest     fleet.Revision // that the log holds whole
 	Quarantine string         // why it is not served, as store.Quarantine has it
-	// Hash and Checkpoint are those of store.ChainHead.
+	// Hash and Checkpoint are the fields of store.ChainHead.
 	Hash, Checkpoint []byte
 }
 
@@ -112,7 +112,7 @@ func (h HeadRow) Link(c fleet.Commit) store.Link {
 	return store.NextLink(h.Hash, h.Checkpoint, c)
 }
 
-// Free is the head, or a *store.QuarantinedError when what follows it is not to be served.
+// Free returns the head, with a *store.QuarantinedError if the store is quarantined.
 func (h HeadRow) Free() (fleet.Head, error) {
 	if quarantine := store.DecodeQuarantine(h.Quarantine); quarantine.AppliesTo(h.Head) {
 		return h.Head, &store.QuarantinedError{Head: h.Head, Quarantine: *quarantine}
@@ -120,7 +120,7 @@ func (h HeadRow) Free() (fleet.Head, error) {
 	return h.Head, nil
 }
 
-// QuarantineAfter is what a commit leaves of the hold, or a *store.QuarantinedError when it may not be made.
+// QuarantineAfter returns the stored quarantine after a commit, or a *store.QuarantinedError if the commit is not allowed.
 func (h HeadRow) QuarantineAfter(c fleet.Commit) (string, error) {
 	if store.IsAcceptance(c) {
 		return "", nil
