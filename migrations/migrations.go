@@ -1,12 +1,12 @@
-// Package migrations embeds the schema of every store backend, one directory each, as golang-migrate reads it:
-// NNNN_name.up.sql and NNNN_name.down.sql. Numbers and names are the same for all backends, so that "schema version
-// 3" means one thing.
+// Package migrations embeds the schema of every store backend, one directory each, in the format of golang-migrate:
+// NNNN_name.up.sql and NNNN_name.down.sql. Numbers and names are the same for all backends, so that "schema version 3" is
+// unambiguous.
 //
-// Every SQLite migration ends with `PRAGMA user_version` set to the version it leaves behind. SQLite writes that in
-// the migration's own transaction, while golang-migrate keeps its version in transactions of its own: after a
-// migrator was killed, user_version says which of the two happened. A test keeps the pragmas there.
+// Every SQLite migration ends with `PRAGMA user_version` set to its resulting version. SQLite writes it in the migration's own
+// transaction, while golang-migrate keeps its version in separate transactions: after a migrator was killed, user_version shows
+// whether the migration was executed. A test checks these pragmas.
 //
-// Postgres migrations run in one transaction together with the version they lead to, so they cannot contain what
+// Postgres migrations run in one transaction together with the resulting version, so they cannot contain statements that
 // Postgres refuses inside a transaction (CREATE INDEX CONCURRENTLY and the like).
 package migrations
 
