@@ -1,5 +1,5 @@
-// Package pgtest gives tests real PostgreSQL databases. It uses the server that TEST_DATABASE_URL names, or starts one
-// with the programs on the machine; a test that gets neither fails and says what to install.
+// Package pgtest gives tests real PostgreSQL databases. It uses the server of TEST_DATABASE_URL, or starts one with the
+// programs on the machine. Without either the test fails with the name of the missing package.
 package pgtest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// testTimeout ends what would otherwise hang the tests; nothing is measured with it.
+// testTimeout ends a test that hangs; it is not used to measure.
 const testTimeout = time.Minute
 
 // forAll is the server we started for all tests of this binary. It has to be kept: when the pipe to its keeper is
@@ -60,7 +60,7 @@ func create(t testing.TB, admin string) string {
 		options += " LOCALE_PROVIDER icu ICU_LOCALE 'en'"
 	}
 	run(ctx, t, conn, fmt.Sprintf("CREATE DATABASE %s %s", name, options))
-	_ = conn.Close(ctx) // nothing is left to be said
+	_ = conn.Close(ctx) // the test is over
 	t.Cleanup(func() { ExecLate(t, admin, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name)) })
 	return WithDatabase(admin, name)
 }
@@ -82,7 +82,7 @@ func Exec(t testing.TB, database, sql string) {
 	defer cancel()
 	conn := connect(ctx, t, database)
 	run(ctx, t, conn, sql)
-	_ = conn.Close(ctx) // nothing is left to be said
+	_ = conn.Close(ctx) // the test is over
 }
 
 // ExecLate is Exec for use in t.Cleanup, when the test's context has ended.
@@ -92,7 +92,7 @@ func ExecLate(t testing.TB, database, sql string) {
 	defer cancel()
 	conn := connect(ctx, t, database)
 	run(ctx, t, conn, sql)
-	_ = conn.Close(ctx) // nothing is left to be said
+	_ = conn.Close(ctx) // the test is over
 }
 
 // WithUser is a database's URL for another role.
@@ -105,7 +105,7 @@ func WithUser(database, name, password string) string {
 	return u.String()
 }
 
-// hasICU tells whether databases can have a collation of ICU's: from PostgreSQL 15, when it was built with it.
+// hasICU reports whether databases can have an ICU collation: from PostgreSQL 15 on, if it was built with ICU.
 func hasICU(ctx context.Context, t testing.TB, conn *pgx.Conn, version string) bool {
 	t.Helper()
 	if strings.HasPrefix(version, "14") {

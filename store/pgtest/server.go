@@ -32,8 +32,8 @@ type Server struct {
 	pipe     io.WriteCloser
 }
 
-// keep is told the id of the server's process, and 0 when there is none, for as long as its standard input is open, which
-// is until this process closes it or ends, even by SIGKILL. Then it ends the server at once and removes its directory.
+// keep reads the process id of the server (0: none) from its standard input until that is closed, which happens when this
+// process closes it or ends, even by SIGKILL. Then it ends the server at once and removes its directory.
 const keep = `pid=0
 while read -r next; do pid=$next; done
 if [ "$pid" != 0 ]; then
@@ -54,8 +54,8 @@ func NewServer(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// Launch is NewServer for programs: whoever calls it calls End. The server's directory is made inside the one named
-// here, which its user must be allowed to write, or where the system keeps temporary ones.
+// Launch is NewServer for programs: the caller must call End. The server's directory is created inside in, which the server's
+// user must be allowed to write, or else in the system's directory for temporary files.
 func Launch(in string, settings ...string) (*Server, error) {
 	s, err := prepare(in, settings)
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *Server) Standby(t testing.TB, settings ...string) *Server {
 	return standby
 }
 
-// LaunchStandby is Standby for programs: whoever calls it calls End. A setting primary_conninfo has it follow by another
-// way than this server's socket.
+// LaunchStandby is Standby for programs: the caller must call End. A setting primary_conninfo makes it follow over another
+// connection than this server's socket.
 func (s *Server) LaunchStandby(settings ...string) (*Server, error) {
 	standby, err := prepare("", settings)
 	if err != nil {
@@ -164,14 +164,14 @@ func (s *Server) Restart(ctx context.Context) error {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// End stops the server for good and removes what it kept.
+// End stops the server for good and removes its directory.
 func (s *Server) End() {
 	s.Stop(syscall.SIGQUIT)
 	_ = s.pipe.Close()
 	_ = s.keeper.Wait() // it has removed the directory
 }
 
-// keep tells the keeper which process to end. When the keeper is gone, so is the directory.
+// keep sends the process id to end to the keeper. If the keeper is gone, the directory is gone as well.
 func (s *Server) keep(pid int) { _, _ = fmt.Fprintln(s.pipe, pid) }
 
 // tryStart starts the server and waits until it answers.

@@ -17,7 +17,7 @@ func testBarrier(t *testing.T, b *bench) {
 	writers, _ := b.handles()
 	for i := range 5 {
 		for _, s := range writers {
-			for range 2 { // nothing is left behind that the next one would stumble over
+			for range 2 { // the first leaves no state that breaks the second
 				head, err := s.Barrier(b.ctx())
 				require.NoError(t, err)
 				require.Equal(t, b.head, head)
@@ -41,8 +41,8 @@ func testBarrierReadOnly(t *testing.T, b *bench) {
 	require.ErrorIs(t, err, store.ErrReadOnly)
 }
 
-// testBarrierWhileWriting: a head that was confirmed is never behind a commit that was acknowledged before, and what is
-// committed afterwards follows it.
+// testBarrierWhileWriting: a head returned by Barrier is never behind a commit that was acknowledged before, and later commits
+// follow it.
 func testBarrierWhileWriting(t *testing.T, b *bench) {
 	const n = 60
 	writers, _ := b.handles()
@@ -68,7 +68,7 @@ func testBarrierWhileWriting(t *testing.T, b *bench) {
 	}
 }
 
-// testBarrierCanceled: whoever stops waiting leaves the store usable.
+// testBarrierCanceled: a caller that stops waiting leaves the store usable.
 func testBarrierCanceled(t *testing.T, b *bench) {
 	writers, _ := b.handles()
 	b.commit(create(fleet.KindNamespace, "a", body(`{}`)))

@@ -12,8 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// testRemovalBudget: how much may be removed within an hour is one number for all processes that write, and for those
-// that come after them.
+// testRemovalBudget: the hourly removal budget is shared by all processes that write, including later ones.
 func testRemovalBudget(t *testing.T, b *bench) {
 	ctx := b.ctx()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -38,7 +38,7 @@ func (b *bench) verified() store.Verified {
 	return found
 }
 
-// answered is what the store says once it answers: on a busy machine a database may take longer than a question may.
+// answered repeats a query until the store is available: on a busy machine a database may exceed the timeout of a query.
 func (b *bench) answered(question func() error) error {
 	for {
 		if err := question(); !errors.Is(err, store.ErrUnavailable) || b.t.Context().Err() != nil {
@@ -47,7 +47,7 @@ func (b *bench) answered(question func() error) error {
 	}
 }
 
-// unchain makes the log what a version before the chain would have left.
+// unchain makes the log look as written by a version without hash chains.
 func (b *bench) unchain(after fleet.Revision) {
 	b.t.Helper()
 	b.exec(fmt.Sprintf(`UPDATE commits SET previous = NULL, hash = NULL, checkpoint = NULL WHERE revision > %d; UPDATE head SET hash = NULL`, after))
@@ -91,7 +91,7 @@ func testChain(t *testing.T, b *bench) {
 	require.Zero(t, target.verified().Unhashed, "the chain goes on in the copy")
 }
 
-// testChainAltered: whatever is altered in the log or the documents is found, and such a store is not copied.
+// testChainAltered: every alteration of the log or the documents is detected, and such a store is not copied.
 func testChainAltered(t *testing.T, b *bench) {
 	b.chained()
 	b.commit(create(fleet.KindNamespace, "1", body(`{"n":1}`)), create(fleet.KindCluster, "1", body(`{ "n" : 1 }`)))
@@ -211,7 +211,7 @@ func testChainWhileWriting(t *testing.T, b *bench) {
 	require.Zero(t, b.verified().Unhashed, "once it is at the head, every commit is in the chain")
 }
 
-// testChainShortened: a checkpoint covers what is kept of the commits that are not whole any more.
+// testChainShortened: a checkpoint covers the remains of the incomplete commits.
 func testChainShortened(t *testing.T, b *bench) {
 	s, c := b.chained(), b.Store.(store.Compactor)
 	l := live(b, 3, 30)
@@ -247,7 +247,7 @@ func testChainShortened(t *testing.T, b *bench) {
 	}
 }
 
-// testAudit: what was verified once must still be there.
+// testAudit: a history that was verified once must remain in the store.
 func testAudit(t *testing.T, b *bench) {
 	s := b.chained()
 	b.fill()
@@ -259,7 +259,7 @@ func testAudit(t *testing.T, b *bench) {
 	require.Equal(t, b.head, audit.Status().Head)
 	require.Equal(t, b.verified().Hash, audit.Status().Hash)
 
-	// Whoever can write to the database can make a history that agrees with itself.
+	// A user with write access to the database can forge a consistent history.
 	b.exec(fmt.Sprintf(`UPDATE commits SET reason = 'another one' WHERE revision = %d`, b.head.Revision))
 	b.unchain(b.head.Revision - 1)
 	require.ErrorIs(t, audit.Check(b.ctx()), store.ErrDiverged)

@@ -32,8 +32,8 @@ func (l *badLine) Changes(ctx context.Context, rev fleet.Revision, offset, limit
 	return changes, err
 }
 
-// testChunks: a Replica behind a line that never lasts for a whole commit gets it all the same, applies it only when it is
-// whole, and asks for nothing twice.
+// testChunks: a Replica on a connection that always breaks within a commit gets the commit all the same, applies it only when
+// it is complete, and does not request any chunk twice.
 func testChunks(t *testing.T, b *bench) {
 	const n = 1000
 	line := &badLine{Store: b.Store}

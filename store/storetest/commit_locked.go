@@ -44,7 +44,7 @@ func testCommitLocked(t *testing.T, b *bench) {
 		})
 		require.ErrorIs(t, err, mine)
 		err = b.Store.CommitLocked(b.ctx(), uuid.New(), func(context.Context, fleet.Head) (fleet.Commit, error) {
-			return next(fleet.Head{}), nil // on top of what is long past
+			return next(fleet.Head{}), nil // on top of an old head
 		})
 		require.Error(t, err)
 		cancelled, cancel := context.WithCancel(t.Context())
@@ -57,7 +57,8 @@ func testCommitLocked(t *testing.T, b *bench) {
 	b.commit(create(fleet.KindNamespace, "c", body(`{}`)))
 }
 
-// testCommitLockedIsNotOvertaken: however busy the others are, what was computed from the head is committed on it.
+// testCommitLockedIsNotOvertaken: a locked commit succeeds at the head that it was computed from, however busy other writers
+// are.
 func testCommitLockedIsNotOvertaken(t *testing.T, b *bench) {
 	if b.Again == nil {
 		t.Skip("this backend has one handle per database, whose writers take turns")

@@ -20,11 +20,11 @@ type documentKey struct {
 	id   string
 }
 
-// lived is a history of a few documents that come, change, are decommissioned, come back and go, and what they were at
-// every revision.
+// lived is a history of a few documents that are created, changed, decommissioned, created again and removed, and their state
+// at every revision.
 type lived struct {
 	commits []fleet.Commit
-	at      []map[documentKey]fleet.Record // by revision; what is decommissioned is left out
+	at      []map[documentKey]fleet.Record // by revision; without decommissioned documents
 }
 
 func live(b *bench, seed uint64, revisions int) lived {
@@ -70,7 +70,7 @@ func live(b *bench, seed uint64, revisions int) lived {
 	return l
 }
 
-// check holds everything the store says about revisions from oldest on against what was lived.
+// check compares all results of the store for revisions from oldest on with the recorded history.
 func (l lived) check(b *bench, oldest int) {
 	for rev := oldest; rev < len(l.at); rev++ {
 		for _, kind := range []fleet.Kind{fleet.KindCluster, fleet.KindNamespace} {
@@ -115,7 +115,7 @@ func (l lived) check(b *bench, oldest int) {
 	}
 }
 
-// checkPast holds what the store says about the past against what the commits since found.
+// checkPast compares Past with the commits made since.
 func (l lived) checkPast(b *bench, rev int) {
 	want := fleet.Documents{}
 	for i := len(l.commits) - 1; i >= rev; i-- {
@@ -197,7 +197,7 @@ func testHistoryOfDocuments(t *testing.T, b *bench) {
 	require.Empty(t, rec)
 }
 
-// What lies before the oldest revision is removed; that revision and all later ones stay whole.
+// Commits before the oldest revision are removed; that revision and all later ones stay complete.
 func testCompact(t *testing.T, b *bench) {
 	s, ok := b.Store.(store.Compactor)
 	if !ok {
@@ -215,7 +215,7 @@ func testCompact(t *testing.T, b *bench) {
 	require.Zero(t, removed)
 	require.EqualValues(t, 1, oldest)
 	for _, first := range []int{1, 2, 20, 19, 45, 60} {
-		want := max(first, int(oldest)) // what is gone does not come back
+		want := max(first, int(oldest)) // removed history does not come back
 		oldest, _, err = s.Compact(b.ctx(), l.commits[first-1].At)
 		require.NoError(t, err)
 		require.EqualValues(t, want, oldest)
@@ -284,8 +284,8 @@ func testCompactLong(t *testing.T, b *bench) {
 	require.Equal(t, string(before), string(rec.Body))
 }
 
-// Actions fills a store with a history of everything that can happen to a document and returns what the log says about
-// each change, for backends to see that a migration finds out the same.
+// Actions fills a store with a history of every kind of change to a document and returns the log's summaries, so that backends
+// can check that a migration computes the same.
 func Actions(t *testing.T, s store.Store) []store.Summary {
 	t.Helper()
 	live, gone := body(`{"labels":{"deleted_at":"no"}}`), body(`{"deleted_at":"2026-01-02T03:04:05Z"}`)

@@ -25,7 +25,7 @@ func (b *bench) handles() (writers, readers []store.Store) {
 	return writers, readers
 }
 
-// persist commits until a busy machine lets it: nothing was committed as long as the store is not available.
+// persist retries a commit while the store is unavailable, as on a busy machine: no commit was made then.
 func persist(ctx context.Context, s store.Store, base fleet.Head, c fleet.Commit) error {
 	err := s.Commit(ctx, base, c)
 	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
@@ -53,7 +53,7 @@ func flip(ctx context.Context, s store.Store, base fleet.Head, n int) error {
 	return nil
 }
 
-// flipping runs flip beside a test. The context ends when flip fails, so that nobody waits for what will not come.
+// flipping runs flip beside a test. The context ends when flip fails, so that the test does not hang.
 func flipping(b *bench, n int) (ctx context.Context, done <-chan error) {
 	ctx, cancel := context.WithCancelCause(b.ctx())
 	result := make(chan error, 1)
@@ -112,8 +112,8 @@ func testSinceWhileWriting(t *testing.T, b *bench) {
 	require.NoError(t, <-done)
 }
 
-// testWriters: every writer adds its own document and counts itself in a shared one. Whatever order they come in, none
-// overwrites another's.
+// testWriters: every writer adds its own document and counts itself in a shared one. In no order of commits does one overwrite
+// another.
 func testWriters(t *testing.T, b *bench) {
 	const n = 64
 	writers, _ := b.handles()
@@ -173,8 +173,8 @@ func testCancelledBefore(t *testing.T, b *bench) {
 	b.commit(create(fleet.KindNamespace, "b", body(`{}`)))
 }
 
-// testCancelledMeanwhile ends contexts at every stage of a commit and a load: a commit is there exactly when Commit
-// said so, a Load is whole or an error, and the store goes on.
+// testCancelledMeanwhile ends contexts at every stage of a commit and a load: a commit is in the log exactly if Commit returned
+// nil, a Load is complete or an error, and the store stays usable.
 func testCancelledMeanwhile(t *testing.T, b *bench) {
 	var changes []fleet.Change
 	for i := range 300 {

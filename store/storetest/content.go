@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// hostile is text that is harmless only when nothing on its way interprets it.
+// hostile is text that is harmless only if no layer interprets it.
 var hostile = []string{
 	`"`, `'`, `''`, `\`, `\'`, `$1`, `?`, `:name`, `%`, `_`, `--`, `/*`, `;`, `'; DROP TABLE documents; --`,
 	"a\nb\r\n\t", "\x01\x1f\x7f", "ÄÖ ﬁ 漢字 🜚 e\u0301", "\u202egnp.exe", "\u2028\u2029\ufeff", "{{ .x }}", "<< inputs >>",
@@ -109,7 +109,7 @@ func testTimes(t *testing.T, b *bench) {
 		time.Date(2024, 1, 1, 0, 0, 0, 1000, time.UTC),
 		time.Date(2024, 1, 1, 0, 0, 0, 999999000, time.UTC),
 		time.Date(1969, 12, 31, 23, 59, 59, 999999000, time.UTC),
-		time.Date(2262, 12, 31, 23, 59, 59, 0, time.UTC), // beyond what nanoseconds reach
+		time.Date(2262, 12, 31, 23, 59, 59, 0, time.UTC), // beyond the range of nanoseconds
 		time.Date(2024, 7, 1, 12, 0, 0, 0, time.FixedZone("summer", 7200)),
 	} {
 		c := next(b.head, create(fleet.KindNamespace, fmt.Sprint(i), body(`{}`)))

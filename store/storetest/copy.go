@@ -47,7 +47,7 @@ func (b *bench) fill() {
 		changes = append(changes, create(fleet.KindComponent, text, body(`{"%%":1}`)))
 	}
 	b.commit(changes...)
-	b.commit() // a commit may change nothing
+	b.commit() // a commit may have no changes
 }
 
 func testCopy(t *testing.T, b *bench) {
@@ -80,7 +80,7 @@ func testCopyNothing(t *testing.T, b *bench) {
 	require.Equal(t, target.load(), b.load())
 }
 
-// testImportRefused: whatever is wrong with what is imported, the store stays empty.
+// testImportRefused: an invalid import leaves the store empty.
 func testImportRefused(t *testing.T, b *bench) {
 	target := b.importer()
 	b.fill()
@@ -126,8 +126,8 @@ func failing(log []fleet.Commit, err error) iter.Seq2[store.Entry, error] {
 	}
 }
 
-// testCopyShortened: a copy of a log that was shortened says of every revision what the original says, refuses the same
-// ones, and can be copied and shortened again.
+// testCopyShortened: a copy of a shortened log returns the same as the original for every revision, refuses the same ones, and
+// can be copied and shortened again.
 func testCopyShortened(t *testing.T, b *bench) {
 	s, ok := b.Store.(store.Compactor)
 	if !ok {

@@ -16,8 +16,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// testHangUps: thousands of callers go away at random instants of their commits and reads. Whatever was going on then, the
-// store goes on: the next commit succeeds, what was acknowledged is in the log, and what failed is not.
+// testHangUps: thousands of callers cancel their commits and reads at random instants. The store stays usable: the next commit
+// succeeds, acknowledged commits are in the log, and failed ones are not.
 func testHangUps(t *testing.T, b *bench) {
 	const callers, each = 6, 400
 	var mu sync.Mutex

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// What became of the documents of one kind, whatever else the commits did, and without reading that.
+// Latest returns the documents of one kind, and reads no other changes of the commits.
 func testLatest(t *testing.T, b *bench) {
 	type docs = map[string]json.RawMessage
 	latest := func(after fleet.Head) docs {
@@ -42,7 +42,7 @@ func testLatest(t *testing.T, b *bench) {
 		require.Empty(t, got)
 		require.Equal(t, fleet.Head{}, head)
 	}
-	// What cannot be read of the others is not looked at.
+	// Unreadable changes of other kinds are not read.
 	b.exec(`UPDATE changes SET before = CASE WHEN before IS NULL THEN NULL ELSE '' END, after = CASE WHEN after IS NULL THEN NULL ELSE '' END,
 		sum = 1, packed_before = NULL, packed_after = NULL`)
 	_, err := b.Store.Since(b.ctx(), fleet.Head{}, 100)

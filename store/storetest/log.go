@@ -45,7 +45,7 @@ func testCommit(t *testing.T, b *bench) {
 }
 
 func testSorted(t *testing.T, b *bench) {
-	// Byte order, whatever the database's collation says of case, digits, dashes and dots.
+	// Byte order, regardless of the database's collation for case, digits, dashes and dots.
 	ids := []string{"B", "a", "a-b", "a.b", "a0", "ab", "b", "ä"}
 	var changes []fleet.Change
 	for i := range ids {
@@ -177,7 +177,7 @@ func testHistoryReplaced(t *testing.T, b *bench) {
 	require.ErrorIs(t, err, store.ErrDiverged)
 	require.Empty(t, b.since(commits[1].Head(), 10))
 
-	// ... and written to, until it is longer than what was known.
+	// ... and written to, until it is longer than the known one.
 	b.head = commits[1].Head()
 	for i := range 4 {
 		b.commit(create(fleet.KindCluster, fmt.Sprint(i), body(`{}`)))
@@ -283,7 +283,7 @@ func testNoChanges(t *testing.T, b *bench) {
 	require.Equal(t, third.Head(), b.load().Head)
 }
 
-// The size is the database's: it grows with what is written.
+// The size is the database's: it grows with writes.
 func testSize(t *testing.T, b *bench) {
 	s, ok := b.Store.(store.Sizer)
 	require.True(t, ok)
@@ -300,7 +300,7 @@ func testSize(t *testing.T, b *bench) {
 	require.Greater(t, after-before, int64(noise.Len()/4))
 }
 
-// Whoever watches the store sees its connections, and what was asked by now does not hold one.
+// Monitoring sees the store's connections, and finished queries hold none.
 func testPool(t *testing.T, b *bench) {
 	s, ok := b.Store.(store.Pooled)
 	require.True(t, ok)

@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// testLongPast: what a document was can be read however often it has changed since, was removed and came back, whoever
-// changed other documents in between.
+// testLongPast: the past of a document can be read after any number of changes, removals and new creations, with changes of
+// other documents in between.
 func testLongPast(t *testing.T, b *bench) {
 	noise := incompressible(2000)
 	bodyAt := func(n int) []byte { return body(`{"n":%d,"noise":%q,"end":%d}`, n, noise, n%7) }
@@ -78,8 +78,8 @@ func testDamagedLog(t *testing.T, b *bench) {
 	require.ErrorIs(t, read(20), store.ErrCorrupt)
 }
 
-// DownAndUp has a history written, taken back to the schema where documents were kept twice, and read again: with what is
-// written afterwards, and again from the beginning.
+// DownAndUp writes a history, migrates down to the schema that stores documents twice and up again, and reads it: with later
+// writes, and again from the beginning.
 func DownAndUp(t *testing.T, open func() store.Store, downAndUp func()) {
 	t.Helper()
 	b := &bench{t: t}
@@ -117,8 +117,8 @@ func DownAndUp(t *testing.T, open func() store.Store, downAndUp func()) {
 	require.NoError(t, b.Store.Close())
 }
 
-// Growth returns by how many bytes the store grows for one change of one label of a cluster of 50 KB. tidy is what the
-// database does by itself in time.
+// Growth returns by how many bytes the store grows for one change of one label of a cluster of 50 KB. tidy is the database's
+// own maintenance.
 func Growth(t *testing.T, s store.Sizer, tidy func()) int64 {
 	t.Helper()
 	const warm, changes = 300, 300
@@ -157,8 +157,8 @@ func incompressible(n int) string {
 	return strings.NewReplacer(`"`, "_", `\`, "_").Replace(s.String())
 }
 
-// Internals writes what remembers removals and forgotten clusters, goes down, where check is called, and up again: an older
-// version knows nothing of these documents, and finds as many as the head counts.
+// Internals writes the internal documents about removals and forgotten clusters, migrates down, calls check, and migrates up
+// again: an older version does not know these documents, and must find as many documents as the head counts.
 func Internals(t *testing.T, open func() store.Store, down func(), check func(), up func()) {
 	t.Helper()
 	b := &bench{t: t}

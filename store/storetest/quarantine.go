@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// testQuarantine: everybody who asks sees a hold, it refuses every change, gives way to one for a newer State only, and ends with
-// the acceptance.
+// testQuarantine: a quarantine is visible to every caller, refuses every change, is superseded only by one for a newer State,
+// and ends with the acceptance.
 func testQuarantine(t *testing.T, b *bench) {
 	b.commit(create(fleet.KindNamespace, "a", body(`{}`)))
 	head := b.head
@@ -58,8 +58,8 @@ func testQuarantine(t *testing.T, b *bench) {
 	require.NoError(t, writers[len(writers)-1].Commit(b.ctx(), accepted, c))
 }
 
-// testQuarantineSeeded: a store that is about to be filled is held from its first commit on, whatever happens in between, and
-// one that has a history is never held as seeded.
+// testQuarantineSeeded: a store that is about to be filled is quarantined from its first commit on, and a store with a history
+// is never quarantined as seeded.
 func testQuarantineSeeded(t *testing.T, b *bench) {
 	seeded := store.Quarantine{Reason: store.QuarantineSeeded, At: time.Now()}
 	require.NoError(t, b.Store.Quarantine(b.ctx(), seeded))

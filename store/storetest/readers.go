@@ -15,8 +15,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// testReadersStarveNobody: however many read the history without a pause, who follows the log, asks for the head or
-// commits does not wait until it is their turn after all of those. What is counted is how many of them come first.
+// testReadersStarveNobody: with any number of readers of the history, the follower, head queries and commits do not wait for
+// all of those. The test counts how many readers finish first.
 func testReadersStarveNobody(t *testing.T, b *bench) {
 	const readers, rounds = 100, 5
 	for i := range 150 {

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// testSessions: a session that one process ends has ended for every process, and no revision tells of it.
+// testSessions: a session that one process ends has ended for every process, and no revision is made for it.
 func testSessions(t *testing.T, b *bench) {
 	s, ok := b.Store.(store.Sessions)
 	if !ok {

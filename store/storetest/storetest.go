@@ -111,7 +111,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 	}
 }
 
-// testTimeout ends what would otherwise hang the tests; nothing is measured with it.
+// testTimeout ends a test that hangs; it is not used to measure.
 const testTimeout = 3 * time.Minute
 
 // bench is one case's database and where its history stands.
@@ -211,7 +211,7 @@ func next(base fleet.Head, changes ...fleet.Change) fleet.Commit {
 	}
 }
 
-// operations are what some commits were asked for: those of earlier versions do not say.
+// operations returns the operations of some commits; commits of earlier versions have none.
 func operations(rev fleet.Revision) json.RawMessage {
 	if rev%3 == 1 {
 		return nil
@@ -235,7 +235,7 @@ func remove(kind fleet.Kind, id string, before json.RawMessage) fleet.Change {
 	return fleet.Change{Kind: kind, ID: id, Before: before}
 }
 
-// record is what Load must return for a document created by one commit and last changed by another.
+// record returns the expected result of Load for a document created by one commit and last changed by another.
 func record(created, changed fleet.Commit, kind fleet.Kind, id string, b json.RawMessage) fleet.Record {
 	return fleet.Record{
 		Kind: kind, ID: id, Body: b,
@@ -244,7 +244,8 @@ func record(created, changed fleet.Commit, kind fleet.Kind, id string, b json.Ra
 	}
 }
 
-// commitRetrying commits what changes computes from the newest documents, again whenever somebody else was faster.
+// commitRetrying commits the changes that the callback computes from the newest documents, and retries when another writer was
+// faster.
 func commitRetrying(ctx context.Context, s store.Store, changes func(store.Snapshot) []fleet.Change) (fleet.Commit, error) {
 	for {
 		snap, err := s.Load(ctx)
