@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The clock goes forward, at the pace of time, and costs a poll next to nothing.
+// The clock goes forward, at the pace of time, and a read is cheap enough for every poll.
 func TestBootClock(t *testing.T) { //nolint:paralleltest // it counts allocations
 	c := newBootClock()
 	began := time.Now()

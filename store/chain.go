@@ -254,7 +254,7 @@ func (k *chainCheck) apply(c fleet.Commit) error {
 		if old, ok := k.documents[name]; ok && ch.Before != nil && ch.Action() != "create" {
 			sum.created = old.created
 		} else if ch.Before != nil && ch.Action() != "create" {
-			sum.created = time.Time{} // a decommissioned cluster, whose creation a shortened log lacks
+			sum.created = time.Time{} // a decommissioned cluster: a shortened log lacks its creation
 		}
 		k.documents[name] = sum
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// From SQLite to Postgres and back: nobody can tell the third store from the first. The suite covers what one backend
-// copies to itself, and what is refused.
+// From SQLite to Postgres and back: the third store equals the first. The suite covers copies within one backend, and refused
+// copies.
 func TestCopyBetweenBackends(t *testing.T) {
 	t.Parallel()
 	first, third := newSQLite(t), newSQLite(t)
@@ -53,7 +53,7 @@ func TestCopyBetweenBackends(t *testing.T) {
 		copied, err := s.Since(t.Context(), fleet.Head{}, 1000)
 		require.NoError(t, err)
 		require.Equal(t, log, copied)
-		// Whoever followed the first store goes on with the copy as if nothing had happened.
+		// A follower of the first store continues with the copy.
 		after, err := s.Since(t.Context(), at, 10)
 		require.NoError(t, err)
 		require.Empty(t, after)
@@ -62,7 +62,7 @@ func TestCopyBetweenBackends(t *testing.T) {
 	require.ErrorIs(t, store.Copy(t.Context(), second, first, nil), store.ErrNotEmpty)
 }
 
-// A copy that differs from its original in anything is told.
+// A copy that differs from its original is reported.
 func TestCopyIsVerified(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
@@ -90,7 +90,7 @@ func TestCopyIsVerified(t *testing.T) {
 	}
 }
 
-// damaging is a store that does not keep what it was given.
+// damaging is a store that alters its input.
 type damaging struct {
 	store.Importer
 	damage func()

@@ -21,8 +21,8 @@ import (
 // killed leaves at most one record without a header at the end, and the State of that record was not published.
 type journal struct {
 	dir  string
-	lock *os.File // nil: the directory is another process's, and nothing in it is touched
-	file *os.File // nil: nothing on disk is good
+	lock *os.File // nil: another process owns the directory, and its files are not touched
+	file *os.File // nil: no file on disk may be served
 	end  int64
 	// note is the offset of the last record if that is a confirmation, which the next confirmation overwrites; else -1.
 	note int64
@@ -235,7 +235,7 @@ func (j *journal) replace(whole string, k kept, cut int64) (err error) {
 	case n > 0:
 		next.note = -1
 	}
-	_ = j.file.Close() // nobody reads it again
+	_ = j.file.Close() // it is not read again
 	j.file, j.end, j.note = f, next.end+n, next.note
 	return nil
 }

@@ -17,7 +17,7 @@ type journalContent struct {
 	base        fleet.Head
 	states      []journalState
 	confirmed   *confirmedAt // nil: not noted
-	quarantined *bool        // nil: not said
+	quarantined *bool        // nil: not recorded
 	end         int64        // of the last whole record
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// journalled is a directory as a kill leaves it: what was on disk at each revision, copied while the process ran.
+// journalled returns a directory as a kill leaves it: the files at each revision, copied while the process ran.
 func journalled(t *testing.T) (path string, dirs []string) {
 	t.Helper()
 	path = setup(t).path
@@ -68,8 +68,8 @@ func TestEveryStateIsOnDiskBeforeItIsPublished(t *testing.T) {
 	}
 }
 
-// What a kill leaves of a record that was not published is cut off. A record that was whole once and is not any more
-// may have been answered from: then nothing is served.
+// The rest of an unpublished record, left by a kill, is cut off. A damaged record that was once complete may have been served:
+// then no State is served.
 func TestTornJournal(t *testing.T) {
 	t.Parallel()
 	path, dirs := journalled(t)
@@ -82,7 +82,8 @@ func TestTornJournal(t *testing.T) {
 	require.True(t, bytes.HasPrefix(after, before), "the last record is the third namespace")
 	const header = 12
 	whole := state(t, dirs[2])
-	// with starts on what a kill would have left: in a directory of its own, since the lock goes with the process.
+	// with starts on the files that a kill would have left, in a separate directory, since the lock is released with the
+	// process.
 	with := func(journal []byte) *world {
 		dir := filepath.Join(t.TempDir(), "state")
 		require.NoError(t, os.Mkdir(dir, 0o700))

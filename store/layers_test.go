@@ -9,8 +9,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// A process that follows answers with what layers give as the one that made them; and so does one that starts from what is on
-// its disk while there is no store, and one that takes up the log from there. What layers give is in no cluster's document.
+// A follower gives the same answers for layers as the process that made them. So does a process that starts from its disk
+// without a store, and one that continues the log from there. Values from layers are in no cluster's document.
 func TestLayersFollowAndAreKept(t *testing.T) {
 	t.Parallel()
 	w, dir, _ := kept(t)
@@ -41,7 +41,7 @@ func TestLayersFollowAndAreKept(t *testing.T) {
 	require.Equal(t, want, answerOf(t, late.replica.State(), "namespaces"))
 	late.heal()
 	late.run(t)
-	late.update(t, func(tx *fleet.Tx) error { // a label is what decides by now
+	late.update(t, func(tx *fleet.Tx) error { // now a label decides
 		tx.Guard(fleet.Guard{Off: true})
 		_, err := tx.Patch(fleet.KindLayer, "all", []byte(`{"all":null,"selector":"has=it"}`))
 		return err

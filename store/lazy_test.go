@@ -11,8 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Opening may take long, since it may migrate: nobody waits longer for it than they want to, and their going does not
-// end it.
+// Opening may take long, since it may migrate: callers wait only as long as their context permits, and a canceled caller does
+// not end it.
 func TestLazyOpensForAll(t *testing.T) {
 	t.Parallel()
 	var attempts atomic.Int64

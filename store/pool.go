@@ -5,7 +5,7 @@ import "time"
 // PoolStats describes the use of a store's database connections.
 type PoolStats struct {
 	InUse, Idle, Max int
-	Waits            int64         // how often somebody had to wait for one
+	Waits            int64         // number of waits for a connection
 	Waited           time.Duration // and for how long, all together
 }
 

@@ -94,7 +94,7 @@ type Replica struct {
 	loading    chan struct{} // holds a token while everything is loaded
 	health     sharedHealth
 	collecting chan struct{} // holds a token while a commit is read in chunks
-	onDisk     *fleet.State  // what Restore found in StateDir
+	onDisk     *fleet.State  // the State that Restore found in StateDir
 	ahead      atomic.Int64  // the revision of the store's head, as far as the follower has heard
 	later      atomic.Pointer[laterTokens]
 
@@ -104,7 +104,7 @@ type Replica struct {
 	mu         sync.Mutex
 	status     Status
 	followed   time.Time  // when the store was last followed
-	divergence divergence // while status.Refused says so
+	divergence divergence // while status.QuarantineReason is set
 	chunks     *chunks    // nil: commits come at once
 }
 

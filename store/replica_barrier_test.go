@@ -11,8 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// pair is two processes on one store, behind one address. Neither follows: each knows of the other's changes only what
-// it asks for.
+// pair is two processes on one store, behind one address. Neither follows: each sees the other's changes only when it asks the
+// store.
 func pair(t *testing.T) (a, b *world) {
 	t.Helper()
 	a = setup(t)
@@ -41,7 +41,7 @@ func protect(on bool) func(*fleet.Tx) error {
 	}
 }
 
-// stored is what the store holds, as a process that starts now sees it.
+// stored returns the store's State, as a process that starts now loads it.
 func stored(t *testing.T, w *world) *fleet.State {
 	t.Helper()
 	fresh := attach(t, w.path)
@@ -71,7 +71,7 @@ func TestGoodAfterBadThroughTwoProcesses(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	a.update(t, protect(true))
-	b.update(t, protect(false)) // which is what b knows
+	b.update(t, protect(false)) // as b knows
 	doc, err := stored(t, a).Find(fleet.KindCluster, "b")
 	require.NoError(t, err)
 	require.False(t, doc.Cluster().DeletionProtection)
@@ -113,7 +113,7 @@ func TestRefusalsAreTheHeads(t *testing.T) {
 	}
 }
 
-// A condition that the head does not fulfil is not passed because nothing would be changed.
+// A condition that the head does not fulfill is refused, also if the edit would change no document.
 func TestStaleConditionThroughTwoProcesses(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
@@ -133,7 +133,7 @@ func TestStaleConditionThroughTwoProcesses(t *testing.T) {
 	}
 }
 
-// While the store cannot be asked, nothing is known about its head, and no write is answered.
+// While the store cannot be asked, its head is unknown, and no write is answered.
 func TestNothingIsAnsweredUnconfirmed(t *testing.T) {
 	t.Parallel()
 	a, _ := pair(t)

@@ -11,7 +11,7 @@ import (
 // complete. Only the holder of Replica.collecting accesses it.
 type chunks struct {
 	after  fleet.Head
-	commit fleet.Commit // no revision: nothing is known yet
+	commit fleet.Commit // no revision: unknown yet
 	count  int          // of its changes
 	size   int          // how many changes are asked for
 }
@@ -73,7 +73,7 @@ func (r *Replica) collect(ctx context.Context, from *view) ([]fleet.Commit, erro
 	had := len(p.commit.Changes)
 	commits, err := r.fetchChunks(WithPriority(ctx), p)
 	switch {
-	case err == nil, replaced(err): // then Since says it better
+	case err == nil, replaced(err): // then Since returns a better error
 		r.setChunks(nil)
 	case len(p.commit.Changes) == had: // not even one part came
 		p.size = max(1, p.size/2)

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// What came of a commit before the store was replaced is not mixed with what comes of the one that has its place.
+// The chunks of a commit from before the store was replaced are not mixed with chunks of the commit at the same revision.
 func TestReplicaChunksAreOfOneCommit(t *testing.T) {
 	t.Parallel()
 	many := func(name string) func(*fleet.Tx) error {

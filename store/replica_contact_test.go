@@ -9,8 +9,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// A store that is held answers all the same: a process that goes on with what the hold names does not say that the store
-// has not confirmed it.
+// A quarantined store is reachable all the same: a process that serves the named State does not report the store as
+// unreachable.
 func TestQuarantinedStoreIsReachable(t *testing.T) {
 	t.Parallel()
 	w, dir, _ := kept(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// A change that takes longer to compute than the others take to commit loses every round. It is not told to try again
-// for ever: the others wait for once.
+// A change that takes longer to compute than the time between other commits loses every round. It must not be refused for ever:
+// the other writers wait once.
 func TestSlowChangeAmongBusyWriters(t *testing.T) {
 	t.Parallel()
 	slow := setup(t)
@@ -36,7 +36,7 @@ func TestSlowChangeAmongBusyWriters(t *testing.T) {
 		rounds++
 		waiting, done := context.WithTimeout(t.Context(), time.Second)
 		defer done()
-		for waiting.Err() == nil { // until somebody was faster, or it is clear that nobody can be
+		for waiting.Err() == nil { // until another writer was faster, or it is clear that none can be
 			if head, err := slow.faulty.Store.Head(waiting); err == nil && head != tx.Base().Head() {
 				break
 			}
@@ -51,7 +51,7 @@ func TestSlowChangeAmongBusyWriters(t *testing.T) {
 	require.True(t, has(stored(t, slow), fleet.KindCluster, "big"))
 }
 
-// What is refused, or has nothing to do, after so many rounds is so while nobody else may commit.
+// A refusal, or an edit without changes, after so many rounds is computed while other commits are locked out.
 func TestRefusedAfterManyStaleCommits(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -27,7 +27,7 @@ func keeping(t *testing.T, path, dir string) *world {
 	return w
 }
 
-// kept is a world that has run and ended, and the directory with what it left.
+// kept returns a world that has run and ended, and the directory with its files.
 func kept(t *testing.T) (w *world, dir, file string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "state")
@@ -76,7 +76,7 @@ func TestLastGoodStateOnDisk(t *testing.T) {
 	})
 	next.stop()
 
-	// While nothing changes nothing is written.
+	// Without changes there are no writes.
 	still := keeping(t, w.path, dir)
 	require.True(t, still.replica.Restore(t.Context()))
 	before, err = os.Stat(file)
@@ -101,7 +101,7 @@ func documents(s *fleet.State) map[string]fleet.Record {
 	return all
 }
 
-// Whatever is wrong with the file, nothing of it is served, and the store is waited for.
+// A damaged file is not served, and the process waits for the store.
 func TestDamagedStateFileIsRefused(t *testing.T) {
 	t.Parallel()
 	w, dir, file := kept(t)
@@ -141,7 +141,7 @@ func TestDamagedStateFileIsRefused(t *testing.T) {
 	require.True(t, keeping(t, w.path, dir).replica.Restore(t.Context()), "the undamaged one is good")
 }
 
-// A restart does not make a process forget what it held on to.
+// A quarantine survives a restart of the process.
 func TestQuarantineSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	w, dir, file := kept(t)

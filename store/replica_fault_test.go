@@ -77,7 +77,7 @@ func TestReplicaHangingStore(t *testing.T) {
 	require.ErrorIs(t, r.Healthy(t.Context()), store.ErrUnavailable)
 }
 
-// backup copies the database while nobody writes to it.
+// backup copies the database while there are no writers.
 func backup(t *testing.T, w *world) []byte {
 	t.Helper()
 	copied := t.TempDir() + "/backup.db"
@@ -93,7 +93,7 @@ func restore(t *testing.T, w *world, data []byte) {
 	fresh := w.path + ".new"
 	require.NoError(t, os.WriteFile(fresh, data, 0o600))
 	require.NoError(t, sqlite.Migrate(t.Context(), fresh)) // VACUUM INTO does not keep the WAL mode
-	for _, end := range []string{"-wal", "-shm"} {         // who closes the last connection has removed them already
+	for _, end := range []string{"-wal", "-shm"} {         // removed when the last connection was closed
 		if err := os.Remove(w.path + end); !errors.Is(err, fs.ErrNotExist) {
 			require.NoError(t, err)
 		}
@@ -169,7 +169,7 @@ func TestReplicaQuarantinesReplacedHistory(t *testing.T) {
 	}
 }
 
-// holds waits until the replica refuses what the store has, and requires that it goes on with before and takes no
+// holds waits until the replica has quarantined the store's history, and requires that it continues with before and refuses
 // changes.
 func (w *world) holds(t *testing.T, before *fleet.State) {
 	t.Helper()
@@ -185,7 +185,7 @@ func (w *world) holds(t *testing.T, before *fleet.State) {
 	require.Same(t, before, w.replica.State())
 }
 
-// accept is what an operator does, with a connection of their own.
+// accept runs the operator's acceptance on a separate connection.
 func (w *world) accept(t *testing.T, replaces fleet.Head) {
 	t.Helper()
 	s := open(t, w.path)
@@ -218,14 +218,14 @@ func TestReplicaAcceptanceIsForOneReplacement(t *testing.T) {
 	w.holds(t, before)
 	restore(t, w, first)
 	w.holds(t, before)
-	w.accept(t, fleet.Head{Revision: 1, ID: before.Head().ID}) // is for somebody else
+	w.accept(t, fleet.Head{Revision: 1, ID: before.Head().ID}) // is for another process
 	w.holds(t, before)
 	w.accept(t, before.Head())
 	eventually(t, func() bool { return w.replica.State() != before })
 	require.False(t, has(w.replica.State(), fleet.KindCluster, "b"))
 }
 
-// One that names what it replaces also reaches a process that sees the new history only afterwards.
+// An acceptance that names the replaced head also reaches a process that sees the new history only afterwards.
 func TestReplicaAcceptedBeforeItLooks(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -297,7 +297,7 @@ func TestReplicaDamagedStore(t *testing.T) {
 	}
 }
 
-// A log that no longer reaches back to what is served cannot show that it led there.
+// A log that no longer reaches back to the served State cannot prove that it contains that State.
 func TestReplicaCompactedLog(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
@@ -324,8 +324,8 @@ func exec(t *testing.T, path, query string) {
 	require.NoError(t, db.Close())
 }
 
-// TestAcceptBesideServers: servers record what they hold on to beside the head, and a commit that this comes between is
-// stale. An acceptance is of a history, and is recorded all the same, unless that has gone on.
+// TestAcceptBesideServers: servers record their quarantine beside the head, which makes a concurrent commit stale. An
+// acceptance applies to a history, and succeeds all the same unless that history has continued.
 func TestAcceptBesideServers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -113,7 +113,7 @@ func (r *Replica) followTo(ctx context.Context, head fleet.Head) error {
 		commits, err := r.next(ctx, from)
 		if replaced(err) {
 			if chunks {
-				continue // with what Since says
+				continue // with the error of Since
 			}
 			return r.quarantineHistory(ctx, from, head, err)
 		}
@@ -123,7 +123,7 @@ func (r *Replica) followTo(ctx context.Context, head fleet.Head) error {
 		if len(commits) == 0 && r.current.Load() != from {
 			continue
 		}
-		if len(commits) == 0 { // somebody else caught up meanwhile, or it was the head by now
+		if len(commits) == 0 { // another goroutine caught up meanwhile, or this is the head by now
 			r.clearQuarantineReason()
 			return nil
 		}

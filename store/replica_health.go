@@ -36,7 +36,7 @@ func (r *Replica) Healthy(ctx context.Context) error {
 // sharedHealth is the health check that concurrent callers of Healthy share.
 type sharedHealth struct {
 	mu   sync.Mutex
-	next *examination // has not begun, and is for whoever asks now
+	next *examination // has not begun, and is for new callers
 	last *examination // has begun or is over
 }
 

@@ -22,7 +22,7 @@ func (s *asked) Ping(ctx context.Context) error {
 	return s.Store.Ping(ctx)
 }
 
-// Anybody may ask whether a process is ready. That costs the store no more the more there are.
+// The cost of readiness checks for the store does not grow with their number.
 func TestHealthIsFoundOutForAllWhoAsk(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -28,10 +28,10 @@ func (r *Replica) quarantineHistory(ctx context.Context, from *view, head fleet.
 	}
 	defer release(r.loading)
 	if r.current.Load() != from {
-		return nil // the next attempt will tell whether all is well
+		return nil // the next attempt checks again
 	}
 	if from.state.Revision() == 0 {
-		return r.replace(ctx, from, cause) // there is nothing to lose
+		return r.replace(ctx, from, cause) // there is no State to lose
 	}
 	why := fmt.Sprintf("the store has another history, which ends with %s, and %s is served until an operator runs `flux-resourceset accept`",
 		FormatHead(head), FormatHead(from.state.Head()))
@@ -122,7 +122,7 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 	h, known := r.divergence, r.followed
 	r.mu.Unlock()
 	if h.ours == ours && h.searched == head {
-		return false, nil // nothing is new
+		return false, nil // no change since the last search
 	}
 	if h.ours == ours {
 		// If this is a third history, acceptances of the second one do not apply to it.
@@ -146,7 +146,7 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 	for _, c := range commits {
 		// The history that followed an empty store is no evidence, unless the commit is the acceptance itself.
 		if c.RequestID == acceptAny && accepts(c, ours, fleet.Head{}) && !known.IsZero() && c.At.After(known) {
-			return true, nil // it was accepted while we were away, in place of whatever was served until then
+			return true, nil // accepted while this process was away, in place of any served history
 		}
 		if accepts(c, ours, h.seen) && (h.seen.Revision > 0 || c.Revision == 1 || c.RequestID != acceptAny) {
 			return true, nil

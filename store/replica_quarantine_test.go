@@ -22,8 +22,8 @@ func (s *whileFollowing) Since(ctx context.Context, after fleet.Head, limit int)
 	return s.Store.Since(ctx, after, limit)
 }
 
-// A process that may not serve what a quarantined store has follows it for people. Each State on the way there is as
-// quarantined as the one it replaces: clusters are never answered from it, not even for a moment.
+// A process that must not serve a quarantined store's content follows it for reads. Each State on the way is as quarantined as
+// its predecessor: clusters are never answered from it, not even for a moment.
 func TestStateAfterAQuarantinedOneIsQuarantined(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

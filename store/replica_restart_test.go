@@ -35,7 +35,7 @@ func (m *machine) starts(t *testing.T, path, dir string, maxAge time.Duration) *
 	return w
 }
 
-// The age of a copy goes on over restarts, whatever becomes of the clocks meanwhile. Where they do not agree it is too old.
+// The age of a copy continues over restarts and clock changes. If the clocks disagree the copy is too old.
 func TestRestartKeepsTheAge(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// faulty is a real store whose answers a test can replace.
+// faulty is a real store with answers that a test can replace.
 type faulty struct {
 	store.Store
 	down   atomic.Pointer[error] // every call fails with it
@@ -172,7 +172,7 @@ func attach(t *testing.T, path string) *world {
 	w := &world{path: path, faulty: &faulty{Store: s}, logs: &logs{}}
 	w.replica = store.NewReplica(store.Config{
 		Store:        w.faulty,
-		Rules:        fleet.Rules{MaxRemovals: 1000}, // what is removed here is no accident
+		Rules:        fleet.Rules{MaxRemovals: 1000}, // removals are intended here
 		Logger:       slog.New(slog.NewTextHandler(w.logs, nil)),
 		Now:          func() time.Time { return clock },
 		Interval:     time.Millisecond,
@@ -320,7 +320,7 @@ func TestReplicasFollowEachOther(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, b.replica.WaitFor(ctx, 1000), context.DeadlineExceeded)
 
-	// b is behind and writes: it is told, catches up, and computes again.
+	// b is behind and writes: it gets ErrStale, catches up, and computes again.
 	b.stop()
 	a.update(t, createNamespace("x"))
 	runs := 0

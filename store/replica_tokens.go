@@ -53,7 +53,7 @@ func (r *Replica) lookAtTokens(ctx context.Context) error {
 	reloads := r.Status().Reloads
 	state, later := r.State(), r.later.Load()
 	if later != nil && later.head.Revision <= state.Revision() {
-		r.later.CompareAndSwap(later, nil) // the State says it itself
+		r.later.CompareAndSwap(later, nil) // the State includes it
 		later = nil
 	}
 	if state == nil || int64(state.Revision()) >= r.ahead.Load() {
@@ -64,7 +64,7 @@ func (r *Replica) lookAtTokens(ctx context.Context) error {
 	}
 	next, err := r.laterThan(ctx, later)
 	if replaced(err) && later.head != state.Head() {
-		next, err = r.laterThan(ctx, &laterTokens{head: state.Head()}) // what lay between was lost
+		next, err = r.laterThan(ctx, &laterTokens{head: state.Head()}) // the commits between were lost
 	}
 	switch {
 	case replaced(err):

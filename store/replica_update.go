@@ -50,7 +50,7 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 	if why := r.Status().QuarantineReason; why != "" {
 		return fleet.Result{}, unavailable(fmt.Errorf("%w: %s", ErrReplaced, why))
 	}
-	if !meta.DryRun { // which waits for nobody
+	if !meta.DryRun { // which does not wait
 		// Known to be out of reach: one writer at a time finds out whether it still is. If all waited for it in turns, the
 		// last would wait as long as all before it together.
 		if s := r.Status(); s.LastError != nil && len(r.writing) == cap(r.writing) {
@@ -149,7 +149,7 @@ type confirmation struct {
 // update. If not, it refreshes the State for the next attempt.
 func (r *Replica) confirmHead(ctx context.Context, from *view, seen *confirmation) (fresh bool, err error) {
 	if from.state == nil {
-		return true, nil // there was nothing to compute from, which is the answer
+		return true, nil // no State is loaded: the error is final
 	}
 	if seen.asked && from.state.Revision() >= seen.head.Revision {
 		return true, nil
@@ -208,7 +208,7 @@ func (r *Replica) outcome(ctx context.Context, c fleet.Commit, err error) error 
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		return unavailable(err) // our deadline, not the caller's
 	case errors.Is(err, ErrSchema), errors.Is(err, ErrNotInitialised):
-		return unavailable(err) // it may be mended, and nothing was written
+		return unavailable(err) // it may be repaired, and no commit was made
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func (r Retention) shorten(ctx context.Context) (oldest fleet.Revision, removed 
 			slog.Int64("revision", int64(newest[0].Revision)), slog.Time("at", at))
 	}
 	before := logTime(newest, now).Add(-r.Keep)
-	if oldest, _, err = r.Store.Compact(ctx, time.Time{}); err != nil { // it ends what was interrupted
+	if oldest, _, err = r.Store.Compact(ctx, time.Time{}); err != nil { // completes an interrupted call
 		return oldest, 0, err
 	}
 	half := oldest + (newest[0].Revision-oldest+1)/2

@@ -80,8 +80,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// An operator's acceptance of another history is a commit that changes nothing. It is copied with the rest, and kept as
-// long as the rest: whoever comes back later than that holds on, as after any longer outage, until it is accepted again.
+// An operator's acceptance of another history is a commit without changes. It is copied and kept like other commits: a process
+// that returns after it was removed quarantines the history until it is accepted again, as after any longer outage.
 func TestAcceptanceIsKeptAndCopied(t *testing.T) {
 	t.Parallel()
 	first := setup(t)

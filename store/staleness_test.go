@@ -24,7 +24,7 @@ func ageing(t *testing.T, path string) (*world, *atomic.Int64) {
 	return w, now
 }
 
-// slowHead moves the clock while it asks for the head: what it answers is as old as the question.
+// slowHead moves the clock during the head query: the answer is as old as the query.
 type slowHead struct {
 	store.Store
 	now  *atomic.Int64
@@ -59,8 +59,8 @@ func TestAgeCountsFromTheQuestion(t *testing.T) {
 	require.Equal(t, 61*time.Second, age)
 }
 
-// A process that was stopped answers from its old State to nobody, not even at the moment it goes on, and not from
-// the State it had while another is being fetched. Once it has asked it is as good as new.
+// A process that was stopped for long does not answer from its old State, not even at the moment it continues or while it
+// fetches another State. After a query to the store it answers again.
 func TestStoppedForLong(t *testing.T) {
 	t.Parallel()
 	w, now := ageing(t, setup(t).path)
@@ -100,7 +100,7 @@ func TestCatchingUpIsNoConfirmation(t *testing.T) {
 	require.Equal(t, 30*time.Second, age)
 }
 
-// breaksOff gives one commit at a time, and then nothing more.
+// breaksOff returns one commit at a time, and then fails.
 type breaksOff struct {
 	store.Store
 	after int

@@ -46,7 +46,7 @@ const (
 
 // writeStateFile writes a State to a temporary file in dir, and returns its name when it is whole and on disk.
 func writeStateFile(dir string, k kept) (name string, err error) {
-	f, err := os.CreateTemp(dir, stateFileName+".*.tmp") // 0600: patch values are nobody else's business
+	f, err := os.CreateTemp(dir, stateFileName+".*.tmp") // 0600: patch values are confidential
 	if err != nil {
 		return "", err
 	}

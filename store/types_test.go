@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// answerOf is what a process answers cluster a's poll of a type; unknown: there is no such type.
+// answerOf returns the answer to cluster a's poll of a type; "unknown" if there is no such type.
 func answerOf(t *testing.T, s *fleet.State, typ string) string {
 	t.Helper()
 	kind, ok := s.PolledAt(typ)
@@ -38,8 +38,8 @@ func withTypes(tx *fleet.Tx) error {
 	return err
 }
 
-// A process that follows has the types, and what clusters poll of them, as the one that made them; and so has one that
-// starts from what is on its disk while there is no store. None of them answers an empty list where there is no type.
+// A follower has the types, and the polled inputs of them, like the process that made them; so has a process that starts from
+// its disk without a store. None of them answers an empty list for an unknown type.
 func TestTypesFollowAndAreKept(t *testing.T) {
 	t.Parallel()
 	w, dir, _ := kept(t)
@@ -57,7 +57,7 @@ func TestTypesFollowAndAreKept(t *testing.T) {
 	require.Contains(t, want, `"id":"small","pods":10`)
 	eventually(t, func() bool { return answerOf(t, follower.replica.State(), "quotas") == want })
 
-	// Another schema, and another default with it, reaches what is polled everywhere.
+	// Another schema with another default reaches the polled inputs in every process.
 	writer.update(t, func(tx *fleet.Tx) error {
 		_, err := tx.Patch(fleet.KindResourceType, "quotas", []byte(`{"schema":{"properties":{"cpu":{"type":"string","default":"1"}}}}`))
 		return err

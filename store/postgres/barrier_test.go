@@ -29,8 +29,8 @@ func deleteNamespace(tx *fleet.Tx) error {
 	return err
 }
 
-// A write whose outcome nobody could tell is settled by the next one, through whichever process it comes: it would be
-// answered that there is nothing to delete, and what is to be deleted would arrive after that.
+// A write with an unknown outcome is settled by the next write through any process. Otherwise a removal could be answered with
+// "not found" before the document arrives.
 func TestNextWriteSettlesAnUnknownOne(t *testing.T) {
 	t.Parallel()
 	for name, through := range map[string]func(t *testing.T, first *store.Replica, url string) *store.Replica{
@@ -87,7 +87,7 @@ func TestNextWriteSettlesAnUnknownOne(t *testing.T) {
 	}
 }
 
-// A commit whose process was stopped is waited for as long as the caller likes, and not for ever.
+// Barrier waits for a commit of a stopped process as long as the caller's context permits, and not for ever.
 func TestBarrierWhileWriterIsStopped(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)

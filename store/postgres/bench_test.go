@@ -21,7 +21,7 @@ func benchBody(id, n int) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"id":"c%d","n":%d,"components":"%s"}`, id, n, strings.Repeat(`ingress-nginx 1.2.3 `, 300)))
 }
 
-// benchStore is a store with many documents. The benchmarks of one binary share its server and nothing else.
+// benchStore returns a store with many documents. The benchmarks of one binary share its server only.
 func benchStore(b *testing.B) (*Store, fleet.Head) {
 	b.Helper()
 	url := pgtest.URL(b)

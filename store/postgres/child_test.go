@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is what a process started by a test does. Each line it prints is something it acknowledges.
+// child is the main function of a process started by a test. Each printed line is an acknowledgment.
 func child(ctx context.Context, role, url string) error {
 	switch role {
 	case "migrate":

@@ -95,7 +95,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	}
 	err = ses.end(err)
 	if errors.Is(err, store.ErrStale) || violates(err, "commits_revision") {
-		return nil // somebody has just committed
+		return nil // another process has just committed
 	}
 	return s.translate(ctx, doing, err)
 }

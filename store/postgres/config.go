@@ -135,5 +135,5 @@ func begin(mode string, limit time.Duration) string {
 // full, and that must prevail.
 const (
 	snapshot = "ISOLATION LEVEL REPEATABLE READ READ ONLY" // everything is of one moment; standbys can do it
-	writing  = "ISOLATION LEVEL READ COMMITTED"            // every statement sees what was committed before it
+	writing  = "ISOLATION LEVEL READ COMMITTED"            // every statement sees the commits before it
 )

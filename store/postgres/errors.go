@@ -30,7 +30,7 @@ const (
 var passing = []string{
 	"08",             // connection
 	"25P03", "25P04", // a transaction ended by a time-out
-	"28",    // who we are, for example while a password is changed
+	"28",    // authentication, for example while a password is changed
 	"3D",    // no such database
 	"40",    // rolled back: serialization, deadlock, conflict with a standby's recovery
 	"42501", // a missing GRANT
@@ -95,7 +95,7 @@ func translateCode(pe *pgconn.PgError, err error) error {
 		return fmt.Errorf("%w: the role may not do this: %w", store.ErrUnavailable, err)
 	}
 	if pe.Code == codeProtocol && !errors.Is(err, errLost) {
-		return err // a NUL character, which ends a message; a pooler that gives up on us says the same, and hangs up
+		return err // a NUL character, which ends a message; a pooler that closes the connection returns the same code
 	}
 	passes := func(prefix string) bool { return strings.HasPrefix(pe.Code, prefix) }
 	if errors.Is(err, errLost) || slices.ContainsFunc(passing, passes) {

@@ -37,7 +37,7 @@ func fill(t *testing.T, url string, n int) (at fleet.Head) {
 	return at
 }
 
-// eventually runs do until it succeeds. Nothing is measured: the deadline only ends a test that hangs.
+// eventually runs do until it succeeds. It does not measure: the deadline only ends a test that hangs.
 func eventually(t *testing.T, do func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -53,7 +53,7 @@ func ask(ctx context.Context, s *Store) error {
 	return err
 }
 
-// When the answer to COMMIT is lost, what counts is what the log says afterwards.
+// If the answer to COMMIT is lost, the log decides.
 func TestUnclearCommit(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -80,7 +80,7 @@ func TestUnclearCommit(t *testing.T) {
 				require.NotErrorIs(t, err, store.ErrUnknown)
 			},
 		},
-		// The client is cut off first, and asks what became of its commit before the server has heard of it.
+		// The client is cut off first, and looks up its commit before the server has received it.
 		"it arrives late": {
 			commit: func(t *testing.T, p *proxy) func(*pair, []byte) {
 				return func(c *pair, message []byte) {
@@ -126,7 +126,7 @@ func TestUnclearCommit(t *testing.T) {
 			if tc.in {
 				want = second.Head()
 			}
-			eventually(t, func() error { // the server may still be at it, when nobody could tell
+			eventually(t, func() error { // the server may still be busy with it if the outcome is unknown
 				head, err := fresh.Head(t.Context())
 				if err == nil && head != want {
 					err = fmt.Errorf("the head is revision %d", head.Revision)
@@ -142,7 +142,7 @@ func TestUnclearCommit(t *testing.T) {
 	}
 }
 
-// waitsForHead returns nil when somebody waits for a lock in the database.
+// waitsForHead returns nil when a session waits for a lock in the database.
 func waitsForHead(t *testing.T, p *proxy) error {
 	s := openStore(t, Config{URL: p.direct})
 	defer func() { _ = s.Close() }()
@@ -172,8 +172,8 @@ func TestContextEndsDuringCommit(t *testing.T) {
 	require.Equal(t, c.Head(), head)
 }
 
-// A server that accepts and says nothing is found out before the caller's two seconds are over, by our own deadline,
-// and forgotten as soon as it speaks again.
+// A server that accepts connections without answering is detected within the caller's two seconds, by our own deadline, and
+// used again as soon as it answers.
 func TestHangingServer(t *testing.T) {
 	t.Parallel()
 	direct := newDatabase(t)
@@ -234,7 +234,7 @@ func TestLostConnectionsHeal(t *testing.T) {
 	require.NoError(t, ask(t.Context(), s))
 }
 
-// A result that ends in the middle is an error, whatever was read of it.
+// A truncated result is an error, regardless of the rows that were read.
 func TestLoadCutOff(t *testing.T) {
 	t.Parallel()
 	direct := newDatabase(t)

@@ -20,9 +20,9 @@ import (
 // SchemaStatus compares a database's schema with this binary's.
 type SchemaStatus struct {
 	Current  int   // 0: the database has no schema
-	Newest   int   // what this binary works with
+	Newest   int   // the version of this binary
 	Dirty    bool  // a migration was interrupted, which only other tools than Migrate do
-	Revision int64 // of the head; 0: nothing was ever committed
+	Revision int64 // of the head; 0: no commit was ever made
 }
 
 // Status returns the schema version of the database. It changes no data.
@@ -61,7 +61,7 @@ func MigrateDown(ctx context.Context, url string, to int) error {
 	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, found contents, tx pgx.Tx) error {
 		revision := int64(0)
 		if found.head {
-			if _, err := tx.Exec(ctx, lockHeadTable); err != nil { // nobody commits from here on
+			if _, err := tx.Exec(ctx, lockHeadTable); err != nil { // this locks out commits
 				return err
 			}
 			if err := tx.QueryRow(ctx, selectRevision).Scan(&revision); err != nil {
@@ -96,7 +96,7 @@ func withConn(ctx context.Context, url, doing string, do func(conn *pgx.Conn, na
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	_ = conn.Close(closing) // the transaction's end is what counts
+	_ = conn.Close(closing) // only the end of the transaction counts
 	return translate(doing, err)
 }
 
@@ -113,7 +113,7 @@ func migrateWithin(ctx context.Context, url string, timeout time.Duration, do fu
 		if err != nil {
 			return err
 		}
-		defer func() { _ = tx.Rollback(ctx) }() // says nothing new after a commit
+		defer func() { _ = tx.Rollback(ctx) }() // no effect after a commit
 		if err := lock(ctx, tx, timeout); err != nil {
 			return err
 		}

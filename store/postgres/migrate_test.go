@@ -83,7 +83,7 @@ func TestMigrateDownAndUp(t *testing.T) {
 	openStore(t, Config{URL: url})
 }
 
-// What was written before the log said what happened to a document is found out by the migration.
+// For changes written before the log had a column for the kind of change, the migration computes it.
 func TestMigrationOfActions(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -130,7 +130,7 @@ func TestOtherSchemaVersions(t *testing.T) {
 			check(err)
 			_, err = Open(t.Context(), Config{URL: url, ReadOnly: true})
 			check(err)
-			// A process that was running when that happened stops reading what it may misread.
+			// A process that was running during the migration stops reading data that it may misread.
 			_, err = running.Load(t.Context())
 			require.ErrorIs(t, err, tc.is)
 			require.Error(t, Migrate(t.Context(), url))
@@ -206,7 +206,7 @@ func TestWrongEncoding(t *testing.T) {
 	require.ErrorContains(t, err, "LATIN1")
 }
 
-// "Schema version 3" means one thing whatever the database is.
+// "Schema version 3" is the same schema for every database.
 func TestMigrationsAreNamedAsForSQLite(t *testing.T) {
 	t.Parallel()
 	names := func(files fs.FS, dir string) (all []string) {
@@ -220,7 +220,7 @@ func TestMigrationsAreNamedAsForSQLite(t *testing.T) {
 	require.Equal(t, names(migrations.SQLite, "sqlite"), names(migrations.Postgres, "postgres"))
 }
 
-// Whoever asks for the schema's version of a database that does not let it be read is told so, and does not wait for ever.
+// Status of a database with a locked version table returns an error and does not wait for ever.
 func TestStatusOfTablesThatAreLocked(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)

@@ -89,7 +89,7 @@ func (o *Observations) write(ctx context.Context, sql string, args ...any) error
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // says nothing new after a commit
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // no effect after a commit
 	if _, err = tx.Exec(ctx, sql, args...); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// counting counts what is written to a table.
+// counting counts the writes to a table.
 type counting struct {
 	observations.Table
 	mu         sync.Mutex
@@ -28,8 +28,8 @@ func (c *counting) Put(ctx context.Context, rows []observations.Row) error {
 	return c.Table.Put(ctx, rows)
 }
 
-// BenchmarkObservations: 10,000 clusters with 30 inputs on two processes. How much is written in a minute in which nothing changes,
-// and how long until a process knows what another one was told.
+// BenchmarkObservations: 10,000 clusters with 30 inputs on two processes. It measures the writes in a minute without changes,
+// and the time until a process sees the receipts of another one.
 func BenchmarkObservations(b *testing.B) {
 	const clusters, inputs = 10_000, 30
 	url := pgtest.URL(b)
@@ -78,7 +78,7 @@ func BenchmarkObservations(b *testing.B) {
 	now := time.Now()
 	say(first, now)
 	began := time.Now()
-	for before := -1; before != table.puts; { // what did not fit into the queue is made up for
+	for before := -1; before != table.puts; { // rows that did not fit into the queue are written later
 		before = table.puts
 		first.Exchange(b.Context(), now)
 		require.Zero(b, first.Stats().Failures)

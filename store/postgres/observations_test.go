@@ -31,8 +31,8 @@ func TestObservations(t *testing.T) {
 	})
 }
 
-// What has lost everything must look like it: nothing of ours appears there before somebody has migrated it, and nothing is in
-// the way of who does.
+// A database that has lost everything must stay recognizable: none of our tables appears before a migration, and none is in the
+// way of one.
 func TestObservationsOfAnEmptiedDatabase(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)
@@ -51,7 +51,7 @@ func TestObservationsOfAnEmptiedDatabase(t *testing.T) {
 	require.NoError(t, o.Put(t.Context(), rows))
 }
 
-// Exactly the rights that docs/databases.md gives a read-only role are enough; without them it is told so, and reads.
+// The rights that docs/databases.md gives a read-only role are enough. Without them writes return an error, and reads work.
 func TestReadOnlyRoleObserves(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)

@@ -19,9 +19,9 @@ const maxMessageSize = 1 << 20
 type pipeline struct {
 	tx      pgx.Tx
 	message []byte
-	done    []func(pgconn.CommandTag) // of each statement; nil: nobody asks
+	done    []func(pgconn.CommandTag) // of each statement; nil: the result is ignored
 	size    int
-	err     error // of what was added
+	err     error // of an added statement
 }
 
 // add adds a statement with its parameters. done, if not nil, receives its result.
@@ -60,7 +60,7 @@ func (o *pipeline) send(ctx context.Context) error {
 	for i := 0; results.NextResult(); i++ {
 		tag, err := results.ResultReader().Close()
 		if err != nil {
-			break // Close says so
+			break // Close returns the error
 		}
 		if i < len(done) && done[i] != nil {
 			done[i](tag)

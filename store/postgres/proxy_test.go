@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands between a store and its server, and does to their conversation what networks do.
+// proxy stands between a store and its server, and injects network faults.
 type proxy struct {
 	server string // address for net.Dial
 	direct string // the database's URL without the proxy
@@ -31,7 +31,7 @@ type proxy struct {
 	hanging chan struct{} // nil: bytes flow; else until it is closed they do not
 	refuse  bool
 	commit  func(*pair, []byte) // takes over a COMMIT; nil: it is passed on
-	stop    func([]byte) int    // how much of a message is passed on before nothing more is; negative: it goes on. nil: it does
+	stop    func([]byte) int    // bytes of a message to forward before going silent; negative: continue. nil: always continue
 	limit   int                 // after so many bytes of answers a connection is cut; 0: never
 	pace    time.Duration       // how long a kilobyte of an answer takes; 0: no time
 	paceUp  time.Duration       // how long a kilobyte of a question takes
@@ -64,7 +64,7 @@ func newProxy(t *testing.T, database string) (*proxy, string) {
 	require.NoError(t, err)
 	q := u.Query()
 	q.Del("host")
-	q.Set("sslmode", "disable") // or the proxy could not read what is said
+	q.Set("sslmode", "disable") // so that the proxy can read the messages
 	u.Host, u.RawQuery = ln.Addr().String(), q.Encode()
 	return p, u.String()
 }
@@ -113,7 +113,7 @@ func (p *proxy) wait() {
 	}
 }
 
-// answers passes on what the server says.
+// answers forwards messages of the server.
 func (p *proxy) answers(c *pair) {
 	defer c.cut()
 	buf := make([]byte, 64<<10)
@@ -134,7 +134,7 @@ func (p *proxy) answers(c *pair) {
 	}
 }
 
-// questions passes on what the client says, message by message
+// questions forwards messages of the client, one by one
 // (https://www.postgresql.org/docs/current/protocol-message-formats.html).
 func (p *proxy) questions(c *pair) {
 	in := bufio.NewReader(c.client)
@@ -143,7 +143,7 @@ func (p *proxy) questions(c *pair) {
 		message, err := readMessage(in, first)
 		p.wait()
 		if err != nil {
-			// Not cut: a client that is gone does not take away what is still on its way to the server.
+			// Not cut: data in flight still reaches the server after the client is gone.
 			return
 		}
 		first = false
@@ -190,15 +190,15 @@ func (p *proxy) onCommit(f func(*pair, []byte)) {
 	p.commit = f
 }
 
-// stopWhen hands every message to f, which says how much of it is passed on, and nothing after that, as when a client is
-// stopped or cut off in silence; negative: all, and it goes on.
+// stopWhen passes every message to f, which returns how many bytes to forward before the connection goes silent, as if the
+// client was stopped or cut off; negative: forward all and continue.
 func (p *proxy) stopWhen(f func(message []byte) int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stop = f
 }
 
-// hang accepts connections and everything said on them, and says nothing.
+// hang accepts connections, reads from them, and never answers.
 func (p *proxy) hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,7 +242,7 @@ func (p *proxy) setPaceUp(pace time.Duration) {
 	p.paceUp = pace
 }
 
-// cutClients takes away the clients, and leaves to the server what is on its way there.
+// cutClients closes the clients' side, and leaves data in flight to the server.
 func (p *proxy) cutClients() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 // secretOf is the secret of a token of this test.
 func secretOf(name string) string { return fleet.FormatSecret(sha256.Sum256([]byte(name))) }
 
-// A process whose line is so slow that it is busy with one commit for minutes refuses what was revoked after that commit,
-// long before it has read it, and nobody else.
+// A process on a slow connection, busy with one commit for minutes, refuses tokens that were revoked after that commit long
+// before it has read the revocation, and refuses no other token.
 func TestRevocationsAreNotBehindBulk(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)

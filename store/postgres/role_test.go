@@ -14,8 +14,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// A read-only role with exactly the rights that docs/databases.md gives it loads, follows, and holds the store when its
-// history is replaced; and it may change nothing else. Without the right to hold, it says that it may not.
+// A read-only role with exactly the rights of docs/databases.md loads, follows, and quarantines the store when its history is
+// replaced; it can change no other data. Without the right to quarantine, it reports that.
 func TestReadOnlyRoleQuarantines(t *testing.T) {
 	t.Parallel()
 	for name, grant := range map[string]string{"granted": "GRANT UPDATE (hold) ON head TO fleet_reader;", "not granted": ""} {

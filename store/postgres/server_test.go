@@ -15,10 +15,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// writers commit to a server that is killed under them, and remember what was acknowledged.
+// writers commit to a server that is killed meanwhile, and remember the acknowledged commits.
 type writers struct {
 	mu           sync.Mutex
-	acknowledged map[fleet.Head]bool // not by revision: what is lost has its revision taken by another commit
+	acknowledged map[fleet.Head]bool // not by revision: another commit takes the revision of a lost one
 	unknown      int
 }
 
@@ -168,7 +168,7 @@ func TestStandby(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrDiverged, "another commit at that revision is another history on a standby, too")
 }
 
-// What 0001_log.up.sql says about roles.
+// The rights of roles as described in 0001_log.up.sql.
 func TestReadOnlyRole(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// A line over which a commit takes many times as long as the follower has patience with silence is slow, and nothing else:
-// the first load and the following both come to their end. SLOW_MEGABYTES=60 SLOW_MBITS=10 takes two minutes.
+// A connection over which a commit takes many times the idle timeout is slow but healthy: the first load and the follower both
+// finish. SLOW_MEGABYTES=60 SLOW_MBITS=10 takes two minutes.
 func TestSlowLine(t *testing.T) {
 	t.Parallel()
 	megabytes, mbits := 4, 8
@@ -31,7 +31,7 @@ func TestSlowLine(t *testing.T) {
 	if megabytes > 20 {
 		timeout = 0 // as the server has it
 	}
-	// follower loads what there is and follows it until ctx ends.
+	// follower loads the State and follows the store until ctx ends.
 	follower := func() (*store.Replica, error) {
 		r := store.NewReplica(store.Config{Store: reader, LoadTimeout: timeout, QueryTimeout: time.Minute})
 		return r, r.Load(t.Context())
@@ -97,7 +97,7 @@ func TestLargeCommitOnASlowLine(t *testing.T) {
 	require.Equal(t, c.Changes, got[0].Changes)
 }
 
-// noise is text that nothing compresses.
+// noise is incompressible text.
 func noise(seed, n int) string {
 	b := make([]byte, n)
 	x := uint64(seed)*2654435761 + 88172645463325252
@@ -110,8 +110,8 @@ func noise(seed, n int) string {
 	return string(b)
 }
 
-// A line that is cut off after every few megabytes brings a commit of many times as much: what has come is not asked for
-// again. FOLLOW_MEGABYTES=300 FOLLOW_MBITS=10 takes minutes.
+// A connection that is cut off after every few megabytes transfers a commit of many times that size: received chunks are not
+// requested again. FOLLOW_MEGABYTES=300 FOLLOW_MBITS=10 takes minutes.
 func TestLineThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	megabytes, mbits := 12, 0

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// TestLiteralsAreRead by the server as what was written, whatever anybody puts into a document, an id or a reason.
+// TestLiteralsAreRead: the server reads every text in a document, an id or a reason exactly as it was written.
 func TestLiteralsAreRead(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))

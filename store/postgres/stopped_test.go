@@ -87,7 +87,7 @@ func TestStoppedAnywhere(t *testing.T) {
 	}
 }
 
-// messages are the sizes of what a write says to the server.
+// messages returns the sizes of the messages that a write sends to the server.
 func messages(t *testing.T, database string, write func(context.Context, *Store) error) (sizes []int) {
 	t.Helper()
 	p, url := newProxy(t, database)
@@ -122,8 +122,8 @@ func stops(sizes []int) (all []stop) {
 	return all
 }
 
-// stopWriting returns when a write has come to a point and goes no further, with another store on the same database. What
-// is stopped does not give up either, as far as the server can tell.
+// stopWriting returns, when a write has stopped at a given point, another store on the same database. The stopped write keeps
+// its connection open.
 func stopWriting(t *testing.T, database string, write func(context.Context, *Store) error, at stop) *Store {
 	t.Helper()
 	p, url := newProxy(t, database)

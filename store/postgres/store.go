@@ -33,7 +33,7 @@ type Store struct {
 	// the follower and for commits.
 	recalls chan struct{}
 
-	closing   context.Context //nolint:containedctx // it is the store's life, and ends what is under way
+	closing   context.Context //nolint:containedctx // ends operations under way when the store is closed
 	close     context.CancelFunc
 	closeOnce sync.Once
 	closed    chan struct{} // closed when the last connection is
@@ -172,7 +172,7 @@ func (c *session) release(err error) error {
 	}
 	if err != nil && c.conn.Conn().IsClosed() {
 		err = fmt.Errorf("%w: %w", errLost, err)
-		c.store.pool.Reset() // what took this connection has probably taken the others
+		c.store.pool.Reset() // the others have probably died too
 	}
 	c.conn.Release()
 	return err

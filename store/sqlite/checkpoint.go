@@ -14,7 +14,7 @@ import (
 // of the WAL, and records that in the index.
 type mainFileState struct {
 	log    [16]byte // which log it is, and how much of it was folded in
-	all    bool     // nothing is left in the log
+	all    bool     // the whole WAL was checkpointed
 	header [100]byte
 	size   int64
 }
@@ -71,7 +71,7 @@ func (f *files) readCheckpoint() (log [16]byte, done, all bool) {
 	}
 	var index [136]byte
 	if _, err := f.shm.ReadAt(index[:], 0); err != nil {
-		return log, false, false // SQLite makes it
+		return log, false, false // SQLite creates it
 	}
 	copy(log[:], index[salts:salts+8])
 	copy(log[8:], index[backfill:backfill+4])

@@ -45,7 +45,7 @@ func TestLooksTakeNoLocksAway(t *testing.T) {
 	require.Equal(t, at, head)
 }
 
-// growing is a store whose file has grown since it was opened, and was checkpointed.
+// growing returns a store with a file that has grown since it was opened, and was checkpointed.
 func growing(t *testing.T) (s *Store, path string, at fleet.Head, opened int64) {
 	t.Helper()
 	path = newFile(t)
@@ -64,8 +64,8 @@ func growing(t *testing.T) (s *Store, path string, at fleet.Head, opened int64) 
 	return s, path, at, info.Size()
 }
 
-// While somebody reads an older moment, SQLite folds in that moment's header but not the pages that were written again
-// since, so that a sound file is smaller than it says.
+// While a reader uses an older snapshot, SQLite checkpoints the header of that snapshot but not the pages that were written
+// again since, so an intact file is smaller than its header indicates.
 func TestCheckpointUpToAReader(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -111,7 +111,7 @@ func TestTruncatedAfterGrowing(t *testing.T) {
 		now, err := os.Stat(path)
 		require.NoError(t, err)
 		require.Greater(t, now.Size(), opened)
-		if !looked { // the log was folded in since anybody looked
+		if !looked { // a checkpoint ran since the last check
 			c := namespace(at, "unseen")
 			require.NoError(t, s.Commit(t.Context(), at, c))
 			at = c.Head()

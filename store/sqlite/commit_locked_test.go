@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// A log that is taken away while a commit holds the lock and reads what it is computed from: that commit fails, nothing
-// waits for ever, and nothing that was acknowledged is lost.
+// If the WAL is removed while a commit holds the lock and reads its base, that commit fails, no caller waits for ever, and no
+// acknowledged commit is lost.
 func TestLogRemovedDuringALockedCommit(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)

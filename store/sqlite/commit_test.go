@@ -22,7 +22,7 @@ func namespace(base fleet.Head, id string) fleet.Commit {
 	}}
 }
 
-// When COMMIT itself fails, what counts is what the log says afterwards.
+// If COMMIT itself fails, the log decides.
 func TestUnclearCommit(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the answer was lost")

@@ -21,8 +21,8 @@ const (
 	accessRead    access = iota // reads only; the file exists and is ours
 	accessWrite                 // reads and writes; the file exists
 	accessMigrate               // as accessWrite, and creates the file
-	accessForeign               // reads only, and demands nothing of the file
-	accessRecover               // as accessForeign, and lets SQLite roll back what a killed writer left
+	accessForeign               // reads only, with no requirement on the file
+	accessRecover               // as accessForeign, and lets SQLite roll back the transaction of a killed writer
 	accessMemory                // the database in memory named by the path
 )
 

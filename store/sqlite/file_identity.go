@@ -167,14 +167,14 @@ func (f *files) walIsWhole() bool {
 	for range 10 {
 		var index, again [2 * header]byte
 		if _, err := f.shm.ReadAt(index[:], 0); err != nil {
-			return true // SQLite makes it
+			return true // SQLite creates it
 		}
 		frames, page := binary.NativeEndian.Uint32(index[16:]), int64(binary.NativeEndian.Uint16(index[14:]))
 		if page == 1 {
 			page = 64 << 10
 		}
 		if index[12] == 0 || frames == 0 {
-			return true // nothing is in the log
+			return true // the WAL is empty
 		}
 		var salts [8]byte
 		_, err := f.wal.ReadAt(salts[:], 16)

@@ -11,8 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Whatever is done to the files under a running process: no write is acknowledged that is not in the database that the
-// next process opens.
+// For every manipulation of the files under a running process: each acknowledged write is in the database that the next process
+// opens.
 func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	removed := func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }
@@ -34,7 +34,7 @@ func TestDamagedFiles(t *testing.T) {
 	for _, tc := range []struct {
 		file, what string
 		do         func(*testing.T, string)
-		mended     bool // nothing of what was acknowledged before is lost either, and writing goes on
+		mended     bool // earlier acknowledged commits are kept as well, and writing continues
 	}{
 		{"-wal", "removed", removed, true},
 		{"-wal", "replaced", replaced, true},
@@ -98,7 +98,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// A log that grows beyond a checkpoint, starts again, and is cut by a checkpoint of somebody else is no damage.
+// A WAL that grows beyond a checkpoint, restarts, and is truncated by a checkpoint of another process is not damage.
 func TestCheckpointsAreNoDamage(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)

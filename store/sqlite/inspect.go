@@ -89,7 +89,7 @@ func readOnce(ctx context.Context, path string, a access, read func(*sql.Tx) err
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
+	defer func() { _ = tx.Rollback() }() // no rows were written
 	return read(tx)
 }
 

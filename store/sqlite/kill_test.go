@@ -9,8 +9,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// A writer killed at any moment loses nothing it acknowledged and leaves nothing by halves, with a reader attached that
-// sees every commit.
+// A writer killed at any moment loses no acknowledged commit and leaves none half-done, with a reader attached that sees every
+// commit.
 func TestKilledWriterLosesNothing(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)

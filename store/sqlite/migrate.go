@@ -27,9 +27,9 @@ const lockTimeout = 30 * time.Second
 // SchemaStatus compares a file's schema with this binary's.
 type SchemaStatus struct {
 	Current  int   // 0: the file does not exist or has no schema
-	Newest   int   // what this binary works with
+	Newest   int   // the version of this binary
 	Dirty    bool  // a migration was interrupted; Migrate repairs it
-	Revision int64 // of the head; 0: nothing was ever committed
+	Revision int64 // of the head; 0: no commit was ever made
 }
 
 // Status returns the schema version of the file. It changes no data; a file that does not exist has version 0.

@@ -160,7 +160,7 @@ func TestMigrateDownAndUp(t *testing.T) {
 	openStore(t, Config{Path: path})
 }
 
-// What was written before the log said what happened to a document is found out by the migration.
+// For changes written before the log had a column for the kind of change, the migration computes it.
 func TestMigrationOfActions(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -201,7 +201,7 @@ func TestOtherSchemaVersions(t *testing.T) {
 			both(err)
 			_, err = Open(t.Context(), Config{Path: path, ReadOnly: true})
 			both(err)
-			// A process that was running when another one migrated stops reading what it may misread.
+			// A process that was running while another one migrated stops reading data that it may misread.
 			_, err = running.Load(t.Context())
 			both(err)
 			if !tc.migrates {
@@ -281,7 +281,7 @@ func TestLeftoversOfADeletedDatabase(t *testing.T) {
 	c := namespace(fleet.Head{}, "a")
 	require.NoError(t, s.Commit(t.Context(), fleet.Head{}, c))
 
-	// The one that had the deleted file open is told once, and goes over to the new one without harming it.
+	// The store that had the deleted file open returns one error, and then opens the new file without harming it.
 	_, err = old.Head(t.Context())
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	for _, each := range []*Store{old, s} {

@@ -88,7 +88,7 @@ func (o *Observations) once(ctx context.Context, question func(context.Context, 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // says nothing new after a commit
+	defer func() { _ = tx.Rollback() }() // no effect after a commit
 	if _, err := tx.ExecContext(ctx, observationsSchema); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (o *Observations) Since(ctx context.Context, at time.Time, subjects []strin
 		return at, err
 	}
 	err = o.do(ctx, "reading observations", func(ctx context.Context, tx *sql.Tx) (err error) {
-		next = time.Now() // nobody else writes now
+		next = time.Now() // no other process writes now
 		rows, err := tx.QueryContext(ctx, `SELECT CAST(cluster_id AS TEXT), CAST(subject AS TEXT), CAST(body AS TEXT), CAST(said AS INTEGER) FROM observations
 			WHERE at >= $1 OR cluster_id = '' AND subject IN (SELECT value FROM json_each($2))`, from, string(of))
 		if err != nil {

@@ -41,7 +41,7 @@ func TestObservations(t *testing.T) {
 	}
 }
 
-// Nobody else on the machine may read what clusters say.
+// The file is readable by its owner only.
 func TestObservationsAreTheirOwners(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
@@ -51,7 +51,7 @@ func TestObservationsAreTheirOwners(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-// A row that nobody of us wrote is no reason not to read the others.
+// A malformed row, written by another program, does not prevent reading the others.
 func TestRowsThatSomebodyElseWrote(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")

@@ -83,7 +83,7 @@ func locked(t *testing.T, path string) {
 	require.NoError(t, err)
 }
 
-// TestHalfMigrated: what can be seen of a migration while it runs is no reason to give up, and afterwards it is.
+// TestHalfMigrated: an intermediate state is no reason to give up while a migration runs, but is one afterwards.
 func TestHalfMigrated(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{

@@ -63,7 +63,7 @@ func (s *Store) read(ctx context.Context, doing string, f func(*sql.Tx, head) er
 		return translate(ctx, doing, err)
 	}
 	defer func() {
-		if tx.Rollback() != nil { // it ended with ctx, and nobody says how
+		if tx.Rollback() != nil { // it ended with ctx, with an unknown result
 			discard(conn)
 		}
 	}()

@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Two stores write to one file, by turns, when something is done to its log: no write is acknowledged by either that whoever
-// opens it next does not find. When its log was only taken away, nothing from before is lost either.
+// Two stores write to one file alternately while its WAL is manipulated: every write that either acknowledges is found by the
+// next process. If the WAL was only removed, earlier commits are kept as well.
 func TestDamagedUnderTwo(t *testing.T) {
 	t.Parallel()
 	for what, do := range map[string]func(*testing.T, string){
@@ -49,7 +49,7 @@ func TestDamagedUnderTwo(t *testing.T) {
 				require.NoError(t, write(stores[i%2], fmt.Sprint("before", i)))
 			}
 			if what == "truncated" {
-				clear(acknowledged) // what was only in there is gone
+				clear(acknowledged) // commits that were only in there are lost
 			}
 			before := len(acknowledged)
 			do(t, path+"-wal")

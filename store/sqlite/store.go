@@ -23,10 +23,10 @@ type Store struct {
 	cfg    Config
 	keeper *sql.DB // holds the database in memory alive; nil for a file
 
-	reopening chan struct{} // holds a token while somebody opens the file again
+	reopening chan struct{} // holds a token while the file is opened again
 	mu        sync.Mutex
 	open      *handles // nil after the file was lost
-	lost      *files   // what was lost, while it has to be known
+	lost      *files   // the lost files, while they must be known
 	closed    bool
 
 	// commit ends the transaction of a connection. Tests replace it, to lose the answer.
@@ -156,7 +156,7 @@ func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
 	if err = h.files.openRest(); err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	return h, h.intact() // what was opened by name is what was looked at
+	return h, h.intact() // the files opened by name are the verified ones
 }
 
 // close closes the connections, and then the files.
@@ -200,7 +200,7 @@ func (h *handles) rescue(ctx context.Context, d *damage) bool {
 		if info, err := h.files.shm.Stat(); err == nil && info.Size() < h.files.index {
 			_ = h.files.shm.Truncate(h.files.index)
 		}
-	case h.writer != nil: // the log is still open, although nobody else will find it
+	case h.writer != nil: // the WAL is still open, although other processes cannot find it
 		var busy, frames, folded int
 		err := h.writer.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &folded)
 		return err == nil && busy == 0
@@ -289,7 +289,7 @@ func (s *Store) giveUp(h *handles, err error) error {
 // forget lets go of the files that were lost.
 func (s *Store) forget() {
 	if s.lost != nil {
-		_ = s.lost.close() // nothing was written through them
+		_ = s.lost.close() // they were only read
 	}
 	s.lost = nil
 }

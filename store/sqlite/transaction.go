@@ -104,4 +104,4 @@ func (s statement) exec(ctx context.Context, args ...any) (sql.Result, error) {
 	return s.stmt.ExecContext(context.WithoutCancel(ctx), args...)
 }
 
-func (s statement) close() { _ = s.stmt.Close() } // nothing depends on it
+func (s statement) close() { _ = s.stmt.Close() } // the result does not matter

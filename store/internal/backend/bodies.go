@@ -21,7 +21,7 @@ type Row struct {
 	PackedBefore, PackedAfter []byte
 	Sum                       int64
 	Bytes                     int64
-	Body                      []byte // the document, when this is its last change and nothing else has it whole
+	Body                      []byte // the document, if this is its last change and no row has it complete
 }
 
 // Fields are where a query for RowColumns puts them.

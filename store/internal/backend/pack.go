@@ -22,7 +22,7 @@ import (
 type Packed struct {
 	Before []byte // nil when the document did not exist
 	After  []byte // nil unless it is kept whole
-	Sum    int64  // of After: whatever is read is compared with it
+	Sum    int64  // of After, to verify every read
 	Bytes  int64  // how large Before and After are together
 }
 
