@@ -106,7 +106,7 @@ func stateOf(in api.InputStatus) string {
 }
 
 // clusterStates are those of docs/status.md, the worst first.
-var clusterStates = []string{"failed", "silent", "behind", "unknown", "never", "progressing", "delivered", "confirmed"}
+var clusterStates = []string{"failed", "silent", "behind", "unknown", "never", "progressing", "delivered", "confirmed", "superseded"}
 
 // statusFilters are the flags that say which clusters a status is of.
 var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state"}
@@ -123,7 +123,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			&cli.StringFlag{Name: "component", Usage: "only what is known of this `COMPONENT`, on clusters that have it"},
 			&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters that are asked for this `VERSION` of it"},
 			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters that are asked for this `TAG` of it"},
-			&cli.IntFlag{Name: "changed-in", Usage: "only clusters that this `REVISION` was the last to change"},
+			&cli.IntFlag{Name: "changed-in", Usage: "the progress of this `REVISION`: only clusters whose inputs it changed, and only the states of those inputs"},
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
 		},
 		Action: func(c *cli.Context) error {

@@ -31,6 +31,9 @@ const (
 	Silent State = "silent"
 	// Never: the cluster has never polled. Of clusters only.
 	Never State = "never"
+	// Superseded: all inputs of the cluster that a revision changed were changed again by later ones. It is no state of a cluster by
+	// itself, so it is not one of States; only the progress of a revision has it.
+	Superseded State = "superseded"
 )
 
 var states = []State{Confirmed, Delivered, Progressing, Behind, Unknown, Failed, Silent, Never}
@@ -199,6 +202,8 @@ type Question struct {
 	Detail       bool
 	// Input judges those inputs only; nil is all.
 	Input func(list, id string) bool
+	// List, with Input, evaluates also whether the cluster was served these lists as they are now: for inputs that were removed.
+	List func(list string) bool
 	// Names are for who asks about many clusters, one after the other; nil is fine.
 	Names Names
 }
@@ -287,7 +292,7 @@ func (j *judging) lists(asked fleet.Asked) {
 	if j.Detail {
 		j.out.Lists = append(j.out.Lists, j.list)
 	}
-	if (j.list.State == Behind || j.list.State == Progressing) && j.Input == nil { // it may have things that are in it no more
+	if (j.list.State == Behind || j.list.State == Progressing) && (j.Input == nil || j.List != nil && j.List(asked.List)) { // it may have things that are in it no more
 		j.out.State = worse(j.out.State, j.list.State)
 	}
 	asked.Inputs(j.each)

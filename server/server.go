@@ -94,6 +94,8 @@ type Server struct {
 	queues      map[string]*queue
 	budget      budgets
 	room        room // for answers that are on their way
+	// changedInputs is for the progress of revisions.
+	changedInputs changedInputsCache
 	// The document served at /openapi.yaml in other forms, made when first asked for.
 	specJSON, docsSpec func() ([]byte, error)
 }

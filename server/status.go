@@ -24,12 +24,18 @@ func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component st
 	if err != nil {
 		return observations.Status{}, err
 	}
-	q := observations.Question{Cluster: cluster.ID, Asked: asked, Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Detail: detail, Names: names}
+	q := s.question(cluster, asked, names)
+	q.Detail = detail
 	if component != "" {
 		q.Input = func(list, id string) bool { return list == fleet.KindComponent.Endpoint() && id == component }
 	}
-	s.book.Begins(cluster.ID, cluster.CreatedAt)
 	return s.book.Judge(q), nil
+}
+
+// question is about all inputs of a cluster.
+func (s *Server) question(cluster *fleet.Document, asked []fleet.Asked, names observations.Names) observations.Question {
+	s.book.Begins(cluster.ID, cluster.CreatedAt)
+	return observations.Question{Cluster: cluster.ID, Asked: asked, Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Names: names}
 }
 
 func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterStatusParams) error {
@@ -105,7 +111,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := parseStates(value(p.State))
+	wanted, err := parseStates(value(p.State), p.ChangedIn != nil)
 	if err != nil {
 		return err
 	}
@@ -123,6 +129,12 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	if err != nil {
 		return err
 	}
+	var changedIn changedInputs
+	if p.ChangedIn != nil {
+		if changedIn, err = s.inputsChangedIn(c, st, *p.ChangedIn); err != nil {
+			return err
+		}
+	}
 	out := api.FleetStatus{Complete: s.book.Stats().Complete, Counts: api.StatusCounts{}}
 	type judged struct {
 		doc   *fleet.Document
@@ -135,11 +147,17 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		if err := job.stopped(); err != nil {
 			return err
 		}
-		if p.ChangedIn != nil && doc.Revision != fleet.Revision(*p.ChangedIn) || !running(doc) {
+		changed := ofComponent(changedIn[doc.ID], component)
+		if p.ChangedIn != nil && len(changed) == 0 || !running(doc) {
 			continue
 		}
 		giveWay()
-		known, err := s.statusOf(st, doc, component, false, names)
+		var known observations.Status
+		if p.ChangedIn != nil {
+			known, err = s.progressOf(st, doc, changed, names)
+		} else {
+			known, err = s.statusOf(st, doc, component, false, names)
+		}
 		if err != nil {
 			return err
 		}
@@ -179,7 +197,7 @@ func giveWay() { runtime.Gosched() }
 
 // urgency orders states by how soon somebody has to look: a cluster that was never there is in nobody's way.
 var urgency = []observations.State{
-	observations.Failed, observations.Silent, observations.Behind, observations.Unknown, observations.Never, observations.Progressing, observations.Delivered, observations.Confirmed,
+	observations.Failed, observations.Silent, observations.Behind, observations.Unknown, observations.Never, observations.Progressing, observations.Delivered, observations.Confirmed, observations.Superseded,
 }
 
 func urgencyOf(known *observations.Status) int {
@@ -220,15 +238,20 @@ func summaryOf(doc *fleet.Document, known observations.Status) api.ClusterSummar
 // of two KiB.
 const summaryMessage = 300
 
-func parseStates(text string) (out []observations.State, err error) {
+// parseStates reads a list of states. Only the progress of a revision has clusters that are superseded.
+func parseStates(text string, progress bool) (out []observations.State, err error) {
 	if text == "" {
 		return nil, nil
+	}
+	states := observations.States()
+	if progress {
+		states = append(states, observations.Superseded)
 	}
 	var problems []fleet.Problem
 	for name := range strings.SplitSeq(text, ",") {
 		state := observations.State(name)
-		if !slices.Contains(observations.States(), state) {
-			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter state: %q is none of %v", name, observations.States())})
+		if !slices.Contains(states, state) {
+			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter state: %q is none of %v", name, states)})
 		}
 		out = append(out, state)
 	}

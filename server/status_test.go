@@ -187,30 +187,83 @@ func TestStatusOfAVersion(t *testing.T) {
 	require.NotContains(t, w.input("qa-00", "namespaces", "podinfo"), "component_version")
 }
 
-// How far a revision has come is what the clusters say that it was the last to change.
-func TestStatusOfARevision(t *testing.T) {
+// TestProgressOfARevision: the progress of a revision counts the inputs that it changed, and nothing else on their clusters; all of
+// these clusters are counted, whatever was changed since.
+func TestProgressOfARevision(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	counts := func(revision int, query string) any {
+		found := w.get(fmt.Sprintf("/status?changed_in=%d%s", revision, query)).want(200).json()
+		total := 0.0
+		for _, n := range found["counts"].(map[string]any) {
+			total += n.(float64)
+		}
+		require.Equal(t, found["total"], total)
+		return found["counts"]
+	}
+	w.clusters(3, "qa")
+	made := w.revision()
+	w.put("/clusters/qa-00", `{"labels":{"a":"b"}}`).want(200)
+	require.Empty(t, counts(made+1, ""), "a label changes no input")
+	require.Equal(t, map[string]any{"never": 3.0}, counts(made, ""))
+	for i := range 3 {
+		w.confirm(fmt.Sprintf("qa-%02d.example.com", i))
+	}
+	require.Equal(t, map[string]any{"confirmed": 3.0}, counts(made, "&component=podinfo"))
+
+	w.batch(`{"op":"assign_component","component_id":"cert-manager","selector":"environment=qa"}`).want(200)
+	certs := w.revision()
+	require.Equal(t, map[string]any{"progressing": 3.0}, counts(certs, ""))
+	for i := range 3 {
+		w.confirm(fmt.Sprintf("qa-%02d.example.com", i))
+	}
+	podinfo := w.input("qa-01", "platform-components", "podinfo")["receipt"].(string)
+	w.clock.advance(time.Second)
+	w.tell(readToken, "/api/v2/flux/clusters/qa-01.example.com/events", event(`{"component":"podinfo","input":"`+podinfo+`"}`, "crash")).want(202)
+	require.Equal(t, "failed", at(w.status("qa-01"), "state"))
+	require.Equal(t, map[string]any{"confirmed": 3.0}, counts(certs, ""), "podinfo is not what it changed")
+	require.Equal(t, map[string]any{"confirmed": 2.0, "failed": 1.0}, counts(made, "&component=podinfo"))
+	require.Empty(t, counts(certs, "&component=podinfo"))
+
+	w.put("/clusters/qa-02", `{"platform_components":[{"id":"podinfo"},{"id":"cert-manager","oci_tag":"v9"}]}`).want(200)
+	require.Equal(t, map[string]any{"confirmed": 2.0, "superseded": 1.0}, counts(certs, ""))
+	require.Equal(t, []string{"qa-02"}, clusterIDs(w.get(fmt.Sprintf("/status?changed_in=%d&state=superseded", certs)).want(200)))
+	w.get("/status?state=superseded").problem(400, "validation_error")
+
+	w.patch("/platform_components/cert-manager", `{"component_version":"9.9.9"}`).want(200)
+	require.Equal(t, 3.0, w.get(fmt.Sprintf("/status?changed_in=%d&environment=qa", w.revision())).want(200).json()["total"], "a definition is on all clusters that have it")
+	require.Equal(t, map[string]any{"superseded": 3.0}, counts(certs, ""))
+
+	w.batch(`{"op":"unassign_component","component_id":"cert-manager","cluster_ids":["qa-00"]}`).want(200)
+	removed := w.revision()
+	require.Equal(t, map[string]any{"progressing": 1.0}, counts(removed, ""))
+	w.poll("/api/v2/flux/clusters/qa-00.example.com/platform-components").want(200)
+	require.Equal(t, map[string]any{"delivered": 1.0}, counts(removed, ""), "nothing confirms a removal")
+	w.delete("/clusters/qa-01?mode=orphan").want(200)
+	require.Equal(t, map[string]any{"superseded": 2.0}, counts(certs, ""), "a deleted cluster is not counted")
+}
+
+func clusterIDs(a *answer) (ids []string) {
+	for _, c := range a.json()["clusters"].([]any) {
+		ids = append(ids, c.(map[string]any)["id"].(string))
+	}
+	return ids
+}
+
+// TestStatusOfNewRevisions: a process answers about a revision that it has not read yet, and not about one that does not exist.
+func TestStatusOfNewRevisions(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clusters(3, "qa")
-	w.confirm(at(w.get("/clusters/qa-01").json(), "cluster_dns").(string))
 	made := w.revision()
 	w.put("/clusters/qa-00", `{"labels":{"a":"b"}}`).want(200)
-	status := func(revision int) (total, counts any) {
-		found := w.get(fmt.Sprintf("/status?component=podinfo&changed_in=%d", revision)).want(200).json()
-		return found["total"], found["counts"]
-	}
-	total, counts := status(made)
-	require.EqualValues(t, 2, total, "qa-00 was changed since")
-	require.Equal(t, map[string]any{"confirmed": 1.0, "never": 1.0}, counts)
-	total, _ = status(made + 1)
-	require.EqualValues(t, 1, total)
 	w.get("/status?changed_in=0").problem(400, "validation_error")
 	for _, none := range []int{made + 2, math.MaxInt64} { // a mistyped one has not come far
 		w.get(fmt.Sprintf("/status?changed_in=%d", none)).problem(404, "not_found")
 	}
 	// Nor does a process answer for one that it has not heard of, which its neighbour has just made.
 	b := w.another()
-	w.put("/clusters/qa-02", `{"labels":{"a":"b"}}`).want(200)
+	w.put("/clusters/qa-02", `{"platform_components":[{"id":"podinfo","oci_tag":"v2"}]}`).want(200)
 	require.EqualValues(t, 1, b.get(fmt.Sprintf("/status?changed_in=%d", made+2)).want(200).json()["total"])
 	require.EqualValues(t, made+2, b.replica.State().Revision())
 	c := w.another()

@@ -2,9 +2,7 @@ package ui
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -92,7 +90,7 @@ type changeView struct {
 	Hidden    bool
 	Arrived   bar
 	Asked     string // whose word Arrived is; empty: nobody's
-	Again     bool   // all of its clusters have been changed again since
+	Again     bool   // later revisions changed all of these inputs again
 	Revert    string
 }
 
@@ -162,39 +160,18 @@ func showChange(v *visit) error {
 	return v.show("change", view)
 }
 
-// arrival finds out how far a revision has come: by the clusters that it was the last to change, or, of one that changed a
-// component of the catalog, by those that have it.
+// arrival reads the progress of a revision: the states of the inputs that it changed.
 func (v *visit) arrival(view *changeView, rev api.RevisionDetail) error {
-	var clusters bool
-	var components []string
-	for _, ch := range rev.Changes {
-		clusters = clusters || ch.Kind == client.KindCluster && ch.Action != "delete"
-		if ch.Kind == client.KindPlatformComponent && ch.Action == "update" {
-			components = append(components, ch.ID)
-		}
-	}
-	ask := api.GetStatusParams{Limit: new(1)}
-	switch {
-	case clusters:
-		ask.ChangedIn = &rev.Revision
-	case len(components) == 1 && view.Left == 0:
-		ask.Component = &components[0]
-	default:
-		return nil
-	}
-	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &ask)
-	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound { // the component is gone
-		return nil
-	}
+	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &api.GetStatusParams{Limit: new(1), ChangedIn: &rev.Revision})
 	if err != nil {
 		return err
 	}
-	total := status.JSON200.Total
-	view.Arrived, view.Again = makeBar(status.JSON200.Counts, nil), total == 0
-	view.Asked = "of " + plural(total, "cluster") + " that it was the last to change"
-	if !clusters {
-		view.Asked = "of " + plural(total, "cluster") + " that have " + components[0]
+	total, counts := status.JSON200.Total, status.JSON200.Counts
+	if total == 0 {
+		return nil // it changed no inputs
 	}
+	view.Arrived, view.Again = makeBar(counts, nil), counts["superseded"] == total
+	view.Asked = "of " + plural(total, "cluster") + " whose inputs it changed"
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,11 +25,14 @@ func functions(now func() time.Time, base string) template.FuncMap {
 	}
 }
 
-// states are what is known of a cluster, the worst first, with what people call it and what it means.
-var states = []struct {
+// stateText describes a state of clusters.
+type stateText struct {
 	State, Label, Means string
 	Trouble             bool // somebody has to look
-}{
+}
+
+// states are what is known of a cluster, the worst first, with what people call it and what it means.
+var states = []stateText{
 	{"failed", "Failing", "The last apply failed.", true},
 	{"silent", "Silent", "The cluster has stopped polling: it has missed three of its own intervals.", true},
 	{"behind", "Behind", "Its desired state changed, and the next poll is overdue.", true},
@@ -38,6 +42,9 @@ var states = []struct {
 	{"delivered", "Delivered", "The cluster was given everything, and has not said yet that it is applied.", false},
 	{"confirmed", "Confirmed", "The cluster said that it has applied exactly this, once. Whether it still runs, it alone knows.", false},
 }
+
+// revisionStates are those that only the progress of a revision has.
+var revisionStates = []stateText{{"superseded", "Superseded", "Later revisions changed all of these inputs again.", false}}
 
 func label(state string) string {
 	for _, s := range states {
@@ -165,7 +172,7 @@ func makeBar(counts api.StatusCounts, to func(state string) string) (out bar) {
 	for _, n := range counts {
 		out.All += n
 	}
-	for _, s := range states {
+	for _, s := range slices.Concat(states, revisionStates) {
 		n := counts[s.State]
 		if n == 0 {
 			continue

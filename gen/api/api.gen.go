@@ -5195,10 +5195,10 @@ type GetStatusParams struct {
 	// OCITag With `component`: only clusters for which this is its tag, by themselves, a layer or the catalog.
 	OCITag *RunningTag `form:"oci_tag,omitempty" json:"oci_tag,omitempty"`
 
-	// ChangedIn Only clusters whose document this revision was the last to change: how far it has come.
+	// ChangedIn The progress of this revision: only clusters whose inputs it changed, by whatever document, each with the state of those inputs only. `superseded`: later revisions changed all of them again. Clusters that were deleted since are left out; a removal is `delivered` at best, since nothing confirms it. 404 when the history no longer has the revision.
 	ChangedIn *int64 `form:"changed_in,omitempty" json:"changed_in,omitempty"`
 
-	// State Only clusters in one of these states, separated by commas.
+	// State Only clusters in one of these states, separated by commas; `superseded` is for `changed_in`.
 	State *string `form:"state,omitempty" json:"state,omitempty"`
 
 	// Sort By id, or by state: what somebody has to look at first.

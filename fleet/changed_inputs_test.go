@@ -1,0 +1,89 @@
+package fleet
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// changedBy are the inputs that a revision changed, from the log.
+func (w *world) changedBy(t require.TestingT, rev int64) map[string][]ChangedInput {
+	later := Documents{}
+	for i := len(w.log.commits) - 1; int64(i) >= rev; i-- {
+		for _, ch := range w.log.commits[i].Changes {
+			later.Set(ch.Kind, ch.ID, ch.Before)
+		}
+	}
+	changed, err := w.state.InputsChangedBy(context.Background(), w.log.commits[rev-1].Changes, later)
+	require.NoError(t, err)
+	return changed
+}
+
+// servedReceipts are the receipts of all inputs of live clusters, as they are served.
+func servedReceipts(t require.TestingT, s *State) map[string]map[string]Receipt {
+	out := map[string]map[string]Receipt{}
+	for _, doc := range s.All(KindCluster) {
+		out[doc.ID] = map[string]Receipt{}
+		asked, err := s.Asked(doc)
+		require.NoError(t, err)
+		for _, list := range asked {
+			i := 0
+			for id := range list.Inputs {
+				out[doc.ID][list.List+" "+id] = list.Receipts[i]
+				i++
+			}
+		}
+	}
+	return out
+}
+
+// TestInputsChangedByAnyRevision: whatever commits came later, the inputs that a revision changed are those whose receipts
+// differ between the answers before it and after it.
+func TestInputsChangedByAnyRevision(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w := layeredWorld(t)
+		states := []*State{w.state}
+		for range rapid.IntRange(1, 8).Draw(rt, "commits") {
+			w.commitRandomly(rt)
+			if w.state != states[len(states)-1] {
+				states = append(states, w.state)
+			}
+		}
+		rev := rapid.IntRange(2, max(2, len(states))).Draw(rt, "revision")
+		if rev > len(states) {
+			return
+		}
+		now := polls(rt, w.state)
+		got := w.changedBy(rt, int64(rev))
+		require.Equal(rt, now, polls(rt, w.state))
+		was, is := servedReceipts(rt, states[rev-2]), servedReceipts(rt, states[rev-1])
+		want := map[string]map[string]Receipt{}
+		for cluster, inputs := range is {
+			changed := map[string]Receipt{}
+			for input, receipt := range inputs {
+				if old, there := was[cluster][input]; !there || old != receipt {
+					changed[input] = receipt
+				}
+			}
+			for input := range was[cluster] {
+				if _, stays := inputs[input]; !stays {
+					changed[input] = Receipt{}
+				}
+			}
+			if len(changed) > 0 {
+				want[cluster] = changed
+			}
+		}
+		found := map[string]map[string]Receipt{}
+		for cluster, inputs := range got {
+			found[cluster] = map[string]Receipt{}
+			for _, in := range inputs {
+				found[cluster][in.List+" "+in.ID] = in.Receipt
+			}
+		}
+		require.Equal(rt, want, found)
+	})
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/observations"
+)
+
+// changedInputs are the inputs that a revision changed, by the id of the cluster.
+type changedInputs map[string][]fleet.ChangedInput
+
+// changedInputsCache keeps the inputs that the revisions asked for last changed: the page of a revision asks for its progress again
+// and again, and the log does not change.
+type changedInputsCache struct {
+	mu    sync.Mutex
+	known []cachedChange // the last one used is last
+}
+
+type cachedChange struct {
+	commit uuid.UUID // and not the revision: the history may be replaced
+	inputs changedInputs
+}
+
+// maxCachedChanges bounds the cache. A revision that creates 10,000 clusters with 12 inputs each takes about 6 MB.
+const maxCachedChanges = 4
+
+func (c *changedInputsCache) get(commit uuid.UUID) (changedInputs, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.known, func(one cachedChange) bool { return one.commit == commit })
+	if i < 0 {
+		return nil, false
+	}
+	found := c.known[i]
+	c.known = append(slices.Delete(c.known, i, i+1), found)
+	return found.inputs, true
+}
+
+func (c *changedInputsCache) put(commit uuid.UUID, inputs changedInputs) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known = append(c.known, cachedChange{commit, inputs}); len(c.known) > maxCachedChanges {
+		c.known = slices.Delete(c.known, 0, 1)
+	}
+}
+
+// inputsChangedIn returns the inputs that a revision changed. They are computed from the log.
+func (s *Server) inputsChangedIn(c echo.Context, st *fleet.State, revision int64) (changedInputs, error) {
+	ctx := requestOf(c).job.ctx
+	commit, err := s.revision(ctx, st, revision)
+	if err != nil {
+		return nil, err
+	}
+	if known, ok := s.changedInputs.get(commit.ID); ok {
+		return known, nil
+	}
+	log := &history{ctx: ctx, log: s.cfg.History}
+	changes, err := log.Changes(commit.Revision)
+	if err != nil {
+		return nil, err
+	}
+	later, err := log.Past(fleet.PastQuery{At: commit.Revision, UpTo: st.Revision()})
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := st.InputsChangedBy(ctx, changes, later)
+	if err != nil {
+		return nil, err
+	}
+	s.changedInputs.put(commit.ID, inputs)
+	return inputs, nil
+}
+
+// ofComponent keeps the inputs of one component; an empty component keeps all.
+func ofComponent(inputs []fleet.ChangedInput, component string) []fleet.ChangedInput {
+	if component == "" {
+		return inputs
+	}
+	var out []fleet.ChangedInput
+	for _, in := range inputs {
+		if in.List == fleet.KindComponent.Endpoint() && in.ID == component {
+			out = append(out, in)
+		}
+	}
+	return out
+}
+
+// inputName names an input of a cluster.
+type inputName struct{ list, id string }
+
+// progressOf evaluates a cluster by those of its inputs that a revision changed and that are still as it left them. Where none is, the
+// cluster is superseded.
+func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []fleet.ChangedInput, names observations.Names) (observations.Status, error) {
+	asked, err := st.Asked(cluster)
+	if err != nil {
+		return observations.Status{}, err
+	}
+	desired := map[inputName]fleet.Receipt{}
+	for _, list := range asked {
+		i := 0
+		for id := range list.Inputs {
+			name := inputName{list.List, id}
+			if desired[name] = (fleet.Receipt{}); i < len(list.Receipts) { // an answer may have no room for receipts
+				desired[name] = list.Receipts[i]
+			}
+			i++
+		}
+	}
+	current, removedFrom, superseded := map[inputName]bool{}, map[string]bool{}, 0
+	for _, in := range changed {
+		name := inputName{in.List, in.ID}
+		receipt, there := desired[name]
+		switch {
+		case in.Receipt == (fleet.Receipt{}) && !there:
+			removedFrom[in.List] = true
+		case there && (receipt == in.Receipt || receipt == (fleet.Receipt{})):
+			current[name] = true
+		default:
+			superseded++
+		}
+	}
+	q := s.question(cluster, asked, names)
+	q.Input = func(list, id string) bool { return current[inputName{list, id}] }
+	q.List = func(list string) bool { return removedFrom[list] }
+	known := s.book.Judge(q)
+	if superseded > 0 {
+		known.Counts[observations.Superseded] = superseded
+	}
+	if superseded == len(changed) {
+		known.State = observations.Superseded
+	}
+	return known, nil
+}
