@@ -52,38 +52,41 @@ func TestInputsChangedByAnyRevision(t *testing.T) {
 				states = append(states, w.state)
 			}
 		}
-		rev := rapid.IntRange(2, max(2, len(states))).Draw(rt, "revision")
-		if rev > len(states) {
-			return
-		}
 		now := polls(rt, w.state)
-		got := w.changedBy(rt, int64(rev))
+		for rev := 2; rev <= len(states); rev++ {
+			want := receiptsThatDiffer(servedReceipts(rt, states[rev-2]), servedReceipts(rt, states[rev-1]))
+			found := map[string]map[string]Receipt{}
+			for cluster, inputs := range w.changedBy(rt, int64(rev)) {
+				found[cluster] = map[string]Receipt{}
+				for _, in := range inputs {
+					found[cluster][in.List+" "+in.ID] = in.Receipt
+				}
+			}
+			require.Equal(rt, want, found, "revision %d", rev)
+		}
 		require.Equal(rt, now, polls(rt, w.state))
-		was, is := servedReceipts(rt, states[rev-2]), servedReceipts(rt, states[rev-1])
-		want := map[string]map[string]Receipt{}
-		for cluster, inputs := range is {
-			changed := map[string]Receipt{}
-			for input, receipt := range inputs {
-				if old, there := was[cluster][input]; !there || old != receipt {
-					changed[input] = receipt
-				}
-			}
-			for input := range was[cluster] {
-				if _, stays := inputs[input]; !stays {
-					changed[input] = Receipt{}
-				}
-			}
-			if len(changed) > 0 {
-				want[cluster] = changed
-			}
-		}
-		found := map[string]map[string]Receipt{}
-		for cluster, inputs := range got {
-			found[cluster] = map[string]Receipt{}
-			for _, in := range inputs {
-				found[cluster][in.List+" "+in.ID] = in.Receipt
-			}
-		}
-		require.Equal(rt, want, found)
 	})
+}
+
+// receiptsThatDiffer are the receipts after a revision that are new or other than before, by cluster and input; the zero Receipt is
+// for inputs that are gone.
+func receiptsThatDiffer(was, is map[string]map[string]Receipt) map[string]map[string]Receipt {
+	out := map[string]map[string]Receipt{}
+	for cluster, inputs := range is {
+		changed := map[string]Receipt{}
+		for input, receipt := range inputs {
+			if old, there := was[cluster][input]; !there || old != receipt {
+				changed[input] = receipt
+			}
+		}
+		for input := range was[cluster] {
+			if _, stays := inputs[input]; !stays {
+				changed[input] = Receipt{}
+			}
+		}
+		if len(changed) > 0 {
+			out[cluster] = changed
+		}
+	}
+	return out
 }
