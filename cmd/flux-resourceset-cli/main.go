@@ -1,4 +1,4 @@
-// Command flux-resourceset-cli looks at and changes a fleet through the flux-resourceset API.
+// Command flux-resourceset-cli reads and changes a fleet through the flux-resourceset API. Package cli has the commands.
 package main
 
 import (
@@ -33,7 +33,7 @@ func run() int {
 
 func isTerminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()) }
 
-// size is that of the terminal on standard output; 0: it has none that is known.
+// size returns the size of the terminal on standard output in characters; 0 if it is unknown.
 func size() (columns, rows int) {
 	columns, rows, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 
 func acceptCommand() *cli.Command {
 	return &cli.Command{
-		Name: "accept", Usage: "have servers take what a store holds, which they found to be another history or a seed", OnUsageError: usageError,
+		Name: "accept", Usage: "accept a quarantined store: a replaced history, or a seed", OnUsageError: usageError,
 		Description: "A server whose store has another history than the one it serves, such as a restored backup, an emptied database or the " +
 			"wrong one, goes on with what it has, refuses changes and holds the store, so that no other server serves it. One that was empty and filled from SEED_FILE is held as well. Logs and /ready name the reason. This shows what the store has, and with --yes " +
 			"notes in its log that servers shall take it. Clusters then uninstall what it does not name.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "replaces", Usage: "only servers that serve this `REVISION:COMMIT-ID`, as /ready names it; without it, all that hold on to something when they see this"},
-			&cli.BoolFlag{Name: "yes", Usage: "really do it"},
+			&cli.StringFlag{Name: "replaces", Usage: "only for servers that serve this `REVISION:COMMIT-ID`, as shown by /ready; default: all servers that keep an earlier history"},
+			&cli.BoolFlag{Name: "yes", Usage: "accept; without this flag the store is only described"},
 		},
 		Action: acceptHistory,
 	}
@@ -59,12 +59,12 @@ func acceptHistory(c *cli.Context) (err error) {
 	}
 	switch {
 	case known:
-		return fmt.Errorf("the store's history contains %s: a server that serves it goes on from there by itself", c.String("replaces"))
+		return fmt.Errorf("the store's history contains %s: a server that serves it continues without acceptance", c.String("replaces"))
 	case replaces != fleet.Head{}:
 		fmt.Fprintf(c.App.Writer, "%s is not part of this history\n", c.String("replaces"))
 	}
 	if !c.Bool("yes") {
-		fmt.Fprintln(c.App.Writer, "nothing was accepted: say --yes to have servers take this history in place of the one they hold on to")
+		fmt.Fprintln(c.App.Writer, "nothing was accepted: use --yes to have servers replace the history that they serve with this one")
 		return nil
 	}
 	head, err := store.Accept(c.Context, st, snap.Head, replaces, time.Now())
@@ -75,7 +75,7 @@ func acceptHistory(c *cli.Context) (err error) {
 	return err
 }
 
-// historyContains tells whether the store's log contains a point of history.
+// historyContains reports whether the store's log contains a head. A compacted or diverged log does not.
 func historyContains(c *cli.Context, st store.Store, head fleet.Head) (bool, error) {
 	if head == (fleet.Head{}) {
 		return false, nil
@@ -87,7 +87,7 @@ func historyContains(c *cli.Context, st store.Store, head fleet.Head) (bool, err
 	return err == nil, err
 }
 
-// maxListedRemovals is how many clusters that lose something are listed.
+// maxListedRemovals limits the list of clusters with removals.
 const maxListedRemovals = 50
 
 // describeHold shows why the store is held, and what clusters would uninstall.
@@ -124,7 +124,7 @@ func describeHold(w io.Writer, snap store.Snapshot) error {
 	return nil
 }
 
-// describe shows what the store has, for people who know what it should have.
+// describe prints the contents of the store, so that an operator can compare them with the expected ones.
 func describe(w io.Writer, where string, snap store.Snapshot) {
 	documents := map[fleet.Kind]int{}
 	for _, r := range snap.Records {

@@ -7,8 +7,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// reorderArgs moves flags to where the parser looks for them: a setting's in front of the command, and the command's own in front
-// of its arguments. People write `serve --api-mode crud` as often as `--api-mode crud serve`, and `backup FILE --keep 3`.
+// reorderArgs moves flags to the positions where the parser accepts them: global settings before the command, and the
+// command's own flags before its arguments. Users write `serve --api-mode crud` as often as `--api-mode crud serve`, and
+// `backup FILE --keep 3`.
 func reorderArgs(args []string, settings []cli.Flag, commands []*cli.Command) []string {
 	known := map[string]bool{}
 	for _, f := range settings {
@@ -36,8 +37,8 @@ func reorderArgs(args []string, settings []cli.Flag, commands []*cli.Command) []
 	return slices.Concat(args[:1], front, command, arguments)
 }
 
-// splitFlags takes a command with its flags, and its arguments, apart. The words of a command that has commands are let be, and
-// without its arguments the parser says which value is missing.
+// splitFlags separates a command with its flags from its arguments. It leaves a command with subcommands as it is. If
+// the value of the last flag is missing, it returns no arguments, so that the parser reports the missing value.
 func splitFlags(words []string, commands []*cli.Command) (command, arguments []string) {
 	if len(words) == 0 {
 		return words, nil

@@ -48,7 +48,7 @@ func restoreCommand() *cli.Command {
 	}
 }
 
-const fileMode = 0o600 // it holds tokens' digests
+const fileMode = 0o600 // a backup holds digests of tokens
 
 func backup(c *cli.Context) (err error) {
 	db, target, bucket, err := backupSettings(c)
@@ -89,7 +89,7 @@ func backup(c *cli.Context) (err error) {
 			target = filepath.Join(dir, newBackupName(made.state.Revision()))
 		}
 		if err = atomicfile.Publish(made.path, target); errors.Is(err, os.ErrExist) {
-			err = fmt.Errorf("%s exists by now; a backup takes no file's place", target)
+			err = fmt.Errorf("%s exists now; a backup does not replace a file", target)
 		}
 	}
 	if err != nil {
@@ -103,7 +103,9 @@ func backup(c *cli.Context) (err error) {
 	return nil
 }
 
-// backupSettings are the store and the file or object; of a new name in a directory, only that.
+// backupSettings returns the store and the target, and reports all problems together. The target is a file (or - for
+// standard output) or, if bucket is not nil, an object. With --dir, target is only a file in that directory: the name of
+// the backup is chosen later.
 func backupSettings(c *cli.Context) (db database, target string, bucket *object, err error) {
 	dir := c.String("dir")
 	var problems, more []string
@@ -127,14 +129,14 @@ func backupSettings(c *cli.Context) (db database, target string, bucket *object,
 		target = filepath.Join(dir, "new")
 	case target != "-":
 		if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-			problems = append(problems, fmt.Sprintf("%s exists; a backup takes no file's place", target))
+			problems = append(problems, fmt.Sprintf("%s exists; a backup does not replace a file", target))
 		}
 	}
 	problems = append(problems, more...)
 	db, more = readDatabase(c)
 	problems = append(problems, more...)
 	if db != nil && db.name() == backendMemory {
-		problems = append(problems, "what a memory store holds is in its process alone; export it with flux-resourceset-cli")
+		problems = append(problems, "a memory store exists only in its process; export it with flux-resourceset-cli")
 	}
 	if len(problems) > 0 {
 		return nil, "", nil, &configError{problems}
@@ -142,7 +144,7 @@ func backupSettings(c *cli.Context) (db database, target string, bucket *object,
 	return db, target, bucket, nil
 }
 
-// backupFile is a backup that was written and compared.
+// backupFile is a written and verified backup.
 type backupFile struct {
 	path      string
 	state     *fleet.State
@@ -150,7 +152,7 @@ type backupFile struct {
 	digest    []byte
 }
 
-// writeBackup writes a store into a new file and reads that as a server would.
+// writeBackup copies a store to a new file and loads that file as a server would.
 func writeBackup(c *cli.Context, source store.Store, path string) (*backupFile, error) {
 	if _, err := copyToFile(c.Context, source, path, newProgress(c)); err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func writeBackup(c *cli.Context, source store.Store, path string) (*backupFile, 
 	return made, err
 }
 
-// copyToFile writes a store into a new file, which is the backup once both were compared.
+// copyToFile copies a store to a new file and compares the two.
 func copyToFile(ctx context.Context, source store.Store, path string, progress func(store.Progress)) (last store.Progress, err error) {
 	file := sqliteDatabase{sqlite.Config{Path: path}}
 	if err := file.migrate(ctx); err != nil {
@@ -173,17 +175,18 @@ func copyToFile(ctx context.Context, source store.Store, path string, progress f
 	return last, os.Chmod(path, fileMode)
 }
 
-// newBackupFunc is how a server takes backups: of the store that it has open, whose lock or connections another one would need again.
+// newBackupFunc returns the function by which a server takes backups. It reads the store that the server has open,
+// because a second one would need its own lock or connections.
 func newBackupFunc(source store.Store, logger *slog.Logger) func(context.Context) (*server.Backup, error) {
 	return func(ctx context.Context) (made *server.Backup, err error) {
 		if err := removeAbandoned(os.TempDir(), serverDirPattern, server.BackupTime); err != nil {
-			logger.WarnContext(ctx, "what a process that died left of a backup cannot be removed", "error", err)
+			logger.WarnContext(ctx, "the unfinished backup of an ended process cannot be removed", "error", err)
 		}
 		dir, err := os.MkdirTemp("", serverDirPattern)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }() // what is open stays until it is closed, whatever becomes of the process
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }() // the open file stays readable until it is closed, even if the process is killed
 		path := filepath.Join(dir, "fleet.db")
 		last, err := copyToFile(ctx, source, path, func(store.Progress) {})
 		if err != nil {
@@ -197,10 +200,11 @@ func newBackupFunc(source store.Store, logger *slog.Logger) func(context.Context
 	}
 }
 
-// serverDirPattern is how directories are called in which servers make backups.
+// serverDirPattern matches the temporary directories in which servers make backups.
 const serverDirPattern = "flux-resourceset-backup-*"
 
-// removeAbandoned removes what processes that died while they made a backup have left: nobody works on one that is so old.
+// removeAbandoned removes the directories of processes that ended in the middle of a backup. A directory of that age is
+// no longer in use.
 func removeAbandoned(dir, pattern string, age time.Duration) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -215,7 +219,7 @@ func removeAbandoned(dir, pattern string, age time.Duration) error {
 	return err
 }
 
-// loadAndDigest reads a store as a server does, and works out every answer to every cluster.
+// loadAndDigest loads a store as a server does, and computes every answer to every cluster.
 func loadAndDigest(ctx context.Context, db database) (st *fleet.State, documents int, digest []byte, err error) {
 	s, err := db.open(ctx, true)
 	if err != nil {
@@ -233,7 +237,8 @@ func loadAndDigest(ctx context.Context, db database) (st *fleet.State, documents
 	return st, len(snap.Records), digest, err
 }
 
-// answersDigest is a SHA-256 over what all clusters are answered. The same clusters with the same answers have the same.
+// answersDigest returns a SHA-256 over the answers to all clusters. Equal clusters with equal answers have equal
+// digests.
 func answersDigest(st *fleet.State) ([]byte, error) {
 	lists := fleet.Definitions()
 	for _, t := range st.All(fleet.KindResourceType) {
@@ -252,7 +257,7 @@ func answersDigest(st *fleet.State) ([]byte, error) {
 	return sum.Sum(nil), nil
 }
 
-// backupName is how files are called that backup names itself. They sort by time.
+// backupName matches the file names that backup --dir chooses. They sort by time.
 var backupName = regexp.MustCompile(`^fleet-\d{8}T\d{6}Z-r\d+\.db$`)
 
 func newBackupName(of fleet.Revision) string {
@@ -268,7 +273,7 @@ func (f *backupFile) send(to io.Writer) error {
 	return errors.Join(err, in.Close())
 }
 
-// pruneBackups removes all but the newest files that backup has named.
+// pruneBackups removes all but the newest keep files that match backupName.
 func pruneBackups(w io.Writer, dir string, keep int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -338,8 +343,8 @@ func restore(c *cli.Context) (err error) {
 	return nil
 }
 
-// unpackBackup copies a backup into a file of its own, with the newest schema: SQLite writes beside a database that it reads, and
-// a backup may be where nothing can be written. remove removes it.
+// unpackBackup copies a backup to a temporary file and migrates that to the newest schema. SQLite writes next to a
+// database that it reads, and a backup may be on a read-only medium. The caller must call remove.
 func unpackBackup(c *cli.Context, path string, bucket *object) (file sqliteDatabase, sum []byte, remove func() error, err error) {
 	dir, err := os.MkdirTemp("", "restore-*")
 	if err != nil {
@@ -355,13 +360,14 @@ func unpackBackup(c *cli.Context, path string, bucket *object) (file sqliteDatab
 		return file, nil, nil, err
 	}
 	file = sqliteDatabase{sqlite.Config{Path: copied}}
-	if err := file.migrate(c.Context); err != nil { // an older version may have written it
+	if err := file.migrate(c.Context); err != nil { // a backup of an older version has an older schema
 		return file, nil, nil, fmt.Errorf("%s is no backup: %w", path, err)
 	}
 	return file, sum, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// warnUnhashed says so when a backup's history is not in a hash chain, so that nothing tells whether it was altered.
+// warnUnhashed warns if a backup's history has no hash chain up to its newest revision, because alterations cannot be
+// detected then.
 func warnUnhashed(c *cli.Context, file database, path string) (err error) {
 	s, err := file.open(c.Context, true)
 	if err != nil {
@@ -370,13 +376,13 @@ func warnUnhashed(c *cli.Context, file database, path string) (err error) {
 	defer func() { err = errors.Join(err, s.Close()) }()
 	head, err := s.(store.Chained).ChainHead(c.Context) //nolint:forcetypeassert // a backup is a SQLite database
 	if err == nil && head.Hash == nil && head.Revision > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "warning: %s has no hash chain up to its newest revision, as a version before has written it: "+
-			"nothing can tell whether its history was altered. The restored store has one.\n", path)
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s has no hash chain up to its newest revision, because an older version wrote it: "+
+			"alterations of its history cannot be detected. The restored store has one.\n", path)
 	}
 	return err
 }
 
-// copyFrom copies one store into another one, which is empty.
+// copyFrom copies a store into an empty one and creates the schema there.
 func copyFrom(c *cli.Context, from, to database) (err error) {
 	source, err := from.open(c.Context, true)
 	if err != nil {
@@ -390,7 +396,8 @@ func copyFrom(c *cli.Context, from, to database) (err error) {
 	return err
 }
 
-// copyInput copies a file, an object, or standard input, and answers its SHA-256: that is what the API's clients were told of it.
+// copyInput copies a file, an object or standard input, and returns the SHA-256 of the copy: the digest that GET /backup
+// sent to the client.
 func copyInput(c *cli.Context, path string, bucket *object, to string) (sum []byte, err error) {
 	in := io.NopCloser(c.App.Reader)
 	if path != "-" && bucket == nil {

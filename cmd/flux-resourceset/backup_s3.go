@@ -16,8 +16,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// s3Flags are settings for names that begin with s3://, called as AWS's own tools call them. Credentials are variables alone:
-// flags can be seen in the process list.
+// s3Flags are the settings for s3:// names, with the names that AWS's own tools use. Credentials have no flags, because
+// flags are visible in the process list.
 func s3Flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "s3-endpoint", EnvVars: []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, Usage: "`URL` of a server that speaks S3; AWS when not set"},
@@ -28,19 +28,19 @@ func s3Flags() []cli.Flag {
 	}
 }
 
-// object is an object, or what names of objects begin with.
+// object is the name of an object, or a prefix of names, in a bucket.
 type object struct {
 	objectstore.Name
 	bucket *objectstore.Bucket
 }
 
-// openObject reads a name and the settings, and says all that is wrong with them.
+// openObject parses the name and the settings and returns all problems.
 func openObject(c *cli.Context, raw string, parse func(string) (objectstore.Name, []string)) (*object, []string) {
 	name, problems := parse(raw)
 	for i, p := range problems {
 		problems[i] = "the name of an object: " + p
 	}
-	timeout, _ := time.ParseDuration(c.String("s3-timeout")) // what is no time is 0, which is refused
+	timeout, _ := time.ParseDuration(c.String("s3-timeout")) // an invalid duration is 0, which Open refuses
 	bucket, wrong := objectstore.Open(objectstore.Config{
 		Endpoint: c.String("s3-endpoint"), Region: c.String("s3-region"), Addressing: c.String("s3-addressing"),
 		CAFile: c.String("s3-ca-file"), Timeout: timeout,
@@ -58,7 +58,7 @@ func openObject(c *cli.Context, raw string, parse func(string) (objectstore.Name
 	return &object{name, bucket}, nil
 }
 
-// checkVacant is asked before the work begins, where a name was given.
+// checkVacant fails before the backup begins if an object of the given name exists. A prefix needs no check.
 func (o *object) checkVacant(ctx context.Context) error {
 	if o.Key == "" || strings.HasSuffix(o.Key, "/") {
 		return nil
@@ -66,7 +66,7 @@ func (o *object) checkVacant(ctx context.Context) error {
 	return o.explain(o.bucket.CheckVacant(ctx, o.Key))
 }
 
-// upload puts a backup there, under a name of its own when o is what names begin with, and returns its name.
+// upload stores a backup and returns its s3:// name. If o is a prefix, the name is chosen by newBackupName.
 func (o *object) upload(ctx context.Context, made *backupFile) (target string, err error) {
 	at := *o
 	if at.Key == "" || strings.HasSuffix(at.Key, "/") {
@@ -91,18 +91,19 @@ func (o *object) explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, objectstore.ErrExists):
-		return fmt.Errorf("%s exists; a backup takes no object's place", o)
+		return fmt.Errorf("%s exists; a backup does not replace an object", o)
 	}
 	return fmt.Errorf("%s: %w", o, err)
 }
 
-// workDirPattern is how directories are called in which the command makes backups.
+// workDirPattern matches the temporary directories in which the command makes backups.
 const workDirPattern = ".backup-*"
 
-// workDirectory is where a backup is made: beside the file that it becomes, or where temporary files are.
+// workDirectory creates the directory for the unfinished backup: next to the target, for an atomic rename, or in the
+// system's temporary directory if the target is no local file.
 func workDirectory(target string, o *object) (string, error) {
 	if target == "-" || o != nil {
 		return os.MkdirTemp("", workDirPattern)
 	}
-	return os.MkdirTemp(filepath.Dir(target), workDirPattern) // renamed, it is there whole or not at all
+	return os.MkdirTemp(filepath.Dir(target), workDirPattern) // the same file system, so the rename is atomic
 }

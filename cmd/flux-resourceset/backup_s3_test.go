@@ -61,7 +61,7 @@ func TestBackupToABucket(t *testing.T) {
 	require.NoError(t, err)
 	code, _, stderr = command(t, s3, "backup", "s3://backups/nightly/a.db", "--database-url", from)
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "s3://backups/nightly/a.db exists; a backup takes no object's place")
+	require.Contains(t, stderr, "s3://backups/nightly/a.db exists; a backup does not replace an object")
 	is, err := os.ReadFile(filepath.Join(server.Objects, "backups", "nightly", "a.db"))
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(was, is))

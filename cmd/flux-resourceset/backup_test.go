@@ -91,16 +91,16 @@ func TestBackupRefuses(t *testing.T) {
 	start(t, "API_MODE=crud", "DATABASE_URL="+url, "SEED_FILE="+demoSeed).Kill()
 	require.NoError(t, os.WriteFile(file, []byte("precious"), 0o600))
 	for says, args := range map[string][]string{
-		"there.db exists; a backup takes no file's place": {"backup", file, "--database-url", url},
-		"backup needs a FILE":                             {"backup", "--database-url", url},
-		"--dir names the file itself":                     {"backup", "--dir", dir, "--database-url", url, "x.db"},
-		"--keep is how many":                              {"backup", "--keep", "3", "--database-url", url, filepath.Join(dir, "x.db")},
-		"in its process alone":                            {"backup", "--database-url", "sqlite::memory:", filepath.Join(dir, "x.db")},
-		"nothing.db":                                      {"backup", "--database-url", "sqlite://" + filepath.Join(dir, "nothing.db"), filepath.Join(dir, "x.db")},
-		"there.db is no backup":                           {"restore", file, "--database-url", "sqlite://" + filepath.Join(dir, "to.db")},
-		"no such file":                                    {"restore", filepath.Join(dir, "nowhere.db"), "--database-url", "sqlite://" + filepath.Join(dir, "to.db")},
-		"restore needs one FILE":                          {"restore", "--database-url", url},
-		"a memory store is empty again":                   {"restore", file, "--database-url", "sqlite::memory:"},
+		"there.db exists; a backup does not replace a file": {"backup", file, "--database-url", url},
+		"backup needs a FILE":                               {"backup", "--database-url", url},
+		"--dir names the file itself":                       {"backup", "--dir", dir, "--database-url", url, "x.db"},
+		"--keep is how many":                                {"backup", "--keep", "3", "--database-url", url, filepath.Join(dir, "x.db")},
+		"in its process alone":                              {"backup", "--database-url", "sqlite::memory:", filepath.Join(dir, "x.db")},
+		"nothing.db":                                        {"backup", "--database-url", "sqlite://" + filepath.Join(dir, "nothing.db"), filepath.Join(dir, "x.db")},
+		"there.db is no backup":                             {"restore", file, "--database-url", "sqlite://" + filepath.Join(dir, "to.db")},
+		"no such file":                                      {"restore", filepath.Join(dir, "nowhere.db"), "--database-url", "sqlite://" + filepath.Join(dir, "to.db")},
+		"restore needs one FILE":                            {"restore", "--database-url", url},
+		"a memory store is empty again":                     {"restore", file, "--database-url", "sqlite::memory:"},
 	} {
 		code, stdout, stderr := invoke(t, args...)
 		require.NotZero(t, code, "%v: %s", args, stdout)

@@ -52,7 +52,7 @@ func TestConcurrentStartsWait(t *testing.T) {
 	db, err := parseDatabase("sqlite://" + path)
 	require.NoError(t, err)
 	cfg := config{mode: server.ModeCRUD, db: db}
-	log := &logTrigger{Writer: io.Discard, words: "has the store to itself", heard: func() {
+	log := &logTrigger{Writer: io.Discard, words: "holds the store exclusively", heard: func() {
 		_, err := other.Exec(`ROLLBACK`)
 		require.NoError(t, err)
 	}}
@@ -69,7 +69,7 @@ func TestConcurrentStartsWait(t *testing.T) {
 func TestConcurrentStartIsCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	logger := slog.New(slog.NewTextHandler(&logTrigger{Writer: io.Discard, words: "has the store to itself", heard: cancel}, nil))
+	logger := slog.New(slog.NewTextHandler(&logTrigger{Writer: io.Discard, words: "holds the store exclusively", heard: cancel}, nil))
 	st := store.NewLazy(func(context.Context) (store.Store, error) {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrContended)
 	})
@@ -95,7 +95,7 @@ func TestConcurrentStartLogsOnce(t *testing.T) {
 		replica := store.NewReplica(store.Config{Store: st})
 		require.ErrorIs(t, openStore(t.Context(), config{mode: server.ModeCRUD, db: db}, st, replica, slog.New(slog.NewTextHandler(&log, nil))), store.ErrContended)
 		require.Greater(t, attempts, 2)
-		require.Equal(t, 1, strings.Count(log.String(), "has the store to itself"), log.String())
+		require.Equal(t, 1, strings.Count(log.String(), "holds the store exclusively"), log.String())
 	})
 }
 

@@ -18,32 +18,32 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// minToken is how long a static token is at least: what a person makes up in less can be guessed, and no limit on guesses
-// can be so tight that it would not hit those who share an address with the guesser.
+// minToken is the minimum length of a static token, in characters. A shorter one can be guessed, and a rate limit that
+// prevents that would also block clients that share an address with the attacker.
 const minToken = 16
 
 const defaultDatabaseURL = "sqlite://data/flux-resourceset.db?mode=rwc"
 
-// config is everything the server is told, checked as a whole.
+// config is the server's configuration, validated as a whole.
 type config struct {
 	mode                    string
 	db                      database
 	tokens                  server.Tokens
 	fallback                bool // the write token is the read token
 	seedFile                string
-	seedAccept              bool // what it brings is served at once
+	seedAccept              bool // the seed is served without acceptance
 	openapiFile             string
 	listen                  string
-	otlp                    string // where traces are sent; empty: nowhere
-	metrics                 string // where else to listen, for metrics and probes; empty: nowhere
+	otlp                    string // URL of the trace collector; empty: no traces
+	metrics                 string // address of the listener for metrics and probes; empty: none
 	logLevel                slog.Level
 	logFormat               string
 	environments, protected []string
-	retention               time.Duration // of history; 0: for ever
+	retention               time.Duration // of history; 0: unlimited
 	maxRemovals             int
-	stateMaxAge             time.Duration // of what STATE_DIR has, at a start; 0: any
+	stateMaxAge             time.Duration // of the fleet in STATE_DIR at a start; 0: unlimited
 	serveStale              bool          // stateMaxAge may be longer than maxStaleness
-	maxStaleness            time.Duration // of what is answered; 0: any
+	maxStaleness            time.Duration // of the fleet that answers are computed from; 0: unlimited
 	offlineAfter            time.Duration
 	startTimeout            time.Duration
 	stateDir                string
@@ -51,11 +51,11 @@ type config struct {
 	requireCert             bool
 	page                    bool   // the fleet page is served
 	basePath                string // of the service on its host, such as /fleet; empty: the root
-	pageChanges             bool   // and changes the fleet, for those who may
-	sessionKey              string // that its sessions are kept under; empty: one of this process
+	pageChanges             bool   // the fleet page offers changes
+	sessionKey              string // encrypts sessions; empty: a random key of this process
 }
 
-// configError is everything wrong with the configuration.
+// configError lists all problems of the configuration.
 type configError struct{ problems []string }
 
 func (e *configError) Error() string {
@@ -112,7 +112,7 @@ func flags() []cli.Flag {
 	}
 }
 
-// readConfig reads the settings and reports everything wrong with them at once.
+// readConfig reads the settings and returns all problems together.
 func readConfig(c *cli.Context) (config, error) {
 	cfg := config{
 		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"), basePath: c.String("base-path"), metrics: c.String("metrics-addr"), otlp: c.String("otlp-endpoint"),
@@ -192,7 +192,7 @@ func readConfig(c *cli.Context) (config, error) {
 		problem("TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE")
 	}
 	for name, path := range map[string]string{"SEED_FILE": cfg.seedFile, "TLS_CERT_FILE": cfg.tls.Cert, "TLS_KEY_FILE": cfg.tls.Key, "TLS_CLIENT_CA_FILE": cfg.tls.ClientCA} {
-		if err := checkReadable(path); err != nil && (name != "SEED_FILE" || !errors.Is(err, os.ErrNotExist)) { // a store with a history needs no seed
+		if err := checkReadable(path); err != nil && (name != "SEED_FILE" || !errors.Is(err, os.ErrNotExist)) { // only an empty store needs the seed
 			problem("%s: %v", name, err)
 		}
 	}
@@ -225,7 +225,7 @@ func (cfg *config) readTokens(c *cli.Context) (problems []string) {
 			problem("%s must be visible ASCII characters without spaces: no other token can be sent in a header", name)
 		}
 		if token != "" && len(token) < minToken && !short {
-			problem("%s has less than %d characters: take one that nobody can guess, such as the output of openssl rand -hex 32 (ALLOW_SHORT_TOKENS=true, for demos)", name, minToken)
+			problem("%s has less than %d characters: take a random one, such as the output of openssl rand -hex 32 (ALLOW_SHORT_TOKENS=true, for demos)", name, minToken)
 		}
 	}
 	if cfg.tokens.Write == "" {
@@ -234,7 +234,7 @@ func (cfg *config) readTokens(c *cli.Context) (problems []string) {
 	return problems
 }
 
-// minSessionKey is how long SESSION_KEY is at least: whoever guesses it can read the tokens in cookies.
+// minSessionKey is the minimum length of SESSION_KEY, in characters: the key protects the tokens in cookies.
 const minSessionKey = 32
 
 func (cfg *config) readPage(c *cli.Context) (problems []string) {
@@ -264,7 +264,7 @@ func parseEnvironments(list string) (names []string, ok bool) {
 	return names, true
 }
 
-// readProtected reads the protected environments. The default is let be where there is no such environment.
+// readProtected reads the protected environments. The default is not checked against ENVIRONMENTS.
 func (cfg *config) readProtected(c *cli.Context) (problems []string) {
 	list := c.String("protected-environments")
 	if strings.TrimSpace(list) == "" {
@@ -282,10 +282,10 @@ func (cfg *config) readProtected(c *cli.Context) (problems []string) {
 	return problems
 }
 
-// minOfflineAfter is more than the time that passes until processes know of each other's clusters.
+// minOfflineAfter exceeds the time until all processes have exchanged the last polls of clusters.
 const minOfflineAfter = 5 * time.Minute
 
-// parseRetention reads a time, in days too; nothing is 0, which keeps everything.
+// parseRetention parses a duration, in days too. "" is 0: unlimited.
 func parseRetention(s string) (time.Duration, error) {
 	if s == "" {
 		return 0, nil
@@ -316,7 +316,7 @@ func checkReadable(path string) error {
 	return f.Close()
 }
 
-// readDatabase settles the store from STORE_BACKEND and DATABASE_URL.
+// readDatabase selects the store from STORE_BACKEND and DATABASE_URL.
 func readDatabase(c *cli.Context) (database, []string) {
 	backend := strings.ToLower(c.String("store-backend"))
 	switch backend {
@@ -353,8 +353,8 @@ func (cfg *config) readLogging(c *cli.Context) (problems []string) {
 	return problems
 }
 
-// rustLevel is the level of the reference's RUST_LOG: the directive that is a bare level. Others are about Rust
-// modules.
+// rustLevel returns the level of the Rust reference's RUST_LOG: the first directive that is a bare level. Other
+// directives are about Rust modules.
 func rustLevel(directives string) string {
 	for d := range strings.SplitSeq(directives, ",") {
 		switch d = strings.ToLower(strings.TrimSpace(d)); d {

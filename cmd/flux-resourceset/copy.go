@@ -62,7 +62,7 @@ func copyStore(c *cli.Context) (err error) {
 	return err
 }
 
-// copyInto copies a store into an empty one, which is closed then: of a file, everything is in it.
+// copyInto copies a store into an empty one and closes the target, so that a file is complete.
 func copyInto(ctx context.Context, source store.Store, to database, progress func(store.Progress)) (last store.Progress, err error) {
 	target, err := to.open(ctx, false)
 	if err != nil {
@@ -77,7 +77,8 @@ func copyInto(ctx context.Context, source store.Store, to database, progress fun
 	return last, err
 }
 
-// newProgress shows a line on a terminal that is written over, twice a second at the most; nothing elsewhere.
+// newProgress returns a function that updates a progress line on a terminal, at most twice a second. Without a terminal
+// it does nothing.
 func newProgress(c *cli.Context) func(store.Progress) {
 	if !isTerminal(c.App.ErrWriter) {
 		return func(store.Progress) {}

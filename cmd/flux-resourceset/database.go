@@ -15,15 +15,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// database is what DATABASE_URL names: a store that can be opened and whose schema can be managed.
+// database is the store that DATABASE_URL names. It can be opened and its schema can be migrated.
 type database interface {
-	// name is the backend's, as STORE_BACKEND has it.
+	// name is the value of STORE_BACKEND for this store.
 	name() string
-	// where is shown to people; it holds no secret.
+	// where describes the location for people, without secrets.
 	where() string
 	open(ctx context.Context, readOnly bool) (store.Store, error)
 	migrate(ctx context.Context) error
-	// migrateDown takes migrations back until the schema has a version.
+	// migrateDown reverts migrations down to a schema version.
 	migrateDown(ctx context.Context, to int) error
 	status(ctx context.Context) (schemaStatus, error)
 	// observations is where processes exchange what clusters say; nil when there are no others. It need not be there yet.
@@ -33,7 +33,7 @@ type database interface {
 type schemaStatus struct {
 	current, newest int
 	dirty           bool
-	revision        int64 // of the head; 0: nothing was ever committed
+	revision        int64 // of the head; 0: no commit
 }
 
 // Backends of the store.
@@ -63,7 +63,7 @@ func parseDatabase(raw string) (database, error) {
 	return nil, fmt.Errorf("%q is not the URL of a store, which starts with sqlite: or postgres://", redact(raw))
 }
 
-// redact leaves of a URL what may be shown: a password can stand before the host and among the parameters.
+// redact reduces a URL to the parts without secrets: a password can be in the user info or in a parameter.
 func redact(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -76,7 +76,7 @@ type sqliteDatabase struct{ cfg sqlite.Config }
 
 func (d sqliteDatabase) observations() (observations.Table, error) {
 	if d.cfg.Memory {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // a memory store has none
 	}
 	return sqlite.NewObservations(d.cfg.Path), nil
 }
@@ -97,7 +97,7 @@ func (d sqliteDatabase) where() string {
 
 func (d sqliteDatabase) open(ctx context.Context, readOnly bool) (store.Store, error) {
 	cfg := d.cfg
-	cfg.ReadOnly = cfg.ReadOnly || readOnly && !cfg.Memory // what is in memory is nobody else's to fill
+	cfg.ReadOnly = cfg.ReadOnly || readOnly && !cfg.Memory // a memory store is filled by this process only
 	st, err := sqlite.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (d sqliteDatabase) status(ctx context.Context) (schemaStatus, error) {
 	return schemaStatus{s.Current, s.Newest, s.Dirty, s.Revision}, err
 }
 
-// exists tells whether the file is there.
+// exists reports whether the database file exists.
 func (d sqliteDatabase) exists() bool {
 	_, err := os.Stat(d.cfg.Path)
 	return !errors.Is(err, os.ErrNotExist)

@@ -9,14 +9,14 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// unrelatedEnv are variables of other programs that look like ours.
+// unrelatedEnv are variables of other programs that resemble a setting.
 var unrelatedEnv = []string{"APP_MODE", "ENVIRONMENT", "OAUTH_TOKEN", "SSL_CERT_FILE", "STATE_DIRECTORY"}
 
-// equivalentSuffixes mean the same to whoever writes a name from memory.
+// equivalentSuffixes are often confused when a name is written from memory.
 var equivalentSuffixes = [][]string{{"_URL", "_URI", "_DSN"}, {"_ADDR", "_ADDRESS"}, {"_FILE", "_PATH"}}
 
-// envTypos are the problems with variables that are set and differ from one of ours by a slip: who writes DATABASE_URI
-// would otherwise be served an empty store.
+// envTypos reports variables whose names are close to a setting's. With DATABASE_URI in place of DATABASE_URL, the
+// server would otherwise start with an empty store.
 func envTypos(c *cli.Context, environ []string) (problems []string) {
 	if c.String("allow-lookalike-env") == "true" {
 		return nil
@@ -33,13 +33,13 @@ func envTypos(c *cli.Context, environ []string) (problems []string) {
 			continue
 		}
 		if meant := closestSetting(name, ours); meant != "" {
-			problems = append(problems, fmt.Sprintf("%s is set, and is none of our settings: did you mean %s? ALLOW_LOOKALIKE_ENV=true lets it be", name, meant))
+			problems = append(problems, fmt.Sprintf("%s is set, but it is not a setting: did you mean %s? ALLOW_LOOKALIKE_ENV=true allows it", name, meant))
 		}
 	}
 	return problems
 }
 
-// closestSetting is the one of ours that a name may have been meant for; empty when there is none.
+// closestSetting returns the setting that a name was probably meant for, or "".
 func closestSetting(name string, ours []string) string {
 	best, least := "", 3
 	for _, our := range ours {
@@ -47,7 +47,7 @@ func closestSetting(name string, ours []string) string {
 		if differOnlyInSuffix(name, our) {
 			d = 1
 		}
-		if len(our) < 10 && d == 2 || len(our) < 5 && d == 1 { // too many words are as near as that
+		if len(our) < 10 && d == 2 || len(our) < 5 && d == 1 { // short names are close to too many other words
 			continue
 		}
 		if d < least {
@@ -57,7 +57,7 @@ func closestSetting(name string, ours []string) string {
 	return best
 }
 
-// differOnlyInSuffix tells whether two names differ in an ending that means the same.
+// differOnlyInSuffix reports whether two names are equal except for an equivalent suffix.
 func differOnlyInSuffix(a, b string) bool {
 	for _, alike := range equivalentSuffixes {
 		for _, x := range alike {

@@ -78,7 +78,7 @@ func importReference(c *cli.Context) error {
 	return summarize(c.App.Writer, seed, from, db)
 }
 
-// importSettings reads the flags; everything wrong with them is reported together.
+// importSettings reads the flags and returns all problems together.
 func importSettings(c *cli.Context, db database) (from string, a *adoption, rules fleet.Rules, err error) {
 	fixes, problems := fixesOf(c)
 	a = &adoption{fixes: fixes}
@@ -108,7 +108,7 @@ func importSettings(c *cli.Context, db database) (from string, a *adoption, rule
 	return from, a, fleet.Rules{Environments: environments}, err
 }
 
-// fill makes a seed the first revision of a store that never held a commit.
+// fill writes a seed as the first revision of a store without commits. It creates the schema if necessary.
 func fill(ctx context.Context, db database, rules fleet.Rules, seed fleet.Seed) (err error) {
 	status, err := db.status(ctx)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestImportOfALivedInDatabase(t *testing.T) {
 		`cluster/us-east.prod-01 /rolebindings/0/id: there is no role binding "nobody"`,
 		`cluster/us-east.prod-01 /patches/grafana/ui.color`,
 		`cluster/US_West /id`,
-		"--drop-dangling  # leaves out 5 references to what does not exist",
+		"--drop-dangling  # leaves out 5 references to documents that do not exist",
 		"--type grafana=helm",
 		"nothing was written",
 	} {

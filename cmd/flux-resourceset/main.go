@@ -1,4 +1,9 @@
-// Command flux-resourceset serves the desired state of a fleet of clusters to their Flux Operators.
+// Command flux-resourceset serves the desired state of a fleet of clusters to their Flux Operators, and maintains its store.
+//
+// This package reads the environment, connects the other packages, and sets the exit code; the rules are in fleet, the HTTP
+// API is in server. Reading order: main.go (commands), config.go (settings), serve.go (the server), open.go (how a store is
+// created, seeded and opened), database.go (backends). The other files each hold one command: accept, backup, copy, import
+// (with reference*.go), migrate, validate, verify.
 package main
 
 import (
@@ -31,7 +36,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program; it returns its exit code.
+// run runs the program with its arguments and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := app(stdout, stderr)
 	err := app.RunContext(ctx, reorderArgs(args, flags(), app.Commands))
@@ -56,12 +61,12 @@ func app(stdout, stderr io.Writer) *cli.App {
 			"Exit codes: 0 done, 1 failed, 2 the configuration or the command line is not valid.",
 		Writer: stdout, ErrWriter: stderr,
 		HideHelpCommand: true,
-		// A value of a repeated flag may hold commas: --set component/a/depends_on=["b","c"].
+		// A value of a repeated flag may contain commas: --set component/a/depends_on=["b","c"].
 		DisableSliceFlagSeparator: true,
 		Flags:                     flags(),
 		Action:                    serve,
 		OnUsageError:              usageError,
-		ExitErrHandler:            func(*cli.Context, error) {}, // run decides how to exit
+		ExitErrHandler:            func(*cli.Context, error) {}, // run sets the exit code
 		Commands: []*cli.Command{
 			{Name: "serve", Usage: "answer polls, and changes in mode crud (the default)", Action: serve, OnUsageError: usageError},
 			{
@@ -70,11 +75,11 @@ func app(stdout, stderr io.Writer) *cli.App {
 				Subcommands: []*cli.Command{
 					{Name: "up", Usage: "bring the schema to this version's", Action: migrateUp, OnUsageError: usageError},
 					{
-						Name: "down", Usage: "take migrations of the schema back; data in the tables and columns that they drop is lost", Action: migrateDown, OnUsageError: usageError,
+						Name: "down", Usage: "revert migrations of the schema; data in the tables and columns that they drop is lost", Action: migrateDown, OnUsageError: usageError,
 						Flags: []cli.Flag{
 							&cli.IntFlag{Name: "to", Usage: "the schema `VERSION` to go down to; does nothing when the store has it, so it may be repeated. 0 is refused once anything has been committed"},
-							&cli.IntFlag{Name: "steps", Value: 1, Usage: "how many migrations to take back; only of a store that has never held a commit"},
-							&cli.BoolFlag{Name: "yes", Usage: "really do it"},
+							&cli.IntFlag{Name: "steps", Value: 1, Usage: "how many migrations to revert; only for a store that has never held a commit"},
+							&cli.BoolFlag{Name: "yes", Usage: "confirm the loss of data"},
 						},
 					},
 					{Name: "status", Usage: "show the schema's version", Action: migrateStatus, OnUsageError: usageError},

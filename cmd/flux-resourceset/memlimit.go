@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// memoryRatio of a container's limit is what the program keeps to, if it can: the rest is for what Go does not count.
+	// memoryRatio is the share of the container's limit for the Go heap. The rest is for memory that Go does not count.
 	memoryRatio = 0.9
-	// memoryRefresh is how often a limit is looked up that somebody may change.
+	// memoryRefresh is the interval between reads of the container's limit, which may change.
 	memoryRefresh = time.Minute
 )
 
-// limitMemory makes the garbage collector work harder as the memory that the container may have runs out, so that a short
-// peak is not the end of the process. GOMEMLIMIT, which the Go runtime reads itself, wins.
+// limitMemory sets the soft memory limit of the garbage collector to a share of the container's limit, so that a short
+// peak does not kill the process. GOMEMLIMIT, which the Go runtime reads itself, takes precedence.
 func limitMemory(ctx context.Context, logger *slog.Logger, limit memlimit.Provider) {
 	bytes, err := memlimit.Set(memlimit.WithProvider(limit), memlimit.WithRatio(memoryRatio), memlimit.WithRefreshInterval(ctx, memoryRefresh))
 	switch {
@@ -29,14 +29,14 @@ func limitMemory(ctx context.Context, logger *slog.Logger, limit memlimit.Provid
 	}
 }
 
-// gcPercentWhileFilling is GOGC while a store is filled, by a process that does nothing else yet: a tenth of the processor time less. The
-// soft limit holds all the same.
+// gcPercentWhileFilling is GOGC while a process fills a store and serves nothing yet. It saves a tenth of the processor
+// time. The soft memory limit still applies.
 const gcPercentWhileFilling = 300
 
-// relaxGC makes the garbage collector wait for more, until it is called what it returns.
+// relaxGC makes the garbage collector run less often until restore is called.
 func relaxGC() (restore func()) {
 	before := debug.SetGCPercent(gcPercentWhileFilling)
-	if before < 0 || before > gcPercentWhileFilling { // somebody has asked for even less
+	if before < 0 || before > gcPercentWhileFilling { // GOGC already asks for less
 		debug.SetGCPercent(before)
 	}
 	return func() { debug.SetGCPercent(before) }

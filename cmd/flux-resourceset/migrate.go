@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// databaseFromFlags is the store to migrate. Nothing but the database needs to be configured for that.
+// databaseFromFlags returns the store to migrate. No other setting is required.
 func databaseFromFlags(c *cli.Context) (database, error) {
 	if c.NArg() > 0 {
 		return nil, unknownCommand(c, "no further arguments")
@@ -38,7 +38,7 @@ func migrateDown(c *cli.Context) error {
 	}
 	var problems []string
 	if !c.Bool("yes") {
-		problems = append(problems, "migrate down drops tables and columns with everything in them: add --yes if that is meant")
+		problems = append(problems, "migrate down drops tables and columns with their data: use --yes to confirm")
 	}
 	if c.IsSet("to") && c.IsSet("steps") {
 		problems = append(problems, "--to and --steps exclude each other: --to names the version, and may be repeated")
@@ -61,9 +61,9 @@ func migrateDown(c *cli.Context) error {
 	return migrateStatus(c)
 }
 
-// stepsDown returns the version that is --steps below the present one. Steps count from wherever the schema is, so a command
-// that was interrupted goes further when it is repeated, down to where every document is dropped: on a store in use, the
-// version has to be named.
+// stepsDown returns the schema version that is --steps below the current one. Steps count from the current version, so a
+// repeated command goes further, down to the loss of every document. On a store in use, the version must therefore be
+// named with --to.
 func stepsDown(c *cli.Context, db database) (to int, err error) {
 	status, err := db.status(c.Context)
 	if err != nil {
@@ -76,7 +76,7 @@ func stepsDown(c *cli.Context, db database) (to int, err error) {
 		return 0, fmt.Errorf("%s is in use, at revision %d, and --steps would go further each time it is repeated: name the version to go to "+
 			"with --to (%s)", db.where(), status.revision, map[bool]string{true: fmt.Sprintf("%d steps down is --to %d", steps, to), false: "1 or higher"}[to > 0])
 	case to < 0:
-		return 0, fmt.Errorf("cannot take %d migrations back: %s has version %d", steps, db.where(), status.current)
+		return 0, fmt.Errorf("cannot revert %d migrations: %s has version %d", steps, db.where(), status.current)
 	}
 	return to, nil
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// actorSystem is who the log names for what the program does by itself.
+// actorSystem is the author of commits that the program makes by itself.
 const actorSystem = "system"
 
-// reasonSeed is why a store was filled from SEED_FILE, as the log has it.
+// reasonSeed is the reason of the commit that fills a store from SEED_FILE.
 const reasonSeed = "seeded from SEED_FILE"
 
-// maxSeed is the largest seed file.
+// maxSeed is the size limit of a seed file, in bytes.
 const maxSeed = 256 << 20
 
-// newOpener reads what the store may have to be filled with.
+// newOpener reads SEED_FILE, in case the store is empty.
 func newOpener(cfg config, rules fleet.Rules, logger *slog.Logger) (*opener, error) {
 	seed, err := readSeed(cfg.seedFile)
 	missing := errors.Is(err, os.ErrNotExist)
@@ -33,18 +33,18 @@ func newOpener(cfg config, rules fleet.Rules, logger *slog.Logger) (*opener, err
 	return &opener{cfg: cfg, rules: rules, seed: seed, missing: missing, logger: logger}, nil
 }
 
-// opener opens the store, first migrating, importing and seeding it where that is this process's business.
+// opener opens the store. If this process may create the store, it first migrates, imports or seeds it.
 type opener struct {
 	cfg   config
 	rules fleet.Rules
 	seed  fleet.Seed
-	// missing: SEED_FILE is not there, which only matters to a store that would be filled from it.
+	// missing: SEED_FILE does not exist. That is an error only if the store is empty.
 	missing bool
 	logger  *slog.Logger
 }
 
-// fills tells whether this process may create and seed the store: in mode crud, and in either mode when it is the only
-// one that could, for a store in memory or a seed without a file.
+// fills reports whether this process may create and seed the store: in mode crud, and in either mode if no other process
+// can, for a store in memory or for a seed without a database file.
 func (o *opener) fills() bool {
 	lite, ok := o.cfg.db.(sqliteDatabase)
 	return o.cfg.mode == server.ModeCRUD || ok && lite.cfg.Memory || ok && o.seed != nil && !lite.exists()
@@ -75,7 +75,8 @@ func (o *opener) open(ctx context.Context) (store.Store, error) {
 	return o.cfg.db.open(ctx, true)
 }
 
-// prepare brings the schema up to date and says what an empty store is to be filled with.
+// prepare migrates the schema and returns the documents for an empty store, with the reason of their commit. It imports
+// a database of the Rust reference.
 func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
 	seed, reason := o.seed, reasonSeed
 	var adopted adoption
@@ -102,14 +103,14 @@ func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
 		}
 		fresh = status.current == 0
 	}
-	// Before anything is written: the store stays as it is unless all of it can be taken over.
+	// Checked before the first write: the store stays unchanged unless all documents can be imported.
 	if fresh {
 		if err := server.CheckSeed(seed, o.rules); err != nil {
 			return nil, "", fmt.Errorf("%s cannot be used: %w", o.cfg.seedFile, explain(err))
 		}
 	}
 	for _, note := range adopted.notes {
-		o.logger.InfoContext(ctx, "the reference's database is taken over with a change", "change", note)
+		o.logger.InfoContext(ctx, "the database of the Rust reference is imported with a change", "change", note)
 	}
 	if o.cfg.db.name() == backendMemory {
 		return seed, reason, nil
@@ -117,8 +118,9 @@ func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
 	return seed, reason, o.cfg.db.migrate(ctx)
 }
 
-// fill fills an empty store. What comes from SEED_FILE need not be what clusters run, if the store is empty because it was
-// lost or is the wrong one, so it is held until somebody accepts it, here or with a command.
+// fill seeds an empty store. If the store is empty because it was lost or because it is the wrong one, the seed is not
+// the desired state of the clusters. So the store is quarantined until an operator accepts it, with SEED_ACCEPT or the
+// command accept.
 func (o *opener) fill(ctx context.Context, st store.Store, seed fleet.Seed, reason string) error {
 	logger, seeding := o.logger, reason == reasonSeed
 	if len(seed) == 0 && !o.missing {
@@ -128,9 +130,9 @@ func (o *opener) fill(ctx context.Context, st store.Store, seed fleet.Seed, reas
 	err := replica.Load(ctx)
 	if held, ok := errors.AsType[*store.QuarantinedError](err); ok {
 		if held.Quarantine.Reason != store.QuarantineSeeded || !o.cfg.seedAccept {
-			return nil // following it says so
+			return nil // the replica reports the quarantine
 		}
-		logger.InfoContext(ctx, "SEED_ACCEPT is set: what the store was filled with is accepted")
+		logger.InfoContext(ctx, "SEED_ACCEPT is set: the seed in the store is accepted")
 		_, err = store.Accept(ctx, st, held.Head, fleet.Head{}, time.Now())
 		return err
 	}
@@ -140,7 +142,7 @@ func (o *opener) fill(ctx context.Context, st store.Store, seed fleet.Seed, reas
 	empty := replica.State().Revision() == 0
 	switch {
 	case o.missing && seeding && empty:
-		return &configError{[]string{fmt.Sprintf("SEED_FILE: %s does not exist, and the store is empty: it would be filled from that", o.cfg.seedFile)}}
+		return &configError{[]string{fmt.Sprintf("SEED_FILE: %s does not exist, and the empty store needs it", o.cfg.seedFile)}}
 	case o.missing && seeding:
 		logger.InfoContext(ctx, "SEED_FILE does not exist; it is not needed, because the store has a history", "file", o.cfg.seedFile)
 		return nil

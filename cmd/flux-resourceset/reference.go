@@ -16,32 +16,32 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// adoption turns the content of a database of the Rust reference into documents of this service.
+// adoption converts the content of a database of the Rust reference into documents of this service.
 type adoption struct {
 	fixes
 
 	docs     map[fleet.Kind][]*adopted
 	byName   map[fleet.Kind]map[string]*adopted // by current and by original id
 	known    map[fleet.Kind]map[string]bool     // current ids
-	left     []*adopted                         // that --drop leaves out
+	left     []*adopted                         // excluded by --drop
 	helm     map[string]bool                    // components that need --type
 	notes    []string
 	problems []fleet.Problem
 	advice   []advice
 }
 
-// adopted is one document on its way.
+// adopted is one document during the conversion.
 type adopted struct {
 	kind    fleet.Kind
 	id, was string          // current and original
-	obj     map[string]any  // until it is in the seed, which uses it up
-	text    json.RawMessage // from then on
+	obj     map[string]any  // nil once it is in the seed, which consumes it
+	text    json.RawMessage // set from then on
 }
 
 // referenceKinds are the kinds that the reference has, definitions first.
 var referenceKinds = []fleet.Kind{fleet.KindComponent, fleet.KindNamespace, fleet.KindRoleBinding, fleet.KindCluster}
 
-// referenceNames are the names of the kinds in reports and flags, as in the command line.
+// referenceNames are the names of the kinds in reports and flags, the same as in the command line client.
 var referenceNames = map[fleet.Kind]string{
 	fleet.KindComponent: "component", fleet.KindNamespace: "namespace", fleet.KindRoleBinding: "rolebinding", fleet.KindCluster: "cluster",
 }
@@ -51,8 +51,9 @@ var referenceLists = map[string]fleet.Kind{
 	"platform_components": fleet.KindComponent, "namespaces": fleet.KindNamespace, "rolebindings": fleet.KindRoleBinding,
 }
 
-// readReference reads a database file that the Rust reference wrote; nil when it is not one. The fixes of the adoption are
-// applied. The problems that are left are in the adoption; only check finds those that depend on the rules of the fleet.
+// readReference reads a database file of the Rust reference and applies the fixes; it returns nil if the file is another
+// kind of database. Remaining problems are in the adoption, except for those that depend on the rules of the fleet: see
+// check.
 func readReference(ctx context.Context, path string, a *adoption) (fleet.Seed, error) {
 	ref, err := sqlite.ReadReference(ctx, path)
 	if err != nil || ref == nil {
@@ -66,7 +67,7 @@ func readReference(ctx context.Context, path string, a *adoption) (fleet.Seed, e
 	a.apply()
 	a.dangling()
 	a.adviseTypes()
-	seed := fleet.Seed{} // not nil: also a database of the reference without rows is never seeded over
+	seed := fleet.Seed{} // not nil: SEED_FILE never replaces a database of the reference, not even one without rows
 	for _, kind := range referenceKinds {
 		for _, d := range a.docs[kind] {
 			doc, err := fleet.NewSeedDocument(kind, at(kind, d.id), d.obj)
@@ -85,8 +86,7 @@ func readReference(ctx context.Context, path string, a *adoption) (fleet.Seed, e
 	return seed, nil
 }
 
-// check adds to the problems of the adoption those that its documents have as the content of a fleet with these rules. The
-// documents must not be used afterwards.
+// check adds the problems that the documents have in a fleet with these rules. It consumes the documents.
 func (a *adoption) check(seed fleet.Seed, rules fleet.Rules) error {
 	var invalid *fleet.Error
 	if len(a.problems) > 0 {
@@ -103,7 +103,7 @@ func (a *adoption) check(seed fleet.Seed, rules fleet.Rules) error {
 	return a.adviseOn(rules)
 }
 
-// at is the place of a document in reports.
+// at returns the prefix of a document's problems in reports.
 func at(kind fleet.Kind, id string) string { return referenceNames[kind] + "/" + id + " " }
 
 func (a *adoption) problem(kind fleet.Kind, id, format string, args ...any) {
@@ -150,7 +150,7 @@ func (a *adoption) adopt(kind fleet.Kind, id string, obj map[string]any) {
 	a.known[kind][id], a.byName[kind][id] = true, d
 }
 
-// defineInline makes definitions of the namespaces that clusters hold themselves, as they did before the reference had
+// defineInline creates definitions for namespaces that clusters contain inline, as they did before the reference had
 // definitions of namespaces.
 func (a *adoption) defineInline() {
 	duplicates := 0
@@ -170,7 +170,7 @@ func (a *adoption) defineInline() {
 			switch {
 			case a.dropped(fleet.KindNamespace, id):
 			case !defined && a.known[fleet.KindNamespace][id]:
-				a.note(fleet.KindCluster, c.id, "namespaces: %q is also defined by itself, and that counts", id)
+				a.note(fleet.KindCluster, c.id, "namespaces: %q also has a definition, which takes precedence", id)
 			case !defined:
 				from[id], content[id] = c.id, is
 				a.adopt(fleet.KindNamespace, id, map[string]any{"id": id, "labels": is[0], "annotations": is[1]})
@@ -194,8 +194,8 @@ func orEmpty(v any) any {
 	return v
 }
 
-// dangling finds references to what is not there, and patches of components that are not assigned. The reference skips
-// them when it is polled, so that whoever deleted a definition noticed nothing.
+// dangling finds references to documents that do not exist, and patches of components that are not assigned. The
+// reference skips them in answers to polls, so they went unnoticed.
 func (a *adoption) dangling() {
 	found := 0
 	gone := func(kind fleet.Kind, id, where, what string) bool {
@@ -238,12 +238,12 @@ func (a *adoption) dangling() {
 		}
 	}
 	if found > 0 && !a.dropDangling {
-		a.advise(fmt.Sprintf("leaves out %d references to what does not exist; the reference does not serve them either", found), "--drop-dangling")
+		a.advise(fmt.Sprintf("leaves out %d references to documents that do not exist; the reference does not serve them either", found), "--drop-dangling")
 	}
 }
 
-// adviseTypes finds components that need --type: the reference makes a Helm release of every component, of an oci:// URL, too, and
-// the variables of a Kustomization cannot have the names of Helm values.
+// adviseTypes finds components that need --type: the reference makes a Helm release of every component, even of an
+// oci:// URL, and names of Helm values are not valid as variables of a Kustomization.
 func (a *adoption) adviseTypes() {
 	a.helm = map[string]bool{}
 	dotted := map[string]bool{}

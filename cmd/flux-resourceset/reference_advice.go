@@ -16,7 +16,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// advice is a flag that would resolve a problem, and its effect.
+// advice is a flag that resolves a problem, and its effect.
 type advice struct {
 	flag   []string
 	effect string
@@ -30,11 +30,11 @@ func (a *adoption) advise(effect string, flag ...string) {
 
 func (a *adoption) adviseDuplicates(found int) {
 	if found > 0 && !a.dropDuplicates {
-		a.advise("keeps the first of what is there more than once", "--drop-duplicates")
+		a.advise("keeps the first of duplicate entries", "--drop-duplicates")
 	}
 }
 
-// err is the report of the problems; nil when there are none.
+// err returns the report of the problems as an error; nil if there are none.
 func (a *adoption) err(path string) error {
 	if len(a.problems) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (a *adoption) adviseDrop(kind fleet.Kind, id string) {
 	a.advise("leaves it out; clusters that have it lose it", "--drop", name(kind, id))
 }
 
-// report writes the problems, and the flags that resolve them as they are typed in a shell.
+// report writes the problems, and the flags that resolve them, quoted for a shell.
 func (a *adoption) report(w io.Writer) error {
 	for _, p := range a.problems {
 		at := strings.TrimSpace(p.Pointer)
@@ -77,7 +77,7 @@ func (a *adoption) report(w io.Writer) error {
 	return err
 }
 
-// shellWord quotes a word where a shell would not take it as it is.
+// shellWord quotes a word if a shell would change it.
 func shellWord(word string) string {
 	plain := func(r rune) bool {
 		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_=/.,:+@%", r))
@@ -88,16 +88,16 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// adviser finds the flags for problems.
+// adviser proposes flags for problems.
 type adviser struct {
 	*adoption
 	rules    fleet.Rules
-	taken    map[string]bool         // names that --rename proposes
-	leftOver map[string]map[int]bool // entries that are to be left out, by document and list
+	taken    map[string]bool         // names already proposed for --rename
+	leftOver map[string]map[int]bool // indexes of entries to remove, by document and list
 	lists    map[string]func(without map[int]bool)
 }
 
-// adviseOn adds flags for the problems. They follow from the place of a problem and the value there, never from its text.
+// adviseOn proposes flags for the problems. It decides by the place of a problem and the value there, never by its text.
 func (a *adoption) adviseOn(rules fleet.Rules) error {
 	docs := map[string]*adopted{}
 	for _, kind := range referenceKinds {
@@ -108,7 +108,7 @@ func (a *adoption) adviseOn(rules fleet.Rules) error {
 	ad := &adviser{adoption: a, rules: rules, taken: map[string]bool{}, leftOver: map[string]map[int]bool{}, lists: map[string]func(map[int]bool){}}
 	for _, p := range a.problems {
 		var d *adopted
-		for cut := range len(p.Pointer) { // ids may hold what separates them from the pointer
+		for cut := range len(p.Pointer) { // ids may contain the separator
 			if known := docs[p.Pointer[:cut+1]]; known != nil {
 				d = known
 			}
@@ -127,7 +127,7 @@ func (a *adoption) adviseOn(rules fleet.Rules) error {
 	return nil
 }
 
-// parse makes the object of a document that is in a seed.
+// parse restores the object of a document that the seed has consumed.
 func (d *adopted) parse() (err error) {
 	if d.obj == nil {
 		d.obj, err = fleet.ParseObject(d.text)
@@ -135,7 +135,7 @@ func (d *adopted) parse() (err error) {
 	return err
 }
 
-// problem is one at a JSON pointer of a document.
+// problem proposes a flag for one problem at a JSON pointer of a document.
 func (ad *adviser) problem(d *adopted, pointer string) {
 	steps := strings.Split(pointer, "/")
 	value, exists := ad.lookup(d, pointer)
@@ -177,7 +177,7 @@ func (ad *adviser) problem(d *adopted, pointer string) {
 		set(d.id, "the path of the chart or artifact")
 	case kind == fleet.KindComponent && pointer == "/oci_url":
 		if to := cleanURL(text); to != "" && to != text {
-			set(to, "without what a URL of Flux cannot have")
+			set(to, "without the parts that Flux does not accept in a URL")
 			return
 		}
 		drop()
@@ -186,7 +186,7 @@ func (ad *adviser) problem(d *adopted, pointer string) {
 	case pointer == "/depends_on":
 		set("[]", "ends the cycle of dependencies")
 	case field == "depends_on" && !ad.known[fleet.KindComponent][text] || field == "patches" && len(steps) > 2 && ad.helm[steps[2]]:
-		// --drop-dangling and --type are advised already
+		// already covered by --drop-dangling and --type
 	case field == "depends_on" || field == "subjects" && len(steps) > 2:
 		ad.entry(d, steps, value)
 	case field == "role" || field == "subjects" || field == "_id" || pointer == "":
@@ -202,12 +202,12 @@ func (ad *adviser) problem(d *adopted, pointer string) {
 	}
 }
 
-// removal leaves a value out.
+// removal proposes to leave a value out.
 func (ad *adviser) removal(d *adopted, steps []string, exists bool) {
 	if !exists {
 		return
 	}
-	if list, ok := referenceLists[steps[1]]; ok && d.kind == fleet.KindCluster && list != "" { // its place may change; its id does not
+	if list, ok := referenceLists[steps[1]]; ok && d.kind == fleet.KindCluster && list != "" { // an entry's index may change, its id does not
 		entry, _ := ad.lookup(d, strings.Join(steps[:3], "/"))
 		if entry, _ := entry.(map[string]any); entry != nil {
 			if id, _ := entry["id"].(string); id != "" {
@@ -219,7 +219,7 @@ func (ad *adviser) removal(d *adopted, steps []string, exists bool) {
 	ad.advise("leaves the value out", "--set", name(d.kind, d.id)+strings.Join(steps, "/")+"=")
 }
 
-// entry is a problem of an entry of a list that has no ids: depends_on, subjects.
+// entry handles a problem of an entry in a list without ids: depends_on, subjects.
 func (ad *adviser) entry(d *adopted, steps []string, value any) {
 	last := steps[len(steps)-1]
 	text, _ := value.(string)
@@ -252,12 +252,12 @@ func (ad *adviser) entry(d *adopted, steps []string, value any) {
 		}
 		to, err := json.Marshal(rest)
 		if err == nil {
-			ad.advise("leaves out the entries that cannot be", "--set", key+"="+string(to))
+			ad.advise("leaves out the invalid entries", "--set", key+"="+string(to))
 		}
 	}
 }
 
-// proposeID names a document after what Flux makes of its id in the names of objects.
+// proposeID proposes an id equal to the name that Flux derives from the current one for its objects.
 func (ad *adviser) proposeID(d *adopted) {
 	limit := 63
 	switch d.kind {
@@ -271,12 +271,12 @@ func (ad *adviser) proposeID(d *adopted) {
 	switch {
 	case base == "":
 		base = referenceNames[d.kind]
-	case d.kind == fleet.KindRoleBinding && base == d.id: // it belongs to Kubernetes or Flux
+	case d.kind == fleet.KindRoleBinding && base == d.id: // reserved by Kubernetes or Flux
 		base = "fleet-" + base
 	case d.kind == fleet.KindCluster:
 		effect = "clusters poll by their DNS names, which stay"
 	case d.kind == fleet.KindComponent:
-		effect = "what its id is in the names of objects; release_name and target_namespace are the same unless they are set"
+		effect = "the form that its id has in the names of objects; release_name and target_namespace stay the same unless they are set"
 	}
 	for n := 1; ; n++ {
 		suffix := ""
@@ -285,7 +285,7 @@ func (ad *adviser) proposeID(d *adopted) {
 		}
 		id := strings.TrimRight(base[:min(len(base), limit-len(suffix))], "-") + suffix
 		if id == d.id {
-			return // it can be an id: it is another document that has to give way
+			return // the id is valid: the other document has to be renamed
 		}
 		if proposed := name(d.kind, id); !ad.taken[proposed] && ad.byName[d.kind][id] == nil {
 			ad.taken[proposed] = true
@@ -295,7 +295,7 @@ func (ad *adviser) proposeID(d *adopted) {
 	}
 }
 
-// proposeDNS is about a DNS name that is none, or that another cluster has.
+// proposeDNS handles a DNS name that is invalid, or that another cluster has.
 func (ad *adviser) proposeDNS(d *adopted, text string, drop func(), set func(to, effect string)) {
 	for _, other := range ad.docs[fleet.KindCluster] {
 		var has struct {
@@ -323,7 +323,7 @@ func (ad *adviser) proposeDNS(d *adopted, text string, drop func(), set func(to,
 	set(to, "the cluster has to poll by this name, then")
 }
 
-// cleanURL is a URL without credentials, query and fragment; empty if it is none that Flux takes.
+// cleanURL returns a URL without credentials, query and fragment; "" if Flux does not accept the URL.
 func cleanURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || !slices.Contains([]string{"oci", "https", "http"}, u.Scheme) {

@@ -22,12 +22,12 @@ import (
 type referenceFiles struct{ files []referenceFile }
 
 type referenceFile struct {
-	at       string // of the problems
+	at       string // prefix of the document's problems
 	path     string
 	document *yaml.Node
 }
 
-// newReferenceFiles makes files of the documents as they are; validation uses the documents up.
+// newReferenceFiles copies the documents into files. Call it before validation, which consumes the documents.
 func newReferenceFiles(a *adoption) (*referenceFiles, error) {
 	f := &referenceFiles{}
 	taken := map[string]bool{}
@@ -47,7 +47,7 @@ func newReferenceFiles(a *adoption) (*referenceFiles, error) {
 	return f, nil
 }
 
-// fileOf is a path that no other document has: an id of the reference may be any text.
+// fileOf returns a path that no other document has: an id of the reference may be any text.
 func fileOf(kind fleet.Kind, id string, taken map[string]bool) string {
 	name := slug.Make(id)
 	if len(name) > 200 || name == "" {
@@ -68,7 +68,7 @@ func fileOf(kind fleet.Kind, id string, taken map[string]bool) string {
 	}
 }
 
-// write writes the files, with the problems of the adoption in them.
+// write writes the files, with the problems of the adoption as comments.
 func (f *referenceFiles) write(w io.Writer, dir string, a *adoption) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -110,7 +110,7 @@ func (f *referenceFiles) write(w io.Writer, dir string, a *adoption) error {
 // problemMark is the start of a comment about a problem.
 const problemMark = "# problem: "
 
-// comment puts a problem beside its line; false: it is at no document.
+// comment adds a problem as a comment next to its line. It returns false if the problem belongs to no document.
 func (f *referenceFiles) comment(p fleet.Problem) bool {
 	var file *referenceFile
 	for i := range f.files {
@@ -121,7 +121,7 @@ func (f *referenceFiles) comment(p fleet.Problem) bool {
 	if file == nil {
 		return false
 	}
-	key, value := file.document.Content[2], file.document // above the id, unless the place is found
+	key, value := file.document.Content[2], file.document // above the id, unless the pointer is found
 	if len(file.document.Content) < 3 {
 		key = file.document
 	}
@@ -153,8 +153,8 @@ func joinComments(old, comment, separator string) string {
 	return old + separator + comment
 }
 
-// child is an entry of a mapping or a sequence, and the node that a comment about it stands above: of one that is not there,
-// what it would be in.
+// child returns an entry of a mapping or a sequence, and the node for a comment above it. If the entry does not exist,
+// the comment goes above its parent.
 func child(above, in *yaml.Node, step string) (key, value *yaml.Node) {
 	switch in.Kind {
 	case yaml.MappingNode:
@@ -181,7 +181,7 @@ func scalar(tag, value string) *yaml.Node {
 	return n
 }
 
-// yamlNode is parsed JSON as YAML, the id first.
+// yamlNode converts parsed JSON to YAML, with the id first.
 func yamlNode(v any) (*yaml.Node, error) {
 	switch v := v.(type) {
 	case map[string]any:

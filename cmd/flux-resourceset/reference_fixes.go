@@ -14,11 +14,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// fixes are what the flags of import change in the documents of the reference. The zero value changes nothing. A document is
-// named by its original id or by the one that --rename gives it, so flags can be added to a command line in any order.
+// fixes are the changes that the flags of import make to the documents of the reference. The zero value changes nothing.
+// A document is named by its original id or by its new one from --rename, so flags can be added to a command line in any
+// order.
 type fixes struct {
 	flags          map[string]map[string]string // values by flag and name: --rename: cluster/US_West: us-west
-	unused         map[string]map[string]bool   // the names that have not been found yet, by flag
+	unused         map[string]map[string]bool   // names without a document so far, by flag
 	settings       []string                     // KIND/ID/FIELD=VALUE
 	dropDangling   bool                         // leave out references to documents that do not exist
 	dropDuplicates bool                         // keep the first of several
@@ -41,7 +42,7 @@ func fixFlags() []cli.Flag {
 	}
 }
 
-// fixesOf reads the flags, and what is wrong with them.
+// fixesOf parses the flags and returns their problems.
 func fixesOf(c *cli.Context) (f fixes, problems []string) {
 	f = fixes{
 		flags: map[string]map[string]string{}, unused: map[string]map[string]bool{}, settings: c.StringSlice("set"),
@@ -99,7 +100,7 @@ func (f *fixes) add(flag, name, value string) {
 	f.flags[flag][name], f.unused[flag][name] = value, true
 }
 
-// value is that of a flag for the first of the names that it has one for.
+// value returns the value of a flag for the first name that it is set for, and marks the name as used.
 func (f *fixes) value(flag string, names ...string) (string, bool) {
 	for _, name := range names {
 		if value, ok := f.flags[flag][name]; ok {
@@ -110,10 +111,10 @@ func (f *fixes) value(flag string, names ...string) (string, bool) {
 	return "", false
 }
 
-// name is how flags name a document.
+// name returns the name of a document in flags.
 func name(kind fleet.Kind, id string) string { return referenceNames[kind] + "/" + id }
 
-// dropped tells whether a document is left out, by its original id or the one that it would get.
+// dropped reports whether --drop names a document, by its original or its new id.
 func (f *fixes) dropped(kind fleet.Kind, id string) bool {
 	names := []string{name(kind, id)}
 	if renamed, ok := f.flags["--rename"][name(kind, id)]; ok {
@@ -123,12 +124,12 @@ func (f *fixes) dropped(kind fleet.Kind, id string) bool {
 	return ok
 }
 
-// of is the value of a flag for a document, by its original or current id.
+// of returns the value of a flag for a document, by its original or current id.
 func (a *adoption) of(flag string, d *adopted) (string, bool) {
 	return a.value(flag, name(d.kind, d.was), name(d.kind, d.id))
 }
 
-// apply changes the documents as the flags have it, and reports flags that name nothing.
+// apply changes the documents according to the flags, and reports flags that name no document.
 func (a *adoption) apply() {
 	for _, kind := range referenceKinds {
 		for _, d := range a.docs[kind] {
@@ -136,7 +137,7 @@ func (a *adoption) apply() {
 		}
 	}
 	a.renameReferences()
-	for _, d := range a.left { // flags for them do nothing
+	for _, d := range a.left { // their flags count as used
 		for _, flag := range namedFlags {
 			a.of(flag, d)
 		}
@@ -146,7 +147,7 @@ func (a *adoption) apply() {
 			a.problems = append(a.problems, fleet.Problem{Detail: fmt.Sprintf("--set %s: %v", setting, err)})
 		}
 	}
-	a.renameReferences() // a list that was set may have the original ids
+	a.renameReferences() // --set may have introduced original ids
 	a.duplicates()
 	for _, d := range a.docs[fleet.KindNamespace] {
 		if policy, ok := a.of("--orphan", d); ok {
@@ -187,7 +188,7 @@ func (a *adoption) rename(d *adopted) {
 	if !ok || id == d.id {
 		return
 	}
-	if a.byName[d.kind][id] != nil { // also where that one gets another id: references to it would become references to this one
+	if a.byName[d.kind][id] != nil { // even if that document is renamed too: references to it would point to this one
 		a.problem(d.kind, d.id, "cannot be renamed: there is %s already", name(d.kind, id))
 		return
 	}
@@ -198,7 +199,7 @@ func (a *adoption) rename(d *adopted) {
 	a.note(d.kind, id, "was %q", d.was)
 }
 
-// renamed is the current id of a document.
+// renamed returns the current id of a document.
 func (a *adoption) renamed(kind fleet.Kind, id string) string {
 	if d, ok := a.byName[kind][id]; ok {
 		return d.id
@@ -206,7 +207,7 @@ func (a *adoption) renamed(kind fleet.Kind, id string) string {
 	return id
 }
 
-// renameReferences makes the documents refer to others by their current ids.
+// renameReferences replaces original ids by current ones in all references.
 func (a *adoption) renameReferences() {
 	for _, d := range a.docs[fleet.KindComponent] {
 		list, _ := d.obj["depends_on"].([]any)
@@ -237,7 +238,7 @@ func (a *adoption) renameReferences() {
 	}
 }
 
-// duplicates finds entries that a list has twice.
+// duplicates finds duplicate entries of lists.
 func (a *adoption) duplicates() {
 	found := 0
 	unique := func(d *adopted, field string) {
@@ -285,7 +286,7 @@ func (a *adoption) duplicates() {
 	a.adviseDuplicates(found)
 }
 
-// set makes one change: KIND/ID/FIELD=VALUE. Ids and the keys on the way to a field may hold slashes and equal signs.
+// set applies one --set: KIND/ID/FIELD=VALUE. Ids and keys may contain slashes and equal signs.
 func (a *adoption) set(setting string) error {
 	word, rest, _ := strings.Cut(setting, "/")
 	for kind, known := range referenceNames {
@@ -353,8 +354,8 @@ func (a *adoption) setField(d *adopted, assignment string) error {
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// lookup is the value at a JSON pointer of a document, in which entries of lists are also named by their ids, and components by
-// their original ids.
+// lookup returns the value at a JSON pointer of a document. Entries of lists can be named by their ids, and components
+// by their original ids.
 func (a *adoption) lookup(d *adopted, pointer string) (v any, exists bool) {
 	v, exists = any(d.obj), true
 	for i, step := range strings.Split(pointer, "/") {

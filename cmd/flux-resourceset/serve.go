@@ -27,7 +27,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
-// serve opens the store, answers until it is told to stop, and puts everything away.
+// serve opens the store, serves until the context ends, and closes everything in order.
 func serve(c *cli.Context) error {
 	cfg, err := readConfig(c)
 	if err != nil {
@@ -70,7 +70,7 @@ func serve(c *cli.Context) error {
 	st := store.NewLazy(opener.open)
 	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger, StateDir: cfg.stateDir, StateMaxAge: cfg.stateMaxAge, MaxStaleness: cfg.maxStaleness})
 	if replica.Restore(ctx) && replica.State().Revision() > 0 {
-		opener.seed, opener.missing = nil, false // a store that turns out to be empty has lost what we serve
+		opener.seed, opener.missing = nil, false // an empty store would have lost the fleet that this process serves
 	}
 	if err := openStore(ctx, cfg, st, replica, logger); err != nil {
 		return errors.Join(err, st.Close())
@@ -112,7 +112,7 @@ func serve(c *cli.Context) error {
 	return errors.Join(err, st.Close())
 }
 
-// withPage is the API, behind the fleet page where there is one.
+// withPage wraps the API in the fleet page, if that is enabled.
 func withPage(cfg config, srv *server.Server, ended ui.EndedSessions, logger *slog.Logger) (http.Handler, error) {
 	if !cfg.page {
 		return server.WithBasePath(cfg.basePath, srv), nil
@@ -124,7 +124,7 @@ func withPage(cfg config, srv *server.Server, ended ui.EndedSessions, logger *sl
 	return server.WithBasePath(cfg.basePath, page), nil
 }
 
-// newBook is what clusters say, exchanged with other processes. Nothing waits for that, whatever becomes of it.
+// newBook returns the record of the status that clusters report. Processes exchange it in the background; no request waits.
 func newBook(cfg config, replica *store.Replica, logger *slog.Logger) (*observations.Book, error) {
 	table, err := cfg.db.observations()
 	if err != nil {
@@ -146,12 +146,13 @@ func newBook(cfg config, replica *store.Replica, logger *slog.Logger) (*observat
 }
 
 const (
-	// openTimeout is how long a process that cannot start without its store waits for others that start on the same file.
+	// openTimeout bounds the wait of a process that cannot start without its store for others that open the same file.
 	openTimeout       = 10 * time.Second
-	openRetryInterval = 100 * time.Millisecond // after so long
+	openRetryInterval = 100 * time.Millisecond // between two attempts
 )
 
-// openStore opens the store and loads the fleet. A store that may be waited for is opened later, when it can be.
+// openStore opens the store and loads the fleet. If the process can start without the store, a failure is logged and the
+// store is opened later.
 func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.Replica, logger *slog.Logger) error {
 	giveUp := time.Now().Add(openTimeout)
 	for waits := false; ; waits = true {
@@ -160,7 +161,7 @@ func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.R
 			err = replica.Load(ctx)
 		}
 		switch {
-		case err == nil, errors.Is(err, store.ErrQuarantined) && replica.Status().Loaded: // following it says so
+		case err == nil, errors.Is(err, store.ErrQuarantined) && replica.Status().Loaded: // the replica reports it
 			return nil
 		case canStartWithoutStore(cfg, replica.Status().Loaded, err):
 			logger.WarnContext(ctx, "the store cannot be opened yet; trying again", "store", cfg.db.where(), "error", err)
@@ -169,7 +170,7 @@ func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.R
 			return err
 		}
 		if !waits {
-			logger.InfoContext(ctx, "another process has the store to itself at the moment; trying again", "store", cfg.db.where())
+			logger.InfoContext(ctx, "another process holds the store exclusively; trying again", "store", cfg.db.where())
 		}
 		select {
 		case <-ctx.Done():
@@ -178,9 +179,9 @@ func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.R
 	}
 }
 
-// canStartWithoutStore tells whether a process may start and wait for its store: for a server that does not answer at the moment,
-// and a read-only process also for a store that a crud process has yet to initialise. One that has a fleet to serve
-// waits for anything that may be mended, also what the operating system refuses: a right, a directory that is not mounted.
+// canStartWithoutStore reports whether a process may start and wait for its store: for a server that does not answer,
+// and a read-only process also for a store that a crud process has yet to initialize. A process with a fleet to serve
+// also waits after errors of the operating system, such as a missing right or an unmounted directory.
 func canStartWithoutStore(cfg config, serving bool, err error) bool {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
@@ -192,14 +193,14 @@ func canStartWithoutStore(cfg config, serving bool, err error) bool {
 		serving && (system || is(store.ErrUnavailable, store.ErrNotInitialised, store.ErrSchema, store.ErrCorrupt, store.ErrReplaced))
 }
 
-// enforceStartTimeout ends the program when it has had nothing to serve for too long.
+// enforceStartTimeout ends the program if it has no fleet to serve after the start timeout.
 func enforceStartTimeout(ctx context.Context, replica *store.Replica, patience time.Duration, giveUp context.CancelCauseFunc) {
 	if patience == 0 {
 		return
 	}
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// A fleet without a commit is loaded, too.
+	// Revision 0: an empty fleet counts as loaded.
 	if err := replica.WaitFor(waiting, 0); err != nil && ctx.Err() == nil {
 		giveUp(fmt.Errorf("there is still no fleet to serve after %s: %w", patience, cmp.Or(replica.Status().LastError, err)))
 	}
@@ -240,8 +241,8 @@ func listen(ctx context.Context, cfg config, srv *server.Server, handler http.Ha
 	return err
 }
 
-// serveMetrics serves metrics and probes on a listener of their own, if there is one, until it is told to stop: after everything else,
-// so that somebody can see the requests under way finish.
+// serveMetrics serves metrics and probes on their own listener, if one is configured. It is stopped last, so that the
+// remaining requests stay observable.
 func serveMetrics(ctx context.Context, addr string, srv *server.Server, tlsConfig *tls.Config, logger *slog.Logger, giveUp context.CancelCauseFunc) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil
@@ -262,7 +263,7 @@ func serveMetrics(ctx context.Context, addr string, srv *server.Server, tlsConfi
 	return func() { cancel(); <-done }, nil
 }
 
-// readSpec reads OPENAPI_FILE. One that is named but missing is not an error: the reference's manifests always name one.
+// readSpec reads OPENAPI_FILE. A missing file is not an error: the reference's manifests always set the variable.
 func readSpec(ctx context.Context, cfg config, logger *slog.Logger) ([]byte, error) {
 	if cfg.openapiFile == "" {
 		return nil, nil

@@ -11,9 +11,12 @@ import (
 )
 
 const (
-	// minStaleness leaves the store time to answer: it is asked ten times a second.
+	// minStaleness leaves the store time to answer: the head is read ten times a second.
 	minStaleness = time.Second
-	// Defaults of MAX_STALENESS. Postgres is for several processes: while one of them is cut off, clusters may get older and
+	// newer answers in turns for so long. A process on SQLite shares the file's machine with all others.
+
+	// Defaults of MAX_STALENESS. On Postgres, while one of several processes is disconnected, clusters may receive older and
+	// newer answers in turn for this long. On SQLite all processes are on the machine of the file.
 	// newer answers in turns for so long. A process on SQLite shares the file's machine with all others.
 	postgresStaleness = 15 * time.Second
 	sqliteStaleness   = 2 * time.Minute
@@ -21,7 +24,7 @@ const (
 	staleStateMaxAge = 24 * time.Hour
 )
 
-// readStaleness reads how old the fleet may be that polls and reads are answered from.
+// readStaleness reads the age limits of the fleet that polls and reads are answered from.
 func (cfg *config) readStaleness(c *cli.Context) (problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	read := func(flag, name, example string, byDefault time.Duration) time.Duration {
@@ -56,8 +59,8 @@ func (cfg *config) readStaleness(c *cli.Context) (problems []string) {
 	return problems
 }
 
-// hasPeers tells whether other processes may answer polls from the same store with a newer fleet than this one has. Next to
-// the process in mode crud of an SQLite file none can: it makes all changes itself.
+// hasPeers reports whether other processes may answer polls from the same store with a newer fleet. In mode crud on
+// SQLite none can: that process makes all changes itself.
 func (cfg *config) hasPeers() bool {
 	return cfg.mode != server.ModeCRUD || cfg.db.name() == backendPostgres
 }

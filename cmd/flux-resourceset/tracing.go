@@ -18,14 +18,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracing sends traces to a collector. Nil: there is none.
+// tracing sends traces to a collector. Nil: tracing is off.
 type tracing struct{ provider *sdktrace.TracerProvider }
 
-// flushTimeout is how long the end waits for a collector to take what it has not yet.
+// flushTimeout bounds the wait at shutdown for the collector to accept the remaining spans.
 const flushTimeout = 5 * time.Second
 
-// newTracing makes the tracing that OTEL_EXPORTER_OTLP_ENDPOINT asks for. The library reads the other OTEL_ variables by itself: headers,
-// certificates, the sampler, the service's name. A collector that does not answer costs spans and nothing else.
+// newTracing starts tracing to OTEL_EXPORTER_OTLP_ENDPOINT. The library reads the other OTEL_ variables itself: headers,
+// certificates, the sampler, the service's name. A collector that is down costs spans, and nothing else.
 func newTracing(ctx context.Context, endpoint, mode string, logger *slog.Logger) (*tracing, error) {
 	if endpoint == "" {
 		return nil, nil //nolint:nilnil // off
@@ -44,12 +44,12 @@ func newTracing(ctx context.Context, endpoint, mode string, logger *slog.Logger)
 	if err != nil {
 		return nil, errors.Join(err, exporter.Shutdown(ctx))
 	}
-	// The library has one place where it says that a collector does not answer, and writes to standard error by default.
+	// The library reports collector errors through this global handler, by default to standard error.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.WarnContext(ctx, "traces could not be sent", "error", err) }))
 	return &tracing{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))}, nil
 }
 
-// tracer is for requests; nil: they are not traced.
+// tracer returns the tracer of requests; nil if tracing is off.
 func (t *tracing) tracer() trace.Tracer {
 	if t == nil {
 		return nil
@@ -57,18 +57,18 @@ func (t *tracing) tracer() trace.Tracer {
 	return t.provider.Tracer("github.com/flux-resourceset/flux-resourceset/server")
 }
 
-// watch has a database's questions traced.
+// watch enables traces of a Postgres database's queries.
 func (t *tracing) watch(db database) database {
 	pg, ok := db.(postgresDatabase)
 	if t == nil || !ok {
 		return db
 	}
 	pg.cfg.Tracer = withinRequests{otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider),
-		otelpgx.WithDisableSQLStatementInAttributes())} // statements have their values in them: see postgres.Config
+		otelpgx.WithDisableSQLStatementInAttributes())} // statements contain values: see postgres.Config
 	return pg
 }
 
-// stop sends what is left.
+// stop sends the remaining spans.
 func (t *tracing) stop(logger *slog.Logger) {
 	if t == nil {
 		return
@@ -80,7 +80,7 @@ func (t *tracing) stop(logger *slog.Logger) {
 	}
 }
 
-// withinRequests traces the questions of traced requests, and not those by which a process follows the log ten times a second.
+// withinRequests traces queries of traced requests only, not those that read the head ten times a second.
 type withinRequests struct{ to pgx.QueryTracer }
 
 // TraceQueryStart implements pgx.QueryTracer.
@@ -97,7 +97,7 @@ func (w withinRequests) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, data 
 		return
 	}
 	if refused := new(pgconn.PgError); errors.As(data.Err, &refused) {
-		data.Err = errors.New("SQLSTATE " + refused.Code) // its text may quote values
+		data.Err = errors.New("SQLSTATE " + refused.Code) // the error's text may quote values
 	}
 	w.to.TraceQueryEnd(ctx, conn, data)
 }

@@ -21,9 +21,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// validateCommand checks files without a server: it applies them, as a dry run, to an empty fleet in this process. So the schema, the
-// references and every rule are the server's own. It is a command of this program because the command line is a thin client, which
-// would be three times as large with the rules in it.
+// validateCommand checks files without a server: it applies them, as a dry run, to an empty fleet in this process, so
+// the schema, the references and every rule are those of the server. It is a command of this program because the command
+// line client would be three times as large with the rules in it.
 func validateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "validate", Usage: "check the files of a fleet, without a server: their schema, references and rules", OnUsageError: usageError,
@@ -34,7 +34,7 @@ func validateCommand() *cli.Command {
 	}
 }
 
-// errInvalid ends a validation that found problems, which have been printed.
+// errInvalid ends a validation that found problems. They have been printed.
 var errInvalid = errors.New("the files are not valid")
 
 func validate(c *cli.Context) error {
@@ -58,7 +58,7 @@ func validate(c *cli.Context) error {
 	}
 	code := frs.Run(c.Context, args, frs.Env{
 		Stdin: os.Stdin, Stdout: io.Discard, Stderr: c.App.ErrWriter, Version: version,
-		Getenv: func(name string) string { // nothing of the user's settings: no context, no other server, nothing remembered
+		Getenv: func(name string) string { // none of the user's settings: no context, no other server, no saved revision
 			return map[string]string{"FLUX_API_TOKEN": token, "FLUX_RESOURCESET_CONFIG": os.DevNull, "XDG_STATE_HOME": os.DevNull}[name]
 		},
 	})
@@ -72,7 +72,8 @@ func validate(c *cli.Context) error {
 	return errInvalid
 }
 
-// emptyFleet serves an empty fleet from memory to this process: where, to which token, and until when.
+// emptyFleet serves an empty fleet from memory on a loopback address. It returns the URL, the token and a function that
+// stops it.
 func emptyFleet(ctx context.Context, rules fleet.Rules) (base, token string, stop func(), err error) {
 	db, err := parseDatabase("sqlite::memory:")
 	if err != nil {
@@ -103,7 +104,7 @@ func emptyFleet(ctx context.Context, rules fleet.Rules) (base, token string, sto
 		return "", "", nil, err
 	}
 	web := &http.Server{Handler: srv, ReadHeaderTimeout: time.Minute}
-	go func() { _ = web.Serve(ln) }() // ends when it is closed
+	go func() { _ = web.Serve(ln) }() // ends with Close
 	return "http://" + ln.Addr().String(), token, func() {
 		_ = web.Close()
 		closeStore()

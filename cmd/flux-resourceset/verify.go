@@ -75,15 +75,15 @@ func verify(c *cli.Context) (err error) {
 	}
 	fmt.Fprintf(c.App.Writer, "%s: revision %d=%s, %d documents\n", where, found.Head.Revision, store.FormatHash(found.Hash), found.Documents)
 	if found.Unhashed > 0 {
-		fmt.Fprintf(c.App.Writer, "%d revisions have no hash, as a version before has made them: nothing tells whether they were altered\n", found.Unhashed)
+		fmt.Fprintf(c.App.Writer, "%d revisions have no hash, because an older version made them: alterations cannot be detected\n", found.Unhashed)
 	}
 	if found.Oldest > 1 && !found.Covered {
-		fmt.Fprintf(c.App.Writer, "what is kept of the revisions before %d has no checkpoint yet\n", found.Oldest)
+		fmt.Fprintf(c.App.Writer, "the documents from revisions before %d have no checkpoint yet\n", found.Oldest)
 	}
 	return nil
 }
 
-// expected returns ErrDiverged unless a verified history has a revision with a hash.
+// expected returns ErrDiverged unless the verified history has the revision with the given hash.
 func expected(c *cli.Context, s store.Store, found store.Verified, at fleet.Revision, want string) error {
 	if at == found.Head.Revision && store.FormatHash(found.Hash) == want {
 		return nil
