@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// attacks makes every attack, or those that -only names. It is broken when the service fell for one.
+// attacks runs the attacks, or those that -only names. broken is true if the service failed one.
 func (h *harness) attacks(ctx context.Context) (broken bool, err error) {
 	if !listContains(h.phases, "attacks") {
 		return false, nil
@@ -29,7 +29,7 @@ func (h *harness) attacks(ctx context.Context) (broken bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = report.Close() }() // it is shown as well
+	defer func() { _ = report.Close() }() // the report is also printed
 	for _, atk := range attack.All() {
 		if h.only != "" && !listContains(h.only, atk.Name) {
 			continue

@@ -1,5 +1,9 @@
-// Command faults breaks things around the real servers while they work, and checks that they keep their promises:
+// Command faults injects faults around real servers under load, and checks that they keep their promises:
 // docs/reliability.md. It is for developers and is not shipped.
+//
+// Reading order: main.go (phases and exit codes), internal/drill (load and faults), internal/attack (single scenarios),
+// internal/history (the record of a run), internal/check (the rules), internal/negativecontrols (bugs that the checks
+// must detect), internal/rig (processes, databases and networks).
 package main
 
 import (
@@ -26,8 +30,8 @@ import (
 
 // Exit codes.
 const (
-	exitOK     = 0 // every promise was kept; of a negative control: it was found out
-	exitBroken = 1 // a promise was broken; of a negative control: it was not found out
+	exitOK     = 0 // every promise was kept; for a negative control: it was detected
+	exitBroken = 1 // a promise was broken; for a negative control: it was not detected
 	exitError  = 2 // the run could not be made
 )
 
@@ -38,7 +42,7 @@ func main() {
 	os.Exit(code)
 }
 
-// routeOwn has each poller ask a process of its own.
+// routeOwn gives each poller its own process.
 const routeOwn = "own"
 
 type options struct {
@@ -107,7 +111,7 @@ type harness struct {
 	revision string
 }
 
-// run tells whether a promise was broken.
+// run reports whether a promise was broken.
 func (h *harness) run(ctx context.Context) (broken bool, err error) {
 	switch {
 	case h.list:
@@ -162,7 +166,7 @@ func (h *harness) run(ctx context.Context) (broken bool, err error) {
 	return broken, nil
 }
 
-// validate refuses names that nothing has: a run in which nothing is injected would keep every promise.
+// validate refuses unknown names: a run that injects nothing would keep every promise.
 func (h *harness) validate() error {
 	known := attack.Names()
 	for _, store := range h.storeList() {
@@ -217,7 +221,7 @@ func (h *harness) loads(ctx context.Context) (broken bool, err error) {
 	return broken, nil
 }
 
-// damageLoad is how long a store is worked with before it is damaged.
+// damageLoad is the time under load before the store is damaged.
 const damageLoad = 2 * time.Second
 
 func (h *harness) damages(ctx context.Context) (broken bool, err error) {
@@ -239,7 +243,7 @@ func (h *harness) damages(ctx context.Context) (broken bool, err error) {
 	return broken, nil
 }
 
-// runDrill makes one run, saves it, and judges it.
+// runDrill makes one run, saves its history and checks it.
 func (h *harness) runDrill(ctx context.Context, name string, cfg drill.Config) (v check.Verdict, err error) {
 	cfg.Dir, cfg.Revision = filepath.Join(h.out, name), h.revision
 	if cfg.Binary == "" {

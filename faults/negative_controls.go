@@ -14,10 +14,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// controlRounds are how long a control is run: again, longer and with other chances, when it was not found out at once.
+// controlRounds are the durations of the attempts to detect a control. Each attempt has another seed.
 var controlRounds = []time.Duration{6 * time.Second, 20 * time.Second, 40 * time.Second}
 
-// controls runs every negative control. It is broken when one was not found out.
+// controls runs every negative control. broken is true if one was not detected.
 func (h *harness) controls(ctx context.Context) (broken bool, err error) {
 	if !listContains(h.phases, "controls") {
 		return false, nil
@@ -40,7 +40,7 @@ func (h *harness) controls(ctx context.Context) (broken bool, err error) {
 	return broken, nil
 }
 
-// runControl runs one negative control and tells whether it broke its promise.
+// runControl runs one negative control. broken is true if it was detected.
 func (h *harness) runControl(ctx context.Context, name string) (broken bool, err error) {
 	for _, c := range negativecontrols.All() {
 		if c.Name == name {
@@ -63,7 +63,7 @@ func (h *harness) detects(ctx context.Context, c negativecontrols.Control) (bool
 		Store: c.Store, Binary: binary, Only: c.Faults, Damage: c.Damage, Route: c.Route,
 		Hold: time.Second, Rest: 300 * time.Millisecond, WritePace: 10 * time.Millisecond, PollPace: 4 * time.Millisecond,
 	}
-	// Most mistakes are past healing.
+	// Most of these bugs do not heal, so a short wait is enough.
 	cfg.Healing = 20 * time.Second
 	for round, duration := range controlRounds {
 		if cfg.Duration = duration; c.Damage != "" {

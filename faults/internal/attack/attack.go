@@ -1,6 +1,9 @@
-// Package attack holds small programs that each try one way to have the service lose a write, go back, let in whom it
-// must not, or stop. Each starts real servers on a real database, does one thing as often as it takes to be sure, and
-// counts how often the service fell for it.
+// Package attack has scenarios that each try one way to make the service lose a write, serve an older revision, accept
+// an unauthorized request, or stop. Each starts real servers on a real database, repeats one action often enough to be
+// sure, and counts the failures of the service.
+//
+// Reading order: attack.go (Run and Report), env.go (servers, requests and counters), then one file for each group of
+// attacks.
 package attack
 
 import (
@@ -17,20 +20,20 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/history"
 )
 
-// Attack is one of them.
+// Attack is one scenario.
 type Attack struct {
 	Name string
-	// What it attacks, in one line.
+	// Description is one line for reports.
 	Description string
 	run         func(*env)
 }
 
-// All are the attacks there are, by what they attack.
+// All returns the attacks in groups.
 func All() []Attack {
 	return slices.Concat(writes, clients, authority, staleness, failovers, files, seeds, slowLinks, floods, guards, commands)
 }
 
-// Names are theirs.
+// Names returns the names of all attacks.
 func Names() []string {
 	var names []string
 	for _, a := range All() {
@@ -39,13 +42,13 @@ func Names() []string {
 	return names
 }
 
-// Count is how often one thing went wrong, of how many times it could have.
+// Count is the number of failures of one kind, and the number of tries.
 type Count struct {
 	Description string
 	Bad, Of     int
 }
 
-// Report is what became of an attack.
+// Report is the result of an attack.
 type Report struct {
 	Attack Attack
 	Counts []Count
@@ -53,12 +56,12 @@ type Report struct {
 	Took   time.Duration
 }
 
-// Broken tells whether the service fell for it.
+// Broken reports whether the service failed.
 func (r Report) Broken() bool {
 	return slices.ContainsFunc(r.Counts, func(c Count) bool { return c.Bad > 0 })
 }
 
-// Write writes the report for people.
+// Write prints the report.
 func (r Report) Write(w io.Writer) {
 	verdict := "kept"
 	if r.Broken() {
@@ -73,20 +76,20 @@ func (r Report) Write(w io.Writer) {
 	}
 }
 
-// Config says with what to attack. All are required.
+// Config has the programs of an attack. All fields are required.
 type Config struct {
 	Binary string // the server
 	CLI    string // the command line client
 	Dir    string // for logs and files; it is made
 }
 
-// Run makes an attack. An error says that it could not be made.
+// Run runs an attack. An error means that the attack could not be carried out, not that the service failed.
 func Run(ctx context.Context, cfg Config, what Attack) (Report, error) {
 	dir, err := filepath.Abs(filepath.Join(cfg.Dir, what.Name))
 	if err != nil {
 		return Report{}, err
 	}
-	if err := os.RemoveAll(dir); err != nil { // of an earlier run with the same directory
+	if err := os.RemoveAll(dir); err != nil { // remains of an earlier run
 		return Report{}, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the database runs as another user
@@ -98,7 +101,7 @@ func Run(ctx context.Context, cfg Config, what Attack) (Report, error) {
 	cfg.Dir = dir
 	a := &env{cfg: cfg, ctx: ctx, rec: history.NewRecorder(history.Run{Drill: what.Name}), counts: map[string]int{}}
 	ended := make(chan struct{})
-	go func() { // a goroutine of its own, so that fail can end it
+	go func() { // in its own goroutine, so that fail can end it
 		defer close(ended)
 		defer a.close()
 		what.run(a)
@@ -119,10 +122,11 @@ func Run(ctx context.Context, cfg Config, what Attack) (Report, error) {
 	return r, nil
 }
 
-// attackTimeout ends an attack that hangs.
+// attackTimeout bounds an attack.
 const attackTimeout = 10 * time.Minute
 
-// fail ends the attack: it cannot be made. As testing.T's FailNow it is called by the attack's own goroutine.
+// fail ends the attack, because it cannot be carried out. Like testing.T's FailNow it must be called by the attack's own
+// goroutine.
 func (a *env) fail(format string, args ...any) {
 	a.err = fmt.Errorf(format, args...)
 	runtime.Goexit()

@@ -14,13 +14,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// Who may do it is decided at one moment, and it is done at another.
+// A permission is checked at one moment and used at another.
 var authority = []Attack{
 	{"revoked-while-writing", "a write token is revoked while the body of a change is on its way", (*env).revokedWhileWriting},
 	{"moved-dns", "a DNS name becomes another cluster's while the poll of its old owner waits for a revision", (*env).movedDNS},
 }
 
-// token makes a managed token and returns its id and its secret.
+// token creates a managed token and returns its id and its secret.
 func (a *env) token(p *rig.Process, of object) (id, secret string) {
 	got := a.mustSend(p, http.MethodPost, "/tokens", of)
 	id, secret, ok := secretOf(got)
@@ -31,7 +31,7 @@ func (a *env) token(p *rig.Process, of object) (id, secret string) {
 	return id, secret
 }
 
-// secretOf reads the answer of a token that was made.
+// secretOf decodes the answer to the creation of a token.
 func secretOf(got rig.Answer) (id, secret string, ok bool) {
 	var made struct{ ID, Token string }
 	err := json.Unmarshal(got.Body, &made)
@@ -54,7 +54,7 @@ func (a *env) revokedWhileWriting() {
 			}
 			a.mustSend(one, http.MethodDelete, "/tokens/"+id, nil)
 			wg.Go(func() {
-				time.Sleep(1500 * time.Millisecond) // every process knows by then
+				time.Sleep(1500 * time.Millisecond) // every process has seen the revocation by then
 				status := slow.finish()
 				a.count(status >= 200 && status < 300, "changes were made with a token that was revoked a second before")
 			})
@@ -63,7 +63,7 @@ func (a *env) revokedWhileWriting() {
 	}
 }
 
-// slowWrite is a change of which half has been sent.
+// slowWrite is a change of which half the body has been sent.
 type slowWrite struct {
 	conn net.Conn
 	rest string

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// Clients that go away.
+// Clients that disconnect.
 var clients = []Attack{
 	{"hang-up-sqlite", "clients hang up at any instant of a change; then somebody wants to write", func(a *env) {
 		db := a.sqlite()
@@ -26,7 +26,7 @@ var clients = []Attack{
 	}},
 }
 
-// hangUp has many clients send a change and close the connection a random moment later.
+// hangUp lets many clients send a change and close the connection a random moment later.
 func (a *env) hangUp(database string, times int) {
 	p := a.start(rig.Config{Name: "crud-1", Database: database, Seed: a.seed(fleetOf{clusters: 1, namespaces: 10})})
 	a.waitForPolls(p)
@@ -34,7 +34,7 @@ func (a *env) hangUp(database string, times int) {
 	write := func(n int) rig.Answer {
 		return a.send(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"by": fmt.Sprint(n)}})
 	}
-	// How long a change takes: clients hang up until a little after that.
+	// Clients hang up at a random moment within twice the mean duration of a change.
 	began := time.Now()
 	for n := range 20 {
 		write(n)
@@ -81,7 +81,7 @@ func (a *env) hangUp(database string, times int) {
 func hangUpOnce(ctx context.Context, address string, n int, longest time.Duration) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return // the backlog is full, and this client is not missed
+		return // the backlog is full; the other clients suffice
 	}
 	defer func() { _ = conn.Close() }()
 	body := fmt.Sprintf(`{"labels":{"v":"%d"}}`, n)

@@ -11,14 +11,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// The command line client is made to do harm.
+// Harmful input and timing for the command line client.
 var commands = []Attack{
 	{"apply-through-a-balancer", "`apply` of one file, then of another, through a balancer that sends each request to any of two processes", (*env).applyThroughBalancer},
 	{"cut-yaml", "`apply` of a YAML file of which the end is missing", (*env).cutYAML},
 	{"doubled-key", "`apply` of a file that names a field twice", (*env).doubledKey},
 }
 
-// runCLI runs the command line client without a terminal and returns its exit code.
+// runCLI runs the command line client without a terminal and returns its exit code and its output.
 func (a *env) runCLI(base string, args ...string) (code int, output string) {
 	cmd := exec.CommandContext(a.ctx, a.cfg.CLI, args...) //nolint:gosec // the program under attack
 	cmd.Env = []string{
@@ -37,7 +37,7 @@ func (a *env) runCLI(base string, args ...string) (code int, output string) {
 func (a *env) applyThroughBalancer() {
 	pg, one, other := a.twoWriters(fleetOf{clusters: 1, namespaces: 2})
 	for _, p := range pg.Proxies {
-		p.Set(rig.Trouble{Delay: 20 * time.Millisecond}) // a database that is not on the same machine
+		p.Set(rig.Trouble{Delay: 20 * time.Millisecond}) // the latency of a database on another machine
 	}
 	balancer, err := rig.NewBalancer(a.ctx, one, other)
 	if err != nil {

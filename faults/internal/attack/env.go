@@ -16,10 +16,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// env is where an attack takes place: its servers, its databases, and what it has counted.
+// env is the environment of an attack: its servers, its databases and its counters.
 type env struct {
 	cfg Config
-	ctx context.Context //nolint:containedctx // it is the time that the attack has
+	ctx context.Context //nolint:containedctx // it bounds the attack
 	rec *history.Recorder
 	err error
 
@@ -27,7 +27,7 @@ type env struct {
 
 	mu     sync.Mutex
 	made   []Count
-	counts map[string]int // what -> its place in made
+	counts map[string]int // description -> index in made
 	notes  []string
 }
 
@@ -37,7 +37,7 @@ func (a *env) close() {
 	}
 }
 
-// count counts one try of this sort, and whether the service fell for it. It returns bad.
+// count counts one try, and a failure if bad. It returns bad.
 func (a *env) count(bad bool, what string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,7 +59,7 @@ func (a *env) notef(format string, args ...any) {
 	a.notes = append(a.notes, fmt.Sprintf(format, args...))
 }
 
-// postgres starts a server, with a proxy for each of the processes.
+// postgres starts a database with one proxy for each process.
 func (a *env) postgres(processes ...string) *rig.Postgres {
 	pg, err := rig.NewPostgres(a.ctx, nil, processes)
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *env) sqlite() *rig.SQLite {
 	return db
 }
 
-// process names a server without starting it.
+// process configures a server without starting it.
 func (a *env) process(c rig.Config) *rig.Process {
 	c.Binary, c.Logs = a.cfg.Binary, a.cfg.Dir
 	if c.Mode == "" {
@@ -96,7 +96,7 @@ func (a *env) start(c rig.Config) *rig.Process {
 	return p
 }
 
-// restart starts a process that was killed.
+// restart starts a killed process again.
 func (a *env) restart(p *rig.Process) {
 	ctx, cancel := context.WithTimeout(a.ctx, time.Minute)
 	defer cancel()
@@ -112,14 +112,14 @@ func (a *env) waitForPolls(processes ...*rig.Process) {
 	}
 }
 
-// waitFor waits for something that has to happen.
+// waitFor waits for a condition, and fails the attack after a minute.
 func (a *env) waitFor(what string, is func() bool) {
 	if !a.eventually(time.Minute, is) {
 		a.fail("not within a minute: %s", what)
 	}
 }
 
-// eventually tells whether something happens in time.
+// eventually reports whether a condition becomes true within d.
 func (a *env) eventually(d time.Duration, is func() bool) bool {
 	ctx, cancel := context.WithTimeout(a.ctx, d)
 	defer cancel()
@@ -135,8 +135,8 @@ func (a *env) sleep(d time.Duration) { _ = rig.Rest(a.ctx, d) }
 
 var client = rig.NewClient()
 
-// send makes a request of a process; a body that is not text is sent as JSON. Status 0: there is no such process now, or
-// it did not answer.
+// send sends a request to a process; a body other than a string is encoded as JSON. Status 0: the process does not run
+// or did not answer.
 func (a *env) send(p *rig.Process, method, path string, body any, headers ...string) rig.Answer {
 	r := p.Running()
 	if r == nil {
@@ -150,13 +150,13 @@ func (a *env) send(p *rig.Process, method, path string, body any, headers ...str
 	default:
 		var err error
 		if raw, err = json.Marshal(b); err != nil {
-			panic(err) // an attack makes its own bodies
+			panic(err) // bodies are constants of the attacks
 		}
 	}
 	return client.Send(a.ctx, r.Base, method, path, raw, headers...)
 }
 
-// mustSend is a request that has to be done, or there is nothing to attack.
+// mustSend sends a request that must succeed, or else the attack cannot be carried out.
 func (a *env) mustSend(p *rig.Process, method, path string, body any, headers ...string) rig.Answer {
 	got := a.send(p, method, path, body, headers...)
 	if !got.OK() {
@@ -165,17 +165,17 @@ func (a *env) mustSend(p *rig.Process, method, path string, body any, headers ..
 	return got
 }
 
-// poll asks for the namespaces of a cluster.
+// poll requests the namespaces of a cluster.
 func (a *env) poll(p *rig.Process, dns string, headers ...string) rig.Answer {
 	return a.send(p, http.MethodGet, "/api/v2/flux/clusters/"+dns+"/namespaces", nil, headers...)
 }
 
-// minRevision is the header that asks for a state that is not older than a revision.
+// minRevision returns the header that requires a minimum revision.
 func minRevision(revision int64) (name, value string) {
 	return "X-Fleet-Min-Revision", strconv.FormatInt(revision, 10)
 }
 
-// waitForRevision waits until a process answers polls with this revision.
+// waitForRevision waits until a process answers polls at this revision or a newer one.
 func (a *env) waitForRevision(p *rig.Process, revision int64) {
 	a.waitFor(fmt.Sprintf("%s reaches revision %d", p.Name, revision), func() bool {
 		got := a.poll(p, dns(0))
@@ -183,12 +183,12 @@ func (a *env) waitForRevision(p *rig.Process, revision int64) {
 	})
 }
 
-// isReady tells what /ready says.
+// isReady reports whether /ready answers 200.
 func (a *env) isReady(p *rig.Process) bool {
 	return a.send(p, http.MethodGet, "/ready", nil).Status == http.StatusOK
 }
 
-// cluster is the part of a document that attacks look at.
+// cluster has the fields of a document that attacks read.
 type cluster struct {
 	Labels     map[string]string
 	Namespaces []struct{ ID string }
@@ -203,7 +203,7 @@ func (c cluster) has(namespace string) bool {
 	return false
 }
 
-// getCluster reads a cluster, not older than a revision.
+// getCluster reads a cluster at this revision or a newer one.
 func (a *env) getCluster(p *rig.Process, id string, revision int64) (c cluster) {
 	a.waitFor("reading "+id+" at "+p.Name, func() bool {
 		name, value := minRevision(revision)
@@ -214,7 +214,7 @@ func (a *env) getCluster(p *rig.Process, id string, revision int64) (c cluster) 
 	return c
 }
 
-// file writes a file of the attack's.
+// file writes a file into the attack's directory.
 func (a *env) file(name string, content []byte) string {
 	path := filepath.Join(a.cfg.Dir, name)
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -228,7 +228,7 @@ type object = map[string]any
 func clusterID(n int) string { return fmt.Sprintf("c%d", n) }
 func dns(n int) string       { return clusterID(n) + ".attack.example.com" }
 
-// fleetOf is a fleet of clusters that each have all the namespaces, and room for more.
+// fleetOf describes a fleet in which each cluster has all the namespaces.
 type fleetOf struct {
 	clusters, namespaces int
 	patches              object // of the component app on each cluster
@@ -238,7 +238,7 @@ type fleetOf struct {
 
 func namespaceID(n int) string { return fmt.Sprintf("n%d", n) }
 
-// seed writes a fleet as a seed file.
+// seed writes a fleet to a seed file.
 func (a *env) seed(f fleetOf) string {
 	var list, assigned, clusters []object
 	for n := range f.namespaces {

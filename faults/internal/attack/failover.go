@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// The database's history is replaced by a shorter one.
+// A shorter history replaces that of the database.
 var failovers = []Attack{
 	{"lagging-standby", "the primary is lost with commits that its standby never got, and the standby takes over", (*env).laggingStandby},
 }
@@ -34,7 +34,7 @@ func (a *env) laggingStandby() {
 	if err := pg.FailOver(a.ctx); err != nil {
 		a.fail("%w", err)
 	}
-	a.sleep(4 * time.Second) // everybody has seen the other history
+	a.sleep(4 * time.Second) // all processes have seen the other history
 	reads[1].Kill()
 	a.restart(reads[1])
 	a.restart(late)
@@ -64,8 +64,8 @@ func (a *env) laggingStandby() {
 	}
 }
 
-// revisionAt is the head of a database, 0 when it cannot be read.
+// revisionAt returns the head of a database, 0 if it cannot be read.
 func (a *env) revisionAt(database string) (revision int64) {
-	_ = rig.Query(a.ctx, database, "SELECT revision FROM head", &revision) // 0 says it
+	_ = rig.Query(a.ctx, database, "SELECT revision FROM head", &revision) // 0 on an error
 	return revision
 }

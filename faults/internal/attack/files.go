@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// SQLite's files are taken away under a running server.
+// Files of SQLite are removed or replaced under a running server.
 var files = []Attack{
 	{"wal-removed", "fleet.db-wal is removed under a running server", func(a *env) {
 		a.damageFiles(func(db string) error { return os.Remove(db + "-wal") })
@@ -51,7 +51,7 @@ var files = []Attack{
 	}},
 }
 
-// damageFiles spoils the files, writes, and looks for what was acknowledged when the server has been killed and started.
+// damageFiles damages the files and writes, then kills and restarts the server and looks for the acknowledged writes.
 func (a *env) damageFiles(spoil func(db string) error) {
 	for range 3 {
 		db := a.sqlite()
@@ -77,7 +77,7 @@ func (a *env) damageFiles(spoil func(db string) error) {
 			p.Retire()
 			continue
 		}
-		// A store that is gone is no answer: then all are lost. One that answers says which.
+		// If the store does not answer, all acknowledged writes are lost.
 		up := a.eventually(20*1e9, func() bool { return a.send(p, http.MethodGet, "/namespaces", nil).OK() })
 		for _, id := range acknowledged {
 			a.count(!up || !a.send(p, http.MethodGet, "/namespaces/"+id, nil).OK(), "acknowledged writes were lost")

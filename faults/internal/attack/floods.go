@@ -28,7 +28,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// More is asked for than there is.
+// Requests for more resources than the server has.
 var floods = []Attack{
 	{"plan-flood", "30 connections with a read token make plans of 5,000 clusters without a pause, and somebody wants to write", (*env).planFlood},
 	{"endless-validation", "a spec that takes the validator minutes is sent by clients that hang up, and somebody wants to write and to plan", (*env).endlessValidation},
@@ -36,7 +36,7 @@ var floods = []Attack{
 	{"revocation-in-bulk", "a token is revoked while batches over 5,000 clusters follow each other", (*env).revocationInBulk},
 }
 
-// resident is how much memory a process has, in MiB.
+// resident returns the resident memory of a process in MiB, 0 if it cannot be read.
 func resident(p *rig.Process) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Running().PID()))
 	if err != nil {
@@ -44,14 +44,14 @@ func resident(p *rig.Process) int {
 	}
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kb, _ := strconv.Atoi(strings.Fields(rest)[0]) // the kernel's own number
+			kb, _ := strconv.Atoi(strings.Fields(rest)[0]) // the kernel writes a number
 			return kb >> 10
 		}
 	}
 	return 0
 }
 
-// trackMemory measures memory until it is called, and returns the most there was.
+// trackMemory samples a process's memory until the returned function is called, which returns the maximum in MiB.
 func (a *env) trackMemory(p *rig.Process) (most func() int) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	top := make(chan int, 1)
@@ -65,7 +65,7 @@ func (a *env) trackMemory(p *rig.Process) (most func() int) {
 	return func() int { cancel(); return <-top }
 }
 
-// runClients keeps so many clients at work until what it returns is called.
+// runClients repeats work in several clients until the returned function is called.
 func (a *env) runClients(clients int, work func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	var wg sync.WaitGroup
@@ -79,7 +79,7 @@ func (a *env) runClients(clients int, work func(context.Context)) (stop func()) 
 	return func() { cancel(); wg.Wait() }
 }
 
-// realisticSeed is a seed of 5,000 clusters as large platforms have them.
+// realisticSeed writes a seed of 5,000 clusters with the proportions of a large platform.
 func (a *env) realisticSeed() string {
 	var seed bytes.Buffer
 	if err := bench.Realistic(5000).WriteSeed(&seed); err != nil {
@@ -88,7 +88,7 @@ func (a *env) realisticSeed() string {
 	return a.file("seed.json", seed.Bytes())
 }
 
-// largestPlan changes every component of every cluster, in a way that is another one on each.
+// largestPlan changes every component of every cluster, with a different effect on each cluster.
 func largestPlan() []byte {
 	var ops []string
 	for n := range bench.Realistic(1).Components {
@@ -129,7 +129,7 @@ func (a *env) planFlood() {
 	a.count(top > 1024, "the process had more than 1 GiB")
 }
 
-// endlessValidation makes a type with an enum of 4,000 objects, and sends a list of 90,000 for it.
+// endlessValidation creates a type with an enum of 4,000 objects, and sends a list of 90,000 for it.
 func (a *env) endlessValidation() {
 	db := a.sqlite()
 	p := a.start(rig.Config{Name: "crud-1", Database: db.URL(""), Seed: a.seed(fleetOf{clusters: 1, namespaces: 1})})
@@ -158,7 +158,7 @@ func (a *env) endlessValidation() {
 	a.count(!a.send(p, http.MethodGet, "/ready", nil).OK(), "the process was not ready afterwards")
 }
 
-// sendAndForget sends a plan, and reads nothing of the answer for as long as it has.
+// sendAndForget sends a plan and holds the connection open without reading the rest of the answer.
 func sendAndForget(ctx context.Context, p *rig.Process, plan []byte) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(p.Running().Base, "http://"))
 	if err != nil {
@@ -185,7 +185,7 @@ func (a *env) revocationInBulk() {
 	n := 0
 	stop := a.runClients(1, func(ctx context.Context) {
 		n++
-		_ = rig.NewClient().Send(ctx, crud.Running().Base, http.MethodPost, "/batch", []byte(labelBatch(n))) // what counts is what happens meanwhile
+		_ = rig.NewClient().Send(ctx, crud.Running().Base, http.MethodPost, "/batch", []byte(labelBatch(n))) // only the load matters
 	})
 	defer stop()
 	for i := range 5 {
@@ -215,7 +215,7 @@ func (a *env) revocationInBulk() {
 	}
 }
 
-// windowZero opens streams whose answers can never be sent.
+// windowZero opens streams whose answers can never be sent, because the flow control window is 0.
 func (a *env) windowZero() {
 	cert, key, err := selfSigned()
 	if err != nil {
@@ -233,7 +233,7 @@ func (a *env) windowZero() {
 	for range 900 { // a process may have 1,024 open files
 		conn, err := a.openStreams(strings.TrimPrefix(p.Running().Base, "https://"), 40, &wg)
 		if err != nil {
-			continue // the server has closed it
+			continue // refused by the server
 		}
 		conns = append(conns, conn)
 	}
@@ -247,10 +247,11 @@ func (a *env) windowZero() {
 	a.count(top-before > 128, "requests without a token took more than 128 MiB")
 }
 
-// openStreams asks for the contract on so many streams of one connection, with a window that lets no byte through.
+// openStreams requests the spec and other large documents on several streams of one connection with a flow control
+// window of 0.
 func (a *env) openStreams(address string, streams int, wg *sync.WaitGroup) (net.Conn, error) {
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: &tls.Config{
-		InsecureSkipVerify: true, //nolint:gosec // the certificate is this attack's own
+		InsecureSkipVerify: true, //nolint:gosec // the attack made the certificate
 		NextProtos:         []string{"h2"},
 	}}
 	conn, err := dialer.DialContext(a.ctx, "tcp", address)
@@ -264,7 +265,7 @@ func (a *env) openStreams(address string, streams int, wg *sync.WaitGroup) (net.
 	if err := framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
 		return nil, err
 	}
-	wg.Go(func() { // what the server says is read and forgotten
+	wg.Go(func() { // discards the server's frames
 		reader := http2.NewFramer(nil, conn)
 		for {
 			if _, err := reader.ReadFrame(); err != nil {
@@ -284,7 +285,7 @@ func (a *env) openStreams(address string, streams int, wg *sync.WaitGroup) (net.
 			StreamID: uint32(2*n + 1), BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true,
 		})
 		if err != nil {
-			return conn, nil //nolint:nilerr // the server has had enough: what it has is what counts
+			return conn, nil //nolint:nilerr // the server closed the connection; the streams so far count
 		}
 	}
 	return conn, nil

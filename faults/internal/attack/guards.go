@@ -7,7 +7,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// Guards against changes that uninstall more than was meant, walked around.
+// Ways around the guards against accidental removals.
 var guards = []Attack{
 	{"protection", "everything that a protected cluster has is taken away without deleting the cluster", (*env).protection},
 	{"orphan-then-cascade", "a namespace is made to be left behind, and deleted before any cluster has polled that", (*env).orphanThenCascade},
@@ -43,7 +43,7 @@ func (a *env) orphanThenCascade() {
 	for n := range 3 {
 		path := "/namespaces/" + namespaceID(n)
 		a.mustSend(p, http.MethodPatch, path, object{"deletion_policy": "orphan"})
-		// No cluster has polled: what runs there is still deleted with its namespace.
+		// No cluster has polled the new policy, so the deletion would still remove the namespace there.
 		got := a.send(p, http.MethodDelete, path+"?cascade=true", nil)
 		a.count(got.OK(), "namespaces were deleted on 5 clusters without a plan")
 	}

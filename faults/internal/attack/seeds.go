@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// Servers that start on another store than they should.
+// Servers that start on the wrong store.
 var seeds = []Attack{
 	{"seed-on-a-lost-store", "the store is lost or another one, and SEED_FILE is still set", (*env).seedOnLostStore},
 	{"lookalike-variable", "DATABASE_URI, which is nothing, is set in place of DATABASE_URL", (*env).misspelledVariable},
@@ -31,7 +31,7 @@ func (a *env) seedOnLostStore() {
 		p := a.process(c)
 		ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
 		defer cancel()
-		_ = p.Start(ctx) // one that refuses to start answers nothing
+		_ = p.Start(ctx) // a server that refuses to start answers no poll
 		for range 20 {
 			got := a.poll(p, dns(0))
 			a.count(got.Status == http.StatusOK, "polls were answered from the seed, "+what)
@@ -57,7 +57,7 @@ func (a *env) seedOnLostStore() {
 	lose(rig.Config{Name: "postgres-1", Database: pg.Server.URL(pg.Database())})
 	served("Postgres had another database", rig.Config{Name: "postgres-2", Database: pg.Server.URL("elsewhere")})
 
-	// Whoever says that the seed is meant is served at once.
+	// With SEED_ACCEPT the seed is served at once.
 	meant := a.sqlite()
 	p := a.start(rig.Config{Name: "sqlite-4", Database: meant.URL(""), Seed: small})
 	a.count(!a.eventually(10*time.Second, func() bool { return a.poll(p, dns(0)).Status == http.StatusOK }), "a seed that was accepted was not served")
@@ -73,7 +73,7 @@ func rename(a *env, from, to string) string {
 
 func (a *env) misspelledVariable() {
 	for _, name := range []string{"DATABASE_URI", "SEED_FILES", "STATEDIR"} {
-		// With nothing but the misspelt name the server would make a file of its own, in its working directory.
+		// With only the misspelled name set, the server would create a file in its working directory.
 		db := a.sqlite()
 		p := a.process(rig.Config{Name: "crud-" + name, Database: db.URL(""), Settings: []string{name + "=" + db.URL("")}})
 		ctx, cancel := context.WithTimeout(a.ctx, 3*time.Second)

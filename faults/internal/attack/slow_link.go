@@ -11,18 +11,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// Much to say, and a slow line to say it on.
+// Large changes over a slow link.
 var slowLinks = []Attack{
 	{"slow-line", "one commit over 1,000 clusters of 50 KB has to reach a replica behind 10 Mbit/s, and another one starts there", (*env).slowLink},
 	{"growth", "one label of a cluster of 50 KB is changed again and again", (*env).growth},
 }
 
-// tenMegabitsPerSecond a second, in bytes.
+// tenMegabitsPerSecond is in bytes per second.
 const tenMegabitsPerSecond = 10_000_000 / 8
 
-// incompressiblePatches are patches of so many bytes that do not compress.
+// incompressiblePatches returns patches of the given size in bytes that do not compress.
 func incompressiblePatches(size int) object {
-	random := rand.New(rand.NewPCG(1, 2)) // the same each time
+	random := rand.New(rand.NewPCG(1, 2)) // the same in every run
 	patches := object{}
 	for n := range size / 1000 {
 		text := make([]byte, 980)
@@ -60,8 +60,8 @@ func (a *env) slowLink() {
 	wg.Wait()
 }
 
-// fair is enough time: 50 MB of documents are 40 s on this line, and as much again if the log has each one as it was
-// before.
+// deliveryTimeout allows for the 40 s that 50 MB of documents take on this link, and as much again if the log also has
+// the previous versions.
 const deliveryTimeout = 150 * time.Second
 
 func (a *env) growth() {
@@ -72,7 +72,7 @@ func (a *env) growth() {
 		p := a.process(c)
 		a.restart(p)
 		a.waitForPolls(p)
-		p.End() // the log is folded into the file
+		p.End() // checkpoints the write-ahead log into the file
 		info, err := os.Stat(db.Path)
 		if err != nil {
 			a.fail("%w", err)

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// Copies that are not the newest. A poll that is answered from one after another was answered from a newer one makes
-// Flux delete what it has just created; an error would do no harm.
+// Copies that are not the newest. If a poll is answered from an older copy after one from a newer copy, Flux deletes the
+// objects that it has just created. An error would be harmless.
 var staleness = []Attack{
 	{"cut-off-replica", "a replica is cut off from the database for longer than MAX_STALENESS, and polls go to it and to another in turns", (*env).cutOffReplica},
 	{"paused-replica", "a replica is stopped for longer than MAX_STALENESS and goes on with polls in its backlog", (*env).pausedReplica},
@@ -24,10 +24,10 @@ var staleness = []Attack{
 	{"revoked-token-from-state", "a replica that knew of a revocation is killed and starts from its file, while the database is away", (*env).revokedTokenFromState},
 }
 
-// maxStaleness is what the attacked replicas have.
+// maxStaleness is the MAX_STALENESS of the attacked replicas.
 const maxStaleness = 2 * time.Second
 
-// replicas are a process that takes changes and some that answer polls. The database has one more proxy, "late".
+// replicas starts one process in mode crud and several read-only ones. The database has one more proxy, "late".
 func (a *env) replicas(f fleetOf, settings []string, names ...string) (pg *rig.Postgres, crud *rig.Process, reads []*rig.Process) {
 	pg = a.postgres(append([]string{"crud-1", "late"}, names...)...)
 	crud = a.start(rig.Config{Name: "crud-1", Database: pg.URL("crud-1"), Seed: a.seed(f)})
@@ -39,8 +39,8 @@ func (a *env) replicas(f fleetOf, settings []string, names ...string) (pg *rig.P
 	return pg, crud, reads
 }
 
-// pollRoundRobin polls processes in turns, as a balancer has it, and counts answers that are older than one before. Only
-// answers of 200 count.
+// pollRoundRobin polls the processes in turn, as a load balancer does, and counts answers with an older revision than an
+// earlier answer. Only answers with status 200 count.
 func (a *env) pollRoundRobin(times int, what string, processes ...*rig.Process) {
 	newest := int64(-1)
 	for n := range times {
@@ -53,7 +53,7 @@ func (a *env) pollRoundRobin(times int, what string, processes ...*rig.Process) 
 	}
 }
 
-// setLabel makes a change that everybody who follows can be asked for.
+// setLabel makes a change and returns its revision, which followers can be asked for.
 func (a *env) setLabel(p *rig.Process, v any) int64 {
 	return a.mustSend(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"v": fmt.Sprint(v)}}).Revision
 }
@@ -106,7 +106,7 @@ func (a *env) pausedReplica() {
 	}
 }
 
-// stateDir is a directory for a process's file, and the settings for it.
+// stateDir returns the settings of a process with a state directory.
 func (a *env) stateDir(more ...string) []string {
 	return append([]string{"STATE_DIR=" + filepath.Join(a.cfg.Dir, "state"), "MAX_STALENESS=1m"}, more...)
 }
@@ -137,7 +137,7 @@ func (a *env) killedWithState() {
 	a.notef("%d of 20 starts answered from disk", min(answered, 20))
 }
 
-// restartedWhileCutOff has a restart make an old copy young again.
+// restartedWhileCutOff checks that a restart does not reset the age of an old copy.
 func (a *env) restartedWhileCutOff() {
 	settings := a.stateDir("MAX_STALENESS=" + maxStaleness.String())
 	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, settings, "read-1")
@@ -192,7 +192,7 @@ func (a *env) revokedTokenFromState() {
 			return a.poll(p, dns(0), "Authorization", "Bearer "+secret).Status == http.StatusOK
 		}
 		a.waitFor("the token works", works)
-		p.Kill() // it starts with the token known, and writes its file
+		p.Kill() // the restarted process knows the token, and writes its file
 		a.restart(p)
 		a.waitFor("the token works again", works)
 		revoked := a.mustSend(crud, http.MethodDelete, "/tokens/"+id, nil).Revision

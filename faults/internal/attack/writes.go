@@ -7,7 +7,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// Writes that go to a process whose copy of the fleet is not the newest.
+// Writes to a process whose copy of the fleet is not the newest.
 var writes = []Attack{
 	{
 		"opposite-writes", "one client takes a namespace away through one process and gives it back through another at once",
@@ -19,7 +19,7 @@ var writes = []Attack{
 	{"unknown-then-undo", "a change whose outcome is unknown is undone while its COMMIT is still under way", (*env).unknownThenUndo},
 }
 
-// twoWriters are two processes that take changes, on one database.
+// twoWriters starts two processes in mode crud on one database.
 func (a *env) twoWriters(f fleetOf) (pg *rig.Postgres, one, other *rig.Process) {
 	pg = a.postgres("crud-1", "crud-2")
 	seed := a.seed(f)
@@ -47,7 +47,7 @@ func (a *env) oppositeWrites() {
 			fixed := a.mustSend(one, http.MethodPut, path, nil)
 			revision = fixed.Revision
 		}
-		// Both know of it: what follows is not the last round's doing.
+		// Both processes have it, so the next round starts from the same state.
 		a.waitForRevision(one, revision)
 		a.waitForRevision(other, revision)
 		if n%2 == 1 {
@@ -77,7 +77,7 @@ func (a *env) staleIfMatch() {
 	for range 50 {
 		before := a.mustSend(one, http.MethodGet, "/clusters/c0", nil)
 		after := a.mustSend(one, http.MethodPatch, "/clusters/c0", label("new"))
-		// In the copy from before this would change nothing.
+		// In an older copy this change would be a no-op.
 		got := a.send(other, http.MethodPatch, "/clusters/c0", label("old"), "If-Match", before.ETag)
 		a.count(got.Status != http.StatusPreconditionFailed, "stale ETags passed")
 		now := a.send(one, http.MethodPatch, "/clusters/c0", label("newer"), "If-Match", after.ETag)
@@ -96,7 +96,7 @@ func (a *env) cutOffWrite() {
 		if trouble.Refuse {
 			pg.Proxies["crud-2"].Cut()
 		}
-		// What crud-2 knows is not so any more.
+		// After these changes the copy of crud-2 is outdated.
 		id := "behind-its-back-" + namespaceID(round)
 		a.mustSend(one, http.MethodPost, "/namespaces", object{"id": id})
 		a.mustSend(one, http.MethodDelete, "/clusters/c0/namespaces/n0", nil)
@@ -125,7 +125,7 @@ func (a *env) unknownThenUndo() {
 	proxy := pg.Proxies["crud-1"]
 	const path = "/clusters/c0/namespaces/n0"
 	a.mustSend(p, http.MethodDelete, path, nil)
-	// Longer than the server tries to find out, and shorter than the database lets a transaction wait for its COMMIT.
+	// Longer than the server looks for the outcome, shorter than the database's limit for a transaction without COMMIT.
 	const lateness = 4 * time.Second
 	for range 5 {
 		cut := make(chan struct{}, 1)
@@ -144,14 +144,14 @@ func (a *env) unknownThenUndo() {
 			a.fail("the outcome was not unknown: %d %s", put.Status, put.Body)
 		}
 		proxy.Set(rig.Trouble{})
-		// The COMMIT is still under way. Whoever is told that the change is undone relies on that.
+		// The COMMIT is still in flight. A client relies on the acknowledged undo.
 		var undo rig.Answer
 		a.waitFor("the change is undone", func() bool {
 			undo = a.send(p, http.MethodDelete, path, nil)
 			return undo.OK()
 		})
 		a.sleep(lateness)
-		// A change of something else, computed at the head: then everybody knows of the late commit.
+		// An unrelated change, computed at the head, so that the process has seen the late commit.
 		last := a.mustSend(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"at": time.Now().Format("15-04-05.000000")}})
 		assigned := a.getCluster(p, "c0", last.Revision).has("n0")
 		a.count(assigned, "acknowledged writes were lost to a commit from before them")

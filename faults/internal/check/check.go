@@ -1,5 +1,8 @@
-// Package check judges a history: it knows what every answer had to be, and says which were not. The store's log is
-// what counts: folded commit by commit it gives the one answer that each cluster may have been given at each revision.
+// Package check checks a history against the promises of docs/reliability.md. The store's log is the reference: applied
+// commit by commit it yields the only correct answer to each poll at each revision.
+//
+// Reading order: check.go (rules and verdict), fold.go (answers and writes against the log), forward.go (one process
+// never goes back), service.go (freshness and age), cross_process.go (several processes behind a load balancer).
 package check
 
 import (
@@ -10,50 +13,54 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/history"
 )
 
-// Rule is a promise of docs/reliability.md.
+// Rule names a promise of docs/reliability.md.
 type Rule string
 
 // The rules. O1 to O5, fresh, age and authority are the promises to clusters and to those who change the fleet; the other
 // two are what the harness needs to be able to judge at all, and that the service heals by itself.
 const (
+	// The rules. O1 to O5, fresh, age, across and authority are promises to clusters and to clients that change the
+	// fleet. log is the harness's own condition for a verdict, and heals demands recovery without an operator.
 	NoWrongEmpty Rule = "O1"        // no answer holds fewer inputs than the revision it states
-	Whole        Rule = "O2"        // every answer is the one of a committed revision
-	Forward      Rule = "O3"        // no answer is older than one that the same process gave before
+	Whole        Rule = "O2"        // every answer is that of a committed revision
+	Forward      Rule = "O3"        // no answer is older than an earlier one of the same process
 	Durable      Rule = "O4"        // an acknowledged change stays; a refused one was not made
-	Doubt        Rule = "O5"        // what is not certain is answered with 5xx
+	Doubt        Rule = "O5"        // uncertainty is answered with 5xx
 	Fresh        Rule = "fresh"     // an answer to a write was computed at the store's head
-	Age          Rule = "age"       // no answer to a poll is older than it may be
-	Across       Rule = "across"    // O3 for the service: no cluster is taken back by another process, unless that is cut off
+	Age          Rule = "age"       // no answer to a poll exceeds MAX_STALENESS
+	Across       Rule = "across"    // O3 for the service: no process takes a cluster back, unless it is disconnected
 	Authority    Rule = "authority" // no commit by a token that was revoked at its base
 	Log          Rule = "log"
 	Heals        Rule = "heals"
 )
 
-// Rules are all of them, in order.
+// Rules returns all rules in order.
 func Rules() []Rule {
 	return []Rule{NoWrongEmpty, Whole, Forward, Durable, Doubt, Fresh, Age, Across, Authority, Log, Heals}
 }
 
-// Violation is one promise broken once.
+// Violation is one breach of a promise.
 type Violation struct {
 	Rule        Rule
 	Description string
 }
 
-// String is one line of a report.
+// String returns one line of a report.
 func (v Violation) String() string { return fmt.Sprintf("%-9s %s", v.Rule, v.Description) }
 
-// Verdict is what became of a history.
+// Verdict is the result of a check.
 type Verdict struct {
 	Violations []Violation
-	// Answers is how many different answers were compared.
+	// Answers is the number of distinct answers compared.
 	Answers int
-	// Back is how many answers took a cluster back to an older revision than another process had stated, of Routed, which a
+	// balancer had sent to any process.
+
+	// Back is the number of answers older than an earlier one of another process, of Routed answers behind a load balancer.
 	// balancer had sent to any process.
 	Back, Routed int
 }
 
-// Count is how often a rule was broken.
+// Count returns the number of violations of a rule.
 func (v Verdict) Count(r Rule) int {
 	n := 0
 	for _, found := range v.Violations {
@@ -64,7 +71,7 @@ func (v Verdict) Count(r Rule) int {
 	return n
 }
 
-// Broken are the rules that were, in order.
+// Broken returns the violated rules in order.
 func (v Verdict) Broken() []Rule {
 	return slices.DeleteFunc(Rules(), func(r Rule) bool { return v.Count(r) == 0 })
 }
@@ -79,7 +86,7 @@ func (j *judge) violate(r Rule, format string, args ...any) {
 	j.verdict.Violations = append(j.verdict.Violations, Violation{r, fmt.Sprintf(format, args...)})
 }
 
-// History judges a history.
+// History checks a history.
 func History(h *history.History) Verdict {
 	j := &judge{h: h, byID: map[string]int{}}
 	if h.Stored == nil {
@@ -102,7 +109,7 @@ func History(h *history.History) Verdict {
 	return j.verdict
 }
 
-// matchRequests finds the commit that each write made, which must be one at most.
+// matchRequests finds the commit of each write: one at most.
 func (j *judge) matchRequests() {
 	for i, c := range j.h.Commits {
 		if c.RequestID == "" {
@@ -130,7 +137,7 @@ func (j *judge) matchRequests() {
 	}
 }
 
-// checkStored compares what the store held with what its log adds up to.
+// checkStored compares the stored documents with the sum of the log.
 func (j *judge) checkStored() {
 	stored := j.h.Stored
 	if j.h.Run.Damaged {
@@ -164,7 +171,7 @@ func (j *judge) checkStored() {
 	}
 }
 
-// checkHealed: after the last fault every process answered for the newest revision.
+// checkHealed: after the last fault every process must answer at the newest revision.
 func (j *judge) checkHealed() {
 	if j.h.Run.Damaged {
 		return

@@ -9,18 +9,21 @@ import (
 )
 
 const (
-	// followLag is how far a process that nothing troubles may be behind another one, in microseconds: it asks for the head
+	// ten times a second, on a machine that is busy. No cluster polls a list twice within that time.
+
+	// followLag is the permitted lag of an undisturbed process behind another one, in microseconds: it reads the head ten
+	// times a second, on a busy machine. No cluster polls a list twice within that time.
 	// ten times a second, on a machine that is busy. No cluster polls a list twice within that time.
 	followLag = 1_000_000
-	// reconnectTime is how long a process may still be behind once its trouble is over, in microseconds.
+	// reconnectTime is the permitted lag after the end of a fault, in microseconds.
 	reconnectTime = 5_000_000
-	// maxBackShare is the part of the answers that may take a cluster back where a balancer sends each poll to any process.
+	// maxBackShare is the permitted share of answers older than an earlier one, if polls go to random processes.
 	maxBackShare = 0.01
 )
 
-// checkAcross judges what a cluster sees behind a balancer that sends its polls to several processes: an answer that states an older
-// revision than another process had stated before takes it back. Only a process that is cut off may do that, and only rarely;
-// how old its answer may be is the rule of age. Where a balancer keeps a cluster on one process it does not happen.
+// checkAcross checks the sequence of answers that a cluster receives from several processes behind a load balancer: an
+// answer with an older revision than another process's earlier one takes the cluster back. Only a disconnected process
+// may do that, and only rarely; the rule "age" limits the age of its answer. With affinity it must not happen at all.
 func (j *judge) checkAcross() {
 	if j.h.Run.Route == "" {
 		return
@@ -61,8 +64,8 @@ func (j *judge) checkAcross() {
 	}
 }
 
-// troubled tells whether something was done to a process, or to the database, while the copy that a poll was answered from may
-// have become old.
+// troubled reports whether a fault affected the process or the database during the time in which the copy behind a
+// poll's answer may have become old.
 func (j *judge) troubled(p *history.Poll) bool {
 	begins := p.From - j.h.Run.Staleness - reconnectTime
 	for _, f := range j.h.Faults {

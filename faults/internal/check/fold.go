@@ -12,7 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// checkLog goes through the log and judges, at each revision, the answers that state it and the writes that made it.
+// checkLog applies the log and checks, at each revision, the answers with that revision and the writes acknowledged at
+// it.
 func (j *judge) checkLog() {
 	polls := map[int64][]*history.Poll{}
 	for i := range j.h.Polls {
@@ -70,8 +71,8 @@ type docKey struct {
 	id   string
 }
 
-// checkChain: each commit changes what the one before it left. A change that was computed from anything else has undone
-// somebody's.
+// checkChain: each commit must start from the documents of its predecessor. Otherwise it was computed from older ones,
+// and an update is lost.
 func (j *judge) checkChain(c history.Commit, docs map[docKey]json.RawMessage) {
 	for _, ch := range c.Changes {
 		key := docKey{ch.Kind, ch.ID}
@@ -86,7 +87,7 @@ func (j *judge) checkChain(c history.Commit, docs map[docKey]json.RawMessage) {
 	}
 }
 
-// checkWrite: what an acknowledged write wanted is so, at the revision it was acknowledged for.
+// checkWrite: at the revision of an acknowledged write, its effect must be visible.
 func (j *judge) checkWrite(w *history.Write, docs map[docKey]json.RawMessage) {
 	if w.Revision > 0 && len(j.h.Commits) >= int(w.Revision) {
 		if _, made := j.byID[w.ID]; !made && w.Op != opComeAndGo && w.Op != OpToggle {
@@ -107,11 +108,11 @@ func (j *judge) checkWrite(w *history.Write, docs map[docKey]json.RawMessage) {
 	}
 }
 
-// opComeAndGo are writes that may find nothing to do, because one before them was made although its answer was lost. So
-// may those of OpToggle, because another client was faster.
+// opComeAndGo writes may be no-ops, because an earlier one may have succeeded although its answer was lost. OpToggle
+// writes may be no-ops because another client was faster.
 const opComeAndGo = "come-and-go"
 
-// checkPolls judges polls that state the revision of s.
+// checkPolls checks the polls answered at the revision of s.
 func (j *judge) checkPolls(s *fleet.State, docs map[docKey]json.RawMessage, polls []*history.Poll, seen map[*fleet.Answer]bool) {
 	for _, p := range polls {
 		if p.Mixed != "" && (p.Status == 200) {
@@ -140,8 +141,9 @@ func (j *judge) checkPolls(s *fleet.State, docs map[docKey]json.RawMessage, poll
 	}
 }
 
-// checkAnswer holds the product's own answer against the stored document: it names what the document lists, in that
-// order. Else the product and this package, which share the code that makes answers, could be wrong together.
+// checkAnswer compares the product's own answer with the stored document: it must have the document's entries in the
+// same order. Without this check the product and this package could err together, because they share the code that makes
+// answers.
 func (j *judge) checkAnswer(a *fleet.Answer, kind fleet.Kind, cluster json.RawMessage) {
 	body, err := a.Body()
 	var got struct {
@@ -189,7 +191,7 @@ func (j *judge) checkPoll(p *history.Poll, want *fleet.Answer) {
 	}
 }
 
-// checkAbsent judges a poll of a cluster that is not part of the revision.
+// checkAbsent checks a poll of a cluster that does not exist at the revision.
 func (j *judge) checkAbsent(p *history.Poll) {
 	switch {
 	case p.Status == 200 || p.Status == 304:
@@ -199,7 +201,7 @@ func (j *judge) checkAbsent(p *history.Poll) {
 	}
 }
 
-// checkDoubtful judges a poll whose answer cannot be made from what is stored.
+// checkDoubtful checks a poll whose answer cannot be computed from the stored documents.
 func (j *judge) checkDoubtful(p *history.Poll, why error) {
 	switch {
 	case p.Status == 200 || p.Status == 304:
@@ -209,7 +211,7 @@ func (j *judge) checkDoubtful(p *history.Poll, why error) {
 	}
 }
 
-// checkUnstated judges answers that state no revision: nothing but an error may do that.
+// checkUnstated checks answers without a revision: only errors may lack one.
 func (j *judge) checkUnstated(polls []*history.Poll) {
 	for _, p := range polls {
 		switch {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// seen is an answer that stated a revision.
+// seen is an answer with a revision.
 type seen struct {
 	from, to, revision int64
 	what               string
@@ -16,10 +16,10 @@ type incarnation struct {
 	n       int
 }
 
-// checkForward: an answer never states an older revision than one that had ended before it was asked for, at the same
-// process, which a balancer with affinity sends one cluster's polls to. A process that starts from the store knows what
-// any process had acknowledged or served before it started. One that keeps its fleet on disk and starts from there knows
-// what it had answered itself; how old that may be is the rule of age.
+// checkForward: an answer must not have an older revision than an earlier answer of the same process; a load balancer
+// with affinity sends one cluster's polls to one process. A process that starts from the store must know all that any
+// process acknowledged or served before that start. A process that starts from its own disk must know its own earlier
+// answers; the rule "age" limits their age.
 func (j *judge) checkForward() {
 	all := map[incarnation][]seen{}
 	for i := range j.h.Polls {
@@ -57,7 +57,7 @@ func (j *judge) checkForward() {
 	}
 }
 
-// lifetime is what has to go forward: a process from its start to its end, or over its restarts when it keeps what it has.
+// lifetime returns the unit that must not go back: one run of a process, or all its runs if it keeps its state.
 func (j *judge) lifetime(process string, n int) incarnation {
 	if j.h.Run.Kept {
 		n = 0

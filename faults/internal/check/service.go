@@ -11,8 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// knownRevisions is what clients of the service know of its head as time goes by: the highest revision that anybody had been told
-// of, by any process, at a moment.
+// revisionTimeline is the highest revision that any client had received by a point in time, from any process.
 type revisionTimeline struct {
 	at       []int64
 	revision []int64
@@ -41,7 +40,7 @@ func (j *judge) knownRevisions() revisionTimeline {
 	return k
 }
 
-// before is the highest revision that somebody had been told of before a moment; -1: none.
+// before returns the highest revision that any client had received before a point in time; -1: none.
 func (k revisionTimeline) before(at int64) int64 {
 	i := sort.Search(len(k.at), func(i int) bool { return k.at[i] >= at })
 	if i == 0 {
@@ -50,13 +49,14 @@ func (k revisionTimeline) before(at int64) int64 {
 	return k.revision[i-1]
 }
 
-// OpToggle are writes that many clients send for the same assignments, through any process. What they name is always
-// there, so that nothing but trouble with the store is a reason to refuse one.
+// OpToggle are writes that many clients send for the same assignments through any process. Their documents always exist,
+// so only a failure of the store justifies a refusal.
 const OpToggle = "toggle"
 
-// checkService judges what a client behind a balancer sees, who is sent to another process each time. An answer to a write
-// states the revision it was computed at, and there it is so (fold): when that revision is not older than all that
-// anybody had been told of before the write was sent, it was so at a moment between the two, no-ops included.
+// checkService checks the view of a client behind a load balancer, whose requests reach a different process each time.
+// An answer to a write has the revision that it was computed at, and is correct there (see checkLog). If that revision
+// is at least the newest one known to any client before the write was sent, the write took effect between request and
+// answer, no-ops included.
 func (j *judge) checkService() {
 	k := j.knownRevisions()
 	for _, w := range j.h.Writes {
@@ -84,10 +84,10 @@ func (j *judge) checkService() {
 	}
 }
 
-// byToken finds the token in the actor of a commit.
+// byToken matches the token in the actor of a commit.
 var byToken = regexp.MustCompile(`^token:.* \(([^()]+)\)$`)
 
-// checkAuthority: a commit that a managed token made follows a revision in which that token was still there.
+// checkAuthority: a token must exist in the revision before each commit that it made.
 func (j *judge) checkAuthority() {
 	tokens := map[string]bool{}
 	for _, c := range j.h.Commits {

@@ -14,23 +14,23 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// damage is something that ends the store's history for everybody who follows it, or makes the store one that cannot be
-// served. Whatever it is, the processes go on with what they had.
+// damage ends the store's history for all followers, or makes the store unservable. The processes must continue to serve
+// the fleet that they have.
 type damage struct {
 	name string
-	// sql is run one by one, each in a transaction of its own; on one, in the other store's words.
+	// Statements in the dialect of each store, each in its own transaction.
 	postgres, sqlite []string
 	file             func(path, backup string) error // in place of sql, for SQLite
 	failover         bool                            // in place of sql, for Postgres
-	// logged: the log is whole and goes on, so everybody may follow it. Else it has ended for everybody.
+	// logged: the log is complete and continues, so processes may follow it. Otherwise it has ended for all of them.
 	logged bool
-	// noWritesAfter: nobody writes afterwards.
+	// noWritesAfter: no writers run after the damage.
 	noWritesAfter bool
-	// restarts: a process that is started afterwards has nothing that it could serve.
+	// restarts: a process that is restarted after the damage must serve nothing.
 	restarts bool
 }
 
-// restore puts the tables back as they were at the backup, piece by piece.
+// restore resets the tables to the backup, one statement at a time.
 var restore = []string{
 	`DELETE FROM documents`, `DELETE FROM changes`, `DELETE FROM commits`,
 	`INSERT INTO commits SELECT * FROM backup.commits`,
@@ -44,7 +44,7 @@ var empty = []string{
 	`UPDATE head SET revision = 0, commit_id = '00000000-0000-0000-0000-000000000000', at = 0, documents = 0`,
 }
 
-// dangling takes away a namespace that every cluster refers to. It cannot come through the API.
+// dangling deletes a namespace that every cluster refers to, which the API would refuse.
 var dangling = strings.Join([]string{
 	`BEGIN`,
 	`INSERT INTO commits (revision, id, at, actor, reason, request_id)
@@ -70,7 +70,7 @@ func damages() []damage {
 	}
 }
 
-// Damages are the names of all ways to damage a store.
+// Damages returns the names of the ways to damage a store.
 func Damages(storeName string) []string {
 	var names []string
 	for _, d := range damages() {
@@ -81,10 +81,10 @@ func Damages(storeName string) []string {
 	return names
 }
 
-// aftermath is how long the processes are looked at after the damage.
+// aftermath is the time of observation after the damage.
 const aftermath = 4 * time.Second
 
-// runDamage works for a while in peace, damages the store, and looks at what becomes of it.
+// runDamage puts load on the store, damages it, and records how the processes react.
 func (d *Drill) runDamage(ctx context.Context) error {
 	var what *damage
 	for _, is := range damages() {
@@ -107,7 +107,7 @@ func (d *Drill) runDamage(ctx context.Context) error {
 	_ = rig.Rest(ctx, d.cfg.Duration/2)
 	err := d.takeBackup(ctx)
 	if what.failover {
-		pg.Part() // it lags by what is written from here on
+		pg.Part() // the standby lacks all later commits
 	}
 	_ = rig.Rest(ctx, d.cfg.Duration/2)
 	stopWriting()
@@ -143,7 +143,7 @@ func (d *Drill) runDamage(ctx context.Context) error {
 	if what.restarts {
 		last := d.processes[len(d.processes)-1]
 		last.Kill()
-		_ = last.Start(after) // it may refuse to start: what it says while it runs is what counts
+		_ = last.Start(after) // it may refuse to start; its answers while it runs count
 	}
 	<-after.Done()
 	stopWriting()
@@ -182,7 +182,7 @@ func (d *Drill) inflict(ctx context.Context, what *damage) error {
 			if err := db.Exec(ctx, db.Database(), s); err != nil {
 				return err
 			}
-			_ = rig.Rest(ctx, 150*time.Millisecond) // everybody sees it by halves
+			_ = rig.Rest(ctx, 150*time.Millisecond) // processes see the intermediate state
 		}
 		return nil
 	case *rig.SQLite:

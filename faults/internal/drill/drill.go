@@ -1,5 +1,8 @@
-// Package drill runs the real servers on a real database with writers and pollers, breaks things meanwhile, and records
-// what everybody was told.
+// Package drill runs real servers on a real database with writers and pollers, injects faults, and records every request
+// with its answer. Package check judges the record.
+//
+// Reading order: drill.go (a run), fleet.go (the initial fleet), writers.go, hangups.go and pollers.go (load),
+// nemesis.go (faults), damage.go (damage to the store).
 package drill
 
 import (
@@ -22,13 +25,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Config says what to run. Store, Binary, Dir and Duration are required.
+// Config configures a run. Store, Binary, Dir and Duration are required.
 type Config struct {
 	Store    string // rig.StoreSQLite or rig.StorePostgres
 	Binary   string // of the server
 	Dir      string // for logs; it exists
 	Duration time.Duration
-	Seed     uint64 // of everything that is left to chance
+	Seed     uint64 // of all random choices
 	// Only names the faults to inject; empty: all.
 	Only []string
 	// Damage ends the store's history in this way, after Duration of load without faults. Empty: faults under load.
@@ -39,17 +42,17 @@ type Config struct {
 	Rest time.Duration
 	// WritePace and PollPace are the mean pauses of one writer and one poller. Default 70 ms and 12 ms.
 	WritePace, PollPace time.Duration
-	// Healing is how long everything may take to be well again after the last fault. Default 90 s.
+	// Healing bounds the recovery of all processes after the last fault. Default 90 s.
 	Healing time.Duration
 	// Staleness is the MAX_STALENESS of processes. Default: half of Hold, at least a second, so that faults last longer.
 	Staleness time.Duration
-	// Route is how polls are sent to processes: history.RouteRandom, history.RouteAffinity, or empty: each poller has its own.
+	// Route distributes polls over processes: history.RouteRandom, history.RouteAffinity, or empty: each poller has its own.
 	Route string
 	// Forgetful processes keep nothing on disk: they start from the store.
 	Forgetful bool
-	// Revision of the source that Binary was built of, for the record.
+	// Revision of Binary's source, for the record.
 	Revision string
-	// Log is told how the run goes; nil: nobody is.
+	// Log receives the progress of the run. May be nil.
 	Log io.Writer
 }
 
@@ -62,7 +65,7 @@ type Drill struct {
 	endpoints []history.Endpoint
 }
 
-// setup of processes: Postgres takes changes from several, SQLite from one.
+// setups are the processes of a run: several in mode crud on Postgres, one on SQLite.
 var setups = map[string][]rig.Config{
 	rig.StorePostgres: {{Name: "crud-1", Mode: rig.CRUD}, {Name: "crud-2", Mode: rig.CRUD}, {Name: "read-1", Mode: rig.ReadOnly}, {Name: "read-2", Mode: rig.ReadOnly}},
 	rig.StoreSQLite:   {{Name: "crud-1", Mode: rig.CRUD}, {Name: "read-1", Mode: rig.ReadOnly}, {Name: "read-2", Mode: rig.ReadOnly}},
@@ -90,7 +93,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// staleness is how old an answer to a poll may be: less than the longest faults last, so that it matters.
+// staleness returns MAX_STALENESS. It is shorter than the longest faults, so that the limit takes effect.
 func (c Config) staleness() time.Duration {
 	if c.Staleness > 0 {
 		return c.Staleness
@@ -98,11 +101,12 @@ func (c Config) staleness() time.Duration {
 	return max(time.Second, c.Hold/2).Round(100 * time.Millisecond)
 }
 
-// persistsState: under load processes keep their fleet on disk. What becomes of one that has none is what damages show.
+// persistsState reports whether processes have a STATE_DIR. Damages are run without one, to show a restart without
+// state.
 func (c Config) persistsState() bool { return c.Damage == "" && !c.Forgetful }
 
-// Run makes a run and returns its history. An error says that it could not be made; what it found out about the server
-// is for package check to say.
+// Run makes a run and returns its history. An error means that the run could not be made. Violations are found by
+// package check.
 func Run(ctx context.Context, cfg Config) (_ *history.History, err error) {
 	cfg = cfg.withDefaults()
 	d := &Drill{cfg: cfg, endpoints: endpoints()}
@@ -129,9 +133,9 @@ func Run(ctx context.Context, cfg Config) (_ *history.History, err error) {
 	return d.rec.History(), nil
 }
 
-// open makes the database and names the processes. What it returns puts everything away.
+// open creates the database and the recorder. The returned function ends the processes and removes the database.
 func (d *Drill) open(ctx context.Context) (func() error, error) {
-	ctx = context.WithoutCancel(ctx) // an interrupted run is put away in order
+	ctx = context.WithoutCancel(ctx) // also clean up after an interrupt
 	var volume *rig.Volume
 	dir, err := filepath.Abs(filepath.Join(d.cfg.Dir, "volume"))
 	if err != nil {
@@ -160,7 +164,7 @@ func (d *Drill) open(ctx context.Context) (func() error, error) {
 		err = fmt.Errorf("there is no store %q; it is sqlite or postgres", d.cfg.Store)
 	}
 	if err != nil {
-		_ = put() // what went wrong first counts
+		_ = put() // the first error counts
 		return nil, err
 	}
 	name := "load"
@@ -188,7 +192,7 @@ func (d *Drill) open(ctx context.Context) (func() error, error) {
 	}, nil
 }
 
-// start starts the processes, one that can fill the store first, and waits until all answer.
+// start starts the processes, the seeding one first, and waits until all answer.
 func (d *Drill) start(ctx context.Context) error {
 	body, err := seed()
 	if err != nil {
@@ -204,7 +208,7 @@ func (d *Drill) start(ctx context.Context) error {
 		c.Binary, c.Logs, c.Database = d.cfg.Binary, d.cfg.Dir, d.db.URL(c.Name)
 		c.Settings = []string{"MAX_STALENESS=" + d.cfg.staleness().String()}
 		if d.cfg.persistsState() {
-			// What is on disk may not be older than anything else that is served.
+			// State on disk has the same age limit as every other answer.
 			c.Settings = append(c.Settings, "STATE_DIR="+filepath.Join(d.cfg.Dir, "state-"+c.Name), "STATE_MAX_AGE="+d.cfg.staleness().String())
 		}
 		if c.Mode == rig.CRUD {
@@ -223,10 +227,10 @@ func (d *Drill) cruds() []*rig.Process {
 	return slices.DeleteFunc(slices.Clone(d.processes), func(p *rig.Process) bool { return p.Mode != rig.CRUD })
 }
 
-// rng is a source of chance of its own for each worker, from the run's seed.
+// rng returns a random source for one worker, derived from the run's seed.
 func (d *Drill) rng(worker uint64) *rand.Rand { return rand.New(rand.NewPCG(d.cfg.Seed, worker)) }
 
-// runUnderLoad breaks things while writers and pollers work, then lets everything heal.
+// runUnderLoad injects faults while writers and pollers run, then waits for recovery.
 func (d *Drill) runUnderLoad(ctx context.Context) error {
 	stopPolling := d.startPollers(ctx)
 	defer stopPolling()
@@ -236,7 +240,7 @@ func (d *Drill) runUnderLoad(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_ = rig.Rest(ctx, min(time.Second, d.cfg.Duration/10)) // a moment of peace under load
+	_ = rig.Rest(ctx, min(time.Second, d.cfg.Duration/10)) // load without faults
 	stopWriting()
 	newest, err := d.settledRevision(ctx)
 	if err != nil {
@@ -248,12 +252,12 @@ func (d *Drill) runUnderLoad(ctx context.Context) error {
 	}
 	stopPolling()
 	for _, p := range d.processes {
-		p.End() // nothing is written after the log is read
+		p.End() // no writes after the log is read
 	}
 	return d.readStore(ctx)
 }
 
-// settledRevision is the revision that the store comes to when nobody writes any more.
+// settledRevision returns the store's revision once it no longer changes.
 func (d *Drill) settledRevision(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Healing)
 	defer cancel()
@@ -277,11 +281,11 @@ func (d *Drill) head(ctx context.Context) (fleet.Head, error) {
 	if err != nil {
 		return fleet.Head{}, err
 	}
-	defer func() { _ = s.Close() }() // only read
+	defer func() { _ = s.Close() }() // read-only
 	return s.Head(ctx)
 }
 
-// heal waits until every process answers every poll for this revision.
+// heal waits until every process answers every poll at this revision.
 func (d *Drill) heal(ctx context.Context, newest int64) error {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Healing)
 	defer cancel()

@@ -9,15 +9,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// The fleet that runs begin with. Components left and right, and namespaces even and odd, always change together, in
-// one commit: an answer in which they differ is a mix of two revisions. Every cluster has all of them.
+// The initial fleet. Components left and right, and namespaces even and odd, always change together in one commit, so an
+// answer in which they differ mixes two revisions. Every cluster has all of them.
 const clusters = 6
 
 var (
 	components   = []string{"left", "right", "app"}
 	namespaces   = []string{"even", "odd", "base"}
 	rolebindings = []string{"readers"}
-	// Of these every writer gives some to clusters and takes them away.
+	// All writers assign and unassign these.
 	sharedNamespaces = []string{"shared-a", "shared-b"}
 )
 
@@ -26,7 +26,7 @@ func clusterDNS(n int) string { return clusterID(n) + ".faults.example.com" }
 
 type object = map[string]any
 
-// seed is the fleet as a seed file.
+// seed returns the initial fleet as a seed file.
 func seed() ([]byte, error) {
 	out := map[string][]object{}
 	entries := func(ids []string, more object) []object {
@@ -68,7 +68,7 @@ func seed() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// endpoints are everything that is polled.
+// endpoints returns all polled endpoints.
 func endpoints() []history.Endpoint {
 	var out []history.Endpoint
 	for n := range clusters {
@@ -79,8 +79,8 @@ func endpoints() []history.Endpoint {
 	return out
 }
 
-// parseAnswer reads an answer as a cluster does: how many inputs it has, -1 when it is none, and how the documents differ that
-// change together.
+// parseAnswer parses an answer as a cluster does. inputs is the number of inputs, -1 if the body is invalid; mixed
+// describes a difference between documents that change together.
 func parseAnswer(r fleet.Kind, body []byte) (inputs int, mixed string) {
 	var answer struct {
 		Inputs []struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// runHangUps sends changes and closes the connection at any instant. What became of them is nobody's to know.
+// runHangUps sends changes and closes the connection at a random moment. Their outcome is unknown.
 func (w *writer) runHangUps(ctx context.Context) {
 	for rig.Rest(ctx, time.Duration(w.rng.Int64N(int64(2*w.pace)+1))) {
 		p := w.anyCRUD()
@@ -44,7 +44,7 @@ func (w *writer) hangUp(ctx context.Context, r *rig.Running, id string) {
 	_ = rig.Rest(ctx, time.Duration(w.rng.Int64N(int64(10*time.Millisecond))))
 }
 
-// runRevocations makes a token, has somebody write with it through any process, and revokes it meanwhile, again and again.
+// runRevocations repeatedly creates a token, writes with it through any process, and revokes it during the writes.
 func (w *writer) runRevocations(ctx context.Context) {
 	for n := 0; rig.Rest(ctx, w.pace); n++ {
 		p := w.anyCRUD()
@@ -66,7 +66,7 @@ func (w *writer) runRevocations(ctx context.Context) {
 			user.useToken(using, made.Token)
 		}()
 		_ = rig.Rest(ctx, time.Duration(w.rng.Int64N(int64(10*w.pace)+1)))
-		for using.Err() == nil { // by any process that can
+		for using.Err() == nil { // through any process that answers
 			if r := w.anyCRUD().Running(); r != nil {
 				got := w.client.Send(ctx, r.Base, http.MethodDelete, "/tokens/"+made.ID, nil)
 				if got.OK() || got.Status == http.StatusNotFound {
@@ -98,7 +98,7 @@ func (w *writer) useToken(ctx context.Context, secret string) {
 	}
 }
 
-// anyCRUD is where a balancer sends a change.
+// anyCRUD returns a random process in mode crud, as a load balancer does.
 func (w *writer) anyCRUD() *rig.Process {
 	cruds := w.drill.cruds()
 	return cruds[w.rng.IntN(len(cruds))]

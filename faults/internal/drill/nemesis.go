@@ -14,36 +14,36 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// fault does something bad, for a while, and makes it good again before it returns, even when its context ends.
+// fault is a temporary disturbance. do ends it before it returns, even if the context ends.
 type fault struct {
 	name string
 	do   func(*nemesis) (outcome, error)
 }
 
-// outcome is what a fault did. An empty target: there was nothing to do it to.
+// outcome describes an injected fault. An empty target: the fault had nothing to act on.
 type outcome struct {
 	target string
 	note   string
 	kill   bool
 }
 
-// nemesis is what faults are made with. One injects faults of the database, another faults of processes, at the same
-// time and each one at a time.
+// nemesis injects faults, one at a time. Two run concurrently: one for faults of the database, one for faults of
+// processes.
 type nemesis struct {
 	*Drill
-	ctx context.Context //nolint:containedctx // it is the time that faults have
+	ctx context.Context //nolint:containedctx // it bounds the injection
 	rng *rand.Rand
 }
 
-// holdFault waits for as long as this fault lasts.
+// holdFault waits for the duration of this fault.
 func (in *nemesis) holdFault() {
 	_ = rig.Rest(in.ctx, in.cfg.Hold/10+time.Duration(in.rng.Int64N(int64(in.cfg.Hold*9/10))))
 }
 
-// repairTimeout is how long it may take to make a fault good, a database that recovers included.
+// repairTimeout bounds the repair of a fault, including the recovery of a database.
 const repairTimeout = 90 * time.Second
 
-// repairContext is a context for making good.
+// repairContext is for repairs: it outlives the end of the injection.
 func (in *nemesis) repairContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(in.ctx), repairTimeout)
 }
@@ -88,7 +88,7 @@ var sqliteFaults = []fault{
 	{"full-disk", (*nemesis).fullDisk},
 }
 
-// Faults are the names of all that can be injected under load on a store.
+// Faults returns the names of the faults that can be injected under load on a store.
 func Faults(storeName string) []string {
 	var names []string
 	for _, f := range slices.Concat(processFaults, databaseFaults(storeName)) {
@@ -104,7 +104,7 @@ func databaseFaults(storeName string) []fault {
 	return sqliteFaults
 }
 
-// runNemeses injects faults until time is up.
+// runNemeses injects faults for the run's duration.
 func (d *Drill) runNemeses(ctx context.Context) error {
 	during, cancel := context.WithTimeout(ctx, d.cfg.Duration)
 	defer cancel()
@@ -121,7 +121,7 @@ func (d *Drill) runNemeses(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// inject injects every fault once before it injects one again.
+// inject injects the faults in random order, each once before any is repeated.
 func (in *nemesis) inject(faults []fault) {
 	for len(faults) > 0 {
 		in.rng.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
@@ -221,7 +221,7 @@ func (in *nemesis) killBackend() (outcome, error) {
 	return outcome{target: fmt.Sprintf("backend %d", pid), kill: true}, in.postgres().Revive(ctx)
 }
 
-// lockHead holds up every commit, as a transaction that was forgotten does.
+// lockHead blocks every commit, as a forgotten transaction does.
 func (in *nemesis) lockHead() (outcome, error) {
 	ctx, cancel := in.repairContext()
 	defer cancel()
@@ -240,7 +240,7 @@ func (in *nemesis) lockHead() (outcome, error) {
 	return outcome{target: "head"}, nil
 }
 
-// troubleNetwork troubles the connections of one process, or of all.
+// troubleNetwork disturbs the connections of one process, or of all.
 func (in *nemesis) troubleNetwork(t rig.Trouble) (outcome, error) {
 	proxies, target := in.someProxies()
 	for _, p := range proxies {
@@ -276,7 +276,7 @@ func (in *nemesis) cutConnections() (outcome, error) {
 	return outcome{target: target}, nil
 }
 
-// cutAnswers cuts connections in the middle of what the server says, wherever that is.
+// cutAnswers cuts connections at a random byte of the database's answers.
 func (in *nemesis) cutAnswers() (outcome, error) {
 	var mu sync.Mutex
 	size := 200 << in.rng.IntN(7)
@@ -287,8 +287,8 @@ func (in *nemesis) cutAnswers() (outcome, error) {
 	}})
 }
 
-// cutCommitAndRefuse takes away the answers to commits and with them the possibility to look them up, for longer than the
-// server tries.
+// cutCommitAndRefuse drops the answers to commits, and refuses connections for longer than the server looks for their
+// outcome.
 func (in *nemesis) cutCommitAndRefuse() (outcome, error) {
 	cruds := in.cruds()
 	name := cruds[in.rng.IntN(len(cruds))].Name
@@ -301,7 +301,7 @@ func (in *nemesis) cutCommitAndRefuse() (outcome, error) {
 	return outcome{target: name}, nil
 }
 
-// startWithoutDatabase starts a process again that does not reach the database for a while.
+// startWithoutDatabase restarts a process while it cannot reach the database.
 func (in *nemesis) startWithoutDatabase() (outcome, error) {
 	process := in.anyProcess()
 	p := in.postgres().Proxies[process.Name]
@@ -334,7 +334,7 @@ func (in *nemesis) lockFile() (outcome, error) {
 	return in.whileInTransaction("writer", `BEGIN IMMEDIATE`)
 }
 
-// readLong keeps the write-ahead log from being folded into the file.
+// readLong holds a read transaction, so that the write-ahead log cannot be checkpointed.
 func (in *nemesis) readLong() (outcome, error) {
 	return in.whileInTransaction("reader", `BEGIN`, `SELECT revision FROM head`)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// poller asks one process for what clusters should run, as their Flux Operators do.
+// poller polls processes as the Flux Operators of clusters do.
 type poller struct {
 	drill   *Drill
-	process *rig.Process // the one that it always asks; nil: what router says
+	process *rig.Process // its only process; nil: the router chooses
 	router  *router
 	client  *rig.Client
 	rng     *rand.Rand
@@ -42,7 +42,7 @@ func (p *poller) run(ctx context.Context) {
 		if p.rng.IntN(3) == 0 {
 			known = p.known[e]
 		}
-		// A poll that is under way when time is up is waited for: it would be no answer, and none is missed.
+		// A poll in flight at the end of the run is completed, so that it is not recorded as failed.
 		got := p.drill.poll(context.WithoutCancel(ctx), p.client, pollRequest{process.Name, r, e, known, 0})
 		if got.Status == http.StatusOK {
 			p.known[e] = got.ETag
@@ -53,16 +53,16 @@ func (p *poller) run(ctx context.Context) {
 	}
 }
 
-// pollRequest is one poll to make.
+// pollRequest describes one poll.
 type pollRequest struct {
 	process  string
 	running  *rig.Running
 	endpoint int
 	known    string
-	newest   int64 // not before this revision; 0: whatever is there
+	newest   int64 // minimum revision; 0: none
 }
 
-// poll makes one poll and records it.
+// poll sends one poll and records it.
 func (d *Drill) poll(ctx context.Context, c *rig.Client, o pollRequest) history.Poll {
 	e := d.endpoints[o.endpoint]
 	var headers []string

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// router sends polls to processes as a balancer does.
+// router distributes polls over processes as a load balancer does.
 type router struct {
 	processes []*rig.Process
 	affinity  bool
@@ -22,8 +22,8 @@ type router struct {
 	chosen map[string]int // DNS name of a cluster -> its process
 }
 
-// probeEvery is how often a router asks whether a process is ready. Kubernetes does it every few seconds; the answers of a process
-// that is not ready any more are errors until then, in both cases.
+// probeEvery is the interval of readiness probes. Kubernetes probes every few seconds; until a probe fails, polls to a
+// process that is no longer ready are answered with errors, in both cases.
 const probeEvery = 200 * time.Millisecond
 
 func (d *Drill) newRouter() *router {
@@ -34,7 +34,7 @@ func (d *Drill) newRouter() *router {
 	return r
 }
 
-// probe asks one process whether it is ready until ctx ends.
+// probe probes the readiness of one process until ctx ends.
 func (r *router) probe(ctx context.Context, i int) {
 	c := rig.NewClient()
 	for rig.Rest(ctx, probeEvery) {
@@ -50,8 +50,8 @@ func (r *router) probe(ctx context.Context, i int) {
 	}
 }
 
-// pick is the process that a poll of a cluster is sent to. With affinity a cluster stays with its process, and goes to the next
-// one that is ready when its own is not.
+// pick chooses the process for a poll. With affinity a cluster stays with its process, and moves to the next ready one
+// if its own is not ready.
 func (r *router) pick(dns string, rng *rand.Rand) *rig.Process {
 	if !r.affinity {
 		return r.processes[rng.IntN(len(r.processes))]

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// startWriters lets writers work until what it returns is called, which waits for them. Their names begin with prefix.
+// startWriters runs writers until the returned function is called, which waits for them. Their names begin with prefix.
 func (d *Drill) startWriters(ctx context.Context, prefix string) (stop func()) {
 	return workers(ctx, func(ctx context.Context, wg *sync.WaitGroup) {
 		for n := range writersPerRun {
@@ -28,7 +28,7 @@ func (d *Drill) startWriters(ctx context.Context, prefix string) (stop func()) {
 	})
 }
 
-// startPollers is the same for those who poll every process.
+// startPollers runs pollers of every process until the returned function is called, which waits for them.
 func (d *Drill) startPollers(ctx context.Context) (stop func()) {
 	return workers(ctx, func(ctx context.Context, wg *sync.WaitGroup) {
 		routed := d.newRouter()

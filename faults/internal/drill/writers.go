@@ -16,16 +16,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// writer changes the fleet, each time in a way that can be told from all others, and never sends a change twice.
+// writer changes the fleet. Each change is distinguishable from all others, and is sent once.
 type writer struct {
 	drill  *Drill
 	name   string
-	home   string // the cluster that this writer's own namespace comes to
+	home   string // the cluster that this writer's namespace is assigned to
 	client *rig.Client
 	rng    *rand.Rand
 	pace   time.Duration
 	count  int
-	step   int // of coming and going
+	step   int // of comeAndGo
 }
 
 // change is one request of a writer.
@@ -65,7 +65,7 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// flip changes two documents at once.
+// flip changes two documents in one commit.
 func (w *writer) flip(id string) *change {
 	kind, one, other, patch := fleet.KindNamespace, "even", "odd", object{"labels": object{"pair": id}}
 	if w.rng.IntN(2) == 0 {
@@ -79,7 +79,7 @@ func (w *writer) flip(id string) *change {
 	}
 }
 
-// set changes a value that is this writer's own.
+// set changes a value that only this writer sets.
 func (w *writer) set(id string) *change {
 	cluster := clusterID(w.rng.IntN(clusters))
 	return &change{
@@ -89,7 +89,8 @@ func (w *writer) set(id string) *change {
 	}
 }
 
-// increment adds one to a number that all writers share, on the condition that nobody else has changed its document.
+// increment increments a counter shared by all writers, on the condition that its document is unchanged since it was
+// read.
 func (w *writer) increment(ctx context.Context, r *rig.Running) *change {
 	const cluster = "c0"
 	a := w.client.Send(context.WithoutCancel(ctx), r.Base, http.MethodGet, "/clusters/"+cluster, nil)
@@ -112,8 +113,8 @@ func (w *writer) increment(ctx context.Context, r *rig.Running) *change {
 	}
 }
 
-// comeAndGo creates a namespace of this writer's, assigns it to a cluster, takes it away there, and deletes it. A step
-// whose predecessor was not made is refused; one whose predecessor was made unknown to us finds nothing to do.
+// comeAndGo takes turns to create a namespace of this writer, assign it to a cluster, unassign it, and delete it. A step
+// is refused if the previous one failed, and is a no-op if it was already made by a request whose answer was lost.
 func (w *writer) comeAndGo() *change {
 	id, cluster := "of-"+w.name, w.home
 	c := &change{op: "come-and-go"}
@@ -136,8 +137,8 @@ func (w *writer) comeAndGo() *change {
 	return c
 }
 
-// toggle gives a cluster one of a few namespaces or takes it away. All writers do, each time through another process, so
-// that many find nothing to do.
+// toggle assigns or unassigns one of a few shared namespaces. All writers do so through different processes, so many of
+// these requests are no-ops.
 func (w *writer) toggle() *change {
 	id, cluster := sharedNamespaces[w.rng.IntN(len(sharedNamespaces))], clusterID(w.rng.IntN(2))
 	c := &change{op: check.OpToggle, method: http.MethodPut, path: "/clusters/" + cluster + "/namespaces/" + id}
@@ -150,16 +151,16 @@ func (w *writer) toggle() *change {
 	return c
 }
 
-// commitID finds the commit that an answer "outcome_unknown" names.
+// commitID matches the commit that an "outcome_unknown" answer names.
 var commitID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// send makes a change and records it. One that is under way when time is up is waited for.
+// send sends a change and records it. A request in flight at the end of the run is completed.
 func (w *writer) send(ctx context.Context, p *rig.Process, r *rig.Running, id string, c *change) {
 	var body []byte
 	if c.body != nil {
 		var err error
 		if body, err = json.Marshal(c.body); err != nil {
-			panic(err) // the harness makes its own bodies
+			panic(err) // bodies are constants of the harness
 		}
 	}
 	rec := history.Write{Process: p.Name, Incarnation: r.Incarnation, ID: id, Op: c.op, Wants: c.wants, From: w.drill.rec.Now()}
@@ -171,7 +172,7 @@ func (w *writer) send(ctx context.Context, p *rig.Process, r *rig.Running, id st
 	rec.To, rec.Status, rec.Unsent, rec.Revision = w.drill.rec.Now(), a.Status, a.Unsent, a.Revision
 	if a.Status >= http.StatusBadRequest {
 		var problem struct{ Error, Detail string }
-		_ = json.Unmarshal(a.Body, &problem) // the status counts
+		_ = json.Unmarshal(a.Body, &problem) // only the code is needed
 		rec.Code = problem.Error
 		if rec.Code == "outcome_unknown" {
 			rec.Commit = commitID.FindString(problem.Detail)

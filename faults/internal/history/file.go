@@ -158,13 +158,13 @@ func (r *Recorder) Poll(v Poll) { r.add(entry{Poll: &v}) }
 // Write records one.
 func (r *Recorder) Write(v Write) { r.add(entry{Write: &v}) }
 
-// Commit records one.
+// Commit records a commit of the final log.
 func (r *Recorder) Commit(v Commit) { r.add(entry{Commit: &v}) }
 
-// Stored records what the store held at the end.
+// Stored records the final documents.
 func (r *Recorder) Stored(v Stored) { r.add(entry{Stored: &v}) }
 
-// Newest records the revision that every process has to reach.
+// Newest records the revision that every process must reach.
 func (r *Recorder) Newest(revision int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,12 +178,12 @@ func (r *Recorder) Damaged() {
 	r.h.Run.Damaged = true
 }
 
-// Notef records something that no request shows.
+// Notef records an observation that no request shows.
 func (r *Recorder) Notef(wrong bool, format string, args ...any) {
 	r.add(entry{Note: &Note{At: r.Now(), Text: fmt.Sprintf(format, args...), Wrong: wrong}})
 }
 
-// Counts says how far the run is.
+// Counts returns the progress of the run.
 func (r *Recorder) Counts() (acknowledged, polls int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,17 +195,17 @@ func (r *Recorder) Counts() (acknowledged, polls int) {
 	return acknowledged, len(r.h.Polls)
 }
 
-// History is what was recorded. Nothing may be recorded any more.
+// History returns the record. Nothing may be recorded afterwards.
 func (r *Recorder) History() *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &r.h
 }
 
-// Acknowledged tells whether the caller was told that the change is made.
+// Acknowledged reports whether the answer confirmed the change.
 func (w Write) Acknowledged() bool { return w.Status >= 200 && w.Status < 300 }
 
-// Unknown tells whether the caller was told that nobody knows, or nothing at all.
+// Unknown reports whether the outcome is unknown to the client: no answer, or outcome_unknown.
 func (w Write) Unknown() bool {
 	return w.Status == 0 && !w.Unsent || w.Code == "outcome_unknown"
 }

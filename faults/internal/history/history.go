@@ -1,5 +1,5 @@
-// Package history is what a run of the fault harness leaves behind: every request with its answer, every process and
-// every fault, and the log that the store ended with. It is kept in one file, from which a run can be judged again.
+// Package history is the record of a run of the fault harness: every request with its answer, every process, every
+// fault, and the store's final log. It is saved in one file, so that a run can be checked again.
 package history
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// History is one run. Times are microseconds since it began, on one clock that never goes back.
+// History is one run. Times are microseconds since its start, from a monotonic clock.
 type History struct {
 	Run     Run
 	Starts  []Start
@@ -24,42 +24,42 @@ type History struct {
 	Notes   []Note
 }
 
-// Run says what was run.
+// Run is the configuration of a run.
 type Run struct {
 	Drill    string            `json:"drill"` // load, or the name of a damage
 	Store    string            `json:"store"`
 	Seed     uint64            `json:"seed"`
 	Began    time.Time         `json:"began"`
-	Seconds  float64           `json:"seconds"` // under load, as it was asked for
+	Seconds  float64           `json:"seconds"` // requested duration under load
 	Versions map[string]string `json:"versions"`
-	// Endpoints are what is polled, in the order that Poll.Endpoint counts.
+	// Endpoints are the polled lists; Poll.Endpoint is an index.
 	Endpoints []Endpoint `json:"endpoints"`
-	// Newest is the revision that every process had to reach after the last fault.
+	// Newest is the revision that every process must reach after the last fault.
 	Newest int64 `json:"newest"`
-	// Staleness is the age in microseconds above which no process may answer a poll; 0: any age will do.
+	// Staleness is MAX_STALENESS in microseconds; 0: unlimited.
 	Staleness int64 `json:"staleness,omitempty"`
-	// Kept: each process keeps its fleet on disk and starts from there, so what it answered holds over its restarts.
+	// Kept: each process has a STATE_DIR and starts from it, so its answers must not go back over a restart.
 	Kept bool `json:"kept,omitempty"`
-	// Route is how polls are sent to processes: RouteRandom, RouteAffinity, or empty, when each poller has a process of its own.
+	// Route distributes polls over processes: RouteRandom, RouteAffinity, or empty: each poller has its own process.
 	Route string `json:"route,omitempty"`
-	// Damaged: the store was damaged at the end. What it holds beside the log says nothing any more, and no process
+	// Damaged: the store was damaged at the end. Its documents are not checked against the log, and no process
 	// has to heal.
 	Damaged bool `json:"damaged,omitempty"`
 }
 
-// How a balancer sends polls to processes.
+// Strategies of a load balancer.
 const (
 	RouteRandom   = "random"   // each poll to any process
-	RouteAffinity = "affinity" // all polls of a cluster to one process, for as long as that is ready
+	RouteAffinity = "affinity" // all polls of a cluster to one process while it is ready
 )
 
 // Endpoint is one list of one cluster.
 type Endpoint struct {
 	DNS      string     `json:"dns"`
-	Resource fleet.Kind `json:"resource"` // what is polled
+	Resource fleet.Kind `json:"resource"` // polled kind
 }
 
-// Start is a process of ours being started. A process that is started again is another one: Incarnation.
+// Start is the start of a process. Each start has a new Incarnation.
 type Start struct {
 	Process     string `json:"p"`
 	Incarnation int    `json:"i"`
@@ -67,7 +67,7 @@ type Start struct {
 	Mode        string `json:"mode"`
 }
 
-// Exit is a process that ended. Killed: by the harness.
+// Exit is the end of a process. Killed: by the harness.
 type Exit struct {
 	Process     string `json:"p"`
 	Incarnation int    `json:"i"`
@@ -76,7 +76,7 @@ type Exit struct {
 	How         string `json:"how"`
 }
 
-// Fault is something that was done to a process, a connection or the store.
+// Fault is a disturbance of a process, a connection or the store.
 type Fault struct {
 	Kind   string `json:"kind"`
 	Target string `json:"target,omitempty"`
@@ -86,7 +86,7 @@ type Fault struct {
 	Kill   bool   `json:"kill,omitempty"` // a process was ended by SIGKILL
 }
 
-// Poll is one question of a cluster and its answer.
+// Poll is one poll and its answer.
 type Poll struct {
 	Process     string `json:"p"`
 	Incarnation int    `json:"i"`
@@ -94,17 +94,17 @@ type Poll struct {
 	To          int64  `json:"t"`
 	Endpoint    int    `json:"e"`
 	Known       string `json:"k,omitempty"` // sent as If-None-Match
-	Status      int    `json:"s"`           // 0: no answer, or not a whole one
-	Revision    int64  `json:"r"`           // as the answer states it; -1: it does not
+	Status      int    `json:"s"`           // 0: no complete answer
+	Revision    int64  `json:"r"`           // of the answer's header; -1: none
 	ETag        string `json:"etag,omitempty"`
 	Sum         string `json:"sum,omitempty"` // of the body: the first 12 bytes of its SHA-256
 	Inputs      int    `json:"n"`             // -1: the body is not an answer
 	Mixed       string `json:"mixed,omitempty"`
 	Body        string `json:"body,omitempty"` // only of an answer that looks wrong
-	Last        bool   `json:"last,omitempty"` // asked when all faults had ended, for the newest revision
+	Last        bool   `json:"last,omitempty"` // after all faults, for the newest revision
 }
 
-// Write is one change and what became of it.
+// Write is one change and its answer.
 type Write struct {
 	Process     string `json:"p"`
 	Incarnation int    `json:"i"`
@@ -113,14 +113,14 @@ type Write struct {
 	ID          string `json:"id"` // the request id, which the log keeps
 	Op          string `json:"op"`
 	Status      int    `json:"s"`           // 0: no answer
-	Unsent      bool   `json:"u,omitempty"` // nobody listened
+	Unsent      bool   `json:"u,omitempty"` // no connection
 	Code        string `json:"code,omitempty"`
-	Commit      string `json:"commit,omitempty"` // that an answer "outcome_unknown" names
+	Commit      string `json:"commit,omitempty"` // named by an "outcome_unknown" answer
 	Revision    int64  `json:"r"`
 	Wants       []Want `json:"wants"`
 }
 
-// Want is what must be true of one document once the change was made.
+// Want is a condition on one document after the change.
 type Want struct {
 	Kind fleet.Kind `json:"kind"`
 	ID   string     `json:"id"`
@@ -129,7 +129,7 @@ type Want struct {
 	Not  string     `json:"not,omitempty"`  // text that is not in it
 }
 
-// Commit is fleet.Commit with the absence of a document written as absence.
+// Commit is a fleet.Commit in which the absence of a document is the absence of the field.
 type Commit struct {
 	Revision  fleet.Revision `json:"revision"`
 	ID        uuid.UUID      `json:"id"`
@@ -148,7 +148,7 @@ type Change struct {
 	After  json.RawMessage `json:"after,omitempty"`
 }
 
-// FromFleet makes a Commit of the store's.
+// FromFleet converts a commit of the store.
 func FromFleet(c fleet.Commit) Commit {
 	out := Commit{Revision: c.Revision, ID: c.ID, At: c.At, Actor: c.Actor, Reason: c.Reason, RequestID: c.RequestID}
 	for _, ch := range c.Changes {
@@ -157,7 +157,7 @@ func FromFleet(c fleet.Commit) Commit {
 	return out
 }
 
-// Fleet is the Commit as the store has it.
+// Fleet converts the commit to the store's type.
 func (c Commit) Fleet() fleet.Commit {
 	out := fleet.Commit{Revision: c.Revision, ID: c.ID, At: c.At, Actor: c.Actor, Reason: c.Reason, RequestID: c.RequestID}
 	for _, ch := range c.Changes {
@@ -166,7 +166,7 @@ func (c Commit) Fleet() fleet.Commit {
 	return out
 }
 
-// Stored is what the store held at the end, beside its log.
+// Stored is the final content of the store's documents.
 type Stored struct {
 	Head      fleet.Head       `json:"head"`
 	Documents []StoredDocument `json:"documents"`
@@ -180,7 +180,7 @@ type StoredDocument struct {
 	Body     json.RawMessage `json:"body"`
 }
 
-// Note is something that the harness found out while it ran and that no request shows.
+// Note is an observation of the harness that no request shows.
 type Note struct {
 	At   int64  `json:"at"`
 	Text string `json:"text"`

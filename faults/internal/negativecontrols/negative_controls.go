@@ -1,5 +1,5 @@
-// Package negativecontrols are the harness's negative controls: mistakes that a server could have, built into a copy of it. A
-// harness that does not find them out would not find out a real one.
+// Package negativecontrols has the harness's negative controls: bugs that are built into a copy of the server. A harness
+// that does not detect them would not detect a real bug either.
 package negativecontrols
 
 import (
@@ -8,24 +8,24 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/faults/internal/rig"
 )
 
-// Control is a mistake and how it shows.
+// Control is a bug and the run that must detect it.
 type Control struct {
 	Name        string
 	Description string
 	Replace     []rig.Replace
 	Store       string
-	// Faults that bring it to light under load, or the Damage that does.
+	// Faults under load that reveal the bug, or the Damage that does.
 	Faults []string
 	Damage string
-	// Route is how polls are sent to processes: see history.Run.
+	// Route distributes polls over processes: see history.Run.
 	Route string
-	// Breaks is a promise that is broken by it.
+	// Breaks is the promise that the bug breaks.
 	Breaks check.Rule
 }
 
 const commitGo = "store/postgres/commit.go"
 
-// All are the controls there are.
+// All returns the controls.
 func All() []Control {
 	return []Control{
 		{

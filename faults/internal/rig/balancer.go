@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Balancer stands before several servers and sends each request to any of them.
+// Balancer is a reverse proxy that sends each request to a random one of several servers.
 type Balancer struct {
 	base   string
 	server *http.Server
 }
 
-// NewBalancer returns one that listens on the loopback address.
+// NewBalancer starts a balancer on the loopback address.
 func NewBalancer(ctx context.Context, processes ...*Process) (*Balancer, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -24,7 +24,7 @@ func NewBalancer(ctx context.Context, processes ...*Process) (*Balancer, error) 
 	}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		p := processes[rand.IntN(len(processes))]
-		to := &url.URL{Scheme: "http", Host: "127.0.0.1:1"} // nobody, while the server is down
+		to := &url.URL{Scheme: "http", Host: "127.0.0.1:1"} // no listener while the server is down
 		if running := p.Running(); running != nil {
 			if u, err := url.Parse(running.Base); err == nil {
 				to = u
@@ -37,8 +37,8 @@ func NewBalancer(ctx context.Context, processes ...*Process) (*Balancer, error) 
 	return b, nil
 }
 
-// Base is the balancer's URL.
+// Base returns the balancer's URL.
 func (b *Balancer) Base() string { return b.base }
 
-// Close ends it.
+// Close stops the balancer.
 func (b *Balancer) Close() { _ = b.server.Close() }

@@ -1,5 +1,5 @@
-// Package rig is what the fault harness works with: the real server as processes that can be killed and stopped, real
-// databases that can be killed, filled and damaged, and the network between them.
+// Package rig provides the fault harness with real servers as processes that can be killed and stopped, real databases
+// that can be killed, filled and damaged, and proxies that disturb the network between them.
 package rig
 
 import (
@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// Replace is a piece of the server's source that a build has otherwise. The tree itself stays as it is.
+// Replace is a replacement in the server's source for one build. The tree itself stays unchanged.
 type Replace struct {
 	File     string // in the source tree
 	Old, New string
 }
 
-// Build builds the server of the source tree into dir and returns the program.
+// Build builds the server from the source tree into dir and returns the program's path.
 func Build(ctx context.Context, source, dir string, replace ...Replace) (string, error) {
 	return build(ctx, source, dir, "flux-resourceset", replace...)
 }
 
-// BuildCLI does the same for the command line client.
+// BuildCLI builds the command line client.
 func BuildCLI(ctx context.Context, source, dir string) (string, error) {
 	return build(ctx, source, dir, "flux-resourceset-cli")
 }
@@ -50,8 +50,8 @@ func build(ctx context.Context, source, dir, program string, replace ...Replace)
 	return out, nil
 }
 
-// Apply returns the changed files of the source tree, by their absolute paths. A piece that is not there exactly once is
-// an error: the source has moved on and the change would not do what it says.
+// Apply returns the changed files of the source tree by absolute path. It fails unless Old occurs exactly once:
+// otherwise the source has moved on, and the replacement would not have the intended effect.
 func Apply(source string, replace []Replace) (map[string]string, error) {
 	files := map[string]string{}
 	for _, r := range replace {
@@ -75,7 +75,7 @@ func Apply(source string, replace []Replace) (map[string]string, error) {
 	return files, nil
 }
 
-// writeOverlay writes the file that -overlay of go build takes.
+// writeOverlay writes the file for -overlay of go build.
 func writeOverlay(source, dir string, replace []Replace) (string, error) {
 	files, err := Apply(source, replace)
 	if err != nil {
@@ -98,7 +98,7 @@ func writeOverlay(source, dir string, replace []Replace) (string, error) {
 	return path, os.WriteFile(path, body, 0o600)
 }
 
-// Revision names the source tree's commit, for reports.
+// Revision returns the commit of the source tree, for reports.
 func Revision(ctx context.Context, source string) string {
 	cmd := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty")
 	cmd.Dir = source

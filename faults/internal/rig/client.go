@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// timeout is how long a client waits for an answer. A stopped process does not answer at all.
+// timeout bounds a request. A stopped process does not answer at all.
 const timeout = 8 * time.Second
 
 // Client sends requests to processes.
 type Client struct{ http *http.Client }
 
-// NewClient returns one with connections of its own.
+// NewClient returns a client with its own connections.
 func NewClient() *Client {
 	dialer := &net.Dialer{Timeout: 2 * time.Second}
 	return &Client{&http.Client{
@@ -27,7 +27,7 @@ func NewClient() *Client {
 	}}
 }
 
-// Answer of Status 0: there was none, or it was cut off. Unsent: nobody took the request.
+// Answer with Status 0: no complete answer. Unsent: no connection.
 type Answer struct {
 	Status   int
 	Unsent   bool
@@ -36,15 +36,15 @@ type Answer struct {
 	Body     []byte
 }
 
-// OK tells whether the request was done.
+// OK reports a status of 2xx.
 func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
-// Send makes a request; headers are names and values in turn. It carries the write token, unless they say otherwise.
+// Send sends a request; headers are names and values in turn. It carries the write token, unless headers override it.
 func (c *Client) Send(ctx context.Context, base, method, path string, body []byte, headers ...string) Answer {
 	none := Answer{Revision: -1}
 	req, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(body))
 	if err != nil {
-		panic(err) // the harness makes its own addresses
+		panic(err) // addresses are made by the harness
 	}
 	req.Header.Set("Authorization", "Bearer "+WriteToken)
 	if body != nil {
@@ -70,7 +70,7 @@ func (c *Client) Send(ctx context.Context, base, method, path string, body []byt
 	return a
 }
 
-// Rest waits, and tells whether there is a next time.
+// Rest waits for d. It returns false if ctx ended.
 func Rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -22,27 +22,28 @@ import (
 
 // Stores that a run can be made on.
 const (
+	// Stores of a run.
 	StoreSQLite   = "sqlite"
 	StorePostgres = "postgres"
 )
 
-// Database is a real one, for one run.
+// Database is a real database for one run.
 type Database interface {
-	// URL is where the process of this name finds it.
+	// URL returns the database's URL for a process.
 	URL(process string) string
-	// Open opens it for the harness, which only reads. Nothing stands between the two.
+	// Open opens the database read-only for the harness, without a proxy.
 	Open(ctx context.Context) (store.Store, error)
-	// Version is the database's own.
+	// Version returns the version of the database program.
 	Version(ctx context.Context) string
-	// Volume is the file system it is on; nil when that cannot be filled here.
+	// Volume returns its file system; nil if that cannot be filled on this machine.
 	Volume() *Volume
 	Close(ctx context.Context) error
 }
 
-// Postgres is a server of the run's own, reached by each process through a proxy of its own.
+// Postgres is a database server of the run. Each process reaches it through its own proxy.
 type Postgres struct {
 	Server  *pgtest.Server
-	Standby *pgtest.Server // of Follow; after FailOver it is the one that was killed
+	Standby *pgtest.Server // started by Follow; after FailOver, the killed server
 	Proxies map[string]*Proxy
 	line    *Proxy // between the two
 	volume  *Volume
@@ -52,14 +53,14 @@ var _ Database = (*Postgres)(nil)
 
 const database = "fleet"
 
-// NewPostgres starts a server for the processes of these names, on the volume when there is one.
+// NewPostgres starts a server with a proxy for each process, on the volume if it is not nil.
 func NewPostgres(ctx context.Context, volume *Volume, processes []string) (_ *Postgres, err error) {
 	in := ""
 	if volume != nil {
 		in = volume.Dir
 	}
 	p := &Postgres{Proxies: map[string]*Proxy{}, volume: volume}
-	// A small log is written around often, which is when a full disk is noticed.
+	// A small write-ahead log is recycled often, which reveals a full disk.
 	if p.Server, err = pgtest.Launch(in, "max_wal_size=64MB", "min_wal_size=32MB"); err != nil {
 		return nil, err
 	}
@@ -75,12 +76,12 @@ func NewPostgres(ctx context.Context, volume *Volume, processes []string) (_ *Po
 	return p, nil
 }
 
-// Exec runs statements, each in a transaction of its own.
+// Exec runs statements, each in its own transaction.
 func (p *Postgres) Exec(ctx context.Context, db string, statements ...string) error {
 	return Exec(ctx, p.Server.URL(db), statements...)
 }
 
-// Exec is the same for any database.
+// Exec runs statements on any database, each in its own transaction.
 func Exec(ctx context.Context, url string, statements ...string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -110,7 +111,7 @@ func (p *Postgres) Connect(ctx context.Context, db string) (*pgx.Conn, error) {
 	return pgx.Connect(ctx, p.Server.URL(db))
 }
 
-// Database is the name of the one the processes use.
+// Database returns the name of the processes' database.
 func (p *Postgres) Database() string { return database }
 
 // URL implements Database.
@@ -152,8 +153,8 @@ func (p *Postgres) Close(context.Context) error {
 	return nil
 }
 
-// KillBackend ends one of the server's processes that work for ours by SIGKILL, and returns its id; 0 when there is none.
-// The server takes that for damage to its shared memory and cuts everybody off to recover.
+// KillBackend kills one of the server's backend processes that serve ours by SIGKILL, and returns its process id; 0 if
+// there is none. The server assumes damaged shared memory, disconnects all clients and recovers.
 func (p *Postgres) KillBackend(ctx context.Context) (int, error) {
 	conn, err := p.Connect(ctx, database)
 	if err != nil {
@@ -172,7 +173,7 @@ func (p *Postgres) KillBackend(ctx context.Context) (int, error) {
 		}
 		return 0, err
 	}
-	// Until it cuts us off as well, the server has not noticed yet, and would seem to have recovered.
+	// Until the server disconnects this session too, it has not noticed, and would seem to have recovered.
 	noticed, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if _, err := conn.Exec(noticed, "SELECT pg_sleep(60)"); noticed.Err() != nil {
@@ -181,7 +182,7 @@ func (p *Postgres) KillBackend(ctx context.Context) (int, error) {
 	return pid, nil
 }
 
-// Revive brings the server back, whatever state it is in.
+// Revive restarts the server unless it is healthy.
 func (p *Postgres) Revive(ctx context.Context) error {
 	soon, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -194,7 +195,7 @@ func (p *Postgres) Revive(ctx context.Context) error {
 	return p.Server.Restart(ctx)
 }
 
-// SQLite is one file.
+// SQLite is a database file of the run.
 type SQLite struct {
 	Path   string
 	dir    string
@@ -203,7 +204,7 @@ type SQLite struct {
 
 var _ Database = (*SQLite)(nil)
 
-// NewSQLite names a file in a new directory, on the volume when there is one.
+// NewSQLite chooses a file in a new directory, on the volume if it is not nil.
 func NewSQLite(volume *Volume) (*SQLite, error) {
 	in := ""
 	if volume != nil {
@@ -244,7 +245,7 @@ func (s *SQLite) Volume() *Volume { return s.volume }
 // Close implements Database.
 func (s *SQLite) Close(context.Context) error { return os.RemoveAll(s.dir) }
 
-// With gives f a connection to the file, as another program on the machine has it.
+// With calls f with a connection to the file, as another program on the machine would have.
 func (s *SQLite) With(ctx context.Context, f func(*sql.Conn) error) error {
 	db, err := sql.Open("sqlite", "file:"+s.Path+"?_pragma=busy_timeout(30000)")
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 	ReadOnly = "read-only"
 )
 
-// Config says how to start a server.
+// Config configures a server.
 type Config struct {
 	Name     string
 	Mode     string
@@ -40,22 +40,22 @@ type Config struct {
 	Logs     string // directory
 	// Settings are further environment variables.
 	Settings []string
-	// TLS: the Settings make it listen for HTTPS.
+	// TLS: the Settings enable HTTPS.
 	TLS bool
 }
 
-// Process is a server that is started again whenever it ends, as whatever runs it in production does.
+// Process is a server that is restarted whenever it ends, as a supervisor in production does.
 type Process struct {
 	Config
 	rec *history.Recorder
 
-	life    sync.Mutex // held by whoever starts or ends it
+	life    sync.Mutex // held to start or end it
 	ending  bool
 	current atomic.Pointer[Running]
 	count   int
 }
 
-// Running is one life of a Process. Requests are made to one and recorded with it.
+// Running is one incarnation of a Process. Requests are sent to one and recorded with it.
 type Running struct {
 	Incarnation int
 	Base        string // URL
@@ -66,17 +66,17 @@ type Running struct {
 	crash  atomic.Bool // it printed a panic
 }
 
-// NewProcess returns one that has not been started.
+// NewProcess returns a process that has not been started.
 func NewProcess(cfg Config, rec *history.Recorder) *Process { return &Process{Config: cfg, rec: rec} }
 
-// Running is the present life, nil while there is none that listens.
+// Running returns the current incarnation, nil unless one listens.
 func (p *Process) Running() *Running { return p.current.Load() }
 
 // startPatience is enough to fill a store with a large fleet.
 const startPatience = 3 * time.Minute
 
-// Start starts the server and returns when it listens. It tries again until ctx ends when the server ends by itself, as
-// one may whose disk is full.
+// Start starts the server and returns when it listens. It retries until ctx ends if the server ends by itself, as with a
+// full disk.
 func (p *Process) Start(ctx context.Context) error {
 	for {
 		done, err := p.startOnce(ctx)
@@ -104,11 +104,11 @@ func (p *Process) startOnce(ctx context.Context) (done bool, err error) {
 func (p *Process) tryStart(ctx context.Context) error {
 	p.count++
 	r := &Running{Incarnation: p.count, ended: make(chan struct{})}
-	r.cmd = exec.Command(p.Binary) //nolint:gosec,noctx // whoever starts it ends it, by a signal of its choice
+	r.cmd = exec.Command(p.Binary) //nolint:gosec,noctx // the harness ends it by a signal
 	r.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + p.Logs, "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json", "API_MODE=" + p.Mode,
 		"AUTH_TOKEN=" + ReadToken, "CRUD_AUTH_TOKEN=" + WriteToken, "DATABASE_URL=" + p.Database, "SEED_ACCEPT=true",
-		"MAX_REMOVALS=1000000", // it takes things off clusters all the time, and means it
+		"MAX_REMOVALS=1000000", // writers remove assignments all the time
 	}, p.Settings...)
 	if p.Seed != "" {
 		r.cmd.Env = append(r.cmd.Env, "SEED_FILE="+p.Seed)
@@ -117,7 +117,7 @@ func (p *Process) tryStart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A group of its own: an interrupt from the terminal is for the harness, which ends the servers.
+	// In its own process group: an interrupt from the terminal goes to the harness, which ends the servers.
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.rec.Start(history.Start{Process: p.Name, Incarnation: r.Incarnation, At: p.rec.Now(), Mode: p.Mode})
 	if err := r.cmd.Start(); err != nil {
@@ -144,16 +144,16 @@ func (p *Process) tryStart(ctx context.Context) error {
 	}
 }
 
-// restartOnExit starts the server again when it has ended by itself.
+// restartOnExit starts the server again after it has ended by itself.
 func (p *Process) restartOnExit(ctx context.Context, r *Running) {
 	<-r.ended
 	p.current.CompareAndSwap(r, nil)
 	if !r.killed.Load() {
-		_ = p.Start(context.WithoutCancel(ctx)) // it ends when the drill does
+		_ = p.Start(context.WithoutCancel(ctx)) // ends with the drill
 	}
 }
 
-// follow copies what the server says to its log until it ends.
+// follow copies the server's standard error to its log file until the server ends.
 func (p *Process) follow(r *Running, stderr io.Reader, listening chan<- string) {
 	log, err := os.OpenFile(filepath.Join(p.Logs, p.Name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -163,7 +163,7 @@ func (p *Process) follow(r *Running, stderr io.Reader, listening chan<- string) 
 	lines := bufio.NewReader(stderr)
 	for {
 		line, err := lines.ReadBytes('\n')
-		_, _ = log.Write(line) // it is for people who look for a cause
+		_, _ = log.Write(line) // the log is only for analysis
 		var said struct{ Msg, Addr string }
 		if json.Unmarshal(line, &said) == nil && said.Msg == "listening" {
 			listening <- said.Addr
@@ -191,10 +191,10 @@ func (p *Process) follow(r *Running, stderr io.Reader, listening chan<- string) 
 // PID is the server's process id.
 func (r *Running) PID() int { return r.cmd.Process.Pid }
 
-// Kill ends the server by SIGKILL and leaves it dead until Start. It tells whether there was one to kill.
+// Kill ends the server by SIGKILL; it stays down until Start. It returns false if the server did not run.
 func (p *Process) Kill() bool { return p.end(syscall.SIGKILL) }
 
-// Retire ends the server by SIGKILL, for good.
+// Retire ends the server by SIGKILL permanently.
 func (p *Process) Retire() {
 	p.life.Lock()
 	p.ending = true
@@ -202,7 +202,7 @@ func (p *Process) Retire() {
 	p.end(syscall.SIGKILL)
 }
 
-// End stops the server in order, for good.
+// End stops the server gracefully and permanently.
 func (p *Process) End() {
 	p.life.Lock()
 	p.ending = true
@@ -237,7 +237,7 @@ func (p *Process) end(by syscall.Signal) bool {
 	return true
 }
 
-// Pause stops the server's execution until the function it returns is called; nil when there is none that runs.
+// Pause stops the server's execution until the returned function is called; nil if it does not run.
 func (p *Process) Pause() (resume func()) {
 	r := p.current.Load()
 	if r == nil || r.cmd.Process.Signal(syscall.SIGSTOP) != nil {

@@ -12,42 +12,45 @@ import (
 	"time"
 )
 
-// Trouble is what a Proxy does to the conversations it carries. The zero value passes everything on.
+// Trouble is the disturbance of a Proxy's connections. The zero value is none.
 type Trouble struct {
 	// Refuse closes new connections at once.
 	Refuse bool
-	// Delay holds back every piece of what is said, in both directions.
+	// Delay delays every piece of data in both directions.
 	Delay time.Duration
-	// Silent keeps everything to itself until the trouble is over, with the connections open.
+	// Silent holds back all data until the trouble ends; connections stay open.
 	Silent bool
-	// CutAfter says how many bytes of answers a connection carries from here on before it is cut, in the middle of
+	// whatever it is; nil: it is not.
+
+	// CutAfter returns the number of further bytes of answers after which a connection is cut; nil: no limit.
 	// whatever it is; nil: it is not.
 	CutAfter func() int
-	// Commit is what becomes of a COMMIT.
+	// Commit is the fate of a COMMIT.
 	Commit CommitTrouble
-	// Lateness is how long a COMMIT that comes late is under way, and how long a server waits for one that is lost;
+	// 0: 700 ms.
+
+	// Lateness is the delay of a late COMMIT, and the time before the connection of a lost one is closed; 0: 700 ms.
 	// 0: 700 ms.
 	Lateness time.Duration
-	// Committing is called when a COMMIT gets into trouble, before anything becomes of it. Nil: nobody is.
+	// Committing is called before a COMMIT is disturbed. May be nil.
 	Committing func()
-	// Rate is how many bytes of answers a second all connections together carry; 0: as many as there are.
+	// Rate limits all answers together, in bytes per second; 0: unlimited.
 	Rate int
 }
 
-// CommitTrouble is what becomes of a COMMIT and its connection.
+// CommitTrouble is the fate of a COMMIT and its connection.
 type CommitTrouble string
 
 const (
-	// CommitUnanswered means that the server gets it, the client is cut off and never hears.
+	// CommitUnanswered: the server receives it, but the client is disconnected before the answer.
 	CommitUnanswered CommitTrouble = "unanswered"
-	// CommitLost means that the client is cut off and the server never gets it.
+	// CommitLost: the client is disconnected, and the server never receives it.
 	CommitLost CommitTrouble = "lost"
-	// CommitLate means that the client is cut off, and the server gets it a moment later.
+	// CommitLate: the client is disconnected, and the server receives it later.
 	CommitLate CommitTrouble = "late"
 )
 
-// Proxy stands between one server and the database. It reads the PostgreSQL protocol only as far as it needs to find a
-// COMMIT.
+// Proxy forwards connections to the database. It parses the PostgreSQL protocol only to find COMMIT messages.
 type Proxy struct {
 	network, address string
 	ln               net.Listener
@@ -56,7 +59,7 @@ type Proxy struct {
 	trouble Trouble
 	over    chan struct{} // closed when the trouble is over
 	pairs   map[*pair]struct{}
-	free    time.Time // when the line has carried what was sent, at the rate it has
+	free    time.Time // when the link has transferred the data so far at its rate
 }
 
 type pair struct{ client, server net.Conn }
@@ -77,17 +80,17 @@ func NewProxy(ctx context.Context, network, address string) (*Proxy, error) {
 	return p, nil
 }
 
-// Address is where the proxy listens.
+// Address returns the proxy's address.
 func (p *Proxy) Address() string { return p.ln.Addr().String() }
 
-// Close ends the proxy with all it carries.
+// Close stops the proxy and cuts its connections.
 func (p *Proxy) Close() {
 	_ = p.ln.Close()
 	p.Set(Trouble{})
 	p.Cut()
 }
 
-// Set ends the present trouble and begins another one.
+// Set replaces the current trouble.
 func (p *Proxy) Set(t Trouble) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +98,7 @@ func (p *Proxy) Set(t Trouble) {
 	p.trouble, p.over = t, make(chan struct{})
 }
 
-// Redirect has connections that are opened from here on go to another server.
+// Redirect sends new connections to another server.
 func (p *Proxy) Redirect(network, address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +111,7 @@ func (p *Proxy) upstream() (network, address string) {
 	return p.network, p.address
 }
 
-// limitRate takes the time that a line of this rate needs for n bytes after all it was given before.
+// limitRate waits for as long as a link of this rate needs for n bytes after all earlier ones.
 func (p *Proxy) limitRate(n, rate int) {
 	p.mu.Lock()
 	now := time.Now()
@@ -161,7 +164,7 @@ func (p *Proxy) serve(ctx context.Context) {
 	}
 }
 
-// waitForTrouble lets trouble take its time.
+// waitForTrouble applies Delay and Silent, and returns the current trouble.
 func (p *Proxy) waitForTrouble() Trouble {
 	for {
 		t, over := p.currentTrouble()
@@ -179,7 +182,7 @@ func (p *Proxy) waitForTrouble() Trouble {
 	}
 }
 
-// copyAnswers passes on what the server says.
+// copyAnswers forwards data from the server.
 func (p *Proxy) copyAnswers(c *pair) {
 	defer func() {
 		c.cut()
@@ -214,8 +217,7 @@ func (p *Proxy) copyAnswers(c *pair) {
 	}
 }
 
-// copyRequests passes on what the client says, message by message
-// (https://www.postgresql.org/docs/current/protocol-message-formats.html).
+// copyRequests forwards messages of the client (https://www.postgresql.org/docs/current/protocol-message-formats.html).
 func (p *Proxy) copyRequests(c *pair) {
 	in := bufio.NewReader(c.client)
 	for first := true; ; first = false {
@@ -243,7 +245,7 @@ func isCommit(message []byte) bool {
 	return message[0] == 'Q' && strings.EqualFold(strings.TrimRight(string(message[5:]), "\x00"), "commit")
 }
 
-// spare has Cut spare a connection: what is under way on it arrives, or not, by itself.
+// spare excludes a connection from Cut, because its COMMIT has its own fate.
 func (p *Proxy) spare(c *pair) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,10 +265,10 @@ func troubleCommit(c *pair, t Trouble, message []byte) {
 		time.Sleep(lateness)
 		_ = c.server.Close()
 	}
-	// The server's side stays open until the server has answered: answers then finds that nobody listens.
+	// The server's side stays open until the server answers; copyAnswers then fails to write to the client.
 }
 
-// readMessage reads one message. The first one of a connection has no type.
+// readMessage reads one message. The first message of a connection has no type byte.
 func readMessage(in *bufio.Reader, first bool) ([]byte, error) {
 	head := 5
 	if first {

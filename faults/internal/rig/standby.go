@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Follow starts a standby that follows the server, over a line of its own.
+// Follow starts a standby that replicates the server through its own proxy.
 func (p *Postgres) Follow(ctx context.Context) error {
 	line, err := NewProxy(ctx, "unix", p.Server.Socket())
 	if err != nil {
@@ -22,13 +22,13 @@ func (p *Postgres) Follow(ctx context.Context) error {
 	return err
 }
 
-// Part cuts the standby's line: it has nothing of what is committed from now on.
+// Part cuts the standby's replication: it lacks all later commits.
 func (p *Postgres) Part() {
 	p.line.Set(Trouble{Refuse: true})
 	p.line.Cut()
 }
 
-// FailOver kills the server, and the standby takes its place.
+// FailOver kills the server and promotes the standby in its place.
 func (p *Postgres) FailOver(ctx context.Context) error {
 	p.Server.Stop(syscall.SIGKILL)
 	if err := Exec(ctx, p.Standby.URL("postgres"), "SELECT pg_promote()"); err != nil {

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// Volume is a file system of its own that can be made full: a tmpfs, which only an administrator of Linux can mount.
+// Volume is a separate file system that can be filled: a tmpfs, which only an administrator of Linux can mount.
 type Volume struct{ Dir string }
 
-// volumeSize is how much a volume may hold when it is not full. Nothing is set aside for it.
+// volumeSize is the capacity of a volume that is not full. No memory is reserved for it.
 const volumeSize = "4g"
 
-// MountVolume mounts one on dir. The error says why that is not possible here.
+// MountVolume mounts a volume on dir. The error states why that is impossible on this machine.
 func MountVolume(ctx context.Context, dir string) (*Volume, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the database runs as another user
 		return nil, err
@@ -25,8 +25,8 @@ func MountVolume(ctx context.Context, dir string) (*Volume, error) {
 	return &Volume{dir}, nil
 }
 
-// Fill leaves no room to speak of. What is written meanwhile can make a size too small that was right a moment ago:
-// then it is tried again with the next one.
+// Fill shrinks the volume to almost its used size. Concurrent writes can make the new size too small; then it retries
+// with a larger one.
 func (v *Volume) Fill(ctx context.Context) (err error) {
 	for range 100 {
 		var fs syscall.Statfs_t
@@ -41,7 +41,7 @@ func (v *Volume) Fill(ctx context.Context) (err error) {
 	return err
 }
 
-// freeBytes is little enough to be used up by a few commits.
+// freeBytes remain after Fill: a few commits use them up.
 const freeBytes = 32 << 10
 
 // Free makes room again.
@@ -49,7 +49,7 @@ func (v *Volume) Free(ctx context.Context) error {
 	return run(ctx, "mount", "-o", "remount,size="+volumeSize, v.Dir)
 }
 
-// Unmount ends the volume with all it holds.
+// Unmount removes the volume with its contents.
 func (v *Volume) Unmount(ctx context.Context) error { return run(ctx, "umount", v.Dir) }
 
 func run(ctx context.Context, program string, args ...string) error {
