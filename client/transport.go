@@ -203,11 +203,8 @@ func (c *transport) retry(req *http.Request, err error, attempt int) (wait time.
 	wait = c.cfg.RetryWait << attempt
 	idempotent := isRead(req.Method) || req.Method == http.MethodPut || req.Method == http.MethodDelete
 	if problem, ok := errors.AsType[*Error](err); ok {
-		// will never come.
-
 		// outcome_unknown: the change may have been made, and a person must decide. unknown_revision: the server will never
 		// have it.
-		// will never come.
 		final := problem.Problem.Error == CodeOutcomeUnknown || problem.Problem.Error == CodeUnknownRevision
 		again = idempotent && problem.StatusCode == http.StatusServiceUnavailable && !final
 		return max(wait, problem.RetryAfter), again
