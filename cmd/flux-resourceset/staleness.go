@@ -13,11 +13,8 @@ import (
 const (
 	// minStaleness leaves the store time to answer: the head is read ten times a second.
 	minStaleness = time.Second
-	// newer answers in turns for so long. A process on SQLite shares the file's machine with all others.
-
 	// Defaults of MAX_STALENESS. On Postgres, while one of several processes is disconnected, clusters may receive older and
 	// newer answers in turn for this long. On SQLite all processes are on the machine of the file.
-	// newer answers in turns for so long. A process on SQLite shares the file's machine with all others.
 	postgresStaleness = 15 * time.Second
 	sqliteStaleness   = 2 * time.Minute
 	// staleStateMaxAge is the default of STATE_MAX_AGE with SERVE_STALE_AFTER_RESTART.
