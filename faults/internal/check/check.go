@@ -16,11 +16,9 @@ import (
 // Rule names a promise of docs/reliability.md.
 type Rule string
 
-// The rules. O1 to O5, fresh, age and authority are the promises to clusters and to those who change the fleet; the other
-// two are what the harness needs to be able to judge at all, and that the service heals by itself.
+// The rules. O1 to O5, fresh, age, across and authority are promises to clusters and to clients that change the fleet. log
+// is the harness's own condition for a verdict, and heals demands recovery without an operator.
 const (
-	// The rules. O1 to O5, fresh, age, across and authority are promises to clusters and to clients that change the
-	// fleet. log is the harness's own condition for a verdict, and heals demands recovery without an operator.
 	NoWrongEmpty Rule = "O1"        // no answer holds fewer inputs than the revision it states
 	Whole        Rule = "O2"        // every answer is that of a committed revision
 	Forward      Rule = "O3"        // no answer is older than an earlier one of the same process
@@ -53,10 +51,7 @@ type Verdict struct {
 	Violations []Violation
 	// Answers is the number of distinct answers compared.
 	Answers int
-	// balancer had sent to any process.
-
 	// Back is the number of answers older than an earlier one of another process, of Routed answers behind a load balancer.
-	// balancer had sent to any process.
 	Back, Routed int
 }
 

@@ -9,11 +9,8 @@ import (
 )
 
 const (
-	// ten times a second, on a machine that is busy. No cluster polls a list twice within that time.
-
 	// followLag is the permitted lag of an undisturbed process behind another one, in microseconds: it reads the head ten
 	// times a second, on a busy machine. No cluster polls a list twice within that time.
-	// ten times a second, on a machine that is busy. No cluster polls a list twice within that time.
 	followLag = 1_000_000
 	// reconnectTime is the permitted lag after the end of a fault, in microseconds.
 	reconnectTime = 5_000_000

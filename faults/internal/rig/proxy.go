@@ -20,17 +20,11 @@ type Trouble struct {
 	Delay time.Duration
 	// Silent holds back all data until the trouble ends; connections stay open.
 	Silent bool
-	// whatever it is; nil: it is not.
-
 	// CutAfter returns the number of further bytes of answers after which a connection is cut; nil: no limit.
-	// whatever it is; nil: it is not.
 	CutAfter func() int
 	// Commit is the fate of a COMMIT.
 	Commit CommitTrouble
-	// 0: 700 ms.
-
 	// Lateness is the delay of a late COMMIT, and the time before the connection of a lost one is closed; 0: 700 ms.
-	// 0: 700 ms.
 	Lateness time.Duration
 	// Committing is called before a COMMIT is disturbed. May be nil.
 	Committing func()
