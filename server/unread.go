@@ -19,7 +19,7 @@ func withoutUnread(next http.Handler) http.Handler {
 			return
 		}
 		body := &announced{ReadCloser: r.Body}
-		hasty := &hasty{ResponseWriter: w, body: body}
+		hasty := &hasty{ResponseWriter: w, body: body, multiplexed: r.ProtoMajor > 1}
 		r.Body = body
 		next.ServeHTTP(hasty, r)
 		hasty.hurry()
@@ -42,14 +42,20 @@ func (b *announced) Read(p []byte) (int, error) {
 // hasty is the answer to a request with a body.
 type hasty struct {
 	http.ResponseWriter
-	body   *announced
-	header bool // was written
+	body        *announced
+	multiplexed bool // the request is a stream of HTTP/2
+	header      bool // was written
 }
 
-// hurry ends the patience with a body that has not come yet.
+// hurry ends the patience with a body that has not come yet. Nobody reads a body once the answer has begun, and HTTP/2 would keep what
+// has come of it until the client takes the answer. With HTTP/1 to close it is to wait for the rest.
 func (h *hasty) hurry() {
-	if !h.body.ended {
-		_ = http.NewResponseController(h.ResponseWriter).SetReadDeadline(time.Now().Add(unreadGrace)) // fails when the client is gone
+	if h.body.ended {
+		return
+	}
+	_ = http.NewResponseController(h.ResponseWriter).SetReadDeadline(time.Now().Add(unreadGrace)) // fails when the client is gone
+	if h.multiplexed {
+		_ = h.body.Close() // never fails there
 	}
 }
 
