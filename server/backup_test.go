@@ -142,6 +142,30 @@ func TestBackupsWaitForNobody(t *testing.T) {
 	})
 }
 
+// One backup is made at a time, whoever asks: each may be as large as the store.
+func TestBackupsOfTwoPrincipals(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		begun, proceed := make(chan struct{}, 2), make(chan struct{})
+		w := setupWith(t, takes(func(context.Context) (*server.Backup, error) {
+			begun <- struct{}{}
+			<-proceed
+			return backupOf([]byte("fleet")), nil
+		}))
+		one, other := w.issue(`{"name":"one","role":"admin"}`), w.issue(`{"name":"other","role":"admin"}`)
+		first, second := make(chan *answer), make(chan *answer)
+		go func() { first <- w.get("/backup", bearer(one.secret)...) }()
+		<-begun
+		go func() { second <- w.get("/backup", bearer(other.secret)...) }()
+		synctest.Wait()
+		require.Empty(t, begun, "a second backup is made beside the first")
+		close(proceed)
+		(<-first).want(200)
+		(<-second).problem(429, "too_many_requests")
+		w.get("/backup", bearer(other.secret)...).want(200)
+	})
+}
+
 // Whoever has seen the end of a backup may take the next one at once, and finds nothing held of the one before.
 func TestBackupsOneAfterTheOther(t *testing.T) {
 	t.Parallel()

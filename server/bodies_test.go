@@ -105,6 +105,22 @@ func TestBodySize(t *testing.T) {
 	require.Equal(t, "uat", w.send(chunked).want(200).json()["environment"])
 }
 
+// A body without a length in front may be large, so the change waits among the batches; a small one does not.
+func TestChunkedBodiesAreQueued(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const queued = `flux_resourceset_work_duration_seconds_count{work="batches"}`
+	w.put(demoCluster, `{"environment":"qa"}`).want(200)
+	before := w.metric(queued)
+	chunked := w.request("PUT", demoCluster, "")
+	chunked.Header.Set("Content-Type", "application/json")
+	chunked.Body, chunked.ContentLength = io.NopCloser(strings.NewReader(`{"environment":"uat"}`)), -1
+	w.send(chunked).want(200)
+	require.InDelta(t, before+1, w.metric(queued), 0)
+	w.put(demoCluster, `{"environment":"qa"}`).want(200)
+	require.InDelta(t, before+1, w.metric(queued), 0)
+}
+
 // endless never ends.
 type endless struct{}
 
