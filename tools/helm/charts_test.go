@@ -77,6 +77,10 @@ func TestRefusals(t *testing.T) {
 		{service, "demo", "tls.existingSecret=x,tls.requireClientCert=true", "tls.requireClientCert needs tls.clientCASecret"},
 		{service, "demo", "crud.ingress.enabled=true", "crud.ingress.host is required"},
 		{service, "demo", "readonly.httpRoute.enabled=true", "readonly.httpRoute.parentRefs is required"},
+		{service, "demo", `crud.podLabels.app\.kubernetes\.io/component=web`, "crud.podLabels must not have app.kubernetes.io/component"},
+		{service, "demo", `readonly.podLabels.app\.kubernetes\.io/instance=x`, "readonly.podLabels must not have app.kubernetes.io/instance"},
+		{service, "demo", `commonLabels.app\.kubernetes\.io/name=x`, "commonLabels must not have app.kubernetes.io/name"},
+		{service, "demo", "fullnameOverride=Fleet", "fullnameOverride"},
 		{service, "demo", "backup.enabled=true,store.sqlite.persistence.enabled=false", "backup.enabled needs store.sqlite.persistence"},
 		{service, "demo", "backup.enabled=true,backup.keep=0", "at '/backup/keep'"},
 		{service, "demo", "backup.enabled=true,backup.s3.bucket=backups", "backup.s3.region is required"},
@@ -338,5 +342,28 @@ func TestAffinity(t *testing.T) {
 	own := rendered(t, service, "postgres", ingress, `readonly.ingress.annotations.nginx\.ingress\.kubernetes\.io/upstream-hash-by=$host`)
 	if !strings.Contains(own, "upstream-hash-by: $host") || strings.Contains(own, "upstream-hash-by: $uri") {
 		t.Error("the annotation that a user gave is not there")
+	}
+}
+
+// Names can be overridden as in other charts, and a release can have more objects.
+func TestOverridesAndExtraObjects(t *testing.T) {
+	t.Parallel()
+	plain := rendered(t, service, "demo")
+	got := rendered(t, service, "demo", "fullnameOverride=fleet", "nameOverride=fleet-api",
+		"extraObjects[0].apiVersion=v1", "extraObjects[0].kind=ConfigMap", "extraObjects[0].metadata.name=more-{{ .Release.Name }}", "extraObjects[0].data.api=of-{{ .Values.name }}")
+	for _, want := range []string{"name: fleet-crud\n", "app.kubernetes.io/name: fleet-api\n", "name: more-release\n", "api: of-fleet\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "name: flux-api-crud") || strings.Contains(got, "app.kubernetes.io/name: flux-resourceset") {
+		t.Error("a name is not overridden")
+	}
+	if again := rendered(t, service, "demo", "fullnameOverride=", "nameOverride=", "name=flux-api"); again != plain {
+		t.Error("empty overrides change something")
+	}
+	text := rendered(t, service, "demo", "extraObjects[0]=apiVersion: v1\nkind: Secret")
+	if !strings.Contains(text, "---\napiVersion: v1\nkind: Secret\n") {
+		t.Errorf("the object given as text is not there:\n%s", text)
 	}
 }

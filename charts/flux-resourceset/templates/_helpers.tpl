@@ -9,7 +9,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end }}
 
 {{- define "api.selector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/name: {{ .Values.nameOverride | default .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
@@ -75,6 +75,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and $values.ingress.enabled (not $values.ingress.host) }}{{ $problems = append $problems (printf "%s.ingress.host is required" $part) }}{{ end }}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) }}{{ $problems = append $problems (printf "%s.httpRoute.parentRefs is required: the Gateway to attach to" $part) }}{{ end }}
 {{- end }}
+{{- $own := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" }}
+{{- range $label := $own }}
+{{- range $part := list "crud" "readonly" }}
+{{- if hasKey ((index $.Values $part).podLabels | default dict) $label }}{{ $problems = append $problems (printf "%s.podLabels must not have %s, which the chart sets" $part $label) }}{{ end }}
+{{- end }}
+{{- if hasKey ($.Values.commonLabels | default dict) $label }}{{ $problems = append $problems (printf "commonLabels must not have %s, which the chart sets (app.kubernetes.io/name: nameOverride)" $label) }}{{ end }}
+{{- end }}
 {{- if and .Values.backup.enabled (eq .Values.store.backend "sqlite") (not .Values.store.sqlite.persistence.enabled) }}{{ $problems = append $problems "backup.enabled needs store.sqlite.persistence: without a volume the job cannot read the database" }}{{ end }}
 {{- $s3 := .Values.backup.s3 }}
 {{- if $s3.bucket }}
@@ -121,7 +128,11 @@ tmp: {sizeLimit: 2Gi}
 auth: {sessionKeyKey: session-key}
 config: {otlpEndpoint: "", basePath: ""}
 page: {enabled: true, changes: false}
+nameOverride: ""
+fullnameOverride: ""
+extraObjects: []
 `)) }}
+{{- with .Values.fullnameOverride }}{{ $_ := set $.Values "name" . }}{{ end }}
 {{- end }}
 
 {{/* The port of an http:// or https:// URL, that of the scheme where the URL has none. */}}
