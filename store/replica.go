@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store/localstate"
 )
 
 // Config configures a [Replica]. Store and Rules are required; the zero value of the rest is a good choice.
@@ -125,7 +126,7 @@ type view struct {
 // NewReplica returns a Replica that has not loaded a State yet.
 func NewReplica(cfg Config) *Replica {
 	r := &Replica{
-		disk:       disk{journal: journal{dir: cfg.StateDir}},
+		disk:       disk{WAL: localstate.New(cfg.StateDir)},
 		cfg:        cfg.withDefaults(),
 		writing:    make(chan struct{}, 1),
 		loading:    make(chan struct{}, 1),

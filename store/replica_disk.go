@@ -11,11 +11,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store/localstate"
 )
 
 // disk is the journal, and how it does.
 type disk struct {
-	journal
+	*localstate.WAL
 
 	failed bool          // and that was logged
 	noted  time.Duration // the confirmation that was noted last, as Elapsed has it
@@ -39,18 +40,18 @@ func (r *Replica) Restore(ctx context.Context) bool {
 		r.cfg.Logger.ErrorContext(ctx, "the last good state cannot be used; waiting for the store", slog.Any("error", err))
 		return false
 	}
-	age := r.coldAge(k.confirmed)
-	v := newView(k.state, r.cfg.Elapsed()-age)
+	age := r.coldAge(k.Confirmed)
+	v := newView(k.State, r.cfg.Elapsed()-age)
 	v.cold.Store(true)
-	v.quarantined.Store(k.quarantined)
+	v.quarantined.Store(k.Quarantined)
 	if !r.swap(from, v, func() {}) {
 		return false
 	}
-	r.onDisk = k.state
-	r.setStatus(func(s *Status) { s.FromDisk, s.ConfirmedAt = true, k.confirmed.wall })
+	r.onDisk = k.State
+	r.setStatus(func(s *Status) { s.FromDisk, s.ConfirmedAt = true, k.Confirmed.Wall })
 	about := []slog.Attr{
-		r.revision(), slog.Int("clusters", k.state.Clusters()), slog.Time("confirmed_at", k.confirmed.wall),
-		slog.Duration("age", age), slog.Duration("max_age", r.cfg.StateMaxAge), slog.Bool("held", k.quarantined),
+		r.revision(), slog.Int("clusters", k.State.Clusters()), slog.Time("confirmed_at", k.Confirmed.Wall),
+		slog.Duration("age", age), slog.Duration("max_age", r.cfg.StateMaxAge), slog.Bool("held", k.Quarantined),
 	}
 	if _, _, err := r.read(v); err != nil {
 		r.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the last good state on disk is too old to be served; waiting for the store", about...)
@@ -60,13 +61,13 @@ func (r *Replica) Restore(ctx context.Context) bool {
 	return true
 }
 
-func (r *Replica) openDisk() (kept, error) {
+func (r *Replica) openDisk() (localstate.Snapshot, error) {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
-	if _, err := r.disk.claim(); err != nil {
-		return kept{}, err
+	if _, err := r.disk.Lock(); err != nil {
+		return localstate.Snapshot{}, err
 	}
-	return r.disk.open(r.cfg.Rules)
+	return r.disk.Open(r.cfg.Rules)
 }
 
 // clockSlack is how far the clocks of two processes may be apart.
@@ -77,14 +78,14 @@ const clockSlack = time.Minute
 // The clock on the wall can be set, so it alone is not believed where another process may have served something newer since:
 // the machine's own clock has to agree, which it cannot once the machine was started again. A confirmation in the future
 // shows that the clock on the wall was wrong then or is now.
-func (r *Replica) coldAge(at confirmedAt) time.Duration {
+func (r *Replica) coldAge(at localstate.Confirmation) time.Duration {
 	tooOld := r.cfg.StateMaxAge + clockSlack
-	age := r.cfg.Now().Sub(at.wall)
+	age := r.cfg.Now().Sub(at.Wall)
 	if age < -clockSlack {
 		return tooOld
 	}
-	if at.boot != uuid.Nil && at.boot == r.cfg.BootID {
-		passed := r.cfg.Elapsed() - at.elapsed
+	if at.Boot != uuid.Nil && at.Boot == r.cfg.BootID {
+		passed := r.cfg.Elapsed() - at.Elapsed
 		if passed < 0 { // a virtual machine was set back
 			return tooOld
 		}
@@ -98,13 +99,13 @@ func (r *Replica) coldAge(at confirmedAt) time.Duration {
 
 // keepNext adds a State to the journal, in which the one before is the last.
 func (r *Replica) keepNext(from fleet.Head, next *fleet.State, commits []fleet.Commit) {
-	r.toDisk(func(j *journal) error { return j.lead(from, next, commits) })
+	r.toDisk(func(j *localstate.WAL) error { return j.Append(from, next, commits) })
 }
 
 // keepNothing removes the files on disk before a State that does not follow from them is published, so that a restart cannot
 // serve them. keep writes the new State soon after.
 func (r *Replica) keepNothing() {
-	r.toDisk(func(j *journal) error { return j.forget() })
+	r.toDisk(func(j *localstate.WAL) error { return j.Remove() })
 }
 
 // setQuarantined sets whether a view is quarantined, in memory and on disk.
@@ -116,7 +117,7 @@ func (r *Replica) setQuarantined(v *view, quarantined bool) {
 	defer r.publishing.Unlock()
 	v.quarantined.Store(quarantined)
 	if r.current.Load() == v {
-		r.toDisk(func(j *journal) error { return j.noteQuarantined(quarantined) })
+		r.toDisk(func(j *localstate.WAL) error { return j.SetQuarantined(quarantined) })
 	}
 }
 
@@ -132,31 +133,31 @@ func (r *Replica) noteConfirmed(v *view, asked time.Duration) {
 	}
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
-	if r.current.Load() != v || r.disk.file == nil || asked-r.disk.noted < every {
+	if r.current.Load() != v || !r.disk.Writable() || asked-r.disk.noted < every {
 		return
 	}
 	r.disk.noted = asked
-	r.toDisk(func(j *journal) error { return j.noteConfirmed(r.confirmedAt(asked)) })
+	r.toDisk(func(j *localstate.WAL) error { return j.SetConfirmed(r.confirmedAt(asked)) })
 }
 
 // confirmedAt is a time of Elapsed as it is kept on disk.
-func (r *Replica) confirmedAt(at time.Duration) confirmedAt {
-	return confirmedAt{wall: r.cfg.Now().Add(at - r.cfg.Elapsed()), elapsed: at, boot: r.cfg.BootID}
+func (r *Replica) confirmedAt(at time.Duration) localstate.Confirmation {
+	return localstate.Confirmation{Wall: r.cfg.Now().Add(at - r.cfg.Elapsed()), Elapsed: at, Boot: r.cfg.BootID}
 }
 
 // toDisk writes to the journal while no other State is published. If the write fails the State is published all the same, since
 // polls need it, and the files on disk, which are then out of date, are removed.
-func (r *Replica) toDisk(write func(*journal) error) {
-	if r.cfg.StateDir == "" || r.disk.left {
+func (r *Replica) toDisk(write func(*localstate.WAL) error) {
+	if r.cfg.StateDir == "" || r.disk.Released() {
 		return
 	}
-	j := &r.disk.journal
+	j := r.disk.WAL
 	err := r.ours()
 	if err == nil {
 		err = write(j)
 	}
-	if err != nil && j.lock != nil {
-		err = errors.Join(err, j.forget())
+	if err != nil && j.Locked() {
+		err = errors.Join(err, j.Remove())
 	}
 	r.noteDisk(err)
 }
@@ -164,9 +165,9 @@ func (r *Replica) toDisk(write func(*journal) error) {
 // ours locks the directory for this process. If the lock was not held since the start, the files in it belong to another
 // process and are removed.
 func (r *Replica) ours() error {
-	first, err := r.disk.claim()
+	first, err := r.disk.Lock()
 	if first {
-		err = r.disk.forget()
+		err = r.disk.Remove()
 	}
 	return err
 }
@@ -197,7 +198,7 @@ func (r *Replica) keep(ctx context.Context) {
 	r.keepWhole(&done)
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
-	if err := r.disk.leave(); err != nil {
+	if err := r.disk.Release(); err != nil {
 		r.cfg.Logger.ErrorContext(ctx, "the directory of the last good state cannot be left", slog.Any("error", err))
 	}
 }
@@ -205,7 +206,7 @@ func (r *Replica) keep(ctx context.Context) {
 // keepWhole writes the whole State, unless that is done, and reports whether it tried.
 func (r *Replica) keepWhole(done **fleet.State) bool {
 	k, cut, err := r.beginWhole(*done)
-	if k.state == nil {
+	if k.State == nil {
 		return false
 	}
 	if err == nil {
@@ -214,10 +215,10 @@ func (r *Replica) keepWhole(done **fleet.State) bool {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
 	r.noteDisk(err)
-	if err != nil || r.disk.file == nil {
+	if err != nil || !r.disk.Writable() {
 		return true
 	}
-	*done = k.state
+	*done = k.State
 	if r.disk.failed {
 		r.disk.failed = false
 		r.cfg.Logger.Info("the last good state is written to disk again")
@@ -227,44 +228,43 @@ func (r *Replica) keepWhole(done **fleet.State) bool {
 
 // beginWhole returns the State to write as a snapshot and the end of the journal at that State. No State: the snapshot is up to
 // date.
-func (r *Replica) beginWhole(done *fleet.State) (k kept, cut int64, err error) {
+func (r *Replica) beginWhole(done *fleet.State) (k localstate.Snapshot, cut int64, err error) {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
-	v, j := r.current.Load(), &r.disk.journal
-	if v.state == nil || v.state == done && j.file != nil {
-		return kept{}, 0, nil
+	v, j := r.current.Load(), r.disk.WAL
+	if v.state == nil || v.state == done && j.Writable() {
+		return localstate.Snapshot{}, 0, nil
 	}
-	k = kept{state: v.state, confirmed: r.confirmedAt(time.Duration(v.confirmed.Load())), quarantined: v.quarantined.Load()}
+	k = localstate.Snapshot{State: v.state, Confirmed: r.confirmedAt(time.Duration(v.confirmed.Load())), Quarantined: v.quarantined.Load()}
 	if err := r.ours(); err != nil {
 		return k, 0, err
 	}
-	if j.file == nil {
-		if err := j.begin(v.state.Head()); err != nil {
-			return k, 0, errors.Join(err, j.forget())
+	if !j.Writable() {
+		if err := j.Begin(v.state.Head()); err != nil {
+			return k, 0, errors.Join(err, j.Remove())
 		}
 	}
-	j.note = -1
-	return k, j.end, nil
+	return k, j.Cut(), nil
 }
 
-func (r *Replica) writeWhole(k kept, cut int64) error {
-	name, err := writeStateFile(r.cfg.StateDir, k)
+func (r *Replica) writeWhole(k localstate.Snapshot, cut int64) error {
+	name, err := localstate.WriteSnapshot(r.cfg.StateDir, k)
 	if err != nil {
 		return err
 	}
 	if err := r.replaceWhole(name, k, cut); err != nil {
 		return err
 	}
-	return syncDir(r.cfg.StateDir)
+	return localstate.SyncDir(r.cfg.StateDir)
 }
 
-func (r *Replica) replaceWhole(name string, k kept, cut int64) error {
+func (r *Replica) replaceWhole(name string, k localstate.Snapshot, cut int64) error {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
-	if r.disk.file == nil { // something else was published, or the journal could not be written
+	if !r.disk.Writable() { // something else was published, or the journal could not be written
 		return os.Remove(name)
 	}
-	return r.disk.replace(name, k, cut)
+	return r.disk.ReplaceSnapshot(name, k, cut)
 }
 
 func sleep(ctx context.Context, d time.Duration) { sleepUntil(ctx, d, nil) }

@@ -17,7 +17,7 @@
 //  2. replica.go: [Replica], one process's copy of the fleet, which the server uses. replica_follow.go and replica_chunks.go
 //     read the log, replica_update.go commits, staleness.go decides whether the State may be served.
 //  3. quarantine.go, replica_quarantine.go and acceptance.go: replaced histories.
-//  4. replica_disk.go, statefile.go and journal.go: the State on disk, for a restart without the store.
+//  4. replica_disk.go and the package localstate: the State on disk, for a restart without the store.
 //  5. chain.go and verify.go: the hash chain that reveals altered history. copy.go and retention.go: whole logs.
 package store
 

@@ -1,4 +1,4 @@
-package store
+package localstate
 
 import (
 	"bufio"
@@ -12,59 +12,59 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// journalContent is the decoded content of a journal.
-type journalContent struct {
+// walContent is the decoded content of a journal.
+type walContent struct {
 	base        fleet.Head
-	states      []journalState
-	confirmed   *confirmedAt // nil: not noted
-	quarantined *bool        // nil: not recorded
-	end         int64        // of the last whole record
+	states      []walState
+	confirmed   *Confirmation // nil: not noted
+	quarantined *bool         // nil: not recorded
+	end         int64         // of the last whole record
 }
 
-// journalState is the difference from one State to the next.
-type journalState struct {
+// walState is the difference from one State to the next.
+type walState struct {
 	from, to fleet.Head
 	at       time.Time
 	records  []fleet.Record // one without a body was removed
 }
 
-var errJournal = errors.New("the journal is damaged")
+var errWAL = errors.New("the journal is damaged")
 
-// decodeJournal reads a journal up to its end, or up to a record that its writer did not finish and never published. Any other
+// decodeWAL reads a journal up to its end, or up to a record that its writer did not finish and never published. Any other
 // incomplete record is damage, and the records after it are unknown: the journal is refused.
-func decodeJournal(data []byte) (*journalContent, error) {
-	rest, ok := bytes.CutPrefix(data, []byte(journalMagic))
+func decodeWAL(data []byte) (*walContent, error) {
+	rest, ok := bytes.CutPrefix(data, []byte(walMagic))
 	if !ok {
-		return nil, fmt.Errorf("%w: it was not written by this version of flux-resourceset", errJournal)
+		return nil, fmt.Errorf("%w: it was not written by this version of flux-resourceset", errWAL)
 	}
-	c, n := &journalContent{}, 0
+	c, n := &walContent{}, 0
 	for ; len(rest) >= headerSize; n++ {
 		size, sum := binary.BigEndian.Uint64(rest), binary.BigEndian.Uint32(rest[8:])
 		if size == 0 && sum == 0 {
 			break
 		}
 		if size > uint64(len(rest)-headerSize) {
-			return nil, fmt.Errorf("%w: it ends within record %d", errJournal, n)
+			return nil, fmt.Errorf("%w: it ends within record %d", errWAL, n)
 		}
 		content := rest[headerSize : headerSize+size]
 		if crc32.Checksum(content, castagnoli) != sum {
-			return nil, fmt.Errorf("%w: the checksum of record %d is wrong", errJournal, n)
+			return nil, fmt.Errorf("%w: the checksum of record %d is wrong", errWAL, n)
 		}
 		if err := c.take(content, n); err != nil {
-			return nil, fmt.Errorf("%w: record %d: %w", errJournal, n, err)
+			return nil, fmt.Errorf("%w: record %d: %w", errWAL, n, err)
 		}
 		rest = rest[headerSize+size:]
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("%w: it does not say what it begins after", errJournal)
+		return nil, fmt.Errorf("%w: it does not say what it begins after", errWAL)
 	}
 	c.end = int64(len(data) - len(rest))
 	return c, nil
 }
 
 // take adds one record.
-func (c *journalContent) take(content []byte, n int) error {
-	d := stateDecoder{in: bufio.NewReader(bytes.NewReader(content))}
+func (c *walContent) take(content []byte, n int) error {
+	d := decoder{in: bufio.NewReader(bytes.NewReader(content))}
 	kind := d.number()
 	if (kind == recordBase) != (n == 0) {
 		return fmt.Errorf("it is of kind %d", kind)
@@ -73,7 +73,7 @@ func (c *journalContent) take(content []byte, n int) error {
 	case recordBase:
 		c.base = d.head()
 	case recordState:
-		s := journalState{from: d.head(), to: d.head(), at: moment(d.number())}
+		s := walState{from: d.head(), to: d.head(), at: moment(d.number())}
 		last := c.base
 		if len(c.states) > 0 {
 			last = c.states[len(c.states)-1].to
@@ -87,7 +87,7 @@ func (c *journalContent) take(content []byte, n int) error {
 			s.records = append(s.records, r)
 		}
 		if d.err == nil && (s.from != last || s.to.Revision <= s.from.Revision) {
-			return fmt.Errorf("%s leads on from %s, and not from %s", FormatHead(s.to), FormatHead(s.from), FormatHead(last))
+			return fmt.Errorf("%s leads on from %s, and not from %s", formatHead(s.to), formatHead(s.from), formatHead(last))
 		}
 		c.states = append(c.states, s)
 	case recordConfirmed:
@@ -102,7 +102,7 @@ func (c *journalContent) take(content []byte, n int) error {
 }
 
 // leadOn applies the journal to the records of a snapshot. It refuses a journal that does not start at that State.
-func (c *journalContent) leadOn(head fleet.Head, at time.Time, records []fleet.Record) (fleet.Head, time.Time, []fleet.Record, error) {
+func (c *walContent) leadOn(head fleet.Head, at time.Time, records []fleet.Record) (fleet.Head, time.Time, []fleet.Record, error) {
 	passed := c.base == head
 	type key struct {
 		kind fleet.Kind
@@ -119,7 +119,7 @@ func (c *journalContent) leadOn(head fleet.Head, at time.Time, records []fleet.R
 		passed = passed || s.to == head
 	}
 	if !passed {
-		return head, at, nil, fmt.Errorf("%w: it does not lead on from %s", errJournal, FormatHead(head))
+		return head, at, nil, fmt.Errorf("%w: it does not lead on from %s", errWAL, formatHead(head))
 	}
 	var out []fleet.Record
 	for _, r := range records {
@@ -141,15 +141,18 @@ func (c *journalContent) leadOn(head fleet.Head, at time.Time, records []fleet.R
 // shortConfirmed is the size of a recordConfirmed of versions that noted the clock on the wall only.
 const shortConfirmed = 1 + 8
 
-// confirmed reads a record of noteConfirmed.
-func (d *stateDecoder) confirmed(whole bool) *confirmedAt {
+// confirmed reads a record of SetConfirmed.
+func (d *decoder) confirmed(whole bool) *Confirmation {
 	var number [8]byte
 	d.read(number[:])
-	at := &confirmedAt{wall: moment(int64(binary.BigEndian.Uint64(number[:])))}
+	at := &Confirmation{Wall: moment(int64(binary.BigEndian.Uint64(number[:])))}
 	if whole {
 		d.read(number[:])
-		at.elapsed = time.Duration(binary.BigEndian.Uint64(number[:]))
-		d.read(at.boot[:])
+		at.Elapsed = time.Duration(binary.BigEndian.Uint64(number[:]))
+		d.read(at.Boot[:])
 	}
 	return at
 }
+
+// formatHead is store.FormatHead, which imports this package.
+func formatHead(h fleet.Head) string { return fmt.Sprintf("%d:%s", h.Revision, h.ID) }

@@ -1,4 +1,9 @@
-package store
+// Package localstate keeps the newest State of a process in a directory, so that a restart without the store does not serve an
+// older one. It exists because a State that was served once must not be followed by an older one: clusters would uninstall.
+//
+// The directory holds a snapshot of a whole State (snapshot.go) and a write-ahead log of the changes since (wal.go), to which a
+// State is added before it is published. wal_read.go applies the log to the snapshot. A lock file keeps other processes out.
+package localstate
 
 import (
 	"bufio"
@@ -18,35 +23,35 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrStateFile: a snapshot file is damaged, or is not a snapshot.
-var ErrStateFile = errors.New("the file is not a whole state of a fleet")
+// ErrSnapshot: a snapshot file is damaged, or is not a snapshot.
+var ErrSnapshot = errors.New("the file is not a whole state of a fleet")
 
-// kept is a State as it is on disk.
-type kept struct {
-	state       *fleet.State
-	confirmed   confirmedAt
-	quarantined bool // it is not for clusters: see [Quarantine]
+// Snapshot is a State as it is on disk.
+type Snapshot struct {
+	State       *fleet.State
+	Confirmed   Confirmation
+	Quarantined bool // it is not for clusters: see store.Quarantine
 }
 
-// confirmedAt is when the store last confirmed that a State is its newest, on two clocks.
-type confirmedAt struct {
-	wall    time.Time     // the clock on the wall
-	elapsed time.Duration // [Config].Elapsed
-	boot    uuid.UUID     // [Config].BootID
+// Confirmation is when the store last confirmed that a State is its newest, on two clocks.
+type Confirmation struct {
+	Wall    time.Time     // the clock on the wall
+	Elapsed time.Duration // store.Config.Elapsed
+	Boot    uuid.UUID     // store.Config.BootID
 }
 
 // The file is a line that names the format, the compressed content, and the SHA-256 of both. The content is when the
 // State was confirmed, whether it is quarantined, the head, the number of records, and the records.
 const (
-	stateFileName  = "last-good.state"
-	stateFileMagic = "flux-resourceset state 2\n"
+	snapshotName  = "last-good.state"
+	snapshotMagic = "flux-resourceset state 2\n"
 	// longestField is more than any field of a record has.
 	longestField = 1 << 28
 )
 
-// writeStateFile writes a State to a temporary file in dir, and returns its name when it is whole and on disk.
-func writeStateFile(dir string, k kept) (name string, err error) {
-	f, err := os.CreateTemp(dir, stateFileName+".*.tmp") // 0600: patch values are confidential
+// WriteSnapshot writes a State to a temporary file in dir, and returns its name when it is whole and on disk.
+func WriteSnapshot(dir string, k Snapshot) (name string, err error) {
+	f, err := os.CreateTemp(dir, snapshotName+".*.tmp") // 0600: patch values are confidential
 	if err != nil {
 		return "", err
 	}
@@ -56,7 +61,7 @@ func writeStateFile(dir string, k kept) (name string, err error) {
 		}
 	}()
 	sum := sha256.New()
-	if err := encodeState(io.MultiWriter(f, sum), k); err != nil {
+	if err := encodeSnapshot(io.MultiWriter(f, sum), k); err != nil {
 		return "", err
 	}
 	if _, err := f.Write(sum.Sum(nil)); err != nil {
@@ -65,10 +70,10 @@ func writeStateFile(dir string, k kept) (name string, err error) {
 	return f.Name(), f.Sync()
 }
 
-// removeLeftOvers removes temporary files of killed processes, so that they do not accumulate. Failures are ignored: such a
+// removeTemporary removes temporary files of killed processes, so that they do not accumulate. Failures are ignored: such a
 // file does no harm until the disk is full, and then the write itself reports it.
-func removeLeftOvers(dir string) {
-	for _, file := range []string{stateFileName, journalName} {
+func removeTemporary(dir string) {
+	for _, file := range []string{snapshotName, walName} {
 		names, _ := filepath.Glob(filepath.Join(dir, file+".*.tmp")) // only a pattern can be wrong
 		for _, name := range names {
 			_ = os.Remove(name)
@@ -76,8 +81,8 @@ func removeLeftOvers(dir string) {
 	}
 }
 
-// syncDir makes a rename in a directory last.
-func syncDir(dir string) error {
+// SyncDir makes renames in a directory durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -85,16 +90,16 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readStateFile reads a file of writeStateFile and applies the journal to it. fs.ErrNotExist: there is no file. ErrStateFile:
+// readSnapshot reads a file of WriteSnapshot and applies the journal to it. fs.ErrNotExist: there is no file. ErrSnapshot:
 // it cannot be trusted, and no part of it is returned.
-func readStateFile(path string, changes *journalContent, rules fleet.Rules) (kept, error) {
+func readSnapshot(path string, changes *walContent, rules fleet.Rules) (Snapshot, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return kept{}, err
+		return Snapshot{}, err
 	}
-	k, err := decodeState(data, changes, rules)
+	k, err := decodeSnapshot(data, changes, rules)
 	if err != nil {
-		return kept{}, fmt.Errorf("%w: %s: %w", ErrStateFile, path, err)
+		return Snapshot{}, fmt.Errorf("%w: %s: %w", ErrSnapshot, path, err)
 	}
 	return k, nil
 }
@@ -137,17 +142,17 @@ func (e *encoder) record(r fleet.Record) {
 	e.number(microseconds(r.UpdatedAt))
 }
 
-func encodeState(w io.Writer, k kept) error {
-	if _, err := io.WriteString(w, stateFileMagic); err != nil {
+func encodeSnapshot(w io.Writer, k Snapshot) error {
+	if _, err := io.WriteString(w, snapshotMagic); err != nil {
 		return err
 	}
 	zw, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
-	e, s := encoder{out: bufio.NewWriter(zw)}, k.state
-	e.number(microseconds(k.confirmed.wall))
-	e.flag(k.quarantined)
+	e, s := encoder{out: bufio.NewWriter(zw)}, k.State
+	e.number(microseconds(k.Confirmed.Wall))
+	e.flag(k.Quarantined)
 	records := 0
 	for range s.Records() {
 		records++
@@ -176,24 +181,24 @@ func moment(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-func decodeState(data []byte, changes *journalContent, rules fleet.Rules) (kept, error) {
-	content, ok := bytes.CutPrefix(data, []byte(stateFileMagic))
+func decodeSnapshot(data []byte, changes *walContent, rules fleet.Rules) (Snapshot, error) {
+	content, ok := bytes.CutPrefix(data, []byte(snapshotMagic))
 	if !ok {
-		return kept{}, errors.New("it was not written by this version of flux-resourceset")
+		return Snapshot{}, errors.New("it was not written by this version of flux-resourceset")
 	}
 	if len(content) < sha256.Size {
-		return kept{}, io.ErrUnexpectedEOF
+		return Snapshot{}, io.ErrUnexpectedEOF
 	}
 	end := len(data) - sha256.Size
 	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
-		return kept{}, errors.New("its checksum is wrong")
+		return Snapshot{}, errors.New("its checksum is wrong")
 	}
 	zr, err := gzip.NewReader(bytes.NewReader(content[:len(content)-sha256.Size]))
 	if err != nil {
-		return kept{}, err
+		return Snapshot{}, err
 	}
-	d := stateDecoder{in: bufio.NewReader(zr)}
-	k := kept{confirmed: confirmedAt{wall: moment(d.number())}, quarantined: d.flag()}
+	d := decoder{in: bufio.NewReader(zr)}
+	k := Snapshot{Confirmed: Confirmation{Wall: moment(d.number())}, Quarantined: d.flag()}
 	head := d.head()
 	at, count := moment(d.number()), d.number()
 	var records []fleet.Record
@@ -201,29 +206,29 @@ func decodeState(data []byte, changes *journalContent, rules fleet.Rules) (kept,
 		records = append(records, d.record())
 	}
 	if d.err != nil {
-		return kept{}, d.err
+		return Snapshot{}, d.err
 	}
 	head, at, records, err = changes.leadOn(head, at, records)
 	if err != nil {
-		return kept{}, err
+		return Snapshot{}, err
 	}
 	if changes.confirmed != nil {
-		k.confirmed = *changes.confirmed
+		k.Confirmed = *changes.confirmed
 	}
 	if changes.quarantined != nil {
-		k.quarantined = *changes.quarantined
+		k.Quarantined = *changes.quarantined
 	}
-	k.state, err = fleet.NewState(rules, head, at, records)
+	k.State, err = fleet.NewState(rules, head, at, records)
 	return k, err
 }
 
-// stateDecoder reads fields until one fails; then err is the reason, and all later fields are zero.
-type stateDecoder struct {
+// decoder reads fields until one fails; then err is the reason, and all later fields are zero.
+type decoder struct {
 	in  *bufio.Reader
 	err error
 }
 
-func (d *stateDecoder) number() int64 {
+func (d *decoder) number() int64 {
 	if d.err != nil {
 		return 0
 	}
@@ -232,15 +237,15 @@ func (d *stateDecoder) number() int64 {
 	return n
 }
 
-func (d *stateDecoder) flag() bool { return d.number() != 0 }
+func (d *decoder) flag() bool { return d.number() != 0 }
 
-func (d *stateDecoder) head() (h fleet.Head) {
+func (d *decoder) head() (h fleet.Head) {
 	h.Revision = fleet.Revision(d.number())
 	d.read(h.ID[:])
 	return h
 }
 
-func (d *stateDecoder) record() fleet.Record {
+func (d *decoder) record() fleet.Record {
 	r := fleet.Record{Kind: fleet.Kind(d.text()), ID: string(d.text()), Body: d.text()}
 	h := d.head()
 	r.Revision, r.CommitID = h.Revision, h.ID
@@ -248,7 +253,7 @@ func (d *stateDecoder) record() fleet.Record {
 	return r
 }
 
-func (d *stateDecoder) text() []byte {
+func (d *decoder) text() []byte {
 	n := d.number()
 	if n < 0 || n > longestField {
 		d.err = errors.Join(d.err, fmt.Errorf("a field of %d bytes", n))
@@ -261,7 +266,7 @@ func (d *stateDecoder) text() []byte {
 	return b
 }
 
-func (d *stateDecoder) read(b []byte) {
+func (d *decoder) read(b []byte) {
 	if d.err == nil {
 		_, d.err = io.ReadFull(d.in, b)
 	}

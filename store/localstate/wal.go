@@ -1,4 +1,4 @@
-package store
+package localstate
 
 import (
 	"bufio"
@@ -19,21 +19,21 @@ import (
 //
 // Every record has a header (length and checksum of the content) and the content. The header is written last: a process that is
 // killed leaves at most one record without a header at the end, and the State of that record was not published.
-type journal struct {
+type WAL struct {
 	dir  string
 	lock *os.File // nil: another process owns the directory, and its files are not touched
 	file *os.File // nil: no file on disk may be served
 	end  int64
 	// note is the offset of the last record if that is a confirmation, which the next confirmation overwrites; else -1.
-	note int64
-	left bool // for good
+	note     int64
+	released bool // for good
 }
 
 const (
-	journalName  = "journal"
-	journalMagic = "flux-resourceset journal 1\n"
-	lockName     = "lock"
-	headerSize   = 12
+	walName    = "journal"
+	walMagic   = "flux-resourceset journal 1\n"
+	lockName   = "lock"
+	headerSize = 12
 )
 
 // Kinds of records.
@@ -45,18 +45,37 @@ const (
 )
 
 var (
-	errTaken   = errors.New("another process keeps its state in this directory; give each one its own")
-	errLeft    = errors.New("the directory was given up")
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	errLocked   = errors.New("another process keeps its state in this directory; give each one its own")
+	errReleased = errors.New("the directory was given up")
+	castagnoli  = crc32.MakeTable(crc32.Castagnoli)
 )
 
-func (j *journal) path(name string) string { return filepath.Join(j.dir, name) }
+// New returns the files in a directory. It neither reads nor creates them.
+func New(dir string) *WAL { return &WAL{dir: dir} }
 
-// claim makes the directory this process's. The lock goes with the process, however that ends.
-func (j *journal) claim() (first bool, err error) {
+// Writable reports whether there are files on disk that records can be added to.
+func (j *WAL) Writable() bool { return j.file != nil }
+
+// Locked reports whether this process holds the directory.
+func (j *WAL) Locked() bool { return j.lock != nil }
+
+// Released reports whether Release was called.
+func (j *WAL) Released() bool { return j.released }
+
+// Cut returns the end of the log, where a snapshot of the newest State cuts it: see ReplaceSnapshot. Records before it are not
+// overwritten from then on.
+func (j *WAL) Cut() int64 {
+	j.note = -1
+	return j.end
+}
+
+func (j *WAL) path(name string) string { return filepath.Join(j.dir, name) }
+
+// Lock makes the directory this process's. The lock goes with the process, however that ends.
+func (j *WAL) Lock() (first bool, err error) {
 	switch {
-	case j.left:
-		return false, errLeft
+	case j.released:
+		return false, errReleased
 	case j.lock != nil:
 		return false, nil
 	}
@@ -71,21 +90,21 @@ func (j *journal) claim() (first bool, err error) {
 		return false, errors.Join(err, f.Close())
 	}
 	j.lock = f
-	removeLeftOvers(j.dir)
+	removeTemporary(j.dir)
 	return true, nil
 }
 
-// leave releases the directory, with its files, for another process.
-func (j *journal) leave() error {
+// Release releases the directory, with its files, for another process.
+func (j *WAL) Release() error {
 	err := j.close()
 	if j.lock != nil {
 		err = errors.Join(err, j.lock.Close())
 	}
-	j.lock, j.left = nil, true
+	j.lock, j.released = nil, true
 	return err
 }
 
-func (j *journal) close() error {
+func (j *WAL) close() error {
 	if j.file == nil {
 		return nil
 	}
@@ -94,10 +113,10 @@ func (j *journal) close() error {
 	return err
 }
 
-// forget ensures that no file on disk is taken for the newest State. It is enough to remove one of the two files.
-func (j *journal) forget() error {
+// Remove ensures that no file on disk is taken for the newest State. It is enough to remove one of the two files.
+func (j *WAL) Remove() error {
 	closing := j.close()
-	first, second := os.Remove(j.path(journalName)), os.Remove(j.path(stateFileName))
+	first, second := os.Remove(j.path(walName)), os.Remove(j.path(snapshotName))
 	for _, err := range []error{first, second} {
 		if err == nil || errors.Is(err, os.ErrNotExist) {
 			return closing
@@ -106,28 +125,28 @@ func (j *journal) forget() error {
 	return errors.Join(closing, first, second)
 }
 
-// begin starts a log of the changes after head. It is of no use until the snapshot of that State exists.
-func (j *journal) begin(head fleet.Head) error {
-	if err := j.forget(); err != nil {
+// Begin starts a log of the changes after head. It is of no use until the snapshot of that State exists.
+func (j *WAL) Begin(head fleet.Head) error {
+	if err := j.Remove(); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(j.path(journalName), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(j.path(walName), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	return j.start(f, head)
 }
 
-func (j *journal) start(f *os.File, head fleet.Head) error {
-	j.file, j.end, j.note = f, int64(len(journalMagic)), -1
-	if _, err := f.WriteAt([]byte(journalMagic), 0); err != nil {
+func (j *WAL) start(f *os.File, head fleet.Head) error {
+	j.file, j.end, j.note = f, int64(len(walMagic)), -1
+	if _, err := f.WriteAt([]byte(walMagic), 0); err != nil {
 		return err
 	}
 	return j.add(recordBase, func(e *encoder) { e.head(head) })
 }
 
-// lead adds a State that commits lead to.
-func (j *journal) lead(from fleet.Head, next *fleet.State, commits []fleet.Commit) error {
+// Append adds a State that commits lead to.
+func (j *WAL) Append(from fleet.Head, next *fleet.State, commits []fleet.Commit) error {
 	if n := int(next.Revision() - from.Revision); n != len(commits) {
 		return fmt.Errorf("%d commits do not lead from revision %d to %d", len(commits), from.Revision, next.Revision())
 	}
@@ -151,15 +170,15 @@ func (j *journal) lead(from fleet.Head, next *fleet.State, commits []fleet.Commi
 	})
 }
 
-// noteConfirmed records when the store confirmed the last State as its newest. The record is written in one piece, which a kill
+// SetConfirmed records when the store confirmed the last State as its newest. The record is written in one piece, which a kill
 // does not tear, and has a fixed size, so that it can be overwritten.
-func (j *journal) noteConfirmed(at confirmedAt) error {
+func (j *WAL) SetConfirmed(at Confirmation) error {
 	begins := j.end
 	if j.note >= 0 {
 		begins = j.note
 	}
-	content := binary.BigEndian.AppendUint64([]byte{recordConfirmed << 1}, uint64(microseconds(at.wall))) // a varint and a number
-	content = append(binary.BigEndian.AppendUint64(content, uint64(at.elapsed)), at.boot[:]...)           // older versions do not read these
+	content := binary.BigEndian.AppendUint64([]byte{recordConfirmed << 1}, uint64(microseconds(at.Wall))) // a varint and a number
+	content = append(binary.BigEndian.AppendUint64(content, uint64(at.Elapsed)), at.Boot[:]...)           // older versions do not read these
 	if _, err := j.file.WriteAt(append(header(len(content), crc32.Checksum(content, castagnoli)), content...), begins); err != nil {
 		return err
 	}
@@ -167,13 +186,13 @@ func (j *journal) noteConfirmed(at confirmedAt) error {
 	return nil
 }
 
-// noteQuarantined records whether the last State is quarantined.
-func (j *journal) noteQuarantined(quarantined bool) error {
+// SetQuarantined records whether the last State is quarantined.
+func (j *WAL) SetQuarantined(quarantined bool) error {
 	return j.add(recordQuarantined, func(e *encoder) { e.flag(quarantined) })
 }
 
 // add appends a record, all or nothing. Without an open journal it does nothing.
-func (j *journal) add(kind int64, content func(*encoder)) error {
+func (j *WAL) add(kind int64, content func(*encoder)) error {
 	if j.file == nil {
 		return nil
 	}
@@ -200,33 +219,33 @@ func header(size int, sum uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, uint64(size)), sum)
 }
 
-// replace installs the snapshot file whole, which was the newest State when the journal ended at cut, and drops the log records
+// ReplaceSnapshot installs the snapshot file whole, which was the newest State when the journal ended at cut, and drops the log records
 // before cut. At every moment a pair of files on disk leads to the newest State.
-func (j *journal) replace(whole string, k kept, cut int64) (err error) {
-	if err := os.Rename(whole, j.path(stateFileName)); err != nil {
+func (j *WAL) ReplaceSnapshot(whole string, k Snapshot, cut int64) (err error) {
+	if err := os.Rename(whole, j.path(snapshotName)); err != nil {
 		return errors.Join(err, os.Remove(whole))
 	}
-	f, err := os.CreateTemp(j.dir, journalName+".*.tmp")
+	f, err := os.CreateTemp(j.dir, walName+".*.tmp")
 	if err != nil {
 		return err
 	}
-	next := journal{dir: j.dir}
+	next := WAL{dir: j.dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	if err := next.start(f, k.state.Head()); err != nil {
+	if err := next.start(f, k.State.Head()); err != nil {
 		return err
 	}
-	if err := next.noteConfirmed(k.confirmed); err != nil {
+	if err := next.SetConfirmed(k.Confirmed); err != nil {
 		return err
 	}
 	n, err := io.Copy(io.NewOffsetWriter(f, next.end), io.NewSectionReader(j.file, cut, j.end-cut))
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), j.path(journalName)); err != nil {
+	if err := os.Rename(f.Name(), j.path(walName)); err != nil {
 		return err
 	}
 	switch {
@@ -240,18 +259,18 @@ func (j *journal) replace(whole string, k kept, cut int64) (err error) {
 	return nil
 }
 
-// open reads the files on disk and continues the log from there.
-func (j *journal) open(rules fleet.Rules) (k kept, err error) {
-	if _, err := os.Stat(j.path(stateFileName)); err != nil {
-		return kept{}, err
+// Open reads the files on disk and continues the log from there.
+func (j *WAL) Open(rules fleet.Rules) (k Snapshot, err error) {
+	if _, err := os.Stat(j.path(snapshotName)); err != nil {
+		return Snapshot{}, err
 	}
-	path := j.path(journalName)
+	path := j.path(walName)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return kept{}, fmt.Errorf("%w: there is no journal beside it", ErrStateFile)
+		return Snapshot{}, fmt.Errorf("%w: there is no journal beside it", ErrSnapshot)
 	}
 	if err != nil {
-		return kept{}, err
+		return Snapshot{}, err
 	}
 	defer func() {
 		if err != nil {
@@ -260,17 +279,17 @@ func (j *journal) open(rules fleet.Rules) (k kept, err error) {
 	}()
 	data, err := io.ReadAll(f)
 	if err != nil {
-		return kept{}, err
+		return Snapshot{}, err
 	}
-	content, err := decodeJournal(data)
+	content, err := decodeWAL(data)
 	if err != nil {
-		return kept{}, fmt.Errorf("%w: %s: %w", ErrStateFile, path, err)
+		return Snapshot{}, fmt.Errorf("%w: %s: %w", ErrSnapshot, path, err)
 	}
-	if k, err = readStateFile(j.path(stateFileName), content, rules); err != nil {
-		return kept{}, err
+	if k, err = readSnapshot(j.path(snapshotName), content, rules); err != nil {
+		return Snapshot{}, err
 	}
 	if err := f.Truncate(content.end); err != nil {
-		return kept{}, err
+		return Snapshot{}, err
 	}
 	j.file, j.end, j.note = f, content.end, -1
 	return k, nil

@@ -1,4 +1,4 @@
-package store
+package localstate
 
 import (
 	"errors"
@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile takes a file for this process, and errTaken when another has it.
+// lockFile locks a file for this process; errLocked if another process has locked it.
 func lockFile(f *os.File) error {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
-		return errTaken
+		return errLocked
 	}
 	return err
 }

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package store
+package localstate
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes a file for this process, and errTaken when another has it.
+// lockFile locks a file for this process; errLocked if another process has locked it.
 func lockFile(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return errTaken
+		return errLocked
 	}
 	return err
 }
