@@ -13,9 +13,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// journal is the copy of the State in StateDir: a snapshot file with a whole State, and a write-ahead log to which every newer
-// State is added before it is published. Neither is of use without the other. So a journal that can be read after a restart
-// ends with the newest State that was ever served; if a write to it fails, it is removed.
+// WAL is the copy of the State in a directory: a snapshot file with a whole State, and a write-ahead log to which every newer
+// State is added before it is published. Neither is of use without the other. So a log that can be read after a restart ends
+// with the newest State that was ever served; if a write to it fails, both files must be removed. A WAL is not safe for
+// concurrent use.
 //
 // Every record has a header (length and checksum of the content) and the content. The header is written last: a process that is
 // killed leaves at most one record without a header at the end, and the State of that record was not published.
@@ -71,7 +72,8 @@ func (j *WAL) Cut() int64 {
 
 func (j *WAL) path(name string) string { return filepath.Join(j.dir, name) }
 
-// Lock makes the directory this process's. The lock goes with the process, however that ends.
+// Lock locks the directory for this process; first is true if it was not locked by it before. The lock ends with the process,
+// also when that is killed. It is an error if another process has the directory, or after Release.
 func (j *WAL) Lock() (first bool, err error) {
 	switch {
 	case j.released:
@@ -191,7 +193,7 @@ func (j *WAL) SetQuarantined(quarantined bool) error {
 	return j.add(recordQuarantined, func(e *encoder) { e.flag(quarantined) })
 }
 
-// add appends a record, all or nothing. Without an open journal it does nothing.
+// add appends a record, all or nothing. Without an open log it has no effect.
 func (j *WAL) add(kind int64, content func(*encoder)) error {
 	if j.file == nil {
 		return nil
@@ -219,8 +221,8 @@ func header(size int, sum uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, uint64(size)), sum)
 }
 
-// ReplaceSnapshot installs the snapshot file whole, which was the newest State when the journal ended at cut, and drops the log records
-// before cut. At every moment a pair of files on disk leads to the newest State.
+// ReplaceSnapshot installs the snapshot file whole, which was the newest State when the log ended at cut, and drops the log
+// records before cut. At every moment a pair of files on disk leads to the newest State.
 func (j *WAL) ReplaceSnapshot(whole string, k Snapshot, cut int64) (err error) {
 	if err := os.Rename(whole, j.path(snapshotName)); err != nil {
 		return errors.Join(err, os.Remove(whole))
