@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
@@ -20,8 +23,9 @@ import (
 func (v verbs) historyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "history", Usage: "List the revisions that changed a " + v.title + ", newest first; also of one that is deleted",
-		ArgsUsage: "NAME",
-		Flags:     []cli.Flag{limitFlag()},
+		Description: v.historyDescription(),
+		ArgsUsage:   "NAME",
+		Flags:       v.historyFlags(),
 		Action: func(c *cli.Context) error {
 			args, err := arguments(c, "NAME")
 			if err != nil {
@@ -36,8 +40,14 @@ func (v verbs) historyCommand() *cli.Command {
 				return err
 			}
 			const page = 1000
+			revisions := noun{name: "revision", view: revisionView}
+			var view []edit
+			if v.kind == apiclient.KindCluster && !c.Bool("document") {
+				revisions.view = servedRevisionView
+				view = []edit{query(url.Values{"view": {"effective"}})}
+			}
 			docs, err := v.all(limit, page, func(e ...edit) (*http.Response, error) {
-				return v.api.history(c.Context, conn, args[0], e...)
+				return v.api.history(c.Context, conn, args[0], slices.Concat(view, e)...)
 			})
 			if err != nil {
 				return err
@@ -46,9 +56,81 @@ func (v verbs) historyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return v.print(c, noun{name: "revision", view: revisionView}.shown(document, docs...))
+			return v.print(c, revisions.shown(document, docs...))
 		},
 	}
+}
+
+func (v verbs) historyFlags() []cli.Flag {
+	flags := []cli.Flag{limitFlag()}
+	if v.kind == apiclient.KindCluster {
+		flags = append(flags, &cli.BoolFlag{Name: "document", Usage: "only revisions that changed the cluster's own document"})
+	}
+	return flags
+}
+
+func (v verbs) historyDescription() string {
+	if v.kind != apiclient.KindCluster {
+		return ""
+	}
+	return "It includes the revisions that changed what the cluster is served by way of layers, the catalog and resource types. SERVED names " +
+		"the inputs and fields that a revision changed; it is empty when the revision changed only the document. -o json has their values."
+}
+
+// servedRevisionView is revisionView with what each revision changed in a cluster's inputs.
+var servedRevisionView = view{
+	header: slices.Insert(slices.Clone(revisionView.header), servedColumn, "SERVED"),
+	narrow: revisionView.narrow + 1,
+	row: func(doc json.RawMessage) ([]string, error) {
+		row, err := revisionView.row(doc)
+		if err != nil {
+			return nil, err
+		}
+		var rev api.RevisionSummary
+		if err := json.Unmarshal(doc, &rev); err != nil {
+			return nil, err
+		}
+		return slices.Insert(row, servedColumn, servedText(rev.Effect)), nil
+	},
+}
+
+const servedColumn = 5 // after WHAT
+
+// servedText names the inputs that a revision changed, and their fields.
+func servedText(effect map[string]api.EndpointEffect) string {
+	var texts []string
+	for _, list := range slices.Sorted(maps.Keys(effect)) {
+		e := effect[list]
+		for _, added := range e.Added {
+			var in struct{ ID string }
+			if json.Unmarshal(added, &in) == nil {
+				texts = append(texts, "+"+list+"/"+in.ID)
+			}
+		}
+		for _, changed := range e.Changed {
+			var fields []string
+			for _, f := range changed.Fields {
+				fields = append(fields, f.Pointer)
+			}
+			texts = append(texts, list+"/"+changed.ID+": "+shortList(fields))
+		}
+		for _, id := range e.Removed {
+			texts = append(texts, "-"+list+"/"+id)
+		}
+		if e.Reordered {
+			texts = append(texts, list+": reordered")
+		}
+	}
+	return shortList(texts)
+}
+
+// shortList joins the first of some texts, and counts the others.
+func shortList(texts []string) string {
+	const shown = 3
+	if more := len(texts) - shown; more > 0 {
+		texts = append(slices.Clone(texts[:shown]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(texts, ", ")
 }
 
 func (v verbs) rollbackCommand() *cli.Command {

@@ -53,7 +53,7 @@ func pages(limit, size int, page func(e ...edit) (*http.Response, error)) (docs 
 				more = fmt.Sprintf("Showing the first %d; there are more.", limit)
 			}
 			return docs[:limit], more, nil
-		case a.next == nil || len(next) == 0:
+		case a.next == nil: // a page that is empty may have a next one
 			return docs, "", nil
 		}
 		edits = []edit{query(a.next)}

@@ -34,12 +34,9 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	if q.ID != "" && q.Kind == "" {
 		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter id: needs kind beside it"}})
 	}
-	if p.Cursor != nil {
-		before, err := strconv.ParseInt(*p.Cursor, 10, 64)
-		if err != nil || before < 1 {
-			return fleet.Invalid([]fleet.Problem{{Detail: "query parameter cursor: is not one that a Link of this API carries"}})
-		}
-		q.Before = fleet.Revision(before)
+	var err error
+	if q.Before, err = cursorOf(p.Cursor); err != nil {
+		return err
 	}
 	summaries, err := s.cfg.History.Summaries(c.Request().Context(), q, 1+summaryChanges)
 	if err != nil {
@@ -50,9 +47,26 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 		out[i] = revisionSummary(sum)
 	}
 	if len(out) == q.Limit {
-		linkNext(c, url.Values{"cursor": {strconv.FormatInt(out[len(out)-1].Revision, 10)}})
+		linkBefore(c, fleet.Revision(out[len(out)-1].Revision))
 	}
 	return s.recall(c, lazyList{len(out), func(i int) any { return out[i] }})
+}
+
+// cursorOf is the revision that a page ends before; 0: there is no cursor.
+func cursorOf(cursor *string) (fleet.Revision, error) {
+	if cursor == nil {
+		return 0, nil
+	}
+	before, err := strconv.ParseInt(*cursor, 10, 64)
+	if err != nil || before < 1 {
+		return 0, fleet.Invalid([]fleet.Problem{{Detail: "query parameter cursor: is not one that a Link of this API carries"}})
+	}
+	return fleet.Revision(before), nil
+}
+
+// linkBefore links to the page of revisions before one.
+func linkBefore(c echo.Context, rev fleet.Revision) {
+	linkNext(c, url.Values{"cursor": {strconv.FormatInt(int64(rev), 10)}})
 }
 
 // revision is what the store has of one.

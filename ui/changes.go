@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -25,16 +26,32 @@ type changeRow struct {
 
 // changes are revisions, the newest first, and the cursor of those before them.
 func (v *visit) changes(p *api.ListRevisionsParams) (rows []changeRow, next string, err error) {
-	list, err := v.fleet.ListRevisionsWithResponse(v.r.Context(), p)
+	revisions, header, err := v.revisions(p)
 	if err != nil {
 		return nil, "", err
 	}
-	for _, rev := range *list.JSON200 {
+	for _, rev := range revisions {
 		rows = append(rows, changeRow{
 			Revision: rev.Revision, Summary: rev.Summary, By: cmp.Or(rev.Author, rev.Actor), Reason: rev.Reason, RequestID: rev.RequestID, At: rev.At, Count: rev.ChangeCount,
 		})
 	}
-	return rows, client.NextPage(list.HTTPResponse.Header).Get("cursor"), nil
+	return rows, client.NextPage(header).Get("cursor"), nil
+}
+
+// revisions are those of a list: of a cluster also those that changed what it is served by way of other documents.
+func (v *visit) revisions(p *api.ListRevisionsParams) ([]api.RevisionSummary, http.Header, error) {
+	if p.Kind != nil && *p.Kind == client.KindCluster && p.ID != nil && p.Actor == nil {
+		list, err := v.fleet.GetClusterHistoryWithResponse(v.r.Context(), *p.ID, &api.GetClusterHistoryParams{View: new("effective"), Limit: p.Limit, Cursor: p.Cursor})
+		if err != nil {
+			return nil, nil, err
+		}
+		return *list.JSON200, list.HTTPResponse.Header, nil
+	}
+	list, err := v.fleet.ListRevisionsWithResponse(v.r.Context(), p)
+	if err != nil {
+		return nil, nil, err
+	}
+	return *list.JSON200, list.HTTPResponse.Header, nil
 }
 
 // changesOf is the page of what changed one document.

@@ -2982,6 +2982,9 @@ type RevisionSummary struct {
 	//
 	// Example: deleted component/podinfo, off 200 clusters
 	Summary string `json:"summary"`
+
+	// Effect Only with `view=effective`: what the revision changed in the cluster's inputs, by list as it is polled; empty when it changed only the document.
+	Effect map[string]EndpointEffect `json:"effect,omitempty"`
 }
 
 // RoleBinding A cluster role binding definition.
@@ -3408,6 +3411,9 @@ type FieldManager = string
 // Force defines model for Force.
 type Force = bool
 
+// HistoryView defines model for HistoryView.
+type HistoryView = string
+
 // ID defines model for ID.
 type ID = string
 
@@ -3806,6 +3812,9 @@ type ExplainInputParams struct {
 
 // GetClusterHistoryParams defines parameters for GetClusterHistory.
 type GetClusterHistoryParams struct {
+	// View `effective`: also the revisions that changed what the cluster is served by way of other documents, each with its `effect`.
+	View *HistoryView `form:"view,omitempty" json:"view,omitempty"`
+
 	// Limit At most this many revisions.
 	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
 

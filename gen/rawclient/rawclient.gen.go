@@ -297,7 +297,9 @@ type ClientInterface interface {
 
 	// GetClusterHistory Revisions that changed a cluster, newest first
 	//
-	// Works for a document that is gone, too.
+	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
+	// served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
+	// revisions of those documents: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 	//
 	// Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
 	GetClusterHistory(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1690,7 +1692,9 @@ func (c *Client) ExplainInput(ctx context.Context, id ID, list ListPath, inputID
 
 // GetClusterHistory Revisions that changed a cluster, newest first
 //
-// Works for a document that is gone, too.
+// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
+// served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
+// revisions of those documents: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 //
 // Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
 func (c *Client) GetClusterHistory(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5572,6 +5576,18 @@ func NewGetClusterHistoryRequest(server string, id ID, params *GetClusterHistory
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.View != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "view", *params.View, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.Limit != nil {
 
@@ -15296,7 +15312,9 @@ type ClientWithResponsesInterface interface {
 
 	// GetClusterHistoryWithResponse Revisions that changed a cluster, newest first
 	//
-	// Works for a document that is gone, too.
+	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
+	// served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
+	// revisions of those documents: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19976,7 +19994,9 @@ func (c *ClientWithResponses) ExplainInputWithResponse(ctx context.Context, id I
 
 // GetClusterHistoryWithResponse Revisions that changed a cluster, newest first
 //
-// Works for a document that is gone, too.
+// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
+// served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
+// revisions of those documents: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// servedHistory lists the revisions that changed a cluster's document or what the cluster is served.
+func (s *Server) servedHistory(c echo.Context, cluster string, limit *int, cursor *string) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	before, err := cursorOf(cursor)
+	if err != nil {
+		return err
+	}
+	if before == 0 || before > st.Revision() {
+		before = st.Revision() + 1
+	}
+	most := defaultRevisions
+	if limit != nil {
+		most = *limit
+	}
+	ctx := requestOf(c).job.ctx
+	page, err := st.ServedHistory(ctx, cluster, before, most, &history{ctx: ctx, log: s.cfg.History})
+	if err != nil {
+		return err
+	}
+	out, err := s.summarized(ctx, page.Revisions)
+	if err != nil {
+		return err
+	}
+	if page.Next > 0 {
+		linkBefore(c, page.Next)
+	}
+	return s.recall(c, lazyList{len(out), func(i int) any { return out[i] }})
+}
+
+// summarized are revisions with their actors, times and documents. Those that retention has removed meanwhile are left out.
+func (s *Server) summarized(ctx context.Context, revisions []fleet.ServedRevision) ([]api.RevisionSummary, error) {
+	if len(revisions) == 0 {
+		return nil, nil
+	}
+	effects := make(map[fleet.Revision]map[string]api.EndpointEffect, len(revisions))
+	among := make([]fleet.Revision, len(revisions))
+	for i, rev := range revisions {
+		among[i], effects[rev.Revision] = rev.Revision, rev.Effect
+	}
+	found, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Among: among, Limit: len(among)}, 1+summaryChanges)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.RevisionSummary, len(found))
+	for i, sum := range found {
+		out[i] = revisionSummary(sum)
+		out[i].Effect = effects[sum.Revision]
+	}
+	return out, nil
+}

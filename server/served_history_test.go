@@ -1,0 +1,53 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The history of what a cluster is served has the changes of its layers and of the catalog, in pages.
+func TestServedHistory(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.patch("/platform_components/podinfo", `{"component_version":"6.9.9"}`).want(200)
+	catalog := w.revision()
+	w.create("/layers", `{"id":"all","priority":100,"all":true,"patches":{"podinfo":{"ui.message":"from the layer"}}}`)
+	w.patch("/layers/all", `{"patches":{"podinfo":{"extra":"1"}}}`, "X-Change-Reason", "CHG-7").want(200)
+	layer := w.revision()
+	w.create("/namespaces", `{"id":"unrelated"}`)
+	w.patch(demoCluster, `{"labels":{"a":"1"}}`).want(200)
+	own := w.revision()
+
+	path := demoCluster + "/history?view=effective"
+	all := w.get(path).want(200).list()
+	revisions := func(list []map[string]any) (out []int) {
+		for _, rev := range list {
+			out = append(out, int(rev["revision"].(float64)))
+		}
+		return out
+	}
+	require.Equal(t, []int{own, layer, catalog, 1}, revisions(all), "the demo cluster has a message of its own")
+	require.Empty(t, at(all[0], "effect"))
+	require.Equal(t, "CHG-7", all[1]["reason"])
+	changed := at(all[1], "effect", "platform-components", "changed").([]any)[0]
+	require.Equal(t, "podinfo", at(changed, "id"))
+	require.NotEmpty(t, at(changed, "fields"))
+	require.Len(t, w.get(demoCluster+"/history").want(200).list(), 2, "that of the document is as it was")
+
+	var paged []map[string]any
+	for next := path + "&limit=1"; next != ""; {
+		page := w.get(next).want(200)
+		paged = append(paged, page.list()...)
+		next = ""
+		if link := page.header.Get("Link"); link != "" {
+			require.Contains(t, link, "view=effective")
+			next = strings.TrimPrefix(strings.Split(link, ">")[0], "<")
+		}
+	}
+	require.Equal(t, all, paged)
+	require.Empty(t, w.get("/clusters/nobody/history?view=effective").want(200).list())
+	w.get(path+"&cursor=x").problem(400, "validation_error")
+	w.get(demoCluster+"/history?view=other").problem(400, "validation_error")
+}
