@@ -20,9 +20,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// Stores that a run can be made on.
+// Stores of a run.
 const (
-	// Stores of a run.
 	StoreSQLite   = "sqlite"
 	StorePostgres = "postgres"
 )
