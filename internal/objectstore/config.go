@@ -38,9 +38,8 @@ type Credentials struct {
 	ContainerURI, ContainerRelativeURI, ContainerTokenFile string
 }
 
-// The kinds of addressing.
+// Values of Config.Addressing.
 const (
-	// Values of Config.Addressing.
 	AddressingAuto    = "auto"
 	AddressingPath    = "path"
 	AddressingVirtual = "virtual"
