@@ -15,8 +15,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/bench"
 )
 
-// BenchmarkAdopt moves what all clusters of a realistic fleet have in common into one layer, and holds every poll against what it
-// was before, over HTTP. Then it compares a server of that fleet with one of the fleet as it was: memory, and polls in turns.
+// BenchmarkAdopt moves the common content of all clusters of a realistic fleet into one layer, and compares every poll
+// over HTTP with the answer before the change. Then it compares a server of that fleet with one of the original fleet:
+// memory, and polls in turn.
 func BenchmarkAdopt(b *testing.B) {
 	clusters := fleetSize(b)
 	for range b.N {
@@ -58,7 +59,7 @@ func BenchmarkAdopt(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// bodies are the answers to all polls.
+// bodies returns the answers to all polls.
 func bodies(p *process, clusters int) map[string]string {
 	p.b.Helper()
 	out := make(map[string]string, len(lists)*clusters)
@@ -83,7 +84,7 @@ func unzipped(b *testing.B, body []byte) []byte {
 	return all
 }
 
-// documentBytes is what the documents of clusters and layers are as JSON without spaces.
+// documentBytes returns the size of the documents of clusters and layers as JSON without spaces.
 func documentBytes(p *process) (n int) {
 	p.b.Helper()
 	for _, list := range []string{"/clusters", "/layers"} {

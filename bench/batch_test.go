@@ -12,9 +12,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/bench"
 )
 
-// BenchmarkBatchUnderPolls: batches that change every cluster of a fleet, and how long polls take meanwhile, at the process
-// that makes the changes and at one that follows. The baseline is the same polls while nothing happens, and while
-// another program keeps one core busy: on a small machine that alone makes polls wait.
+// BenchmarkBatchUnderPolls measures batches that change every cluster of a fleet, and the latency of polls meanwhile, at
+// the process that makes the changes and at a follower. The baseline is the same polls without load, and while another
+// program keeps one core busy: on a small machine that alone delays polls.
 func BenchmarkBatchUnderPolls(b *testing.B) {
 	clusters := fleetSize(b)
 	onEachDatabase(b, clusters, func(b *testing.B, seed, url string) {
@@ -54,7 +54,7 @@ func BenchmarkBatchUnderPolls(b *testing.B) {
 	})
 }
 
-// busy keeps a core busy in another process.
+// busy keeps one core busy in another process.
 func busy(b *testing.B, lasts time.Duration) {
 	b.Helper()
 	cmd := exec.Command("sh", "-c", "while :; do :; done")

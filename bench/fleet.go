@@ -1,5 +1,8 @@
-// Package bench measures the service as it runs: real processes on real databases, with fleets of any size. Its
-// benchmarks report figures for docs/performance.md; what is measured within one process is measured beside the code.
+// Package bench measures the service in its real form: processes on real databases, with fleets of any size. Its
+// benchmarks report the figures of docs/performance.md; benchmarks of one package are next to its code.
+//
+// fleet.go generates fleets and is also used by the fault harness; process_test.go runs the servers; every other file is
+// one benchmark.
 package bench
 
 import (
@@ -10,7 +13,7 @@ import (
 	"slices"
 )
 
-// Fleet is the shape of a generated fleet: what every cluster has.
+// Fleet is the shape of a generated fleet: the contents of each cluster.
 type Fleet struct {
 	Clusters     int
 	Components   int // of the catalog; each cluster has all of them
@@ -21,26 +24,26 @@ type Fleet struct {
 	Layers       int  // that say all this for all clusters, which say nothing then; 0: each cluster says it
 }
 
-// Realistic is a fleet as large platforms have it, with so many clusters.
+// Realistic returns a fleet with the proportions of a large platform and the given number of clusters.
 func Realistic(clusters int) Fleet {
 	return Fleet{Clusters: clusters, Components: 30, Namespaces: 10, RoleBindings: 5, Patches: 20}
 }
 
-// ClusterID is the id of the cluster with this number.
+// ClusterID returns the id of cluster n.
 func ClusterID(n int) string { return fmt.Sprintf("cluster-%05d", n) }
 
-// ClusterDNS is the name by which that cluster polls.
+// ClusterDNS returns the name by which cluster n polls.
 func ClusterDNS(n int) string { return ClusterID(n) + ".k8s.example.com" }
 
-// LayerID is the id of the layer with this number.
+// LayerID returns the id of layer n.
 func LayerID(n int) string { return fmt.Sprintf("layer-%02d", n) }
 
-// ComponentID is the id of the catalog entry with this number.
+// ComponentID returns the id of component n of the catalog.
 func ComponentID(n int) string { return fmt.Sprintf("component-%02d", n) }
 
 type object = map[string]any
 
-// WriteSeed writes the fleet as a seed file. The same fleet is always the same bytes.
+// WriteSeed writes the fleet as a seed file. The output depends on the fleet only.
 func (f Fleet) WriteSeed(w io.Writer) error {
 	environments := []string{"dev", "qa", "uat", "prod"}
 	var components, namespaces, bindings []object
@@ -104,7 +107,7 @@ func (f Fleet) WriteSeed(w io.Writer) error {
 	return err
 }
 
-// refs are entries of a list: one of so many parts of some definitions.
+// refs returns the entries of a list: one part out of several of the definitions.
 func refs(all []object, part, of int) []object {
 	out := []object{}
 	for _, o := range all[len(all)*part/of : len(all)*(part+1)/of] {
@@ -113,7 +116,7 @@ func refs(all []object, part, of int) []object {
 	return out
 }
 
-// layers are those of the fleet, each with its part of what clusters have and of the values.
+// layers returns the layers of the fleet, each with its part of the assignments and of the values.
 func (f Fleet) layers(assigned func(part, of int) object) []object {
 	out, patches := []object{}, f.patches(0)
 	components := slices.Sorted(maps.Keys(patches))
@@ -130,7 +133,7 @@ func (f Fleet) layers(assigned func(part, of int) object) []object {
 	return out
 }
 
-// patches are the values of one cluster, spread over its first components.
+// patches returns the values of one cluster, spread over its first components.
 func (f Fleet) patches(cluster int) object {
 	if f.Alike {
 		cluster = 0

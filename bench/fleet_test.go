@@ -20,7 +20,7 @@ import (
 
 var lists = []string{"platform-components", "namespaces", "rolebindings"}
 
-// fleetSize is BENCH_CLUSTERS, or 10,000.
+// fleetSize returns BENCH_CLUSTERS, 10,000 by default.
 func fleetSize(b *testing.B) int {
 	b.Helper()
 	given := os.Getenv("BENCH_CLUSTERS")
@@ -32,14 +32,14 @@ func fleetSize(b *testing.B) int {
 	return clusters
 }
 
-// BenchmarkFleet measures a realistic fleet on each database: one process that takes changes, one that answers polls.
+// BenchmarkFleet measures a realistic fleet on each database, with one process in mode crud and one read-only process.
 // BENCH_CLUSTERS sets its size; the default is 10,000.
 func BenchmarkFleet(b *testing.B) {
 	clusters := fleetSize(b)
 	onEachDatabase(b, clusters, func(b *testing.B, seed, url string) { measure(b, seed, clusters, url) })
 }
 
-// onEachDatabase runs a benchmark with a realistic fleet's seed file and an empty database of each sort.
+// onEachDatabase runs a benchmark with a realistic fleet's seed file and an empty database of each kind.
 func onEachDatabase(b *testing.B, clusters int, measure func(b *testing.B, seed, url string)) {
 	b.Helper()
 	seed := seedOf(b, bench.Realistic(clusters))
@@ -55,7 +55,7 @@ func onEachDatabase(b *testing.B, clusters int, measure func(b *testing.B, seed,
 	run("sqlite", func() string { return "sqlite://" + filepath.Join(b.TempDir(), "fleet.db") })
 }
 
-// seedOf is the seed file of a fleet.
+// seedOf writes the seed file of a fleet.
 func seedOf(b *testing.B, fleet bench.Fleet) string {
 	b.Helper()
 	seed := filepath.Join(b.TempDir(), "seed.json")
@@ -99,7 +99,7 @@ func measure(b *testing.B, seed string, clusters int, url string) {
 		revision, took := crud.must(http.MethodPatch, "/clusters/"+bench.ClusterID(n), change(i))
 		single = append(single, took)
 		began := time.Now()
-		// A poll that is held back until the revision is there.
+		// The server holds this poll back until it has the revision.
 		a := reader.send(http.MethodGet, poll(n, "platform-components"), "", revision)
 		require.Equal(b, http.StatusOK, a.status, string(a.body))
 		require.GreaterOrEqual(b, a.rev, revision)
@@ -155,8 +155,8 @@ func pollAll(p *process, clusters int) {
 	wg.Wait()
 }
 
-// whilePolling returns how long polls took while something was done. They come at a fixed rate, far from what the process
-// can do, so that a poll which is held up holds up no other.
+// whilePolling returns the latencies of polls during an action. Polls come at a fixed rate, far below the capacity of
+// the process, so a delayed poll delays no other.
 func whilePolling(p *process, clusters int, do func()) []time.Duration {
 	p.b.Helper()
 	var mu sync.Mutex

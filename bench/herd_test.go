@@ -19,9 +19,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/bench"
 )
 
-// BenchmarkHerd: every cluster of a fleet polls its three lists within 30 seconds, a connection each as Flux Operator makes
-// them, right after a start: no answer has been encoded yet. Then once more, and once a bare server that writes answers
-// of the same sizes, as the baseline.
+// BenchmarkHerd: every cluster of a fleet polls its three lists within 30 seconds right after a start, before any answer
+// is encoded, with one connection each as Flux Operator does. Then it polls once more, and once a bare server that
+// writes answers of the same sizes, as the baseline.
 func BenchmarkHerd(b *testing.B) {
 	clusters := fleetSize(b)
 	for range b.N {
@@ -53,13 +53,13 @@ func BenchmarkHerd(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// stampede sends the polls at random times, whatever has become of those before.
+// stampede sends the polls at random times, without waiting for earlier ones.
 func stampede(b *testing.B, name string, clusters int, p *process) {
 	b.Helper()
 	const window = 30 * time.Second
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			// Clusters have addresses of their own; from a single one there are not enough ports for so many connections.
+			// Each cluster has its own address; a single one has not enough ports for so many connections.
 			from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+rand.IntN(100)))}
 			return (&net.Dialer{Timeout: 10 * time.Second, LocalAddr: from}).DialContext(ctx, network, addr)
 		},

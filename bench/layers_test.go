@@ -12,9 +12,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/bench"
 )
 
-// BenchmarkLayers compares processes that serve the same fleet: one in which each cluster says all it has, one whose clusters say
-// nothing and have it from five layers, and one with fifty. Then changes of a layer and of the catalog that reach all clusters,
-// planned and made by one process, while the other is polled.
+// BenchmarkLayers compares processes that serve the same fleet: one whose clusters hold all content themselves, one
+// whose clusters have all of it from five layers, and one with fifty layers. Then it measures changes of a layer and of
+// the catalog that reach all clusters, planned and made by one process while the other is polled.
 func BenchmarkLayers(b *testing.B) {
 	clusters := fleetSize(b)
 	for range b.N {
@@ -60,7 +60,7 @@ func BenchmarkLayers(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // one run is many measurements
 }
 
-// sameAnswers holds what each process answers for some clusters against what the first does.
+// sameAnswers compares the answers of all processes for some clusters with those of the first process.
 func sameAnswers(b *testing.B, all []*process, clusters int) {
 	b.Helper()
 	for n := range clusters {
@@ -74,7 +74,7 @@ func sameAnswers(b *testing.B, all []*process, clusters int) {
 	}
 }
 
-// changesForAll measures changes of a layer that every cluster has, beside those of a catalog entry that every cluster has.
+// changesForAll measures changes of a layer of every cluster, and of a catalog entry of every cluster.
 func changesForAll(b *testing.B, crud, reader *process, clusters int) {
 	b.Helper()
 	idle := whilePolling(reader, clusters, func() { time.Sleep(5 * time.Second) })

@@ -88,7 +88,7 @@ func (p *process) send(method, path, body string, minRevision int64) answer {
 	return answer{resp.StatusCode, resp.Header.Get("ETag"), rev, got}
 }
 
-// must sends a change that has to succeed, again while the store is busy, and returns its revision and how long it took.
+// must sends a change that has to succeed, retries while the store is busy, and returns the revision and the duration.
 func (p *process) must(method, path, body string) (int64, time.Duration) {
 	p.b.Helper()
 	began := time.Now()
@@ -104,7 +104,7 @@ func (p *process) must(method, path, body string) (int64, time.Duration) {
 	}
 }
 
-// rss is the resident memory in MiB.
+// rss returns the resident memory in MiB.
 func (p *process) rss() float64 {
 	p.b.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.server.Process().Pid))
@@ -120,7 +120,7 @@ func (p *process) rss() float64 {
 	return 0
 }
 
-// cpu is the processor time the process has used, which says more than the clock on a machine that is shared.
+// cpu returns the process's processor time, which is more reliable than elapsed time on a shared machine.
 func (p *process) cpu() time.Duration {
 	p.b.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.server.Process().Pid))
@@ -136,7 +136,7 @@ func (p *process) cpu() time.Duration {
 	return time.Duration(ticks) * time.Second / 100
 }
 
-// quantile of some durations, in milliseconds.
+// quantile returns a quantile of durations in milliseconds.
 func quantile(q float64, all []time.Duration) float64 {
 	if len(all) == 0 {
 		return 0
