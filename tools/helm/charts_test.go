@@ -1,5 +1,5 @@
-// Package helm_test holds our charts against what they promise, with the engine of the Helm that scripts/tool runs. It stands
-// here because the product's own module links nothing of Helm.
+// Package helm_test tests the charts with the engine of the Helm version that scripts/tool runs. It is in this module
+// because the product's own module does not depend on Helm.
 package helm_test
 
 import (
@@ -23,7 +23,7 @@ const (
 	cluster = "flux-resourceset-cluster"
 )
 
-// render is what `helm template` prints of a chart with the values of one of its variants, changed by settings as of --set.
+// render returns the output of `helm template` for a variant of a chart, with further settings as of --set.
 func render(t *testing.T, chart, variant string, settings ...string) (string, error) {
 	t.Helper()
 	dir := filepath.Join(charts, chart)
@@ -63,7 +63,7 @@ func rendered(t *testing.T, chart, variant string, settings ...string) string {
 	return out
 }
 
-// Values that cannot work are refused when they are given, for a reason that says what to change.
+// Invalid values are refused with a message that names the remedy.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ chart, variant, set, reason string }{
@@ -121,12 +121,12 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// taken has a type besides quotas, under a name.
+// taken returns a type with a second definition of a name besides quotas.
 func taken(name string) string {
 	return "customResources[0].type=quotas,customResources[0].template=x,customResources[1].type=" + name + ",customResources[1].template=x"
 }
 
-// Receipts are sent where the polls go, list by list, and can be left out.
+// Receipts go to the address of the polls, list by list, and can be switched off.
 func TestReceipts(t *testing.T) {
 	t.Parallel()
 	for set, lists := range map[string]int{"": 3, "receipts.lists={namespaces,rolebindings}": 2, "receipts.enabled=false": 0} {
@@ -136,7 +136,7 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
-// Events of the operator's own kinds are asked for by name, whatever else is on the cluster.
+// Events of the operator's own kinds are selected by name, regardless of other objects on the cluster.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	out := rendered(t, cluster, "custom", "events.enabled=true")
@@ -149,7 +149,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// The templates reach the operator as they are in the files, whatever Helm does to the rest.
+// The templates reach the operator byte for byte, unprocessed by Helm.
 func TestTemplatesAreShippedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	out := rendered(t, cluster, "demo")
@@ -169,7 +169,7 @@ func TestTemplatesAreShippedAsTheyAre(t *testing.T) {
 	}
 }
 
-// What a platform asks of every workload can be said without a fork of the chart.
+// Common requirements of a platform for workloads can be set by values, without a fork of the chart.
 func TestWhatPlatformsAsk(t *testing.T) {
 	t.Parallel()
 	for setting, says := range map[string]string{
@@ -200,7 +200,7 @@ func TestWhatPlatformsAsk(t *testing.T) {
 	}
 }
 
-// The policy lets out what the chart's own values lead to: Postgres, and the collector of traces.
+// The network policy allows the connections that the chart's own values need: Postgres, and the trace collector.
 func TestNetworkPolicyAllowsTheCollector(t *testing.T) {
 	t.Parallel()
 	for settings, ports := range map[string][]string{
@@ -229,7 +229,7 @@ func TestNetworkPolicyAllowsTheCollector(t *testing.T) {
 	}
 }
 
-// What is written aside cannot fill a node, in any pod.
+// Temporary files cannot fill a node, in any pod.
 func TestTheTemporaryDirectoryHasALimit(t *testing.T) {
 	t.Parallel()
 	for setting, says := range map[string]string{
@@ -243,7 +243,7 @@ func TestTheTemporaryDirectoryHasALimit(t *testing.T) {
 	}
 }
 
-// A backup goes onto a volume, or into a bucket, and then there is no volume and no key where a role will do.
+// A backup is written to a volume or to a bucket. With a bucket there is no volume, and no key if a role suffices.
 func TestBackupsInABucket(t *testing.T) {
 	t.Parallel()
 	job := func(settings string) string {
@@ -282,7 +282,7 @@ func TestBackupsInABucket(t *testing.T) {
 	}
 }
 
-// Whoever installs it is told of the page, and what that needs with several replicas.
+// The installation notes mention the fleet page and its needs with several replicas.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	const page, key = "://127.0.0.1:8080/ui/", "key session-key of Secret"
@@ -299,8 +299,9 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// A pod serves a fleet from its disk that is older than MAX_STALENESS only where no other pod answers polls. How old answers may
-// be is the server's to know, by its store, unless a value says so. Values of a release that had other defaults still render.
+// A pod serves a fleet from its disk that is older than MAX_STALENESS only if no other pod answers polls. The server
+// chooses the default age limit by its store, unless a value sets it. Values of a release with other defaults still
+// render.
 func TestStaleness(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -329,7 +330,8 @@ func TestStaleness(t *testing.T) {
 	}
 }
 
-// A list of a cluster is polled from one pod while that is ready, through an ingress too. A user's own annotation wins.
+// A cluster's list is polled from one pod while that is ready, also through an ingress. A user's own annotation takes
+// precedence.
 func TestAffinity(t *testing.T) {
 	t.Parallel()
 	const ingress = "readonly.ingress.enabled=true,readonly.ingress.host=poll.example.com"

@@ -20,7 +20,7 @@ import (
 )
 
 // upgraded renders a chart with the values of an earlier release, testdata/CHART-RELEASE.yaml, and of a variant. With
-// reuse, as `helm upgrade --reuse-values`: the chart's own values.yaml is ignored, so later values are absent.
+// reuse it works like `helm upgrade --reuse-values`: the chart's own values.yaml is ignored, so later values are absent.
 func upgraded(t *testing.T, chart, release, variant string, reuse bool) (map[string]string, error) {
 	t.Helper()
 	dir := filepath.Join(charts, chart)
@@ -45,8 +45,8 @@ func upgraded(t *testing.T, chart, release, variant string, reuse bool) (map[str
 	return engine.Render(loaded, all)
 }
 
-// `helm upgrade --reuse-values` renders what `helm upgrade` with the same values in a file does. A value that a release did
-// not have belongs into the template newValues of its chart.
+// `helm upgrade --reuse-values` renders the same as `helm upgrade` with those values in a file. A value that an earlier
+// release did not have belongs into the template newValues of its chart.
 func TestUpgradeReusesValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ chart, release, variant string }{
@@ -82,8 +82,8 @@ func TestUpgradeReusesValues(t *testing.T) {
 	}
 }
 
-// cluster.dns must not change: an upgrade with the values of another cluster is refused, where ConfigMap cluster-identity
-// shows which cluster it is.
+// cluster.dns must not change: an upgrade with the values of another cluster is refused if ConfigMap cluster-identity
+// names this one.
 func TestUpgradeWithTheValuesOfAnotherCluster(t *testing.T) {
 	t.Parallel()
 	const own = "demo-cluster-01.k8s.example.com"
@@ -115,7 +115,7 @@ func TestUpgradeWithTheValuesOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// configMaps is a cluster for the function lookup.
+// configMaps simulates a cluster for the function lookup.
 type configMaps struct{ client dynamic.Interface }
 
 func (c configMaps) GetClientFor(_, _ string) (dynamic.NamespaceableResourceInterface, bool, error) {

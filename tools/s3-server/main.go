@@ -3,7 +3,7 @@
 //
 //	scripts/tool s3-server ADDRESS DIRECTORY [CERTIFICATE KEY]
 //
-// DIRECTORY is emptied of nothing: each directory in its buckets/ is a bucket. The only account is AWS_ACCESS_KEY_ID with
+// DIRECTORY keeps its contents: each directory in its buckets/ is a bucket. The only account is AWS_ACCESS_KEY_ID with
 // AWS_SECRET_ACCESS_KEY of the environment.
 package main
 
