@@ -14,7 +14,7 @@ import (
 
 const source = ".."
 
-// invoke runs the program and returns its exit code and what it printed.
+// invoke runs the program and returns its exit code and output.
 func invoke(t *testing.T, args ...string) (code int, said string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -75,7 +75,7 @@ func TestDrillAttacksAreWithstood(t *testing.T) {
 	require.Equal(t, exitOK, code, said)
 }
 
-// Servers with a mistake are found out. The other negative controls take longer: `make faults` runs them.
+// Servers with a bug are detected. The other negative controls take longer: `make faults` runs them.
 func TestDrillNegativeControlsFail(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"reference-skipped", "noop-unconfirmed", "age-ignored", "authority-unchecked"} {
@@ -87,7 +87,7 @@ func TestDrillNegativeControlsFail(t *testing.T) {
 	}
 }
 
-// The mistakes that the negative controls build in still fit the source.
+// The replacements of the negative controls still match the source.
 func TestNegativeControlsFitTheSource(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}

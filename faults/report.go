@@ -15,7 +15,7 @@ import (
 // shownViolations is how many a report lists.
 const shownViolations = 20
 
-// promises are the rules in words, for reports.
+// promises describes the rules in reports.
 var promises = map[check.Rule]string{
 	check.NoWrongEmpty: "wrong empty or shortened answers",
 	check.Whole:        "answers that are not the one of a committed revision",
@@ -30,7 +30,7 @@ var promises = map[check.Rule]string{
 	check.Heals:        "processes that did not heal, or broke",
 }
 
-// report writes what was done and what came of it, for people.
+// report prints the faults of a run and its verdict.
 func report(w io.Writer, h *history.History, v check.Verdict) {
 	fmt.Fprintf(w, "\n%s on %s, seed %d, %s\n", h.Run.Drill, h.Run.Store, h.Run.Seed, h.Run.Began.Format("2006-01-02 15:04:05Z"))
 	for _, name := range slices.Sorted(maps.Keys(h.Run.Versions)) {

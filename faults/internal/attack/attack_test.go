@@ -19,7 +19,7 @@ func TestAttacksHaveNames(t *testing.T) {
 	}
 }
 
-// An attack that tried nothing has not been withstood.
+// An attack without a single try is an error.
 func TestAttackThatTriesNothingIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*env){

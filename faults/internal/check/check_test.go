@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// small is a history without a fault: a fleet of one cluster, then a change of two namespaces at once, polled from one
-// process before and after and, once it was started again, for the newest revision.
+// small is a history without a fault: a fleet of one cluster, then a change of two namespaces in one commit, polled from
+// one process before and after it and, after a restart, at the newest revision.
 func small(t *testing.T) *history.History {
 	t.Helper()
 	h := &history.History{Run: history.Run{
@@ -81,7 +81,7 @@ func TestHistoryWithoutAFaultIsKept(t *testing.T) {
 	require.Equal(t, 2, v.Answers)
 }
 
-// Each line is a history with one thing doctored, and what must be found out.
+// Each case falsifies one detail of a history, and names the rule that must detect it.
 func TestDoctoredHistories(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -208,7 +208,7 @@ func TestDoctoredHistories(t *testing.T) {
 	}
 }
 
-// behind has another process answer two seconds later from the revision before.
+// behind adds an answer of another process two seconds later, with the previous revision.
 func behind(h *history.History, route string) {
 	h.Run.Route = route
 	h.Starts = append(h.Starts, history.Start{Process: "q", Incarnation: 1, At: 0})
@@ -219,7 +219,7 @@ func behind(h *history.History, route string) {
 	h.Polls = append(h.Polls, late, healed)
 }
 
-// withToken has the second change made by a token of the first.
+// withToken attributes the second change to a token that the first one created.
 func withToken(h *history.History) {
 	token := json.RawMessage(`{"id":"t-1","name":"ci","role":"write","secrets":[]}`)
 	h.Commits[0].Changes = append(h.Commits[0].Changes, history.Change{Kind: fleet.KindToken, ID: "t-1", After: token})
@@ -227,7 +227,7 @@ func withToken(h *history.History) {
 	h.Stored.Documents = append(h.Stored.Documents, history.StoredDocument{Kind: fleet.KindToken, ID: "t-1", Revision: 1, Body: token})
 }
 
-// What is allowed although it looks odd.
+// Unusual but permitted histories.
 func TestToleratedHistories(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*history.History){

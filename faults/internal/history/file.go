@@ -90,7 +90,7 @@ func (h *History) Save(path string) (err error) {
 	return zw.Close()
 }
 
-// Load reads what Save wrote. A file that is not whole is refused.
+// Load reads a saved history. It refuses an incomplete file.
 func Load(path string) (*History, error) {
 	f, err := os.Open(path)
 	if err != nil {
