@@ -121,7 +121,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// taken returns a type with a second definition of a name besides quotas.
+// taken returns values with a second resource type, of the given name, besides quotas.
 func taken(name string) string {
 	return "customResources[0].type=quotas,customResources[0].template=x,customResources[1].type=" + name + ",customResources[1].template=x"
 }
