@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
-// command runs the real program to its end with nothing in its environment but settings.
+// command runs the real program until it ends, with only the settings in its environment.
 func command(t *testing.T, settings []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -32,13 +32,13 @@ func command(t *testing.T, settings []string, args ...string) (code int, stdout,
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// s3Settings are what a job of the chart has.
+// s3Settings are the settings of the chart's backup job.
 func s3Settings(s *testrig.S3) []string {
 	return []string{"AWS_ENDPOINT_URL_S3=" + s.Endpoint, "AWS_REGION=" + testrig.S3Region, "AWS_ACCESS_KEY_ID=" + testrig.S3Key, "AWS_SECRET_ACCESS_KEY=" + testrig.S3Secret}
 }
 
-// TestBackupToABucket: a running server's store goes into a bucket of a real S3 server, under a name that was given and under
-// one of its own; and from there another store is filled, which answers every poll with the same bytes.
+// TestBackupToABucket: a running server's store is uploaded to a bucket of a real S3 server, under a given name and
+// under a chosen one. A store restored from it answers every poll with the same bytes.
 func TestBackupToABucket(t *testing.T) {
 	t.Parallel()
 	server, dir := testrig.StartS3(t, "backups"), t.TempDir()
@@ -72,7 +72,7 @@ func TestBackupToABucket(t *testing.T) {
 	require.Equal(t, before, start(t, "API_MODE=crud", "DATABASE_URL="+to).demo())
 }
 
-// TestRestoreRefusesInvalidBackup writes nothing: neither what is not there, nor what is not what was uploaded.
+// TestRestoreRefusesInvalidBackup: a missing, truncated or altered object changes nothing in the store.
 func TestRestoreRefusesInvalidBackup(t *testing.T) {
 	t.Parallel()
 	server, dir := testrig.StartS3(t, "backups"), t.TempDir()
@@ -99,7 +99,7 @@ func TestRestoreRefusesInvalidBackup(t *testing.T) {
 	}
 }
 
-// TestBucketSettingsAreCheckedTogether: with one attempt everything is known that has to be corrected.
+// TestBucketSettingsAreCheckedTogether: one attempt reports all problems of the settings.
 func TestBucketSettingsAreCheckedTogether(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := command(t, []string{"AWS_SECRET_ACCESS_KEY=" + testrig.S3Secret, "AWS_CA_BUNDLE=/nowhere.pem"},
@@ -127,7 +127,7 @@ func TestBucketSettingsAreCheckedTogether(t *testing.T) {
 	require.NotContains(t, stderr, "hunter2")
 }
 
-// TestBackupToARefusingBucket fails before the store is read, where it can be known.
+// TestBackupToARefusingBucket fails before the store is read, if possible.
 func TestBackupToARefusingBucket(t *testing.T) {
 	t.Parallel()
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// TestBackupAndRestore: while a server runs, its store is written into a file; and from that another store of either kind is
-// filled, whose servers answer every poll with the same bytes, know the same history and go on from there.
+// TestBackupAndRestore: a running server's store is written to a file. Stores of either kind restored from it answer
+// every poll with the same bytes, have the same history, and continue it.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	lite := func(t *testing.T) string { return "sqlite://" + filepath.Join(t.TempDir(), "fleet.db") }
@@ -64,7 +64,7 @@ func requireOnly(t *testing.T, dir string, want ...string) {
 	require.Equal(t, want, names)
 }
 
-// TestBackupsInADirectory have names of their own, and the oldest go; what somebody else put there stays.
+// TestBackupsInADirectory: names are chosen, the oldest backups are removed, and other files stay.
 func TestBackupsInADirectory(t *testing.T) {
 	t.Parallel()
 	from, dir := "sqlite://"+filepath.Join(t.TempDir(), "fleet.db"), t.TempDir()
@@ -83,7 +83,7 @@ func TestBackupsInADirectory(t *testing.T) {
 	requireOnly(t, dir, ".backup-another", "fleet-20250102T000000Z-r8.db", name, "mine.db")
 }
 
-// TestBackupRefuses what would lose something, and leaves nothing behind.
+// TestBackupRefuses: a backup or restore that would lose data is refused and leaves no files behind.
 func TestBackupRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -116,7 +116,7 @@ func TestBackupRefuses(t *testing.T) {
 	}
 }
 
-// TestBackupToStandardOutput is the file and nothing else.
+// TestBackupToStandardOutput: standard output contains only the file.
 func TestBackupToStandardOutput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

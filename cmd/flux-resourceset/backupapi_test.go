@@ -20,8 +20,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// TestBackupOverTheAPI: what a server answers to GET /backup, whatever its store is, fills another store, whose servers answer every
-// poll with the same bytes and know the same history. Nothing of it stays on the server's disk.
+// TestBackupOverTheAPI: the answer to GET /backup, from either store, fills another store, whose servers answer every
+// poll with the same bytes and have the same history. No file of it remains on the server's disk.
 func TestBackupOverTheAPI(t *testing.T) {
 	t.Parallel()
 	lite := func(t *testing.T) string { return "sqlite://" + filepath.Join(t.TempDir(), "fleet.db") }
@@ -55,7 +55,8 @@ func TestBackupOverTheAPI(t *testing.T) {
 	}
 }
 
-// What a process that was killed while it made a backup has left goes with the next one; what is another's, or may still be worked on, stays.
+// The next backup removes the files of a process that was killed during a backup. Files of other programs, and recent
+// ones, stay.
 func TestBackupRemovesAbandonedFiles(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
@@ -75,7 +76,7 @@ func TestBackupRemovesAbandonedFiles(t *testing.T) {
 	require.FileExists(t, elsewhere)
 }
 
-// A process that is killed while it makes a backup leaves a directory, which the next one finds and removes.
+// A process that is killed during a backup leaves a directory, which the next process removes.
 func TestBackupOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
@@ -97,7 +98,7 @@ func TestBackupOfAKilledProcess(t *testing.T) {
 	requireOnly(t, tmp)
 }
 
-// killDuringBackup asks for a backup and kills the program when there is something in its directory, or an answer.
+// killDuringBackup requests a backup and kills the program as soon as its directory has a file, or an answer arrives.
 func killDuringBackup(t *testing.T, p *program, tmp string) {
 	t.Helper()
 	conn := p.requestBackup()
@@ -120,7 +121,7 @@ func killDuringBackup(t *testing.T, p *program, tmp string) {
 	}
 }
 
-// large adds documents that are not packed to less.
+// large adds documents that do not compress.
 func (p *program) large(n int) {
 	p.t.Helper()
 	for i := range n {
@@ -132,7 +133,7 @@ func (p *program) large(n int) {
 	}
 }
 
-// requestBackup does not read the answer.
+// requestBackup sends the request and does not read the answer.
 func (p *program) requestBackup() net.Conn {
 	p.t.Helper()
 	conn, err := new(net.Dialer).DialContext(p.t.Context(), "tcp", strings.TrimPrefix(p.Base, "http://"))
@@ -143,8 +144,8 @@ func (p *program) requestBackup() net.Conn {
 	return conn
 }
 
-// A client that stops in the middle of a backup holds nothing of the store: changes go on, and so do polls. When it goes, the next one
-// may take a backup.
+// A client that stalls during a backup holds no lock of the store: changes and polls continue. When it disconnects,
+// another client can take a backup.
 func TestBackupToAStalledClient(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"SQLite": "sqlite://" + filepath.Join(t.TempDir(), "fleet.db"), "Postgres": pgtest.URL(t)} {

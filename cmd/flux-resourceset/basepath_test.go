@@ -26,14 +26,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/testbrowser"
 )
 
-// sharedHost is a proxy in front of a program and of other applications on the same host: the program has /fleet and nothing else.
+// sharedHost is a proxy for a program and other applications on one host: only /fleet belongs to the program.
 type sharedHost struct {
 	*httptest.Server
 	mu      sync.Mutex
 	escaped []string // requests outside /fleet
 }
 
-// newSharedHost makes a proxy that removes /fleet from requests, or keeps it.
+// newSharedHost starts a proxy that removes /fleet from requests, or keeps it.
 func newSharedHost(t *testing.T, p *program, strip bool) *sharedHost {
 	t.Helper()
 	target, err := url.Parse(p.Base)
@@ -61,7 +61,7 @@ func newSharedHost(t *testing.T, p *program, strip bool) *sharedHost {
 	return h
 }
 
-// inside fails when a request has left /fleet.
+// inside fails if a request was for a path outside /fleet.
 func (h *sharedHost) inside(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()
@@ -183,7 +183,8 @@ func TestBasePathEveryLinkAnswers(t *testing.T) {
 	h.inside(t)
 }
 
-// Programs reach the API below the path; who reaches the process directly needs none, and a poll is the same either way.
+// Programs use the API below the path. Clients that reach the process directly need no path, and the answer to a poll is
+// the same.
 func TestBasePathOfPrograms(t *testing.T) {
 	t.Parallel()
 	p := behindPath(t)
@@ -228,7 +229,7 @@ func TestBasePathOfPrograms(t *testing.T) {
 	require.Contains(t, p.get("/openapi.yaml"), "\nservers:\n  - url: /fleet\n")
 }
 
-// A proxy that removes a path of which the service does not know gets no page with broken links.
+// Behind a proxy that removes a path without BASE_PATH being set, the server serves no page with broken links.
 func TestForwardedPrefixWithoutBasePath(t *testing.T) {
 	t.Parallel()
 	for setting, refused := range map[string][]string{"": {"/fleet", "/a, /b"}, "/fleet": {"/other"}} {

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// said is what a process says of the demo cluster: its state, and that of each input with the cluster's last words.
+// said returns a process's status of the demo cluster: its state, and each input's state and last message.
 func (p *program) said() string {
 	p.t.Helper()
 	var status struct {
@@ -30,7 +30,7 @@ func (p *program) said() string {
 	return string(text)
 }
 
-// counted is what a process tells Prometheus of states.
+// counted returns a process's metrics of states.
 func (p *program) counted() map[string]string {
 	p.t.Helper()
 	out := map[string]string{}
@@ -43,9 +43,9 @@ func (p *program) counted() map[string]string {
 	return out
 }
 
-// Two processes that take changes and two that do not, with the role that docs/databases.md gives these: a cluster polls, confirms
-// and fails at whichever the balancer chooses, and all of them come to say the same. The table is dropped on the way, and a process
-// that starts later says it too.
+// Two crud and two read-only processes with the database role of docs/databases.md: a cluster polls, confirms and fails
+// through random processes, and all of them converge to the same status. The table is dropped meanwhile, and a process
+// that starts later reports the same.
 func TestFourProcessesAgree(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -62,7 +62,7 @@ func TestFourProcessesAgree(t *testing.T) {
 	}
 
 	const flux = "flux-operator/v0.58.1"
-	// The cluster polls each list and sends the receipt of each input but those of one component, which it says fails.
+	// The cluster polls each list and sends the receipt of each input, except those of one component, which it reports as failed.
 	turn, revision := 0, "1"
 	live := func(failing string, at ...*program) {
 		t.Helper()
@@ -74,7 +74,7 @@ func TestFourProcessesAgree(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(next().get(demoPolls+list, "User-Agent", flux, "X-Fleet-Min-Revision", revision)), &answer))
 			for _, in := range answer.Inputs {
 				if list != "platform-components" || in.ID != failing {
-					// As Flux Operator does, until the process that is asked knows that another one has served the input.
+					// Like Flux Operator, retry until the process knows that another one has served the input.
 					require.Eventually(t, func() bool {
 						return next().send("GET", demoPolls+"receipts/"+list+"/"+in.ID+"?input="+in.Receipt, "", "User-Agent", flux).status == 200
 					}, waitFor, tick)
@@ -107,7 +107,7 @@ func TestFourProcessesAgree(t *testing.T) {
 	agree("one input failed", "failed", 1)
 	require.Contains(t, cruds[0].said(), "its own words")
 
-	// Whoever drops the table gives the rights anew; until then the other two know what they have heard themselves.
+	// The rights must be granted again after the drop; until then the read-only processes have only their own reports.
 	pgtest.Exec(t, owner, `DROP TABLE observations`)
 	agree("what is in memory stays", "failed", 1)
 	change(cruds[0], "6.9.1")

@@ -23,7 +23,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// logTrigger calls heard once, when a log line says the words.
+// logTrigger calls heard once, at the first log line that contains the words.
 type logTrigger struct {
 	io.Writer
 	words string
@@ -38,7 +38,7 @@ func (h *logTrigger) Write(line []byte) (int, error) {
 	return h.Writer.Write(line)
 }
 
-// A process that starts while another one has the file to itself, as whoever makes the file has it, waits for that one.
+// A process that starts while another one holds the file exclusively, for example to create it, waits for that process.
 func TestConcurrentStartsWait(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
@@ -65,7 +65,7 @@ func TestConcurrentStartsWait(t *testing.T) {
 	log.once.Do(func() { t.Error("it was not kept from opening the file") })
 }
 
-// Whoever is told to stop does not wait on.
+// A canceled start ends its wait.
 func TestConcurrentStartIsCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -80,7 +80,7 @@ func TestConcurrentStartIsCancelled(t *testing.T) {
 	require.Error(t, ctx.Err())
 }
 
-// Whoever waits says so once, however often it tries again.
+// A waiting process logs that once, for any number of attempts.
 func TestConcurrentStartLogsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestConcurrentStartLogsOnce(t *testing.T) {
 	})
 }
 
-// A process with a fleet to serve waits for whatever the operating system refuses it; one without has nothing to wait with.
+// A process with a fleet to serve waits after any error of the operating system; a process without one does not.
 func TestStartWithoutStore(t *testing.T) {
 	t.Parallel()
 	db, err := parseDatabase("sqlite:///nowhere.db")
@@ -113,8 +113,8 @@ func TestStartWithoutStore(t *testing.T) {
 	require.False(t, canStartWithoutStore(crud, true, errors.New("it belongs to another program")))
 }
 
-// A crud process whose database is behind a directory that is gone answers polls from its directory, and takes changes again when
-// the directory is back.
+// A crud process whose database directory is missing answers polls from its state directory, and accepts changes again
+// when the directory is back.
 func TestStartsWithoutTheDirectoryOfItsDatabase(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "volume")

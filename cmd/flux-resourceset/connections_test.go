@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Ten thousand connections that have said nothing, or nothing more since their poll, cost little and keep nobody out.
+// Ten thousand idle connections, new ones or after a poll, use little memory and do not block other clients.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	const most = 10_000
@@ -49,7 +49,7 @@ func TestIdleConnections(t *testing.T) {
 	require.Equal(t, 0, p.exit(), "%s", p.Log())
 }
 
-// peakMemory is the most memory the program has had, in bytes.
+// peakMemory returns the program's peak memory, in bytes.
 func (p *program) peakMemory() int {
 	p.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process().Pid))

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// settingDefaults are the program's defaults by environment variable; empty: there is none.
+// settingDefaults returns the program's defaults by environment variable; "": none.
 func settingDefaults(t *testing.T) map[string]string {
 	t.Helper()
 	defaults := map[string]string{}
@@ -30,7 +30,7 @@ func settingDefaults(t *testing.T) map[string]string {
 // TestDocumentedDefaults: the table of docs/configuration.md lists every setting, under its flag, with its default.
 func TestDocumentedDefaults(t *testing.T) {
 	t.Parallel()
-	// What a setting without a default does, in words.
+	// Descriptions in place of a default.
 	words := map[string]string{
 		"STORE_BACKEND": "from `DATABASE_URL`", "AUTH_TOKEN": "required", "CRUD_AUTH_TOKEN": "`AUTH_TOKEN`", "OPENAPI_FILE": "the built-in document",
 		"MAX_STALENESS": "`15s` with Postgres, `2m` with SQLite", "STATE_MAX_AGE": "`MAX_STALENESS`",
@@ -58,8 +58,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestChartDefaults: a value of the chart that is a setting of the program has the program's default, and every setting has
-// its value.
+// TestChartDefaults: every setting has a value in the chart, with the same default as in the program.
 func TestChartDefaults(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile(filepath.Join("..", "..", "charts", "flux-resourceset", "values.yaml"))

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// demoScript runs scripts/demo-kind with programs in place of kubectl, helm, kind and make that only write down how they were
-// called.
+// demoScript runs scripts/demo-kind with stubs for kubectl, helm, kind and make that record their arguments.
 func demoScript(t *testing.T, step string, settings ...string) string {
 	t.Helper()
 	dir := t.TempDir()

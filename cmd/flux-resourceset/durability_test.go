@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A change that cannot be written down in the log is not made.
+// A change that cannot be written to the log is not made.
 func TestNoChangeWithoutItsLog(t *testing.T) {
 	t.Parallel()
 	for backend, refuse := range map[string]func(table string) (on, off string){
@@ -43,7 +43,7 @@ func TestNoChangeWithoutItsLog(t *testing.T) {
 	}
 }
 
-// SIGTERM in the middle of writes and polls: what is answered is whole, what was acknowledged is there afterwards.
+// SIGTERM during writes and polls: answers are complete, and acknowledged changes persist.
 func TestTerminatedUnderLoad(t *testing.T) {
 	t.Parallel()
 	settings := []string{"API_MODE=crud", "DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db"), "SEED_FILE=" + demoSeed}

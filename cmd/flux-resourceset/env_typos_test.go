@@ -29,7 +29,7 @@ func TestEnvTypos(t *testing.T) {
 	}
 }
 
-// A name that is nearly ours is refused with all other problems, and nothing was opened.
+// A misspelled setting is refused together with all other problems, before the store is opened.
 func TestEnvTyposAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

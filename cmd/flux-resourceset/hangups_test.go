@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Clients that hang up in the middle of a write, at any instant of it, leave a server that can be written to: through it
-// and, for the file, beside it.
+// After clients hang up at random moments of a write, the server still accepts writes, and so does the file from another
+// program.
 func TestClientsHangUp(t *testing.T) {
 	t.Parallel()
 	const clients, each = 4, 300
@@ -43,7 +43,7 @@ func TestClientsHangUp(t *testing.T) {
 	}
 }
 
-// hangUp sends a request and goes away some moments after it was written.
+// hangUp sends a request and disconnects a few moments later.
 func (p *program) hangUp(method, path, body string) {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	defer cancel()

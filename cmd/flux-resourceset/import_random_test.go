@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// referenceFleet is a database of the reference while faults are put into it: its documents by table.
+// referenceFleet is a generated database of the reference, by table.
 type referenceFleet struct {
 	*rand.Rand
 	tables map[string][]map[string]any
@@ -25,7 +25,7 @@ func (f *referenceFleet) pick(table string) map[string]any {
 	return f.tables[table][f.IntN(len(f.tables[table]))]
 }
 
-// rename gives a document another id, in everything that refers to it, too.
+// rename changes the id of a document and all references to it.
 func (f *referenceFleet) rename(table, id string) {
 	doc := f.pick(table)
 	old := doc["_id"].(string)
@@ -65,14 +65,14 @@ func add(doc map[string]any, list string, entry any) {
 	doc[list] = append(items, entry)
 }
 
-// subject is the first of a role binding.
+// subject returns the first subject of a role binding.
 func (f *referenceFleet) subject() map[string]any {
 	return f.pick("rolebindings")["subjects"].([]any)[0].(map[string]any)
 }
 
 func (f *referenceFleet) word(words ...string) string { return words[f.IntN(len(words))] }
 
-// referenceFaults are what the reference accepts and this service does not.
+// referenceFaults are properties that the reference accepts and this service does not.
 var referenceFaults = map[string]func(f *referenceFleet){
 	"component id": func(f *referenceFleet) {
 		f.rename("components", f.word("Cert_Manager", "cert manager", "a.b.c", "Ünïcode/x"))
@@ -221,7 +221,7 @@ func randomReference(t *testing.T, seed uint64) (path string, faults []string) {
 	return writeReferenceOf(t, rows), faults
 }
 
-// advised are the flags that a report of the import names, as a shell reads them.
+// advised returns the flags in a report of the import, parsed as a shell does.
 func advised(t *testing.T, report string) (flags []string) {
 	t.Helper()
 	for _, line := range regexp.MustCompile(`(?m)^  (--.+)  # .*$`).FindAllStringSubmatch(report, -1) {
@@ -232,7 +232,7 @@ func advised(t *testing.T, report string) (flags []string) {
 	return flags
 }
 
-// A database of the reference is imported when its user does what the reports of the import name, and nothing else.
+// A database of the reference can be imported by following only the advice in the reports.
 func TestImportOfRandomDatabases(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {

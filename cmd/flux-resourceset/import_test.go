@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A database of the reference that was lived in: definitions were deleted while clusters referred to them, a component of an
-// oci:// URL is a Helm chart there, ids have dots, and namespaces stand in clusters as they did before they had definitions.
+// usedReference writes a database of the reference after long use: definitions were deleted while clusters referred to
+// them, a component of an oci:// URL is a Helm chart, ids have dots, and namespaces are inline in clusters as before
+// they had definitions.
 func usedReference(t *testing.T) string {
 	t.Helper()
 	return writeReferenceOf(t, map[string][]string{
@@ -38,7 +39,7 @@ func TestImportOfALivedInDatabase(t *testing.T) {
 	url := "sqlite://" + filepath.Join(t.TempDir(), "sub", "fleet.db")
 	into := []string{"import", "--from", from, "--database-url", url}
 
-	// As it is, everything that is wrong is listed by document, with the ways out, and nothing is written.
+	// Without flags, all problems are listed by document, with the flags that resolve them, and nothing is written.
 	code, stdout, stderr := invoke(t, into...)
 	require.Equal(t, 1, code, stdout)
 	for _, want := range []string{
@@ -89,7 +90,7 @@ func TestImportOfALivedInDatabase(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "is not empty: it is at revision 1")
 
-	// copy has no history to copy, and says what to do instead.
+	// copy refuses, because there is no history, and names the import command.
 	code, _, stderr = invoke(t, "copy", "--from", "sqlite://"+from, "--to", url)
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "flux-resourceset import --from "+from)

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// A process that is killed right after an answer, and starts again while its database is away, never answers a poll
-// from an older revision.
+// A process that is killed right after an answer, and restarted while its database is down, never answers a poll from an
+// older revision.
 func TestKilledProcessServesNoOlderRevision(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -46,14 +46,14 @@ func TestKilledProcessServesNoOlderRevision(t *testing.T) {
 	require.Positive(t, answered, "from disk")
 }
 
-// So does one that takes changes, killed as soon as it has acknowledged one, on either store; and what it acknowledged is
-// there when its store is. One that is killed before its first State is on disk answers no poll until its store is back; with
-// SQLite it does not even start then.
+// The same for a crud process that is killed right after an acknowledgment, on either store; the acknowledged change
+// persists. A process that is killed before its first State is on disk answers no poll until its store is back; on
+// SQLite it does not even start.
 func TestKilledWriterServesNoOlderRevision(t *testing.T) {
 	t.Parallel()
 	for name, urls := range map[string]func(*testing.T) (there, away string){
 		"sqlite": func(t *testing.T) (string, string) {
-			// One that is merely missing would be made, and be a new installation's, which knows no cluster.
+			// A missing file would be created, as for a new installation without clusters.
 			dir := t.TempDir()
 			away := filepath.Join(dir, "away.db")
 			require.NoError(t, os.WriteFile(away, []byte(strings.Repeat("no database. ", 1000)), 0o600))

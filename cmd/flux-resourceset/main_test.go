@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// invoke runs the program in this process, for what needs no server.
+// invoke runs the program in this process, for tests that need no server.
 func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -36,7 +36,7 @@ func TestConfigurationErrorsAreReportedTogether(t *testing.T) {
 	require.Contains(t, p.Log(), "REQUIRE_CLIENT_CERT needs TLS_CLIENT_CA_FILE")
 }
 
-// A token that people would guess is refused, whichever it is; a demo may have one.
+// A token that is easy to guess is refused, whichever it is, unless ALLOW_SHORT_TOKENS is set.
 func TestShortTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	const enough = "sixteen-letters."
@@ -165,7 +165,7 @@ func TestPasswordsInDatabaseURLsAreNotShown(t *testing.T) {
 	}
 }
 
-// Flags are found wherever people put them.
+// Flags are accepted in any position.
 func TestFlagsAnywhere(t *testing.T) {
 	t.Parallel()
 	commands := app(nil, nil).Commands

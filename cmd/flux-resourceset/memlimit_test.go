@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The limit of the container is kept to with room to spare, and the one that somebody has set in Go's own way wins.
+// The container's limit is applied with a margin; GOMEMLIMIT takes precedence.
 func TestMemoryLimit(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	before := debug.SetMemoryLimit(-1)

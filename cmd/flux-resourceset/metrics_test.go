@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMetricsAddr: with a listener of their own, metrics are out of reach of those who poll; probes are on both.
+// TestMetricsAddr: with their own listener, metrics are not available at the address for polls; probes are available on
+// both.
 func TestMetricsAddr(t *testing.T) {
 	t.Parallel()
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed, "METRICS_ADDR=127.0.0.1:0")
@@ -34,7 +35,7 @@ func TestMetricsAddr(t *testing.T) {
 	require.Contains(t, taken.Log(), "LISTEN_ADDR: listen tcp")
 }
 
-// watchAddr is where the program listens for metrics and probes.
+// watchAddr returns the address of the listener for metrics and probes.
 func (p *program) watchAddr() string {
 	for line := range strings.Lines(p.Log()) {
 		var said struct{ Msg, Addr string }

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// A command that was interrupted is run again, by people and by scripts. It must not go further than the first time.
+// People and scripts repeat an interrupted command. The repetition must not go further than the first run.
 func TestMigrateDownAgain(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"sqlite": "sqlite://" + filepath.Join(t.TempDir(), "fleet.db"), "postgres": pgtest.URL(t)} {
@@ -33,7 +33,7 @@ func TestMigrateDownAgain(t *testing.T) {
 				return invoke(t, append([]string{"migrate", "down", "--yes", "--database-url", url}, args...)...)
 			}
 
-			// Steps count from wherever the schema is, so the second run would drop everything.
+			// Steps count from the current version, so the second run would drop everything.
 			for range 2 {
 				code, _, stderr := down("--steps", "3")
 				require.Equal(t, 1, code, stderr)
@@ -72,7 +72,7 @@ func TestMigrateDownAgain(t *testing.T) {
 	}
 }
 
-// Of an interrupted run, any number of migrations may have been taken back.
+// An interrupted run may have reverted any number of migrations.
 func TestMigrateDownAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")

@@ -116,7 +116,7 @@ func TestSeedWithProblemsStopsTheStart(t *testing.T) {
 	}
 }
 
-// writeReference writes a database file as the Rust reference does.
+// writeReference writes a database file in the format of the Rust reference.
 func writeReference(t *testing.T, cluster string) string {
 	t.Helper()
 	return writeReferenceOf(t, map[string][]string{

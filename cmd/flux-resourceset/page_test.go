@@ -11,7 +11,7 @@ import (
 
 const pageKey = "a-key-for-sessions-that-nobody-guesses"
 
-// TestPageSettings: where the fleet page is, what it offers, and which processes take each other's sessions.
+// TestPageSettings: the address of the fleet page, its changes, and sessions shared between processes.
 func TestPageSettings(t *testing.T) {
 	t.Parallel()
 	run := func(settings ...string) *program {

@@ -15,9 +15,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/bench"
 )
 
-// Whoever may only read asks for thirty plans at a time, each of an effect that is another one on each of 2,000 clusters,
-// and for nothing else. Changes pass all the same, and the process stays below 640 MiB in a container of that size, whose
-// limit a process on its own does not have: there the collector falls behind on a machine that does other things, too.
+// Clients with a read token request thirty plans at a time, each with a different effect on each of 2,000 clusters.
+// Changes still pass, and the process stays below 640 MiB in a container of that size. Outside a container it has no
+// such limit: there the garbage collector falls behind on a busy machine.
 func TestPlanFlood(t *testing.T) {
 	t.Parallel()
 	const (

@@ -115,7 +115,7 @@ func TestCopyThereAndBack(t *testing.T) {
 	require.Contains(t, stderr, "--to is required")
 }
 
-// insist sends a request again while the store is busy, as a client does: a 503 with Retry-After has changed nothing.
+// insist repeats a request while the store is busy, as a client does: a 503 with Retry-After has changed nothing.
 func (p *program) insist(method, path, body string) answer {
 	p.t.Helper()
 	for {

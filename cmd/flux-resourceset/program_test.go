@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
-// runAsProgram makes the test binary be the program itself, for tests that need a process to kill.
+// runAsProgram makes the test binary act as the program, for tests that kill a process.
 const runAsProgram = "FLUX_RESOURCESET_TEST_RUN_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -109,7 +109,7 @@ func (p *program) eventually(path string, status int) {
 	require.Eventually(p.t, func() bool { return p.send(http.MethodGet, path, "").status == status }, waitFor, tick, "%s: %d", path, status)
 }
 
-// How long what happens by itself may take, and how often it is looked for.
+// Timeout and interval for asynchronous effects.
 const (
 	waitFor = time.Minute
 	tick    = 50 * time.Millisecond

@@ -11,8 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// watch polls through all processes in turns, as a balancer does, and fails when a cluster sees two different lists. It
-// returns what it saw, empty when all refused.
+// watch polls all processes in turn, as a load balancer does, and fails if a cluster receives two different lists. It
+// returns the list, "" if all processes refused.
 func watch(t *testing.T, rounds int, processes ...*program) (seen string) {
 	t.Helper()
 	for range rounds {
@@ -31,9 +31,9 @@ func watch(t *testing.T, rounds int, processes ...*program) (seen string) {
 	return seen
 }
 
-// A history that was replaced by one that lacks commits, as a failover or a restored backup leaves it, is held for the
-// whole service: processes that had not seen the lost commits, and one that starts later, answer no poll with it, whatever
-// they had. All of them go on with it once somebody has accepted it.
+// A history replaced by one that lacks commits, as after a failover or a restore, is quarantined for the whole service:
+// processes that had not seen the lost commits, and one that starts later, answer no poll with it, whatever state they
+// had. After an operator accepts it, all of them continue with it.
 func TestReplacedHistoryIsQuarantined(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -70,7 +70,7 @@ func TestReplacedHistoryIsQuarantined(t *testing.T) {
 		require.Equal(t, 503, a.status, a.body)
 	}
 
-	// Who served it may go away: what it served is not taken for served by others because of that.
+	// The process that served the seed may end; the other processes still do not count the seed as served.
 	for _, p := range all[:4] {
 		p.Kill()
 	}
@@ -91,8 +91,8 @@ func TestReplacedHistoryIsQuarantined(t *testing.T) {
 	require.Equal(t, 201, late.insist("POST", "/namespaces", `{"id":"yes"}`).status)
 }
 
-// A store that is empty because it was lost, or because it is the wrong one, is not served when it is filled from
-// SEED_FILE, in either mode, until somebody accepts it.
+// A store that is empty because it was lost, or because it is the wrong one, is not served after it is filled from
+// SEED_FILE, in either mode, until an operator accepts it.
 func TestSeedOnALostStore(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.URL(t)
@@ -132,7 +132,7 @@ func TestSeedOnALostStore(t *testing.T) {
 	require.Contains(t, p.Log(), "SEED_ACCEPT=true")
 }
 
-// The same while another process still serves what was lost: it goes on, and nothing of the seed reaches a cluster.
+// The same while another process still serves the lost fleet: it continues, and no cluster receives the seed.
 func TestSeedWhileAnotherProcessServes(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -151,7 +151,7 @@ func TestSeedWhileAnotherProcessServes(t *testing.T) {
 	require.Contains(t, watch(t, 5, crud, reader), `"lost"`)
 	require.Equal(t, before, reader.demo())
 
-	// SEED_ACCEPT says that the seed is what clusters shall run, whoever serves something else.
+	// SEED_ACCEPT declares the seed the desired state, even if another process serves a different one.
 	crud.Kill()
 	code, _, stderr := invoke(t, "accept", "--yes", "--database-url", url)
 	require.Zero(t, code, stderr)
@@ -159,7 +159,7 @@ func TestSeedWhileAnotherProcessServes(t *testing.T) {
 	require.NotContains(t, reader.send("GET", demoPolls+"namespaces", "").body, `"lost"`)
 }
 
-// SEED_FILE is needed once.
+// SEED_FILE is needed only for an empty store.
 func TestSeedFileMayBeGone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -181,7 +181,7 @@ func TestSeedFileMayBeGone(t *testing.T) {
 	require.Contains(t, p.Log(), "does not exist, and the store is empty")
 }
 
-// TestMemoryStoreWarning: the reference writes changes back to its seed file; whoever expects that is told.
+// TestMemoryStoreWarning: the reference writes changes back to its seed file; a log message warns users who expect that.
 func TestMemoryStoreWarning(t *testing.T) {
 	t.Parallel()
 	p := start(t, "API_MODE=crud", "STORE_BACKEND=memory", "SEED_FILE="+demoSeed)

@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// backends are databases of both sorts, and the way into them behind the servers' backs.
+// backends are databases of both kinds, with direct SQL access to each.
 func backends() map[string]func(*testing.T) (url string, exec func(query string)) {
 	return map[string]func(*testing.T) (string, func(string)){
 		"postgres": func(t *testing.T) (string, func(string)) {
@@ -37,7 +37,7 @@ func backends() map[string]func(*testing.T) (url string, exec func(query string)
 	}
 }
 
-// What an operator's slip can do to a store, as SQL.
+// Operator mistakes as SQL.
 const (
 	emptied = `DELETE FROM changes; DELETE FROM commits; DELETE FROM documents;
 		UPDATE head SET revision = 0, commit_id = '00000000-0000-0000-0000-000000000000', at = 0, documents = 0`
@@ -47,7 +47,7 @@ const (
 	dropped = `DROP TABLE changes; DROP TABLE commits; DROP TABLE documents; DROP TABLE head; DROP TABLE schema_migrations`
 )
 
-// demo polls everything that the demo's first cluster receives.
+// demo polls all lists of the demo's first cluster.
 func (p *program) demo() string {
 	p.t.Helper()
 	var all []string
@@ -136,7 +136,7 @@ func TestReplacedHistory(t *testing.T) {
 	}
 }
 
-// served is what /ready says is served.
+// served returns the fleet that /ready reports as served.
 func served(t *testing.T, check string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(check, "and ")
@@ -146,7 +146,7 @@ func served(t *testing.T, check string) string {
 	return head
 }
 
-// A store that lost its schema is nobody's history: it can neither be read nor accepted, and polls go on.
+// A store without its schema has no history: it can be neither read nor accepted, and polls continue.
 func TestDroppedSchema(t *testing.T) {
 	t.Parallel()
 	for backend, open := range backends() {

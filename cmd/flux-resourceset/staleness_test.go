@@ -11,8 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// A process that was stopped for longer than the limit, while another one committed, never answers a poll from what it
-// knew, whoever is first when it goes on: the poll or its own look at the store.
+// A process that was stopped for longer than MAX_STALENESS while another one committed never answers a poll from its old
+// copy, whether the poll or its own read of the head comes first.
 func TestPausedProcessServesNoStalePoll(t *testing.T) {
 	t.Parallel()
 	url := "DATABASE_URL=" + pgtest.URL(t)
@@ -44,8 +44,8 @@ func TestPausedProcessServesNoStalePoll(t *testing.T) {
 	}
 }
 
-// A process whose database is away refuses polls after the limit, says why, and recovers by itself. Without a limit it
-// goes on.
+// A process whose database is down refuses polls after MAX_STALENESS, reports the reason, and recovers by itself.
+// Without a limit it continues to answer.
 func TestCutOffProcessRefusesPolls(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
