@@ -26,7 +26,7 @@ type database interface {
 	// migrateDown reverts migrations down to a schema version.
 	migrateDown(ctx context.Context, to int) error
 	status(ctx context.Context) (schemaStatus, error)
-	// observations is where processes exchange what clusters say; nil when there are no others. It need not be there yet.
+	// observations returns the table of cluster status shared by processes; nil for a memory store. It may not exist yet.
 	observations() (observations.Table, error)
 }
 

@@ -47,7 +47,7 @@ func TestRestartDoesNotResetTheAge(t *testing.T) {
 	alone.eventually("/ready", 200)
 }
 
-// How old an answer may be by default depends on who else may answer. What may be older says so in its name.
+// The default age limit of answers depends on other processes that may answer. The exception has an explicit name.
 func TestStalenessDefaults(t *testing.T) {
 	t.Parallel()
 	postgres, sqlite := "postgres://u@127.0.0.1:1/fleet", "sqlite://fleet.db"

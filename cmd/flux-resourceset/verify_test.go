@@ -56,7 +56,7 @@ func content(t *testing.T, s store.Store) (snap store.Snapshot, log []fleet.Comm
 	return snap, log
 }
 
-// A flipped bit in a backup is found, or what is restored is what was backed up.
+// A flipped bit in a backup is detected, or the restored store equals the original.
 func TestFlippedBitsInBackups(t *testing.T) {
 	t.Parallel()
 	original := longHistory(t)
