@@ -70,7 +70,7 @@ func TestReplacedHistoryIsQuarantined(t *testing.T) {
 		require.Equal(t, 503, a.status, a.body)
 	}
 
-	// The process that served the seed may end; the other processes still do not count the seed as served.
+	// After the end of the processes that served the lost history, the quarantine stays: the others still answer no poll.
 	for _, p := range all[:4] {
 		p.Kill()
 	}
