@@ -178,7 +178,7 @@ func TestSeedFileMayBeGone(t *testing.T) {
 
 	p = start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+filepath.Join(dir, "empty.db"), "SEED_FILE="+seed)
 	require.Equal(t, 2, p.exit())
-	require.Contains(t, p.Log(), "does not exist, and the store is empty")
+	require.Contains(t, p.Log(), "does not exist, and the empty store needs it")
 }
 
 // TestMemoryStoreWarning: the reference writes changes back to its seed file; a log message warns users who expect that.
