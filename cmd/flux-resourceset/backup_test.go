@@ -95,7 +95,7 @@ func TestBackupRefuses(t *testing.T) {
 		"backup needs a FILE":                               {"backup", "--database-url", url},
 		"--dir names the file itself":                       {"backup", "--dir", dir, "--database-url", url, "x.db"},
 		"--keep is how many":                                {"backup", "--keep", "3", "--database-url", url, filepath.Join(dir, "x.db")},
-		"exists only in its process":                              {"backup", "--database-url", "sqlite::memory:", filepath.Join(dir, "x.db")},
+		"exists only in its process":                        {"backup", "--database-url", "sqlite::memory:", filepath.Join(dir, "x.db")},
 		"nothing.db":                                        {"backup", "--database-url", "sqlite://" + filepath.Join(dir, "nothing.db"), filepath.Join(dir, "x.db")},
 		"there.db is no backup":                             {"restore", file, "--database-url", "sqlite://" + filepath.Join(dir, "to.db")},
 		"no such file":                                      {"restore", filepath.Join(dir, "nowhere.db"), "--database-url", "sqlite://" + filepath.Join(dir, "to.db")},
