@@ -258,7 +258,7 @@ func componentsOfLayers(rt *rapid.T, docs map[docKey]string, cluster map[string]
 		}
 		obj, err := object.Decode([]byte(body))
 		require.NoError(rt, err)
-		matches := obj["all"] == true
+		matches, _ := obj["all"].(bool)
 		if text, ok := obj["selector"].(string); ok && !matches {
 			sel, err := ParseSelector(text)
 			require.NoError(rt, err)
