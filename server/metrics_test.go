@@ -224,6 +224,7 @@ func TestChartKnowsTheMetrics(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{configure: func(c *server.Config) {
 		c.StorePool = func() (store.PoolStats, bool) { return store.PoolStats{}, true }
+		c.Audit = func() store.AuditStatus { return store.AuditStatus{Checked: true, OK: true} }
 	}})
 	w.poll(demoPolls + "/namespaces").want(200)
 	served := string(w.get("/metrics", "Authorization", "Bearer "+readToken).want(200).body)
