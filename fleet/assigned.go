@@ -162,15 +162,15 @@ func (a *assigned) hasAny(c *Effective, ids map[string]bool) bool {
 	return false
 }
 
-// excludedOn is what a cluster does not take from its layers.
-func (a *assigned) excludedOn(c *api.Cluster) []string {
+// excludedOn are the ids that a cluster's document refuses of its layers.
+func (a *assigned) excludedOn(own *Effective) []string {
 	switch {
-	case c.Excludes == nil:
+	case own.cluster.Excludes == nil:
 		return nil
 	case a.typed:
-		return c.Excludes.Resources[a.field]
+		return own.cluster.Excludes.Resources[a.field]
 	case a.layering.excluded != nil:
-		return a.layering.excluded(c.Excludes)
+		return a.layering.excluded(own)
 	}
 	return nil
 }

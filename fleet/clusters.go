@@ -34,7 +34,7 @@ func (ks *kindSet) normalizeCluster(obj map[string]any) {
 		normalizeEntries(a.entriesIn(obj), a.normalizeEntry)
 	}
 	normalizeResources(obj)
-	normalizeExcludes(obj)
+	ks.normalizeExcludes(obj)
 	patches, _ := obj["patches"].(map[string]any)
 	for id, p := range patches {
 		if values, ok := p.(map[string]any); p == nil || ok && len(values) == 0 {
@@ -231,12 +231,15 @@ func dropOrphanedPatches(before *api.Cluster, obj map[string]any, on map[string]
 	return nil
 }
 
-// normalizeExcludes leaves out what excludes nothing.
-func normalizeExcludes(obj map[string]any) {
+// normalizeExcludes removes empty lists, and excludes without lists.
+func (ks *kindSet) normalizeExcludes(obj map[string]any) {
 	excludes, ok := obj["excludes"].(map[string]any)
 	if ok {
-		object.DropEmptyList(excludes, "namespaces")
-		object.DropEmptyList(excludes, "rolebindings")
+		for _, a := range ks.lists[:ks.fixed] {
+			if a.layering.excluded != nil {
+				object.DropEmptyList(excludes, a.field)
+			}
+		}
 		resources, isObject := excludes["resources"].(map[string]any)
 		for id := range resources {
 			object.DropEmptyList(resources, id)
@@ -258,7 +261,7 @@ func checkExcludes(c *checker, d *Document) {
 		return
 	}
 	for _, a := range c.next.kinds.lists {
-		excluded := a.excludedOn(d.Cluster())
+		excluded := a.excludedOn(d.alone)
 		if c.full() || len(excluded) == 0 {
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 type folding[E any] struct {
 	fold.Rules[E]
 	apart    func(l *layer) map[string]fold.Said[E] // what a layer says about entries that it does not assign
-	excluded func(x *api.Excludes) []string         // what a cluster does not take
+	excluded func(own *Effective) []string          // ids that a cluster refuses of its layers; nil: the kind cannot be excluded
 	set      func(e *Effective, entries []E)        // makes it a cluster's list
 	get      func(e *Effective) []E                 // a cluster's list
 }
@@ -38,7 +38,7 @@ type listLayering struct {
 	pile     func(layers []*layer) any
 	lay      func(p any, own, e *Effective) // what the cluster says itself over a pile
 	share    func(from, e *Effective)       // the list of another cluster
-	excluded func(x *api.Excludes) []string
+	excluded func(own *Effective) []string
 }
 
 func (d definition[D, E, I]) layering() listLayering {
@@ -69,8 +69,8 @@ func (f folding[E]) layering(kind Kind) listLayering {
 		},
 		lay: func(p any, own, e *Effective) {
 			var excluded []string
-			if x := own.cluster.Excludes; x != nil && f.excluded != nil {
-				excluded = f.excluded(x)
+			if own.cluster.Excludes != nil && f.excluded != nil {
+				excluded = f.excluded(own)
 			}
 			f.set(e, f.Under(p.(*fold.Pile[E]), f.get(own), excluded))
 		},

@@ -36,7 +36,12 @@ type (
 	}
 	clusterWithQuotas struct {
 		api.Cluster
-		Quotas []quotaRef `json:"quotas"`
+		Quotas   []quotaRef        `json:"quotas"`
+		Excludes *excludesOfQuotas `json:"excludes,omitempty"` // in place of the embedded one
+	}
+	excludesOfQuotas struct {
+		api.Excludes
+		Quotas []string `json:"quotas,omitempty"`
 	}
 )
 
@@ -54,9 +59,15 @@ var quotaKind = definition[quota, quotaRef, fluxQuota]{
 		return fluxQuota{ID: q.ID, Text: q.Text}, nil
 	},
 	cluster: func(in *fluxQuota) *api.FluxCluster { return &in.Cluster },
+	folding: folding[quotaRef]{excluded: func(own *Effective) []string { return own.value.(*clusterWithQuotas).Excludes.Quotas }},
 }
 
-func modelWithQuotas(c *clusterWithQuotas) *api.Cluster { return &c.Cluster }
+func modelWithQuotas(c *clusterWithQuotas) *api.Cluster {
+	if c.Excludes != nil && c.Cluster.Excludes != &c.Excludes.Excludes {
+		c.Cluster.Excludes = &c.Excludes.Excludes
+	}
+	return &c.Cluster
+}
 
 var withQuotas = newKindSet(modelWithQuotas, componentKind.assigned(), namespaceKind.assigned(), roleBindingKind.assigned(), quotaKind.assigned())
 
@@ -96,6 +107,53 @@ func TestAnyKindIsPolled(t *testing.T) {
 
 	w.must(remove(KindCluster, "k2", DeleteOptions{}))
 	require.Equal(t, `{"inputs":[]}`+"\n", poll(t, w.state, "k2.example.com", kindQuota), "decommissioned")
+}
+
+// TestAnyKindIsExcluded: a cluster refuses entries of its layers, whatever their kind.
+func TestAnyKindIsExcluded(t *testing.T) {
+	t.Parallel()
+	w := quotaWorld(t)
+	w.must(create(KindLayer, `{"id":"base","priority":1,"all":true,"quotas":[{"id":"spare"}]}`))
+	polled := func() []string { return ids(inputsOf(t, w.state, quotaDNS, kindQuota)) }
+	require.Contains(t, polled(), "spare")
+	res := w.must(patch(KindCluster, "k0", `{"excludes":{"quotas":["spare"]}}`))
+	require.Empty(t, res.Warnings)
+	require.Equal(t, []string{"b", "a"}, polled())
+	cluster, _ := w.state.Get(KindCluster, "k0")
+	shown, err := json.Marshal(cluster.View())
+	require.NoError(t, err)
+	require.Contains(t, string(shown), `"excludes":{"quotas":["spare"]}`)
+
+	res = w.must(patch(KindCluster, "k1", `{"excludes":{"quotas":["nobody"]}}`))
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "k1" excludes the quota "nobody", which no layer gives it`)
+	for body, at := range map[string]string{
+		`{"excludes":{"quotas":["spare","spare"]}}`: "/excludes/quotas/1",
+		`{"excludes":{"quotas":["a"]}}`:             "/excludes/quotas/0",
+	} {
+		require.Equal(t, at, w.refused(CodeInvalid, patch(KindCluster, "k2", body)).Problems[0].Pointer, body)
+	}
+
+	w.must(patch(KindCluster, "k0", `{"excludes":{"quotas":[]}}`))
+	require.Contains(t, polled(), "spare")
+	cluster, _ = w.state.Get(KindCluster, "k0")
+	require.NotContains(t, string(cluster.Body), "excludes", "a cluster that excludes nothing is stored as one that never did")
+
+	w.must(patch(KindCluster, "k0", `{"excludes":{"quotas":["spare"]}}`))
+	w.must(assign("k0", kindQuota, "spare", ""))
+	require.Contains(t, polled(), "spare", "assigning it ends the exclusion")
+}
+
+// TestEveryListCanBeExcluded: each list of the API's excludes is read by the kind of that name. Components are disabled instead.
+func TestEveryListCanBeExcluded(t *testing.T) {
+	t.Parallel()
+	for _, a := range compiledIn.lists {
+		if a.kind == KindComponent {
+			continue
+		}
+		var c api.Cluster
+		require.NoError(t, json.Unmarshal(fmt.Appendf(nil, `{"excludes":{%q:["x"]}}`, a.field), &c))
+		require.Equal(t, []string{"x"}, a.excludedOn(&Effective{value: &c, cluster: &c}), a.field)
+	}
 }
 
 // TestClustersStoredBeforeAKind have none of it, which is a list and not null; a list of another kind that is missing is

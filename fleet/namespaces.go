@@ -44,7 +44,7 @@ var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespac
 	},
 	cluster: func(in *api.FluxNamespace) *api.FluxCluster { return &in.Cluster },
 	checkOn: adviseNamespaces,
-	folding: folding[api.NamespaceRef]{excluded: func(x *api.Excludes) []string { return x.Namespaces }},
+	folding: folding[api.NamespaceRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Namespaces }},
 	keeps: func(d *Document, now time.Time) bool {
 		return d.namespace().DeletionPolicy == policyOrphan && !d.unsettled(now)
 	},

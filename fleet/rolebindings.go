@@ -38,7 +38,7 @@ var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRo
 		return api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects}, nil
 	},
 	cluster: func(in *api.FluxRoleBinding) *api.FluxCluster { return &in.Cluster },
-	folding: folding[api.RoleBindingRef]{excluded: func(x *api.Excludes) []string { return x.Rolebindings }},
+	folding: folding[api.RoleBindingRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Rolebindings }},
 }
 
 func normalizeRoleBinding(obj map[string]any) {
