@@ -69,7 +69,7 @@ func (s clusterCommands) describe(c *cli.Context, conn client, id string) (strin
 	if err != nil {
 		return "", nil, err
 	}
-	has, err := s.effectiveOf(c, conn, a)
+	effective, err := s.effectiveOf(c, conn, id, a.body)
 	if err != nil {
 		return "", nil, err
 	}
@@ -78,26 +78,20 @@ func (s clusterCommands) describe(c *cli.Context, conn client, id string) (strin
 		return "", nil, err
 	}
 	w := planWriter{paint: func(code, text string) string { return s.paint(s.env.StdoutTerminal, code, text) }}
-	w.cluster(has, inputs.Inputs, by)
+	if err := w.cluster(definitions(), a.body, effective, inputs.Inputs, by); err != nil {
+		return "", nil, err
+	}
 	w.history(history, s.width())
 	return w.b.String(), a.body, nil
 }
 
-// effectiveOf is what a cluster has of which the document is known; of an older server that is all there is.
-func (s clusterCommands) effectiveOf(c *cli.Context, conn client, document answer) (api.Cluster, error) {
-	var own, has api.Cluster
-	if err := document.decode(&own); err != nil {
-		return own, err
-	}
-	a, err := s.effective(c, conn, own.ID)
+// effectiveOf returns a cluster's document with all that its layers assign; an older server has the document only.
+func (s clusterCommands) effectiveOf(c *cli.Context, conn client, id string, document json.RawMessage) (json.RawMessage, error) {
+	a, err := s.effective(c, conn, id)
 	if apiclient.ErrorCode(err) == "validation_error" {
-		return own, nil
+		return document, nil
 	}
-	if err == nil {
-		err = a.decode(&has)
-	}
-	has.Excludes = own.Excludes
-	return has, err
+	return a.body, err
 }
 
 // sayers are who says the values of inputs: by list and id, and by pointer.
@@ -168,8 +162,17 @@ func sayerName(say api.Saying) string {
 	return ""
 }
 
-// cluster writes a cluster, what it runs of each component, and who says so.
-func (w *planWriter) cluster(doc api.Cluster, components []api.FluxPlatformComponent, by sayers) {
+// cluster writes a cluster with its components, then its entries of all other kinds with the layers that assign them. own is its
+// document, effective the document with all that its layers assign.
+func (w *planWriter) cluster(kinds []noun, own, effective json.RawMessage, inputs []api.FluxPlatformComponent, by sayers) error {
+	var doc api.Cluster
+	if err := json.Unmarshal(effective, &doc); err != nil {
+		return fmt.Errorf("the server's answer is not as expected: %w", err)
+	}
+	excluded, err := excludedBy(own)
+	if err != nil {
+		return err
+	}
 	field := func(name, value string) { w.linef("%-14s %s", name+":", render.Printable(first(value, "-"))) }
 	field("Name", doc.ID)
 	field("DNS name", doc.ClusterDNS)
@@ -181,16 +184,24 @@ func (w *planWriter) cluster(doc api.Cluster, components []api.FluxPlatformCompo
 	}
 	field("Revision", fmt.Sprintf("%d, %s", doc.Revision, when(doc.UpdatedAt)))
 	w.linef("Components:")
-	w.components(components, by)
-	var spaces, bindings []string
-	for _, ref := range doc.Namespaces {
-		spaces = append(spaces, ref.ID+by.origin("namespaces", ref.ID))
+	w.components(inputs, by)
+	for _, n := range kinds {
+		if n.kind == components.kind {
+			continue
+		}
+		entries, err := n.entries(effective)
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(entries))
+		for i, entry := range entries {
+			if err := json.Unmarshal(entry["id"], &ids[i]); err != nil {
+				return fmt.Errorf("the server's answer is not as expected: %w", err)
+			}
+			ids[i] += by.origin(n.inputs.name, ids[i])
+		}
+		field(strings.ToUpper(n.plural[:1])+n.plural[1:], strings.Join(ids, ", "))
 	}
-	for _, ref := range doc.Rolebindings {
-		bindings = append(bindings, ref.ID+by.origin("rolebindings", ref.ID))
-	}
-	field("Namespaces", strings.Join(spaces, ", "))
-	field("Role bindings", strings.Join(bindings, ", "))
 	for _, id := range render.SortedKeys(doc.Resources) {
 		var names []string
 		for _, ref := range doc.Resources[id] {
@@ -198,13 +209,10 @@ func (w *planWriter) cluster(doc api.Cluster, components []api.FluxPlatformCompo
 		}
 		field(id, strings.Join(names, ", "))
 	}
-	if x := doc.Excludes; x != nil {
-		names := slices.Concat(x.Namespaces, x.Rolebindings)
-		for _, id := range render.SortedKeys(x.Resources) {
-			names = append(names, x.Resources[id]...)
-		}
-		field("Excludes", strings.Join(names, ", "))
+	if ids := excluded.ids(); len(ids) > 0 {
+		field("Excludes", strings.Join(ids, ", "))
 	}
+	return nil
 }
 
 // components writes what a cluster runs, in columns: what, how, at which version, and what is particular about it.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -25,6 +26,47 @@ func TestDescribedComponentsSteerNoTerminal(t *testing.T) {
 	for _, want := range []string{"<disabled>", "from layer/x?[2J?", "patches: 1 layer/x?[2J?", "x?[2J?   x?[2J?"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
+		}
+	}
+}
+
+// TestKindsAddedInCode are excluded and described as every other kind, without a line about them in either command.
+func TestKindsAddedInCode(t *testing.T) {
+	t.Parallel()
+	classes := noun{kind: "priorityclass", name: "priorityclass", plural: "priority classes", list: "priorityclasses", assignable: &assignable{inputs: inputType{name: "priority-classes"}}}
+	kinds := append(definitions(), classes)
+
+	x, err := exclusionsOf(kinds, []string{"priorityclass/high", "namespace/podinfo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := json.RawMessage(`{"id":"c-1","excludes":{"priorityclasses":["low"],"resources":{"quotas":["small"]}}}`)
+	was, err := excludedBy(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for off, want := range map[bool]string{
+		false: `{"namespaces":["podinfo"],"priorityclasses":["low","high"]}`,
+		true:  `{"namespaces":null,"priorityclasses":["low"]}`,
+	} {
+		got, err := json.Marshal(x.over(was, off))
+		if err != nil || string(got) != want {
+			t.Errorf("off=%t: %s, %v, want %s", off, got, err, want)
+		}
+	}
+	if _, err := exclusionsOf(kinds, []string{"priorityclass"}); err == nil || !strings.Contains(err.Error(), "is not namespace/ID, rolebinding/ID, priorityclass/ID or resource/TYPE/ID") {
+		t.Error(err)
+	}
+
+	w := &planWriter{paint: func(_, text string) string { return text }}
+	effective := json.RawMessage(`{"id":"c-1","priorityclasses":[{"id":"high"},{"id":"mid"}]}`)
+	by := sayers{"priority-classes/high": {"/id": api.Saying{Kind: layers.kind, ID: "base"}}}
+	if err := w.cluster(kinds, own, effective, nil, by); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Priority classes: high from layer/base, mid\n", "Excludes:      low, small\n"} {
+		if !strings.Contains(w.b.String(), want) {
+			t.Errorf("no %q in %s", want, w.b.String())
 		}
 	}
 }

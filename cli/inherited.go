@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -138,7 +139,7 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 		Name:      "exclude",
 		Usage:     "Keep from a cluster what layers would give it, or let it have that again",
 		ArgsUsage: "CLUSTER KIND/ID...",
-		Description: "KIND/ID is namespace/ID, rolebinding/ID or resource/TYPE/ID. A component is switched off instead, with component disable.\n\n" +
+		Description: "KIND/ID is " + excludable(definitions()) + ". A component is switched off instead, with component disable.\n\n" +
 			argv.ExampleText("cluster exclude demo-cluster-01 namespace/team-b resource/network-policies/podinfo --plan", "cluster exclude demo-cluster-01 namespace/team-b --off"),
 		Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "exclude it no longer"}}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -149,17 +150,17 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 			if err := checkID("CLUSTER", args[0]); err != nil {
 				return err
 			}
-			x, err := exclusionsOf(args[1:])
+			x, err := exclusionsOf(definitions(), args[1:])
 			if err != nil {
 				return err
 			}
 			v := verbs{s.session, clusters}
 			patched := func(now answer) (json.RawMessage, error) {
-				var doc api.Cluster
-				if err := now.decode(&doc); err != nil {
+				was, err := excludedBy(now.body)
+				if err != nil {
 					return nil, err
 				}
-				return render.Encode(map[string]any{"excludes": x.over(doc.Excludes, c.Bool("off"))})
+				return render.Encode(map[string]any{"excludes": x.over(was, c.Bool("off"))})
 			}
 			return v.performOn(c, change{
 				operations: func(conn client) ([]operation, error) {
@@ -185,36 +186,79 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 	}
 }
 
-// exclusions are what a command line names, by list and by resource type.
+// exclusions are ids that a cluster excludes, by list and by resource type.
 type exclusions struct {
 	lists     map[string][]string
 	resources map[string][]string
 }
 
-func exclusionsOf(args []string) (exclusions, error) {
+// excludable lists the forms of KIND/ID for some kinds. A component is disabled instead of excluded.
+func excludable(kinds []noun) string {
+	var forms []string
+	for _, n := range kinds {
+		if n.kind != components.kind {
+			forms = append(forms, n.name+"/ID")
+		}
+	}
+	return strings.Join(forms, ", ") + " or resource/TYPE/ID"
+}
+
+func exclusionsOf(kinds []noun, args []string) (exclusions, error) {
 	x := exclusions{map[string][]string{}, map[string][]string{}}
 	for _, arg := range args {
-		kind, id, _ := strings.Cut(arg, "/")
+		name, id, _ := strings.Cut(arg, "/")
 		typeID, of, typed := strings.Cut(id, "/")
+		at := slices.IndexFunc(kinds, func(n noun) bool { return n.name == name })
 		switch {
-		case kind == components.name:
+		case name == components.name:
 			return x, argv.Errorf("%q: a component is switched off: component disable %s --cluster CLUSTER", arg, id)
-		case kind == resourceKind && typed && checkID("TYPE", typeID) == nil && checkID("ID", of) == nil:
+		case name == resourceKind && typed && checkID("TYPE", typeID) == nil && checkID("ID", of) == nil:
 			x.resources[typeID] = append(x.resources[typeID], of)
-		case (kind == namespaces.name || kind == roleBindings.name) && checkID("ID", id) == nil:
-			x.lists[kind+"s"] = append(x.lists[kind+"s"], id)
+		case at >= 0 && checkID("ID", id) == nil:
+			list := kinds[at].list
+			x.lists[list] = append(x.lists[list], id)
 		default:
-			return x, argv.Errorf("%q is not namespace/ID, rolebinding/ID or resource/TYPE/ID", arg)
+			return x, argv.Errorf("%q is not %s", arg, excludable(kinds))
 		}
 	}
 	return x, nil
 }
 
-// over is the change of what a cluster excludes, as a merge patch.
-func (x exclusions) over(was *api.Excludes, off bool) map[string]any {
-	if was == nil {
-		was = &api.Excludes{}
+// excludedBy reads the exclusions of a cluster's document, also of kinds that this program does not know.
+func excludedBy(cluster json.RawMessage) (exclusions, error) {
+	var doc struct {
+		Excludes map[string]json.RawMessage `json:"excludes"`
 	}
+	x := exclusions{map[string][]string{}, map[string][]string{}}
+	err := json.Unmarshal(cluster, &doc)
+	for list, raw := range doc.Excludes {
+		var ids []string
+		if list == "resources" {
+			err = errors.Join(err, json.Unmarshal(raw, &x.resources))
+			continue
+		}
+		err = errors.Join(err, json.Unmarshal(raw, &ids))
+		x.lists[list] = ids
+	}
+	if err != nil {
+		return x, fmt.Errorf("the server's answer is not as expected: %w", err)
+	}
+	return x, nil
+}
+
+// ids are all of them, in the order of their lists' names.
+func (x exclusions) ids() []string {
+	var ids []string
+	for _, lists := range []map[string][]string{x.lists, x.resources} {
+		for _, list := range render.SortedKeys(lists) {
+			ids = append(ids, lists[list]...)
+		}
+	}
+	return ids
+}
+
+// over is the merge patch of a cluster's excludes that adds these exclusions, or removes them (off).
+func (x exclusions) over(was exclusions, off bool) map[string]any {
 	changed := func(have, ids []string) any {
 		left := slices.DeleteFunc(slices.Clone(have), func(id string) bool { return slices.Contains(ids, id) })
 		if !off {
@@ -232,12 +276,12 @@ func (x exclusions) over(was *api.Excludes, off bool) map[string]any {
 	}
 	patch := map[string]any{}
 	for list, ids := range x.lists {
-		patch[list] = changed(map[string][]string{"namespaces": was.Namespaces, "rolebindings": was.Rolebindings}[list], ids)
+		patch[list] = changed(was.lists[list], ids)
 	}
 	if len(x.resources) > 0 {
 		resources := map[string]any{}
 		for typeID, ids := range x.resources {
-			resources[typeID] = changed(was.Resources[typeID], ids)
+			resources[typeID] = changed(was.resources[typeID], ids)
 		}
 		patch["resources"] = resources
 	}
