@@ -59,10 +59,23 @@ func (s *session) older(err error) error {
 	if base, err := url.Parse(s.link.settings.URL); err == nil {
 		route = strings.TrimPrefix(route, strings.TrimSuffix(base.Path, "/"))
 	}
-	return hintedError{
-		fmt.Errorf("this is an older server: no %s (it answers %s with status %d)", route, problem.Method, problem.StatusCode),
-		"this command needs a newer server; what changes or shows one document mostly works with an older one.",
+	lacks, ok := lacking[route]
+	if !ok {
+		lacks = missing{"run this command", "commands that change or show one document mostly work with an older server."}
 	}
+	return hintedError{
+		fmt.Errorf("this server is too old to %s: it has no %s (it answers %s with status %d)", lacks.ability, route, problem.Method, problem.StatusCode),
+		"upgrade the server; until then, " + lacks.instead,
+	}
+}
+
+// missing is what a server without a route cannot do, and what to do until it is upgraded.
+type missing struct{ ability, instead string }
+
+// lacking are the routes that many commands need.
+var lacking = map[string]missing{
+	"/batch": {"change several documents in one change", "change one document a command: component create NAME, then component assign NAME --cluster CLUSTER."},
+	"/plan":  {"compare or plan a change", "leave out --plan and --max-removals, and change one document a command: component create NAME, then component assign NAME --cluster CLUSTER."},
 }
 
 // olderTimeout is how long finding out about a server may take, after the command has failed already.
