@@ -52,7 +52,7 @@ var components = noun{
 		word: "component", gone: "it; its patches go too", scriptsMay: true,
 		overrides: assignmentSettings, assigned: slices.Concat(componentSettings, former(assignmentSettings[1:])), values: true,
 		inputs: inputType{
-			name: "platform-components", gone: "Flux uninstalls it",
+			name:     "platform-components",
 			template: charts.PlatformComponents,
 			poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
 				return c.PollPlatformComponents(ctx, dns, nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -86,7 +87,7 @@ func (s *session) agreedAfter(c *cli.Context, conn client, ch change, refusal er
 	}
 	return "", hintedError{refusal, fmt.Sprintf(
 		"Flux would uninstall %s; see which with --plan. Then repeat the command with %s, or with the --plan-hash that the plan shows.",
-		thingsLost(plan), advice)}
+		summarize.Removals(plan), advice)}
 }
 
 // withinRemovals holds a plan against --max-removals.
@@ -96,22 +97,9 @@ func withinRemovals(c *cli.Context, plan api.Plan) error {
 		return nil
 	}
 	return hintedError{
-		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", thingsLost(plan), most), //nolint:staticcheck // Flux is a name
+		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", summarize.Removals(plan), most), //nolint:staticcheck // Flux is a name
 		"see which with --plan.",
 	}
-}
-
-// thingsLost is how much a plan has Flux uninstall. Clusters that leave count too, of which the server does not say how many.
-func thingsLost(plan api.Plan) string {
-	n := count(plan.Totals.Removals, "thing")
-	if plan.Totals.Leaving > 0 {
-		return n + " (clusters that leave a list that is polled, or a protected environment, count as one each)"
-	}
-	forgets := slices.ContainsFunc(plan.Groups, func(g api.EffectGroup) bool { return g.Forgotten })
-	if forgets && slices.ContainsFunc(plan.Changes, func(ch api.ChangeRef) bool { return ch.Kind == "cluster" && ch.Action == "delete" }) {
-		n += " (clusters that leave the fleet count as one each)"
-	}
-	return n
 }
 
 // takesAway tells whether a plan deletes, removes or forgets anything.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
@@ -17,7 +16,6 @@ import (
 // inputType is one of the lists that a cluster's Flux polls.
 type inputType struct {
 	name string
-	gone string // what Flux does about one that is no longer there
 	// template is the ResourceSet that the clusters have for them.
 	template string
 	wrong    error // there is none, because it cannot be made
@@ -40,17 +38,6 @@ func inputTypeNames() []string {
 		names = append(names, t.name)
 	}
 	return names
-}
-
-// inputTypesOf are those that an effect is on, the types that are made by resource types last.
-func inputTypesOf(effect map[string]api.EndpointEffect) []inputType {
-	types := slices.DeleteFunc(inputTypes(), func(t inputType) bool { _, on := effect[t.name]; return !on })
-	for _, name := range render.SortedKeys(effect) {
-		if !slices.Contains(inputTypeNames(), name) {
-			types = append(types, resourcesOfID(name).inputs)
-		}
-	}
-	return types
 }
 
 // inputType is the list that a cluster's Flux polls at an endpoint, of one that is compiled in or of a resource type.

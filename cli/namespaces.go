@@ -29,7 +29,7 @@ var namespaces = noun{
 	assignable: &assignable{
 		word: "namespace", gone: "the namespace with everything in it, unless its deletion policy is orphan", scriptsMay: true,
 		inputs: inputType{
-			name: "namespaces", gone: "Flux deletes it with everything in it, unless its deletion policy is orphan",
+			name:     "namespaces",
 			template: charts.Namespaces,
 			poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
 				return c.PollNamespaces(ctx, dns, nil)

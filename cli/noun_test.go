@@ -21,7 +21,7 @@ func TestKindsAreWhole(t *testing.T) {
 	for _, n := range append(definitions(), typed) {
 		for what, text := range map[string]string{
 			"kind": n.kind, "name": n.name, "plural": n.plural, "title": n.title, "list": n.list, "usage": n.usage, "example": n.example, "word": n.word,
-			"gone": n.gone, "inputs' name": n.inputs.name, "inputs' gone": n.inputs.gone, "template": n.inputs.template,
+			"gone": n.gone, "inputs' name": n.inputs.name, "template": n.inputs.template,
 		} {
 			if text == "" {
 				t.Errorf("%s has no %s", n.name, what)

@@ -11,6 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -92,6 +93,9 @@ const shownNames = 8
 // shownAlike is up to how many documents of a kind to which the same happens are named; -o wide names all.
 const shownAlike = 3
 
+// shownLines is how many lines are shown of what happens to a group of documents or clusters.
+const shownLines = 12
+
 // planStyle is how a plan is shown.
 type planStyle struct {
 	wide     bool // all of it
@@ -154,11 +158,8 @@ func (w *planWriter) counts(plan api.Plan) {
 	if t.Clusters == 0 && len(plan.Ownership) == 0 {
 		w.linef("It changes data here, and nothing that any cluster receives.")
 	}
-	switch {
-	case t.Removals > t.Leaving:
-		w.linef("%s", w.paint(render.Red, "Flux would uninstall "+thingsLost(plan)+"."))
-	case t.Leaving > 0:
-		w.linef("%s", w.paint(render.Red, count(t.Leaving, "cluster")+" would leave a list of clusters that is polled, or a protected environment; each counts as one removal."))
+	if removals := summarize.RemovalSentence(plan); removals != "" {
+		w.linef("%s", w.paint(render.Red, removals))
 	}
 }
 
@@ -210,43 +211,6 @@ func (w *planWriter) ownership(changes []api.OwnershipChange) {
 	}
 }
 
-// uninstalled is what Flux does about a component that stays on the list.
-func uninstalled(fields []api.FieldChange) string {
-	for _, f := range fields {
-		if slices.Contains([]string{"/enabled", "/type", "/release_name", "/target_namespace"}, f.Pointer) {
-			return "Flux uninstalls it"
-		}
-	}
-	return "Flux removes what only the old path has"
-}
-
-// telling leaves out changes of values that only say again what changes of patches say.
-func telling(fields []api.FieldChange) []api.FieldChange {
-	under := func(f api.FieldChange, name string) bool {
-		return f.Pointer == "/"+name || strings.HasPrefix(f.Pointer, "/"+name+"/")
-	}
-	if !slices.ContainsFunc(fields, func(f api.FieldChange) bool { return under(f, "patches") }) {
-		return fields
-	}
-	return slices.DeleteFunc(slices.Clone(fields), func(f api.FieldChange) bool { return under(f, "values") })
-}
-
-// fieldName writes a JSON pointer as people do: source.oci_tag, patches[ui.color].
-func fieldName(pointer string) string {
-	steps := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for i, step := range steps {
-		steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
-	}
-	for i := range steps[1:] {
-		if step := steps[i+1]; strings.ContainsAny(step, ".[]/") || steps[0] == "patches" {
-			steps[i+1] = "[" + step + "]"
-		} else {
-			steps[i+1] = "." + step
-		}
-	}
-	return strings.Join(steps, "")
-}
-
 // shortJSON writes one side of a change. It takes what a nullable field's Get answers.
 func shortJSON(value json.RawMessage, err error) string {
 	if err != nil {
@@ -258,29 +222,4 @@ func shortJSON(value json.RawMessage, err error) string {
 		return string(text[:longest]) + "…"
 	}
 	return string(text)
-}
-
-// describeInput names an input that is new, with what matters most about it.
-func describeInput(input json.RawMessage) string {
-	var in struct {
-		ID      string `json:"id"`
-		Type    string `json:"type"`
-		Path    string `json:"component_path"`
-		Version string `json:"component_version"`
-		Source  struct {
-			URL string `json:"oci_url"`
-			Tag string `json:"oci_tag"`
-		} `json:"source"`
-		Role string `json:"role"`
-	}
-	if err := json.Unmarshal(input, &in); err != nil {
-		return string(input)
-	}
-	switch {
-	case in.Source.URL != "":
-		return fmt.Sprintf("%s   %s, %s version %s from %s, tag %s", in.ID, in.Type, in.Path, in.Version, in.Source.URL, in.Source.Tag)
-	case in.Role != "":
-		return fmt.Sprintf("%s   role %s", in.ID, in.Role)
-	}
-	return in.ID
 }

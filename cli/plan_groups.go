@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // groupsOf are a plan's groups of clusters by what is shown of them, those from which something is removed first.
-func (w *planWriter) groupsOf(plan api.Plan) []shownGroup {
-	var losing, others []shownGroup
+func (w *planWriter) groupsOf(plan api.Plan) []summarize.Group {
+	var losing, others []summarize.Group
 	for _, group := range plan.Groups {
 		g, removes := w.groupOf(group)
 		if removes {
@@ -21,68 +21,44 @@ func (w *planWriter) groupsOf(plan api.Plan) []shownGroup {
 			others = append(others, g)
 		}
 	}
-	return append(regroup(losing, w.wide), regroup(others, w.wide)...)
+	return append(summarize.Regroup(losing, w.wide), summarize.Regroup(others, w.wide)...)
 }
 
-// groupOf is what happens to clusters that it happens to alike, and whether that takes something away. Lists from which
-// something is removed come first.
-func (w *planWriter) groupOf(group api.EffectGroup) (g shownGroup, removes bool) {
-	g.names = group.Clusters
-	if group.Forgotten {
-		g.lines = append(g.lines, shownLine{text: w.paint(render.Yellow, "forgotten: polls are answered with 404, and Flux keeps what is running")})
-	}
-	types := inputTypesOf(group.Effect)
-	loses := func(t inputType) bool {
-		effect := group.Effect[t.name]
-		return len(effect.Removed) > 0 || slices.ContainsFunc(effect.Changed, func(ch api.InputChange) bool { return ch.Removal })
-	}
-	slices.SortStableFunc(types, func(a, b inputType) int {
-		switch la, lb := loses(a), loses(b); {
-		case la && !lb:
-			return -1
-		case lb && !la:
-			return 1
-		}
-		return 0
-	})
-	for _, t := range types {
-		effect := group.Effect[t.name]
-		removes = removes || loses(t)
-		g.lines = append(g.lines, shownLine{text: t.name})
-		for _, id := range effect.Removed {
-			g.lines = append(g.lines, shownLine{text: "  " + w.paint(render.Red, "- "+render.Printable(id)+"   REMOVED: "+t.gone)})
-		}
-		for _, change := range effect.Changed {
-			g.lines = append(g.lines, w.changedLines(t.name, change)...)
-		}
-		for _, input := range effect.Added {
-			name, rest, _ := strings.Cut(render.Printable(describeInput(input)), "   ")
-			g.lines = append(g.lines, shownLine{text: "  " + w.paint(render.Green, "+ "+name), values: strings.TrimRight("   "+rest, " ")})
-		}
-		if effect.Reordered {
-			g.lines = append(g.lines, shownLine{text: "  ~ (the order of the inputs)"})
-		}
+// groupOf writes what happens to a group of clusters, and reports whether something is removed from them.
+func (w *planWriter) groupOf(group api.EffectGroup) (g summarize.Group, removes bool) {
+	lines, removes := summarize.EffectLines(group)
+	g.Names = group.Clusters
+	for _, l := range lines {
+		g.Lines = append(g.Lines, w.effectLine(l))
 	}
 	return g, removes
 }
 
-func (w *planWriter) changedLines(list string, change api.InputChange) []shownLine {
-	line := "~ " + render.Printable(change.ID)
-	if change.Removal {
-		why := "Flux deletes its object and creates one of another name"
-		if list == "platform-components" {
-			why = uninstalled(change.Fields)
+func (w *planWriter) effectLine(l summarize.EffectLine) summarize.Line {
+	text := render.Printable(l.Text)
+	switch l.Kind {
+	case summarize.EffectForgotten:
+		return summarize.Line{Text: w.paint(render.Yellow, l.Note)}
+	case summarize.EffectRemoved:
+		return summarize.Line{Text: "  " + w.paint(render.Red, "- "+text+"   REMOVED: "+l.Note)}
+	case summarize.EffectChanged:
+		if l.Note != "" {
+			return summarize.Line{Text: "  " + w.paint(render.Red, "~ "+text+"   REMOVED: "+l.Note)}
 		}
-		line = w.paint(render.Red, line+"   REMOVED: "+why)
+		return summarize.Line{Text: "  ~ " + text}
+	case summarize.EffectField:
+		return summarize.Line{Text: "      " + text, Values: ": " + shortJSON(l.Field.Before.Get()) + " → " + shortJSON(l.Field.After.Get())}
+	case summarize.EffectAdded:
+		line := summarize.Line{Text: "  " + w.paint(render.Green, "+ "+text)}
+		if l.Note != "" {
+			line.Values = "   " + render.Printable(l.Note)
+		}
+		return line
+	case summarize.EffectReordered:
+		return summarize.Line{Text: "  ~ (the order of the inputs)"}
+	case summarize.EffectList:
 	}
-	lines := []shownLine{{text: "  " + line}}
-	for _, field := range telling(change.Fields) {
-		lines = append(lines, shownLine{
-			text:   "      " + render.Printable(fieldName(field.Pointer)),
-			values: ": " + shortJSON(field.Before.Get()) + " → " + shortJSON(field.After.Get()),
-		})
-	}
-	return lines
+	return summarize.Line{Text: text}
 }
 
 var aboutCluster = regexp.MustCompile(`cluster "[^"]*"`)
@@ -107,8 +83,8 @@ func alikeWarnings(warnings []string, full bool) []string {
 			out[i] += fmt.Sprintf(" (and %s more)", count(n, "cluster"))
 		}
 	}
-	if hidden := len(out) - shownGroups; hidden > 1 {
-		out = append(out[:shownGroups], fmt.Sprintf("and %s more; --full shows all", count(hidden, "warning")))
+	if hidden := len(out) - summarize.ShownGroups; hidden > 1 {
+		out = append(out[:summarize.ShownGroups], fmt.Sprintf("and %s more; --full shows all", count(hidden, "warning")))
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/urfave/cli/v2"
 )
@@ -74,7 +75,7 @@ func (p *renderedPlan) planned(document json.RawMessage) (json.RawMessage, error
 
 // objects writes how objects differ, clusters on which they do so alike together.
 func (w *planWriter) objects(plan api.Plan, p *renderedPlan) {
-	var groups []shownGroup
+	var groups []summarize.Group
 	for _, group := range plan.Groups {
 		if group.Forgotten {
 			g, _ := w.groupOf(group)
@@ -82,17 +83,17 @@ func (w *planWriter) objects(plan api.Plan, p *renderedPlan) {
 		}
 	}
 	for _, c := range p.Clusters {
-		g := shownGroup{names: []string{c.Cluster}}
+		g := summarize.Group{Names: []string{c.Cluster}}
 		for _, ch := range c.Objects {
-			g.lines = append(g.lines, w.objectLines(ch, c.Cluster)...)
+			g.Lines = append(g.Lines, w.objectLines(ch, c.Cluster)...)
 		}
 		if len(c.Objects) == 0 {
-			g.lines = []shownLine{{text: "(no object differs)"}}
+			g.Lines = []summarize.Line{{Text: "(no object differs)"}}
 		}
 		groups = append(groups, g)
 	}
 	w.most = renderedLines
-	w.groups(regroup(groups, w.wide), "cluster")
+	w.groups(summarize.Regroup(groups, w.wide), "cluster")
 	w.most = 0
 	if p.Left > 0 {
 		w.linef("\n%s were not rendered; --full renders all.", count(p.Left, "more cluster"))
@@ -104,7 +105,7 @@ func (w *planWriter) objects(plan api.Plan, p *renderedPlan) {
 
 // objectLines are an object and, in the manner of diff -u, how it differs. One that comes or goes is only named, unless all is
 // to be shown.
-func (w *planWriter) objectLines(ch objectChange, cluster string) []shownLine {
+func (w *planWriter) objectLines(ch objectChange, cluster string) []summarize.Line {
 	name := ch.Name
 	if own, ok := strings.CutSuffix(name, "-"+cluster); ok {
 		name = own + "-CLUSTER" // so that clusters with the same are one group
@@ -118,7 +119,7 @@ func (w *planWriter) objectLines(ch objectChange, cluster string) []shownLine {
 		"update": w.paint(render.Bold, "~ "+name),
 		"delete": w.paint(render.Red, "- "+name+"   REMOVED"),
 	}[ch.Action]
-	lines := []shownLine{{text: head}}
+	lines := []summarize.Line{{Text: head}}
 	if ch.Action != "update" && !w.wide {
 		return lines
 	}
@@ -130,7 +131,7 @@ func (w *planWriter) objectLines(ch objectChange, cluster string) []shownLine {
 		case strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "--- before"), strings.HasPrefix(line, "+++ after"), line == "":
 			continue
 		case strings.HasPrefix(line, "@@"):
-			lines = append(lines, shownLine{text: "    @@", values: strings.TrimPrefix(line, "@@")})
+			lines = append(lines, summarize.Line{Text: "    @@", Values: strings.TrimPrefix(line, "@@")})
 			continue
 		case line[0] == '+':
 			colour = render.Green
@@ -141,7 +142,7 @@ func (w *planWriter) objectLines(ch objectChange, cluster string) []shownLine {
 		if valued {
 			value = ": " + value
 		}
-		lines = append(lines, shownLine{text: "    " + w.shade(colour, text), values: w.shade(colour, value)})
+		lines = append(lines, summarize.Line{Text: "    " + w.shade(colour, text), Values: w.shade(colour, value)})
 	}
 	return lines
 }

@@ -40,7 +40,7 @@ func resourcesOf(of api.ResourceType) noun {
 		assignable: &assignable{
 			word: id, gone: "what was made of it", overrides: specFields("override", "overrides", " on these clusters, instead of what the definition says; those given replace all", properties),
 			inputs: inputType{
-				name: id, gone: "Flux deletes what was made of it", template: template, wrong: wrong,
+				name: id, template: template, wrong: wrong,
 				poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
 					return c.PollResources(ctx, dns, id, nil)
 				},

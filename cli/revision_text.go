@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // revisionText writes a revision for people: what was asked for, by whom and why, then how the documents differ.
@@ -21,24 +22,27 @@ func (s *session) revisionText(rev api.RevisionDetail, full bool) string {
 	if rev.Reason != "" {
 		w.linef("  Reason: %s", render.Printable(rev.Reason))
 	}
-	var groups []shownGroup
+	if rev.UndoneBy != nil {
+		w.linef("  Undone by revision %d", *rev.UndoneBy)
+	}
+	var groups []summarize.Group
 	for _, change := range rev.Changes {
 		groups = append(groups, changeLines(change, w.paint))
 	}
-	w.groups(regroup(groups, full), "document")
+	w.groups(summarize.Regroup(groups, full), "document")
 	w.linef("\nRevision %d changed %s. To take it back: revision revert %d", rev.Revision, count(rev.ChangeCount, "document"), rev.Revision)
 	return w.b.String()
 }
 
 // changeLines is how one document differs.
-func changeLines(change api.RevisionChange, paint func(code, text string) string) shownGroup {
-	g := shownGroup{names: []string{nameOfKind(change.Kind) + "/" + change.ID}}
+func changeLines(change api.RevisionChange, paint func(code, text string) string) summarize.Group {
+	g := summarize.Group{Names: []string{nameOfKind(change.Kind) + "/" + change.ID}}
 	switch change.Action {
 	case "create":
-		g.head = paint(render.Green, "created")
+		g.Head = paint(render.Green, "created")
 		return g
 	case "delete":
-		g.head = paint(render.Red, "deleted")
+		g.Head = paint(render.Red, "deleted")
 		return g
 	}
 	before, after := leavesOf(change.Before), leavesOf(change.After)
@@ -47,17 +51,17 @@ func changeLines(change api.RevisionChange, paint func(code, text string) string
 		if string(was) == string(is) || inEntry(before, after, path) {
 			continue
 		}
-		line := shownLine{text: "~ " + render.Printable(path), values: ": " + leaf(was) + " → " + leaf(is)}
+		line := summarize.Line{Text: "~ " + render.Printable(path), Values: ": " + leaf(was) + " → " + leaf(is)}
 		switch string(render.Present) {
 		case string(was):
-			line = shownLine{text: paint(render.Red, "- "+render.Printable(path)), values: entryFields(before, path)}
+			line = summarize.Line{Text: paint(render.Red, "- "+render.Printable(path)), Values: entryFields(before, path)}
 		case string(is):
-			line = shownLine{text: paint(render.Green, "+ "+render.Printable(path)), values: entryFields(after, path)}
+			line = summarize.Line{Text: paint(render.Green, "+ "+render.Printable(path)), Values: entryFields(after, path)}
 		}
-		g.lines = append(g.lines, line)
+		g.Lines = append(g.Lines, line)
 	}
-	if len(g.lines) == 0 {
-		g.lines = []shownLine{{text: "~ (the order of a list)"}}
+	if len(g.Lines) == 0 {
+		g.Lines = []summarize.Line{{Text: "~ (the order of a list)"}}
 	}
 	return g
 }
@@ -111,40 +115,40 @@ func leaf(value json.RawMessage) string {
 }
 
 // groups writes what happens to groups of things.
-func (w *planWriter) groups(groups []shownGroup, thing string) {
-	most := shownGroups
+func (w *planWriter) groups(groups []summarize.Group, thing string) {
+	most := summarize.ShownGroups
 	if w.wide {
 		most = len(groups)
 	}
 	left, hidden := 0, 0
 	for i, g := range groups {
 		if i >= most {
-			left, hidden = left+len(g.names), hidden+1
+			left, hidden = left+len(g.Names), hidden+1
 			continue
 		}
-		if head := g.head; head != "" && len(g.names) == 1 && len(g.lines) == 0 {
-			w.linef("\n%s %s", render.Printable(g.names[0]), head)
+		if head := g.Head; head != "" && len(g.Names) == 1 && len(g.Lines) == 0 {
+			w.linef("\n%s %s", render.Printable(g.Names[0]), head)
 			continue
 		}
 		head := ""
-		if g.head != "" {
-			head = "   " + g.head
+		if g.Head != "" {
+			head = "   " + g.Head
 		}
-		w.linef("\n%s %s%s", w.paint(render.Bold, count(len(g.names), thing)+":"), w.names(g.names), head)
-		w.lines(g.lines)
+		w.linef("\n%s %s%s", w.paint(render.Bold, count(len(g.Names), thing)+":"), w.names(g.Names), head)
+		w.lines(g.Lines)
 	}
 	if left > 0 {
 		w.linef("\nand %s in %s more; --full shows all", count(left, thing), count(hidden, "group"))
 	}
 }
 
-func (w *planWriter) lines(lines []shownLine) {
+func (w *planWriter) lines(lines []summarize.Line) {
 	most := cmp.Or(w.most, shownLines)
 	for i, l := range lines {
 		if more := len(lines) - i; i >= most && more > 1 && !w.wide {
 			w.linef("  and %s more; --full shows all", count(more, "line"))
 			return
 		}
-		w.linef("  %s%s", l.text, l.values)
+		w.linef("  %s%s", l.Text, l.Values)
 	}
 }

@@ -37,7 +37,7 @@ var roleBindings = noun{
 	assignable: &assignable{
 		word: "role binding", gone: "the rights it gives",
 		inputs: inputType{
-			name: "rolebindings", gone: "Flux takes the rights away",
+			name:     "rolebindings",
 			template: charts.RoleBindings,
 			poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
 				return c.PollRoleBindings(ctx, dns, nil)

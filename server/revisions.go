@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -116,6 +117,9 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	if ops, more, unchanged := commit.Cause(); len(ops) > 0 {
 		out.Operations, out.MoreOperations, out.UnchangedOperations = ops, more, unchanged
 	}
+	if out.UndoneBy, err = s.undoneBy(ctx, commit); err != nil {
+		return err
+	}
 	for _, ch := range changes {
 		before, after, err := ch.Public()
 		if err != nil {
@@ -124,6 +128,40 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 		out.Changes = append(out.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action(), Before: before, After: after})
 	}
 	return s.recall(c, out)
+}
+
+// undoneDocuments and undoneRevisions bound the search for the revision that reverted another one.
+const (
+	undoneDocuments = 3
+	undoneRevisions = 100 // that changed one of these documents
+)
+
+// undoneBy returns the newest revision that reverted a commit, and nil if it finds none. A revert changes documents of the reverted revision,
+// so their histories are searched. It may keep some of them, so more than one is.
+func (s *Server) undoneBy(ctx context.Context, commit store.Summary) (*int64, error) {
+	for _, ch := range commit.First[:min(len(commit.First), undoneDocuments)] {
+		since, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Kind: ch.Kind, ID: ch.ID, Since: commit.At, Limit: undoneRevisions}, 1)
+		if err != nil {
+			return nil, err
+		}
+		for _, later := range since {
+			if later.Revision > commit.Revision && slices.Contains(revertsOf(later), int64(commit.Revision)) {
+				return new(int64(later.Revision)), nil
+			}
+		}
+	}
+	return nil, nil //nolint:nilnil // no revision reverted it
+}
+
+// revertsOf returns the revisions that a commit reverted as a whole.
+func revertsOf(commit store.Summary) (reverted []int64) {
+	operations, _, _ := commit.Cause()
+	for _, op := range operations {
+		if op.Op == "revert" && op.ID == "" { // with an id it reverted that document only
+			reverted = append(reverted, op.Revision)
+		}
+	}
+	return reverted
 }
 
 // recall answers with a page of the history.
@@ -149,7 +187,7 @@ func revisionSummary(commit store.Summary) api.RevisionSummary {
 	from, _ := public(commit)
 	sum := api.RevisionSummary{
 		Revision: int64(from.Revision), CommitID: from.ID, At: from.At, Actor: from.Actor, Author: from.Author, Reason: from.Reason,
-		RequestID: from.RequestID, ChangeCount: from.Count, Changes: changedNames(from),
+		RequestID: from.RequestID, ChangeCount: from.Count, Changes: changedNames(from), Reverts: revertsOf(from),
 	}
 	sum.Summary = from.Summary(sum.Changes, from.Count)
 	return sum

@@ -57,17 +57,18 @@ type streamer struct {
 	stop func() error
 }
 
-// object writes the fields of an answer, none of which is left out when it is empty.
+// object writes the fields of an answer. It leaves out optional fields that are nil, and no other ones that are empty.
 func (s *streamer) object(v reflect.Value) error {
+	before := `{"`
 	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		before := `,"`
-		if i == 0 {
-			before = `{"`
+		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if v.Field(i).Kind() == reflect.Pointer && v.Field(i).IsNil() && options == "omitempty" {
+			continue
 		}
 		if _, err := s.out.WriteString(before + name + `":`); err != nil {
 			return err
 		}
+		before = `,"`
 		var err error
 		field := v.Field(i)
 		if field.Kind() == reflect.Slice && !field.IsNil() {

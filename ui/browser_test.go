@@ -286,7 +286,7 @@ func TestAChangeByClicking(t *testing.T) {
 	a.question("Delete this cluster", func() {
 		a.follow("tbody th a")
 		a.follow(`a[href="/ui/clusters/cluster-0003/delete"]`)
-		require.Contains(t, a.Text("main"), "platform-component grafana goes")
+		require.Contains(t, a.Text("main"), "platform-component grafana REMOVED: Flux uninstalls it")
 		asked := len(a.Requested())
 		a.Click(".decide button")
 		var complete bool

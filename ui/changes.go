@@ -22,6 +22,7 @@ type changeRow struct {
 	Reason, RequestID string
 	At                time.Time
 	Count             int
+	UndoneBy          int64 // the revision that reverted it; 0: none is known
 }
 
 // changes are revisions, the newest first, and the cursor of those before them.
@@ -30,9 +31,15 @@ func (v *visit) changes(p *api.ListRevisionsParams) (rows []changeRow, next stri
 	if err != nil {
 		return nil, "", err
 	}
+	undone := map[int64]int64{}
 	for _, rev := range revisions {
+		for _, reverted := range rev.Reverts {
+			if undone[reverted] == 0 {
+				undone[reverted] = rev.Revision
+			}
+		}
 		rows = append(rows, changeRow{
-			Revision: rev.Revision, Summary: rev.Summary, By: cmp.Or(rev.Author, rev.Actor), Reason: rev.Reason, RequestID: rev.RequestID, At: rev.At, Count: rev.ChangeCount,
+			Revision: rev.Revision, Summary: rev.Summary, By: cmp.Or(rev.Author, rev.Actor), Reason: rev.Reason, RequestID: rev.RequestID, At: rev.At, Count: rev.ChangeCount, UndoneBy: undone[rev.Revision],
 		})
 	}
 	return rows, client.NextPage(header).Get("cursor"), nil
@@ -100,15 +107,15 @@ func showChanges(v *visit) error {
 
 type changeView struct {
 	frame
-	Change    changeRow
-	Actor     string
-	Documents []documentView
-	Left      int // documents that are not shown
-	Hidden    bool
-	Arrived   bar
-	Asked     string // whose word Arrived is; empty: nobody's
-	Again     bool   // later revisions changed all of these inputs again
-	Revert    string
+	Change  changeRow
+	Actor   string
+	Groups  []documentGroup
+	Left    int // documents that are not shown
+	Hidden  bool
+	Arrived bar
+	Asked   string // whose word Arrived is; empty: nobody's
+	Again   bool   // later revisions changed all of these inputs again
+	Revert  string
 }
 
 // documentView is what a revision did to a document.
@@ -128,17 +135,17 @@ func restores(revision int64, kind, id, action string) (out []crumb) {
 		return nil
 	}
 	if action != "create" && revision > 1 {
-		out = append(out, crumb{"Put back as it was before", to(revision - 1)})
+		out = append(out, crumb{"Restore previous version", to(revision - 1)})
 	}
 	if action != "delete" {
-		out = append(out, crumb{"Put back as it was then", to(revision)})
+		out = append(out, crumb{"Restore this version", to(revision)})
 	}
 	return out
 }
 
 // documentsPerChange and fieldsPerDocument are how much of a revision is shown.
 const (
-	documentsPerChange = 50
+	documentsPerChange = 200
 	fieldsPerDocument  = 60
 )
 
@@ -157,6 +164,10 @@ func showChange(v *visit) error {
 		Change: changeRow{Revision: r.Revision, Summary: r.Summary, By: cmp.Or(r.Author, r.Actor), Reason: r.Reason, RequestID: r.RequestID, At: r.At, Count: r.ChangeCount},
 		Actor:  r.Actor, Left: r.ChangeCount - len(r.Changes), Revert: fmt.Sprintf("%s/changes/%d/revert", prefix, number),
 	}
+	if r.UndoneBy != nil {
+		view.Change.UndoneBy = *r.UndoneBy
+	}
+	var documents []documentView
 	for _, ch := range r.Changes {
 		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID), Restore: restores(number, ch.Kind, ch.ID, ch.Action)}
 		fields, err := diff(ch.Before, ch.After, v.reveal())
@@ -166,10 +177,10 @@ func showChange(v *visit) error {
 		for _, f := range fields {
 			view.Hidden = view.Hidden || f.Hidden
 		}
-		doc.Fields = fields[:min(len(fields), fieldsPerDocument)]
-		doc.More = len(fields) - len(doc.Fields)
-		view.Documents = append(view.Documents, doc)
+		doc.Fields = fields
+		documents = append(documents, doc)
 	}
+	view.Groups = groupDocuments(documents)
 	if err := v.arrival(&view, r); err != nil {
 		return err
 	}

@@ -16,6 +16,13 @@ type fieldChange struct {
 	Field         string
 	Before, After string // empty: there was none
 	Hidden        bool
+	Ways          int // how many different values a group of documents has; at most 1: all have the same
+}
+
+// diffView is a table of fields, with the names of its columns.
+type diffView struct {
+	Name, Was, Is string
+	Fields        []fieldChange
 }
 
 // bookkeeping are fields that every change changes.
@@ -40,7 +47,7 @@ func diff(before, after json.RawMessage, reveal bool) ([]fieldChange, error) {
 		if a.text == b.text || bookkeeping[name] || hollow(a.text) && b.text == "" || hollow(b.text) && a.text == "" {
 			continue
 		}
-		out = append(out, fieldChange{name, a.shown, b.shown, a.text != a.shown || b.text != b.shown})
+		out = append(out, fieldChange{Field: name, Before: a.shown, After: b.shown, Hidden: a.text != a.shown || b.text != b.shown})
 	}
 	return out, nil
 }

@@ -19,7 +19,9 @@ func functions(now func() time.Time, base string) template.FuncMap {
 		"ago": func(t any) string { return ago(timeOf(t), now()) }, "due": func(t time.Time) string { return due(t, now()) },
 		"moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
 		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
-		"number": number, "plural": plural, "short": short, "cause": func(message string) string { return summarize.Cause(message, 240) }, "label": label, "says": says, "kind": kindName, "listName": listName, "assets": assets,
+		"number": number, "plural": plural, "more": func(n, shown int) string { return number(n - shown) },
+		"diff":  func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
+		"short": short, "cause": func(message string) string { return summarize.Cause(message, 240) }, "label": label, "says": says, "kind": kindName, "listName": listName, "assets": assets,
 		// Addresses in views begin with /ui/; templates put the base path in front of each.
 		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) },
 	}

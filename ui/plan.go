@@ -1,16 +1,15 @@
 package ui
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // planView is what a proposal would do, and the form that does it.
@@ -25,8 +24,9 @@ type planView struct {
 	Hidden    bool     // something is masked
 	Reveal    string
 	Plan      api.Plan
-	Documents []documentView
-	Left      int // documents that are not shown
+	Documents []documentGroup
+	Left      int    // documents that are not shown
+	Removes   string // what Flux would uninstall; empty: nothing
 	Groups    []groupView
 	More      int // groups that are not shown
 
@@ -38,17 +38,16 @@ type planView struct {
 
 // groupView is what the same would happen to some clusters.
 type groupView struct {
-	Clusters       []string // the first
-	More           int
-	Added, Removed []string
-	Changed        []changedInput
-	Hidden         bool
+	Clusters []string // the first
+	More     int
+	Lines    []effectLine
+	Hidden   bool
 }
 
-type changedInput struct {
-	Name    string
-	Removal bool // what is installed goes, and comes anew
-	Fields  []fieldChange
+// effectLine is a line of what happens to the inputs of clusters, with the fields of an input that changes.
+type effectLine struct {
+	Mark, Text, Note string
+	Fields           []fieldChange
 }
 
 // groupsShown and groupClusters are how much of a plan is shown.
@@ -81,15 +80,16 @@ func (v *visit) showPlan(p proposal, status int, problem, reason string) error {
 		view.Plan = *plan.JSON200
 		view.Empty = len(view.Plan.Changes) == 0
 		view.Protected = protected(view.Plan)
-		for _, group := range view.Plan.Groups[:min(len(view.Plan.Groups), groupsShown)] {
-			one := makeGroup(group, v.reveal())
-			view.Hidden = view.Hidden || one.Hidden
-			view.Groups = append(view.Groups, one)
+		view.Removes = summarize.RemovalSentence(view.Plan)
+		groups := effectGroups(view.Plan.Groups, v.reveal())
+		view.Groups = groups[:min(len(groups), groupsShown)]
+		view.More = len(groups) - len(view.Groups)
+		for _, group := range view.Groups {
+			view.Hidden = view.Hidden || group.Hidden
 		}
 		if err := v.showDocuments(&view); err != nil {
 			return err
 		}
-		view.More = len(view.Plan.Groups) - len(view.Groups)
 	case answered && slices.Contains(refusals, refused.StatusCode):
 		v.showRefusal(&view, refused.Problem)
 	default:
@@ -129,22 +129,23 @@ func (v *visit) showDocuments(view *planView) error {
 		}
 	}
 	changes := slices.Clone(view.Plan.Changes)
+	var documents []documentView
 	order := []string{"delete", "update", "create"}
 	slices.SortStableFunc(changes, func(a, b api.ChangeRef) int {
 		return slices.Index(order, a.Action) - slices.Index(order, b.Action)
 	})
 	for _, ch := range changes[:min(len(changes), documentsOfPlan)] {
 		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID)}
-		if fields := known[api.ChangeRef{Kind: ch.Kind, ID: ch.ID}]; ch.Action == "update" {
-			doc.Fields = fields[:min(len(fields), fieldsPerDocument)]
-			doc.More = len(fields) - len(doc.Fields)
+		if ch.Action == "update" {
+			doc.Fields = known[api.ChangeRef{Kind: ch.Kind, ID: ch.ID}]
 		}
 		for _, f := range doc.Fields {
 			view.Hidden = view.Hidden || f.Hidden
 		}
-		view.Documents = append(view.Documents, doc)
+		documents = append(documents, doc)
 	}
-	view.Left = len(changes) - len(view.Documents)
+	view.Documents = groupDocuments(documents)
+	view.Left = len(changes) - len(documents)
 	return nil
 }
 
@@ -206,42 +207,68 @@ func (v *visit) do(p proposal) error {
 // errMayNotWrite: the token may only read.
 var errMayNotWrite = errors.New("your token may read the fleet, and not change it")
 
-func makeGroup(group api.EffectGroup, reveal bool) groupView {
-	out := groupView{Clusters: group.Clusters[:min(len(group.Clusters), groupClusters)]}
-	out.More = len(group.Clusters) - len(out.Clusters)
-	for _, endpoint := range slices.Sorted(maps.Keys(group.Effect)) {
-		effect := group.Effect[endpoint]
-		what := strings.TrimSuffix(endpoint, "s") + " "
-		for _, one := range effect.Added {
-			out.Added = append(out.Added, what+inputID(one))
-		}
-		for _, one := range effect.Removed {
-			out.Removed = append(out.Removed, what+one)
-		}
-		for _, one := range effect.Changed {
-			changed := changedInput{Name: what + one.ID, Removal: one.Removal}
-			for _, f := range one.Fields {
-				field := fieldChange{Field: f.Pointer}
-				var was, is bool
-				field.Before, was = maskJSON(f.Pointer, valueText(f.Before), reveal)
-				field.After, is = maskJSON(f.Pointer, valueText(f.After), reveal)
-				field.Hidden = was || is
-				out.Hidden = out.Hidden || field.Hidden
-				changed.Fields = append(changed.Fields, field)
+// effectGroups groups clusters by what a plan does to them, those from which something is removed first.
+func effectGroups(groups []api.EffectGroup, reveal bool) (out []groupView) {
+	of := map[string][]summarize.EffectLine{}
+	var losing, others []summarize.Group
+	for _, group := range groups {
+		lines, removes := summarize.EffectLines(group)
+		g := summarize.Group{Names: group.Clusters}
+		for _, l := range lines {
+			line := summarize.Line{Text: fmt.Sprintln(l.Kind, l.Text, l.Note)}
+			if l.Kind == summarize.EffectField {
+				line.Values = valueText(l.Field.Before) + "\x00" + valueText(l.Field.After)
 			}
-			out.Changed = append(out.Changed, changed)
+			g.Lines = append(g.Lines, line)
 		}
+		for _, id := range group.Clusters {
+			of[id] = lines
+		}
+		if removes {
+			losing = append(losing, g)
+		} else {
+			others = append(others, g)
+		}
+	}
+	for _, g := range append(summarize.Regroup(losing, false), summarize.Regroup(others, false)...) {
+		out = append(out, showGroup(g, of[g.Names[0]], reveal))
 	}
 	return out
 }
 
-// inputID is the id of an input.
-func inputID(input json.RawMessage) string {
-	var v struct {
-		ID string `json:"id"`
+// showGroup shows a group of clusters by the lines of one of them.
+func showGroup(g summarize.Group, lines []summarize.EffectLine, reveal bool) groupView {
+	out := groupView{Clusters: g.Names[:min(len(g.Names), groupClusters)]}
+	out.More = len(g.Names) - len(out.Clusters)
+	list := ""
+	for i, l := range lines {
+		switch l.Kind {
+		case summarize.EffectForgotten:
+			out.Lines = append(out.Lines, effectLine{Mark: "~", Text: l.Note})
+		case summarize.EffectList:
+			list = strings.TrimSuffix(l.Text, "s")
+		case summarize.EffectRemoved:
+			out.Lines = append(out.Lines, effectLine{Mark: "-", Text: list + " " + l.Text, Note: "REMOVED: " + l.Note})
+		case summarize.EffectChanged:
+			line := effectLine{Mark: "~", Text: list + " " + l.Text}
+			if l.Note != "" {
+				line.Note = "REMOVED: " + l.Note
+			}
+			out.Lines = append(out.Lines, line)
+		case summarize.EffectField:
+			field := fieldChange{Field: l.Text, Ways: g.Lines[i].Ways}
+			var was, is bool
+			field.Before, was = maskJSON(l.Field.Pointer, valueText(l.Field.Before), reveal)
+			field.After, is = maskJSON(l.Field.Pointer, valueText(l.Field.After), reveal)
+			field.Hidden = was || is
+			out.Hidden = out.Hidden || field.Hidden
+			input := &out.Lines[len(out.Lines)-1]
+			input.Fields = append(input.Fields, field)
+		case summarize.EffectAdded:
+			out.Lines = append(out.Lines, effectLine{Mark: "+", Text: list + " " + l.Text, Note: l.Note})
+		case summarize.EffectReordered:
+			out.Lines = append(out.Lines, effectLine{Mark: "~", Text: "the order of the inputs"})
+		}
 	}
-	if json.Unmarshal(input, &v) != nil || v.ID == "" {
-		return short(string(input), 60)
-	}
-	return v.ID
+	return out
 }

@@ -2871,6 +2871,11 @@ type RevisionDetail struct {
 	//
 	// Example: 0
 	UnchangedOperations int `json:"unchanged_operations"`
+
+	// UndoneBy The newest revision that reverted this one, of the last 100 that changed one of its first documents. Absent when none did.
+	//
+	// Example: 43
+	UndoneBy *int64 `json:"undone_by,omitempty"`
 }
 
 // RevisionOperation A requested operation, in the form of /batch; other routes are recorded in the same form. Values and documents are not kept
@@ -2985,6 +2990,11 @@ type RevisionSummary struct {
 
 	// Effect Only with `view=effective`: what the revision changed in the cluster's inputs, by list as it is polled; empty when it changed only the document.
 	Effect map[string]EndpointEffect `json:"effect,omitempty"`
+
+	// Reverts The revisions that this one reverted. Absent when it reverted none.
+	//
+	// Example: [41]
+	Reverts []int64 `json:"reverts,omitempty"`
 }
 
 // RoleBinding A cluster role binding definition.

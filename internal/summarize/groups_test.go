@@ -1,4 +1,4 @@
-package cli
+package summarize
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 // TestRegroup: groups that are shown alike are one; when there are many, those that differ in values only are, too, and say so.
 func TestRegroup(t *testing.T) {
 	t.Parallel()
-	several := func(n int) (groups []shownGroup) {
+	several := func(n int) (groups []Group) {
 		for i := range n {
-			groups = append(groups, shownGroup{names: []string{fmt.Sprintf("c-%02d", i)}, lines: []shownLine{{"~ replicas", fmt.Sprintf(": %d", i%10)}}})
+			groups = append(groups, Group{Names: []string{fmt.Sprintf("c-%02d", i)}, Lines: []Line{{Text: "~ replicas", Values: fmt.Sprintf(": %d", i%10)}}})
 		}
 		return groups
 	}
@@ -24,21 +24,21 @@ func TestRegroup(t *testing.T) {
 		{20, 1, false, " (differs: 10 ways)"},
 		{20, 10, true, ": 0"},
 	} {
-		got := regroup(several(tc.n), tc.full)
+		got := Regroup(several(tc.n), tc.full)
 		names := 0
 		for _, g := range got {
-			names += len(g.names)
+			names += len(g.Names)
 		}
-		if len(got) != tc.groups || names != tc.n || got[0].lines[0].values != tc.values {
+		if len(got) != tc.groups || names != tc.n || got[0].Lines[0].Values != tc.values {
 			t.Errorf("%d groups, all: %v: got %d with %d names, the first %+v", tc.n, tc.full, len(got), names, got[0])
 		}
 	}
 	// Other things are never put together, however many there are.
-	var other []shownGroup
+	var other []Group
 	for i := range 30 {
-		other = append(other, shownGroup{names: []string{"x"}, lines: []shownLine{{fmt.Sprintf("~ %d", i), ""}}})
+		other = append(other, Group{Names: []string{"x"}, Lines: []Line{{Text: fmt.Sprintf("~ %d", i)}}})
 	}
-	if got := regroup(other, false); len(got) != 30 {
+	if got := Regroup(other, false); len(got) != 30 {
 		t.Errorf("got %d groups", len(got))
 	}
 }

@@ -1,0 +1,63 @@
+package ui
+
+import (
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
+)
+
+// documentGroup is documents of a kind to which the same happens.
+type documentGroup struct {
+	Kind, Action string
+	Documents    []documentView // without their fields
+	Fields       []fieldChange
+	More         int // fields that are not shown
+}
+
+// groupDocuments groups documents by what happens to their fields. Of several documents that are created or deleted the fields are left
+// out: each has its own page.
+func groupDocuments(documents []documentView) (out []documentGroup) {
+	of := make(map[string]documentView, len(documents))
+	groups := make([]summarize.Group, 0, len(documents))
+	for _, doc := range documents {
+		name := doc.Kind + "\x00" + doc.ID
+		of[name] = doc
+		g := summarize.Group{Names: []string{name}, Head: doc.Action + "\x00" + doc.Kind}
+		if doc.Action == "update" {
+			g.Lines = fieldLines(doc.Fields)
+		}
+		groups = append(groups, g)
+	}
+	for _, g := range summarize.Regroup(groups, false) {
+		action, kind, _ := strings.Cut(g.Head, "\x00")
+		one := documentGroup{Kind: kind, Action: action}
+		if len(g.Names) == 1 || action == "update" {
+			one.Fields, one.More = shownFields(of[g.Names[0]].Fields, g.Lines)
+		}
+		for _, name := range g.Names {
+			doc := of[name]
+			doc.Fields = nil
+			one.Documents = append(one.Documents, doc)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func fieldLines(fields []fieldChange) (lines []summarize.Line) {
+	for _, f := range fields {
+		lines = append(lines, summarize.Line{Text: f.Field, Values: f.Before + "\x00" + f.After})
+	}
+	return lines
+}
+
+// shownFields are the first fields of a group, as lines has them for all of it, and how many more there are.
+func shownFields(fields []fieldChange, lines []summarize.Line) (shown []fieldChange, more int) {
+	for i, f := range fields[:min(len(fields), fieldsPerDocument)] {
+		if i < len(lines) {
+			f.Ways = lines[i].Ways
+		}
+		shown = append(shown, f)
+	}
+	return shown, len(fields) - len(shown)
+}

@@ -1,0 +1,63 @@
+package ui_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// A revision that changes 60 clusters alike shows the change once, and each cluster in a list.
+func TestRevisionOfManyClusters(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 60)
+	w.signIn(readToken)
+	w.change(func(tx *fleet.Tx) error {
+		for i := range 60 {
+			if _, err := tx.Patch(fleet.KindCluster, clusterID(i), fmt.Appendf(nil, `{"labels":{"wave":"two","number":"n%d"}}`, i%20)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	page := w.get("/ui/changes/4").body
+	require.Equal(t, 1, strings.Count(page, `<table class="diff">`))
+	require.Contains(t, page, "60 clusters")
+	require.Contains(t, page, "differs: 20 ways")
+	require.Contains(t, page, "two")
+	for i := range 60 {
+		require.Contains(t, page, `<li><a href="/ui/clusters/`+clusterID(i)+`">`)
+	}
+	require.Less(t, len(page), 64<<10)
+}
+
+// A plan shows its effect on clusters before the documents, in the words of the command line.
+func TestPlanOfADeletion(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 8)
+	w.signIn(readToken)
+	page := w.get("/ui/components/grafana/delete?cascade=true").body
+	require.Contains(t, page, "platform-component grafana")
+	require.Contains(t, page, "REMOVED: Flux uninstalls it")
+	require.Contains(t, page, "Flux would uninstall 8 things.")
+	require.Less(t, strings.Index(page, "Effect on clusters"), strings.Index(page, "9 documents would change"))
+	require.Contains(t, page, "8 clusters")
+	require.Equal(t, 1, strings.Count(page, "REMOVED: "), "clusters to which the same happens are one group")
+}
+
+// A revision that was reverted is marked, on its own page and in the list.
+func TestUndoneRevision(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3)
+	w.signIn(readToken)
+	require.NotContains(t, w.get("/ui/changes/3").body, "Undone by")
+	w.call(http.MethodPost, "/revisions/3/revert", "")
+	require.Contains(t, w.get("/ui/changes/3").body, `Undone by <a href="/ui/changes/4">revision 4</a>`)
+	require.Equal(t, 1, strings.Count(w.get("/ui/changes").body, "undone by revision 4"))
+	require.NotContains(t, w.get("/ui/changes/2").body, "Undone by")
+	require.NotContains(t, w.get("/ui/changes/4").body, "Undone by")
+}
