@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
@@ -220,6 +221,15 @@ func linkTo(kind, id string) string {
 		return link("components", id)
 	case client.KindLayer:
 		return link("layers", id)
+	case client.KindNamespace:
+		return link("definitions", listNamespaces, id)
+	case client.KindRoleBinding:
+		return link("definitions", listRoleBindings, id)
+	case client.KindResourceType:
+		return link("definitions", listResourceTypes, id)
+	}
+	if list, resource := strings.CutPrefix(kind, client.KindResource+"/"); resource {
+		return link("definitions", list, id)
 	}
 	return changesOf(kind, id)
 }

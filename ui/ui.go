@@ -101,6 +101,8 @@ func New(cfg Config) (*Page, error) {
 		"/changes":                          showChanges,
 		"/changes/{revision}":               showChange,
 		"/search":                           showSearch,
+		"/definitions":                      showDefinitions,
+		"/definitions/{list}/{id}":          showDefinition,
 		"/":                                 func(*visit) error { return errNotFound },
 	} {
 		p.routes.Handle("GET "+prefix+pattern, p.visited(show))

@@ -352,7 +352,7 @@ func TestSearch(t *testing.T) {
 	many := w.get("/ui/search?q=CLUSTER-00")
 	require.Contains(t, many.body, "cluster-0049")
 	require.Contains(t, many.body, "and 50 more")
-	require.Contains(t, w.get("/ui/search?q=nothing-like-it").body, "Nothing is called like that")
+	require.Contains(t, w.get("/ui/search?q=nothing-like-it").body, "Nothing found")
 }
 
 // The page is in front of the API, and in nobody's way.
