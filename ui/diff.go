@@ -118,5 +118,11 @@ func valueText(value nullable.Nullable[json.RawMessage]) string {
 	if value.IsNull() {
 		return "null"
 	}
-	return string(value.MustGet())
+	decoder := json.NewDecoder(bytes.NewReader(value.MustGet()))
+	decoder.UseNumber()
+	var decoded any
+	if decoder.Decode(&decoded) != nil {
+		return string(value.MustGet())
+	}
+	return marshal(decoded) // in the API's JSON, & may be an escape
 }

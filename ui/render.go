@@ -8,6 +8,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"log/slog"
@@ -71,6 +72,16 @@ var assets = sync.OnceValues(func() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:8]), err
 })
 
+// visibleControls replaces characters that show text in another order than it is, or not at all, with their escapes. No page has them but in
+// names and messages from outside.
+var visibleControls = func() *strings.Replacer {
+	var pairs []string
+	for _, r := range "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff" {
+		pairs = append(pairs, string(r), fmt.Sprintf(`\u%04x`, r))
+	}
+	return strings.NewReplacer(pairs...)
+}()
+
 // render answers with a page, or with an error when it cannot be made: never with half of one.
 func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name string, view any) {
 	var out bytes.Buffer
@@ -81,7 +92,7 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name s
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = out.WriteTo(w) // fails when the browser is gone
+	_, _ = visibleControls.WriteString(w, out.String()) // fails when the browser is gone
 }
 
 func (v *visit) show(name string, view any) error {
