@@ -1,0 +1,61 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A session that was used in the future is not one of a clock that anybody trusts.
+func TestSessionFromTheFuture(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3)
+	w.advance(2 * time.Minute)
+	w.signIn(readToken)
+	require.Equal(t, http.StatusOK, w.get("/ui/").status)
+	w.advance(-2 * time.Minute)
+	require.Equal(t, http.StatusSeeOther, w.get("/ui/").status)
+	w.advance(90 * time.Second)
+	require.Equal(t, http.StatusOK, w.get("/ui/").status, "clocks of replicas differ by less than a minute")
+}
+
+// A session is sealed for its cookie's name: one that plain HTTP may have shown to others does not count on HTTPS.
+func TestSessionUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3)
+	page := w.page(sessionKey)
+	serve := func(method, address, body string, cookies ...*http.Cookie) *http.Response {
+		req := httptest.NewRequest(method, address, strings.NewReader(body))
+		req.RemoteAddr = "127.0.0.1:1"
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for _, c := range cookies {
+			req.AddCookie(c)
+		}
+		rec := httptest.NewRecorder()
+		page.ServeHTTP(rec, req)
+		return rec.Result()
+	}
+	form := url.Values{"token": {readToken}}.Encode()
+	plain := serve(http.MethodPost, "http://127.0.0.1/ui/sign-in", form).Cookies()[0]
+	secure := serve(http.MethodPost, "https://fleet.example.com/ui/sign-in", form).Cookies()[0]
+	require.NotEqual(t, plain.Name, secure.Name)
+	require.Equal(t, http.StatusOK, serve(http.MethodGet, "https://fleet.example.com/ui/", "", secure).StatusCode)
+	renamed := &http.Cookie{Name: secure.Name, Value: plain.Value}
+	require.Equal(t, http.StatusSeeOther, serve(http.MethodGet, "https://fleet.example.com/ui/", "", renamed).StatusCode)
+}
+
+// A form is at most 16 KiB, so nobody fills the memory of the service without a token.
+func TestFormIsBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3)
+	small := w.send(w.client, http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {"/ui/"}, "x": {strings.Repeat("x", 15<<10)}})
+	require.Equal(t, http.StatusSeeOther, small.status)
+	large := w.send(w.visitor(t), http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {"/ui/"}, "x": {strings.Repeat("x", 17<<10)}})
+	require.NotEqual(t, http.StatusSeeOther, large.status)
+	require.Empty(t, large.header.Get("Set-Cookie"))
+}
