@@ -20,9 +20,10 @@ func (s *session) explainCommand() *cli.Command {
 		Usage:     "Show where each value of a cluster's inputs comes from, and what it overrides",
 		ArgsUsage: "CLUSTER [NAME]",
 		Description: "NAME is a component, or what --list has. With -o wide also where in the document, and the revision that set the value, with its actor. <N: the value was set before revision N, the oldest that the server keeps.\n\n" +
-			argv.ExampleText("explain demo-cluster-01 podinfo --path replicaCount"),
+			argv.ExampleText("explain demo-cluster-01 podinfo --path replicaCount", "explain --fields cluster.patches"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: platform-components, namespaces, rolebindings, or a resource type; without NAME all", Value: "platform-components"},
+			&cli.StringFlag{Name: "fields", Usage: "instead: show type and description of the fields of this `KIND[.FIELD...]`, such as cluster.patches, without asking the server"},
 			&cli.StringFlag{Name: "path", Usage: "only this `PATH` of the component's values, as in patches"},
 			&cli.StringFlag{Name: "pointer", Usage: "only what is at or below this JSON `POINTER` in an input"},
 		},
@@ -31,6 +32,9 @@ func (s *session) explainCommand() *cli.Command {
 }
 
 func (s *session) explain(c *cli.Context) error {
+	if c.IsSet("fields") {
+		return s.explainFields(c, c.String("fields"))
+	}
 	args := c.Args().Slice()
 	if len(args) < 1 || len(args) > 2 {
 		return argv.Errorf("%s takes CLUSTER, and then maybe NAME", c.Command.HelpName)
