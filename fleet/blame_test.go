@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,8 +155,7 @@ func (w *world) setBy(rt *rapid.T, say api.Saying) (Revision, bool) {
 		return all
 	}
 	now := values(body)
-	for i := len(w.log.commits) - 1; i >= 0; i-- {
-		c := w.log.commits[i]
+	for _, c := range slices.Backward(w.log.commits) {
 		for _, ch := range c.Changes {
 			if string(ch.Kind) != say.Kind || ch.ID != say.ID || c.Revision < w.log.oldest {
 				continue

@@ -102,11 +102,12 @@ const typeDefaultField = "type_default"
 // normalizeType sets the type where no request has.
 func normalizeType(obj map[string]any) {
 	u, _ := obj["oci_url"].(string)
+	unset, _ := obj[typeDefaultField].(bool)
 	oci := strings.HasPrefix(u, "oci://")
 	switch {
 	case obj["type"] == nil && oci:
 		obj["type"], obj[typeDefaultField] = typeKustomize, true
-	case obj["type"] == nil, obj[typeDefaultField] == true && obj["type"] == typeKustomize && !oci:
+	case obj["type"] == nil, unset && obj["type"] == typeKustomize && !oci:
 		obj["type"] = typeHelm
 	}
 	if obj["type"] != typeKustomize {

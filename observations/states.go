@@ -46,7 +46,7 @@ func (s State) OfClusters() bool { return s == Silent || s == Never }
 
 // rank is where a state stands among states.
 func (s State) rank() int {
-	switch s {
+	switch s { //nolint:exhaustive // Superseded is no state of a cluster
 	case Confirmed:
 		return 0
 	case Delivered:

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrReplaced: the store's history differs from the served one, and no operator has accepted it as the replacement.
+// ErrReplaced means that the store's history differs from the served one, and no operator has accepted it as the replacement.
 var ErrReplaced = errors.New("the store's history was replaced")
 
 // actorAccept is the actor of an acceptance in the log. No token can have this name: token names have no colon.

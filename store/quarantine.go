@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrQuarantined: the store's content is quarantined. It is not served to clusters and cannot be changed until an operator
+// ErrQuarantined means that the store's content is quarantined. It is not served to clusters and cannot be changed until an operator
 // accepts it.
 var ErrQuarantined = fmt.Errorf("%w, or it was filled from a seed", ErrReplaced)
 

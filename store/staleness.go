@@ -7,12 +7,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrTooOld: the store has not confirmed the copy of the fleet for longer than [Config.MaxStaleness]. The copy is not served:
+// ErrTooOld means that the store has not confirmed the copy of the fleet for longer than [Config.MaxStaleness]. The copy is not served:
 // another process may answer with a newer State, and clusters that receive alternating answers remove and recreate objects,
 // while clusters that receive an error keep theirs.
 var ErrTooOld = fmt.Errorf("%w: the copy of the fleet is older than it may be served", ErrUnavailable)
 
-// ErrNotLoaded: no State is loaded yet.
+// ErrNotLoaded means that no State is loaded yet.
 var ErrNotLoaded = fmt.Errorf("%w: the fleet is not loaded yet", ErrUnavailable)
 
 // StateForPolls returns the State to answer clusters from, and its age: the time since the last head query that confirmed it as

@@ -175,7 +175,7 @@ func (f *referenceFleet) patch(path string, value any) {
 // randomReference writes a database of the reference that has some of the faults.
 func randomReference(t *testing.T, seed uint64) (path string, faults []string) {
 	t.Helper()
-	f := &referenceFleet{rand.New(rand.NewPCG(seed, 0)), map[string][]map[string]any{}} //nolint:gosec // the same databases in each run
+	f := &referenceFleet{rand.New(rand.NewPCG(seed, 0)), map[string][]map[string]any{}}
 	for i := range 4 {
 		f.tables["components"] = append(f.tables["components"], map[string]any{
 			"_id": fmt.Sprintf("component-%d", i), "component_path": "podinfo", "component_version": "6.9.0",
@@ -225,7 +225,7 @@ func randomReference(t *testing.T, seed uint64) (path string, faults []string) {
 func advised(t *testing.T, report string) (flags []string) {
 	t.Helper()
 	for _, line := range regexp.MustCompile(`(?m)^  (--.+)  # .*$`).FindAllStringSubmatch(report, -1) {
-		out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", `printf '%s\0' `+line[1]).Output() //nolint:gosec // the program's own output
+		out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", `printf '%s\0' `+line[1]).Output()
 		require.NoError(t, err, line[1])
 		flags = append(flags, strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")...)
 	}

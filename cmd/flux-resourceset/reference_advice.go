@@ -260,7 +260,7 @@ func (ad *adviser) entry(d *adopted, steps []string, value any) {
 // proposeID proposes an id equal to the name that Flux derives from the current one for its objects.
 func (ad *adviser) proposeID(d *adopted) {
 	limit := 63
-	switch d.kind {
+	switch d.kind { //nolint:exhaustive // the other kinds have the usual limit
 	case fleet.KindComponent:
 		limit = 53
 	case fleet.KindRoleBinding:

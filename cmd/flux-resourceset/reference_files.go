@@ -156,7 +156,7 @@ func joinComments(old, comment, separator string) string {
 // child returns an entry of a mapping or a sequence, and the node for a comment above it. If the entry does not exist,
 // the comment goes above its parent.
 func child(above, in *yaml.Node, step string) (key, value *yaml.Node) {
-	switch in.Kind {
+	switch in.Kind { //nolint:exhaustive // the other nodes have no children
 	case yaml.MappingNode:
 		for i := 0; i < len(in.Content); i += 2 {
 			if in.Content[i].Value == step {

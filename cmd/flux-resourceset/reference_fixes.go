@@ -357,7 +357,7 @@ var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 // lookup returns the value at a JSON pointer of a document. Entries of lists can be named by their ids, and components
 // by their original ids.
 func (a *adoption) lookup(d *adopted, pointer string) (v any, exists bool) {
-	v, exists = any(d.obj), true
+	v = any(d.obj)
 	for i, step := range strings.Split(pointer, "/") {
 		if i == 0 {
 			continue

@@ -26,11 +26,11 @@ import (
 const MaxSize = 5 << 30
 
 var (
-	// ErrExists: the bucket has an object of that name.
+	// ErrExists means that the bucket has an object of that name.
 	ErrExists = errors.New("there is an object of that name")
-	// ErrMissing: the bucket has no object of that name.
+	// ErrMissing means that the bucket has no object of that name.
 	ErrMissing = errors.New("there is no such object")
-	// ErrDamaged: the digest of the received object differs from the digest stored with it.
+	// ErrDamaged means that the digest of the received object differs from the digest stored with it.
 	ErrDamaged = errors.New("it is not what was uploaded")
 )
 

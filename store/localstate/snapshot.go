@@ -23,7 +23,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ErrSnapshot: a snapshot file is damaged, or is not a snapshot.
+// ErrSnapshot means that a snapshot file is damaged, or is not a snapshot.
 var ErrSnapshot = errors.New("the file is not a whole state of a fleet")
 
 // Snapshot is a State as it is on disk.

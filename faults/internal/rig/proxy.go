@@ -36,11 +36,11 @@ type Trouble struct {
 type CommitTrouble string
 
 const (
-	// CommitUnanswered: the server receives it, but the client is disconnected before the answer.
+	// CommitUnanswered means that the server receives it, but the client is disconnected before the answer.
 	CommitUnanswered CommitTrouble = "unanswered"
-	// CommitLost: the client is disconnected, and the server never receives it.
+	// CommitLost means that the client is disconnected, and the server never receives it.
 	CommitLost CommitTrouble = "lost"
-	// CommitLate: the client is disconnected, and the server receives it later.
+	// CommitLate means that the client is disconnected, and the server receives it later.
 	CommitLate CommitTrouble = "late"
 )
 

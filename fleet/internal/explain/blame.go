@@ -100,6 +100,12 @@ func (b *Blame) find(pointer string) (*blameNode, error) {
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
+// listIndex parses a key of a pointer as an index of a list of n entries.
+func listIndex(key string, n int) (int, bool) {
+	index, err := strconv.Atoi(key)
+	return index, err == nil && index >= 0 && index < n
+}
+
 // step is where a key of a pointer leads to.
 func (n *blameNode) step(key string) (blameStep, error) {
 	opened, err := open(n.value)
@@ -107,8 +113,8 @@ func (n *blameNode) step(key string) (blameStep, error) {
 		return blameStep{}, err
 	}
 	list, isList := opened.([]any)
-	index, err := strconv.Atoi(key)
-	if !isList || err != nil || index < 0 || index >= len(list) {
+	index, inList := listIndex(key, len(list))
+	if !isList || !inList {
 		return blameStep{key: key}, nil
 	}
 	entry, err := open(list[index])

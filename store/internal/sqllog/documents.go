@@ -77,16 +77,16 @@ func newestRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.Do
 		return 0, nil, err
 	}
 	slices.SortFunc(all, func(a, b change) int { return cmp.Compare(b.revision, a.revision) })
-	revisions, size, end := 0, int64(0), 0
-	for i := 0; i < len(all); i = end {
-		var bytes int64
-		for end = i; end < len(all) && all[end].revision == all[i].revision; end++ {
-			bytes += all[end].bytes
+	revisions, size := 0, int64(0)
+	for i := 0; i < len(all); {
+		revision, bytes := all[i].revision, int64(0)
+		for ; i < len(all) && all[i].revision == revision; i++ {
+			bytes += all[i].bytes
 		}
 		if size += bytes; revisions == q.Limit || revisions > 0 && size > backend.PageBytes {
 			break
 		}
-		revisions, first = revisions+1, all[i].revision
+		revisions, first = revisions+1, revision
 	}
 	seen := map[fleet.DocumentName]bool{}
 	for _, c := range all {
