@@ -25,7 +25,7 @@ type link struct {
 	conn              client // nil until it is needed
 	token, writeToken string
 	seen              *apiclient.RevisionToken // the newest revision of the server; nil until there is a client
-	memory            *config.Memory  // what earlier runs saw of it; nil until there is a client
+	memory            *config.Memory           // what earlier runs saw of it; nil until there is a client
 
 	mu     sync.Mutex // guards what the client's callbacks use
 	made   bool       // something was changed
