@@ -12,8 +12,8 @@ var kubectlVerbs = map[string]string{
 	"get": "get", "list": "list", "ls": "list", "describe": "describe", "create": "create", "edit": "edit", "delete": "delete", "patch": "patch", "label": "label",
 }
 
-// nounFirst turns `get clusters`, `describe cluster NAME` and `edit cluster/NAME` into `cluster list`, `cluster describe NAME` and
-// `cluster edit NAME`. Other command lines stay as they are.
+// nounFirst turns `get clusters`, `describe cluster NAME`, `edit cluster/NAME` and `get resource TYPE NAME` into `cluster list`,
+// `cluster describe NAME`, `cluster edit NAME` and `resource TYPE get NAME`. Other command lines stay as they are.
 func nounFirst(app *cli.App, words []string) []string {
 	at := wordAfter(app, words, 0)
 	if at < 0 {
@@ -29,25 +29,39 @@ func nounFirst(app *cli.App, words []string) []string {
 	}
 	noun, name, named := strings.Cut(words[next], "/")
 	cmd := FindCommand(app.Commands, noun)
-	if cmd == nil || Operand(cmd) != "" || FindCommand(cmd.Subcommands, "list") == nil {
+	if cmd == nil || FindCommand(cmd.Subcommands, "list") == nil {
 		return words
+	}
+	line := slices.Concat(words[:at], words[at+1:next], []string{noun})
+	rest := words[next+1:]
+	if Operand(cmd) != "" {
+		operand := name
+		if named {
+			operand, name, named = strings.Cut(name, "/")
+		} else if i := wordAfter(app, rest, 0); i >= 0 {
+			operand, rest = rest[i], slices.Concat(rest[:i], rest[i+1:])
+		} else {
+			return append(line, rest...) // without the operand: an error that names it
+		}
+		line = append(line, operand)
 	}
 	if FindCommand(cmd.Subcommands, verb) == nil && verb == "describe" {
 		verb = "get"
 	}
-	line := slices.Concat(words[:at], words[at+1:next], []string{noun, verb})
+	at = len(line)
+	line = append(line, verb)
 	if named {
 		line = append(line, name)
 	}
-	line = append(line, words[next+1:]...)
+	line = append(line, rest...)
 	if verb != "get" {
 		return line
 	}
-	// Without a name it lists. What is a name and what is the value of a flag is known when the line can be read as `get NAME`.
-	if read, err := arrange(app, line); err == nil && slices.Contains(read.Args, "--") {
+	// Without a name it lists. Only the parsed line separates names from values of flags.
+	if parsed, err := arrange(app, line); err == nil && slices.Contains(parsed.Args, "--") {
 		return line
 	}
-	line[next] = "list" // where the verb stands: one word has gone before the noun
+	line[at] = "list"
 	return line
 }
 
