@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAttackTable requires the tests that docs/attacks.md names to be where it says.
+// TestAttackTable requires the tests that faults/README.md names to be where it says.
 func TestAttackTable(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/attacks.md")
+	page, err := os.ReadFile("../faults/README.md")
 	require.NoError(t, err)
 	packages := regexp.MustCompile("`([a-z0-9/-]+)` ((?:[Tt]est|Fuzz)[^;|]*)")
 	names := regexp.MustCompile(`\b(?:[Tt]est|Fuzz)[A-Z]\w+`)
