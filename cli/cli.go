@@ -108,7 +108,7 @@ func (s *session) app() *cli.App {
 			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(),
 			tokenCommands{s}.tokenCommand(), authCommands{s}.authCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(), s.backupCommand(),
-			inputCommands{s}.inputsCommand(), s.explainCommand(), statusCommands{s}.statusCommand(), s.waitCommand(), s.demoCommand(),
+			inputCommands{s}.inputsCommand(), s.explainCommand(), s.apiResourcesCommand(), statusCommands{s}.statusCommand(), s.waitCommand(), s.demoCommand(),
 			bootstrapper{s}.bootstrapCommand(), renderer{s}.renderCommand(),
 			contexts{s}.configCommand(), s.completionCommand(), statusCommands{s}.versionCommand(), s.completeCommand(), s.docsCommand(),
 		},

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/urfave/cli/v2"
+)
+
+// apiResource is one row of api-resources.
+type apiResource struct {
+	Name       string   `json:"name"`        // of the command
+	ShortNames []string `json:"short_names"` // aliases of the command
+	Kind       string   `json:"kind"`        // in the API: in changes, filters and permissions
+	Verbs      []string `json:"verbs"`       // subcommands
+}
+
+func (s *session) apiResourcesCommand() *cli.Command {
+	return &cli.Command{
+		Name: "api-resources", Usage: "List the kinds of documents with their short names and verbs, without asking the server",
+		Description: "TYPE stands for the id of a resource type; resource-type list shows the types of the server. The fields of a kind: explain --fields KIND.",
+		Action: func(c *cli.Context) error {
+			if _, err := arguments(c); err != nil {
+				return err
+			}
+			resources := apiResources(c.App.Commands)
+			document, err := render.Encode(resources)
+			if err != nil {
+				return err
+			}
+			t := render.Table{Header: []string{"NAME", "SHORTNAMES", "KIND", "VERBS"}}
+			var names []string
+			for _, r := range resources {
+				t.Rows = append(t.Rows, []string{r.Name, strings.Join(r.ShortNames, ","), r.Kind, strings.Join(r.Verbs, ",")})
+				names = append(names, r.Name)
+			}
+			return s.print(c, render.Output{
+				Document: document,
+				Tables:   func() ([]render.Table, error) { return []render.Table{t}, nil },
+				Names:    func() ([]string, error) { return names, nil },
+			})
+		},
+	}
+}
+
+// apiResources lists the kinds that are compiled in, with the verbs of their commands.
+func apiResources(commands []*cli.Command) []apiResource {
+	var resources []apiResource
+	for _, n := range append(nouns(resourcesOfID("TYPE")), tokens) {
+		name, _, _ := strings.Cut(n.command(), " ") // the type is no command
+		if cmd := argv.FindCommand(commands, name); cmd != nil {
+			resources = append(resources, apiResource{n.command(), append([]string{}, cmd.Aliases...), n.kind, argv.Visible(cmd.Subcommands)})
+		}
+	}
+	return resources
+}
