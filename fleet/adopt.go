@@ -9,8 +9,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // adoption moves what all clusters of a layer say alike out of their documents into the layer. What each of them has stays as it
@@ -143,12 +143,12 @@ func (ad *adoption) intoLayer(obj map[string]any) error {
 	for _, list := range ad.lists {
 		entries := slices.Clone(list.entriesIn(obj))
 		for _, adopted := range list.entries {
-			at := slices.IndexFunc(entries, object.HasID(adopted.id))
+			at := slices.IndexFunc(entries, unstructured.HasID(adopted.id))
 			if at < 0 {
 				at = len(entries)
 				entries = append(entries, map[string]any{"id": adopted.id})
 			}
-			entry, _, _ := object.Entry(entries[at])
+			entry, _, _ := unstructured.Entry(entries[at])
 			if !list.typed {
 				maps.Copy(entry, adopted.said)
 				if said, ok := apart[adopted.id].(map[string]any); ok && list.kind == KindComponent { // which one layer says once

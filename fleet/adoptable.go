@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // choose decides which entries of a list are adopted.
@@ -117,7 +117,7 @@ func (ad *adoption) common(list *adoptedList) (map[string]map[string]any, error)
 		}
 		common[id] = nil
 		if e.alike {
-			obj, err := object.Decode(e.text)
+			obj, err := unstructured.Decode(e.text)
 			if err != nil {
 				return nil, unreadable(ad.clusters[0].doc, err)
 			}
@@ -130,12 +130,12 @@ func (ad *adoption) common(list *adoptedList) (map[string]map[string]any, error)
 // openList is a list in a cluster's opened object, with its entries as they are.
 func (a *assigned) openList(obj map[string]any) ([]any, error) {
 	if a.typed {
-		if _, err := object.OpenField(obj, "resources"); err != nil {
+		if _, err := unstructured.OpenField(obj, "resources"); err != nil {
 			return nil, err
 		}
 	}
 	if holder := a.holder(obj); holder != nil {
-		if _, err := object.OpenField(holder, a.field); err != nil {
+		if _, err := unstructured.OpenField(holder, a.field); err != nil {
 			return nil, err
 		}
 	}
@@ -207,8 +207,8 @@ func (l *layer) leavesOf(a *assigned) map[string]map[string]bool {
 	switch {
 	case a.typed:
 		for _, s := range l.resources[a.field] {
-			for property := range s.Entry.Overrides {
-				say(s.Entry.ID, property, true)
+			for property := range s.Value.Overrides {
+				say(s.Value.ID, property, true)
 			}
 		}
 	case a.kind == KindComponent:

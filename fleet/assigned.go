@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -97,12 +97,12 @@ func (a *assigned) entriesIn(obj map[string]any) []any {
 // have the id: all others stay Text.
 func (a *assigned) openEntries(obj map[string]any, id string) ([]any, error) {
 	if a.typed {
-		if _, err := object.OpenField(obj, "resources"); err != nil {
+		if _, err := unstructured.OpenField(obj, "resources"); err != nil {
 			return nil, err
 		}
 	}
 	if holder := a.holder(obj); holder != nil {
-		if _, err := object.OpenField(holder, a.field); err != nil {
+		if _, err := unstructured.OpenField(holder, a.field); err != nil {
 			return nil, err
 		}
 	}
@@ -177,7 +177,7 @@ func (a *assigned) excludedOn(own *Effective) []string {
 
 // forgottenBy takes all that a layer's object says about a definition out of it.
 func (a *assigned) forgottenBy(obj map[string]any, id string) map[string]any {
-	a.setEntries(obj, slices.DeleteFunc(slices.Clone(a.entriesIn(obj)), object.HasID(id)))
+	a.setEntries(obj, slices.DeleteFunc(slices.Clone(a.entriesIn(obj)), unstructured.HasID(id)))
 	if a.kind == KindComponent {
 		for _, field := range []string{"overrides", "patches"} {
 			said, _ := obj[field].(map[string]any)

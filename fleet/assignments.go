@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fieldmanagers"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/owned"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // clusterEdit changes what a cluster's document says, given as it is, and as the object that is stored next, which is only
@@ -53,7 +53,7 @@ func (tx *Tx) edited(before *Document, edit clusterEdit) (*Document, error) {
 
 // openDocument opens a document, of which those parts stay text that nobody changes.
 func openDocument(d *Document) (map[string]any, error) {
-	obj, err := object.Open(d.Body)
+	obj, err := unstructured.Open(d.Body)
 	if err != nil {
 		return nil, unreadable(d, err)
 	}
@@ -88,7 +88,7 @@ func setLabels(patch []byte) clusterEdit {
 			delete(obj, "labels")
 			return true, nil
 		}
-		labels, err := object.OpenField(obj, "labels")
+		labels, err := unstructured.OpenField(obj, "labels")
 		if err != nil {
 			return false, unreadable(before, err)
 		}
@@ -122,7 +122,7 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 		if err != nil {
 			return false, unreadable(before, err)
 		}
-		at := slices.IndexFunc(entries, object.HasID(id))
+		at := slices.IndexFunc(entries, unstructured.HasID(id))
 		if at < 0 {
 			at = len(entries)
 			entries = append(entries, tx.newEntry(before, a, id))
@@ -130,7 +130,7 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 				return false, unreadable(before, err)
 			}
 		}
-		entry, _, _ := object.Entry(entries[at])
+		entry, _, _ := unstructured.Entry(entries[at])
 		maps.Copy(entry, request)
 		a.setEntries(obj, entries)
 		return true, nil
@@ -153,12 +153,12 @@ func (a *assigned) include(obj map[string]any, id string) error {
 	if obj["excludes"] == nil {
 		return nil
 	}
-	if _, err := object.OpenField(obj, "excludes"); err != nil {
+	if _, err := unstructured.OpenField(obj, "excludes"); err != nil {
 		return err
 	}
 	excludes, _ := obj["excludes"].(map[string]any)
 	if a.typed {
-		if _, err := object.OpenField(excludes, "resources"); err != nil {
+		if _, err := unstructured.OpenField(excludes, "resources"); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (a *assigned) include(obj map[string]any, id string) error {
 	if holder == nil {
 		return nil
 	}
-	if _, err := object.OpenField(holder, a.field); err != nil {
+	if _, err := unstructured.OpenField(holder, a.field); err != nil {
 		return err
 	}
 	if ids, _ := holder[a.field].([]any); slices.Contains(ids, any(id)) {
@@ -196,13 +196,13 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 		if err != nil {
 			return false, unreadable(before, err)
 		}
-		left := slices.DeleteFunc(slices.Clone(entries), object.HasID(id))
+		left := slices.DeleteFunc(slices.Clone(entries), unstructured.HasID(id))
 		if len(left) == len(entries) {
 			return false, nil
 		}
 		a.setEntries(obj, left)
 		if kind == KindComponent {
-			err = setPatches(before, obj, id, owned.Read(nil, nil))
+			err = setPatches(before, obj, id, fieldmanagers.Read(nil, nil))
 		}
 		return true, err
 	}
@@ -231,14 +231,14 @@ func (tx *Tx) noteGiven(cluster *Document, a *assigned, id string) {
 }
 
 // setPatches replaces a component's patches on a cluster and who owns them; those that say nothing are left out.
-func setPatches(before *Document, obj map[string]any, component string, o *owned.Patches) error {
+func setPatches(before *Document, obj map[string]any, component string, o *fieldmanagers.Patches) error {
 	for _, field := range []string{"patches", "patch_owners"} {
-		if _, err := object.OpenField(obj, field); err != nil {
+		if _, err := unstructured.OpenField(obj, field); err != nil {
 			return unreadable(before, err)
 		}
 	}
-	object.SetIn(obj, "patches", component, o.Values(), len(o.Values()))
+	unstructured.SetNestedKey(obj, "patches", component, o.Values(), len(o.Values()))
 	owners := o.Stored()
-	object.SetIn(obj, "patch_owners", component, owners, len(owners))
+	unstructured.SetNestedKey(obj, "patch_owners", component, owners, len(owners))
 	return nil
 }

@@ -119,7 +119,7 @@ func (f *failures) err() error {
 			code = c
 		}
 	}
-	return &Error{Code: code, Detail: summary(f.problems), Problems: f.problems}
+	return &Error{Code: code, Detail: summarizeProblems(f.problems), Problems: f.problems}
 }
 
 // place moves an operation's problems to where the operation stands in the request.
@@ -164,7 +164,7 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 		}
 		located.Problems = append(located.Problems, b.place(i, ops[i], &Error{Problems: []Problem{p}})...)
 	}
-	located.Detail = summary(located.Problems)
+	located.Detail = summarizeProblems(located.Problems)
 	return &located
 }
 

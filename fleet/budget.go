@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // KindBudget is the kind of one document that remembers which removals of late nobody has confirmed. It is a document of
@@ -104,7 +104,7 @@ func (s *State) spend(c Commit, removals int) (*Document, error) {
 
 // recordOf is a document made of a value of ours.
 func (ks *kindSet) recordOf(kind Kind, id string, value any) (*Document, error) {
-	obj, err := object.Of(value)
+	obj, err := unstructured.FromValue(value)
 	if err != nil {
 		return nil, err
 	}

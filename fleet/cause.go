@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/wording"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/summary"
 )
 
 // What a commit was asked for, as the log keeps it beside what that changed: a list of 200 clusters that were updated does
@@ -102,7 +102,7 @@ func (c Commit) Cause() (operations []api.RevisionOperation, more, unchanged int
 // Summary describes in words what a commit changed: the requested operations that had an effect, or the changed documents where
 // those are not known. changed is the first of count documents.
 func (c Commit) Summary(changed []api.ChangeRef, count int) string {
-	names := wording.Names(func(kind string) string {
+	names := summary.Names(func(kind string) string {
 		if a := compiledIn.assigned(Kind(kind)); a != nil {
 			return a.stem()
 		}

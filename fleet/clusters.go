@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // MaxInputs is how many inputs one answer may have: every provider we ship sets filter.limit to this, and what is
@@ -21,16 +21,16 @@ const MaxInputs = 10_000
 const adviseInputs = 100
 
 func (ks *kindSet) normalizeCluster(obj map[string]any) {
-	object.DropEmpty(obj, "cluster_name")
-	object.SetDefault(obj, "cluster_name", obj["id"])
-	object.SetDefault(obj, "labels", map[string]any{})
-	object.SetDefault(obj, "patches", map[string]any{})
-	object.SetDefault(obj, "deletion_protection", false)
+	unstructured.DropEmpty(obj, "cluster_name")
+	unstructured.SetDefault(obj, "cluster_name", obj["id"])
+	unstructured.SetDefault(obj, "labels", map[string]any{})
+	unstructured.SetDefault(obj, "patches", map[string]any{})
+	unstructured.SetDefault(obj, "deletion_protection", false)
 	if dns, ok := obj["cluster_dns"].(string); ok {
 		obj["cluster_dns"] = lowerASCII(dns)
 	}
 	for _, a := range ks.lists {
-		object.SetDefault(obj, a.field, []any{})
+		unstructured.SetDefault(obj, a.field, []any{})
 		normalizeEntries(a.entriesIn(obj), a.normalizeEntry)
 	}
 	normalizeResources(obj)
@@ -59,7 +59,7 @@ func normalizeEntries(entries []any, normalize func(map[string]any)) {
 func normalizeResources(obj map[string]any) {
 	resources, ok := obj["resources"].(map[string]any)
 	for id := range resources {
-		object.DropEmptyList(resources, id)
+		unstructured.DropEmptyList(resources, id)
 		entries, _ := resources[id].([]any)
 		normalizeEntries(entries, normalizeResourceEntry)
 	}
@@ -207,7 +207,7 @@ func dropOrphanedPatches(before *api.Cluster, obj map[string]any, on map[string]
 	patches, _ := obj["patches"].(map[string]any)
 	entries, _ := obj["platform_components"].([]any)
 	for _, e := range entries {
-		if _, id, ok := object.Entry(e); ok {
+		if _, id, ok := unstructured.Entry(e); ok {
 			on[id] = true
 		}
 	}
@@ -237,12 +237,12 @@ func (ks *kindSet) normalizeExcludes(obj map[string]any) {
 	if ok {
 		for _, a := range ks.lists[:ks.fixed] {
 			if a.layering.excluded != nil {
-				object.DropEmptyList(excludes, a.field)
+				unstructured.DropEmptyList(excludes, a.field)
 			}
 		}
 		resources, isObject := excludes["resources"].(map[string]any)
 		for id := range resources {
-			object.DropEmptyList(resources, id)
+			unstructured.DropEmptyList(resources, id)
 		}
 		if isObject && len(resources) == 0 || excludes["resources"] == nil {
 			delete(excludes, "resources")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // How a cluster deploys a component.
@@ -81,16 +81,16 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 func (d *Document) Component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
 
 func normalizeComponent(obj map[string]any) {
-	object.DropEmpty(obj, "component_version", "oci_tag", "release_name", "target_namespace", "type")
-	object.SetDefault(obj, "component_version", latest)
-	object.SetDefault(obj, "oci_tag", latest)
-	object.SetDefault(obj, "cluster_env_enabled", false)
-	object.SetDefault(obj, "depends_on", []any{})
-	object.SetDefault(obj, "patches", map[string]any{})
-	object.SetDefault(obj, "release_name", obj["id"])
-	object.SetDefault(obj, "target_namespace", obj["id"])
-	object.SetDefault(obj, "secret_ref", "")
-	object.DropEmptyList(obj, "values_from")
+	unstructured.DropEmpty(obj, "component_version", "oci_tag", "release_name", "target_namespace", "type")
+	unstructured.SetDefault(obj, "component_version", latest)
+	unstructured.SetDefault(obj, "oci_tag", latest)
+	unstructured.SetDefault(obj, "cluster_env_enabled", false)
+	unstructured.SetDefault(obj, "depends_on", []any{})
+	unstructured.SetDefault(obj, "patches", map[string]any{})
+	unstructured.SetDefault(obj, "release_name", obj["id"])
+	unstructured.SetDefault(obj, "target_namespace", obj["id"])
+	unstructured.SetDefault(obj, "secret_ref", "")
+	unstructured.DropEmptyList(obj, "values_from")
 	normalizeType(obj)
 }
 

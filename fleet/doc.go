@@ -32,8 +32,9 @@
 //  8. plan.go, affected.go and effects.go: the same, to be read before it is done.
 //  9. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
 //
-// Below it are rooms that know no fleet. Of texts and documents: jsontext reads and writes them, object changes them, threeway
-// takes a change of one back, explain says which of them a value is from, diff how two inputs differ. Of patches: helmvalues is
-// their grammar, owned their field managers. Of lists: fold is who wins where several say something. And typeschema is about
-// the schemas of resource types, graph about cycles, wording about history in words, parallel about processors.
+// The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
+// threeway reverts one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:
+// helmvalues defines their syntax, fieldmanagers their owners. Lists: overlay merges those of several layers. The others:
+// typeschema validates against the schemas of resource types, graph finds cycles, summary describes commits in one line,
+// parallel uses all processors.
 package fleet

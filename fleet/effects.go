@@ -14,7 +14,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/diff"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // effects works out what a commit does to the polls of clusters. One change usually does the same on thousands of
@@ -190,7 +190,7 @@ func (e *effects) uninstalls(list *assigned, id string, before, after any) bool 
 func (e *effects) compare(list *assigned, id string, before, after any) (*difference, error) {
 	d := &difference{}
 	if before == nil {
-		obj, err := object.Of(after)
+		obj, err := unstructured.FromValue(after)
 		if err != nil {
 			return nil, err
 		}

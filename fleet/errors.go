@@ -65,7 +65,7 @@ func Invalid(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return &Error{Code: CodeInvalid, Detail: summary(problems), Problems: problems}
+	return &Error{Code: CodeInvalid, Detail: summarizeProblems(problems), Problems: problems}
 }
 
 // problemsOf are those that a package below found.
@@ -77,7 +77,7 @@ func problemsOf(found []jsontext.Problem) []Problem {
 	return out
 }
 
-func summary(problems []Problem) string {
+func summarizeProblems(problems []Problem) string {
 	first := problems[0].at(problems[0].Pointer)
 	if len(problems) == 1 {
 		return first

@@ -8,7 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/explain"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // Explain returns for every value of a cluster's inputs the document that sets it and those it overrides; only for one list and
@@ -80,7 +80,7 @@ func (s *State) places(d *Document) ([]explain.Place, error) {
 }
 
 func (d *Document) place() (explain.Place, error) {
-	obj, err := object.Decode(d.Body)
+	obj, err := unstructured.Decode(d.Body)
 	if err != nil {
 		return explain.Place{}, unreadable(d, err)
 	}
@@ -101,7 +101,7 @@ func (a *assigned) explained() (explain.List, error) {
 }
 
 func (s *State) explain(of explain.List, a *assigned, in input, places []explain.Place, pointer string) ([]api.ExplainedValue, error) {
-	obj, err := object.Of(in.value)
+	obj, err := unstructured.FromValue(in.value)
 	if err != nil {
 		return nil, err
 	}

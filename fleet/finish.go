@@ -204,10 +204,10 @@ func (v *verdict) err() error {
 		return Invalid(append(v.problems, v.limits...))
 	}
 	if len(v.limits) > 0 {
-		return &Error{Code: CodeLimitExceeded, Detail: summary(v.limits), Problems: v.limits}
+		return &Error{Code: CodeLimitExceeded, Detail: summarizeProblems(v.limits), Problems: v.limits}
 	}
 	if len(v.conflicts) > 0 {
-		return &Error{Code: CodeObjectConflict, Detail: summary(v.conflicts), Problems: v.conflicts}
+		return &Error{Code: CodeObjectConflict, Detail: summarizeProblems(v.conflicts), Problems: v.conflicts}
 	}
 	return nil
 }

@@ -8,27 +8,27 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fold"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
 )
 
 // folding is what the entries of a list are folded by, and where layers and clusters have them.
 type folding[E any] struct {
-	fold.Rules[E]
-	apart    func(l *layer) map[string]fold.Said[E] // what a layer says about entries that it does not assign
-	excluded func(own *Effective) []string          // ids that a cluster refuses of its layers; nil: the kind cannot be excluded
-	set      func(e *Effective, entries []E)        // makes it a cluster's list
-	get      func(e *Effective) []E                 // a cluster's list
+	overlay.Rules[E]
+	apart    func(l *layer) map[string]overlay.Entry[E] // what a layer says about entries that it does not assign
+	excluded func(own *Effective) []string              // ids that a cluster refuses of its layers; nil: the kind cannot be excluded
+	set      func(e *Effective, entries []E)            // makes it a cluster's list
+	get      func(e *Effective) []E                     // a cluster's list
 }
 
 // pile is what layers say about a list together, the lowest first.
-func (f *folding[E]) pile(layers []*layer, entries func(*layer) []fold.Said[E]) *fold.Pile[E] {
-	says := make([]fold.Layer[E], len(layers))
+func (f *folding[E]) pile(layers []*layer, entries func(*layer) []overlay.Entry[E]) *overlay.Merged[E] {
+	says := make([]overlay.Layer[E], len(layers))
 	for i, l := range layers {
 		if says[i].Entries = entries(l); f.apart != nil {
-			says[i].Apart = f.apart(l)
+			says[i].Defaults = f.apart(l)
 		}
 	}
-	return f.Pile(says)
+	return f.Merge(says)
 }
 
 // listLayering is a folding whatever its entries are.
@@ -53,18 +53,18 @@ func (d definition[D, E, I]) layering() listLayering {
 
 func (f folding[E]) layering(kind Kind) listLayering {
 	return listLayering{
-		read: func(list json.RawMessage) (any, error) { return fold.Read[E](list) },
+		read: func(list json.RawMessage) (any, error) { return overlay.Read[E](list) },
 		ids: func(entries any) []string {
-			of := entries.([]fold.Said[E])
+			of := entries.([]overlay.Entry[E])
 			ids := make([]string, len(of))
 			for i := range of {
-				ids[i] = f.ID(&of[i].Entry)
+				ids[i] = f.ID(&of[i].Value)
 			}
 			return ids
 		},
 		pile: func(layers []*layer) any {
-			return f.pile(layers, func(l *layer) []fold.Said[E] {
-				return l.lists[kind].([]fold.Said[E])
+			return f.pile(layers, func(l *layer) []overlay.Entry[E] {
+				return l.lists[kind].([]overlay.Entry[E])
 			})
 		},
 		lay: func(p any, own, e *Effective) {
@@ -72,7 +72,7 @@ func (f folding[E]) layering(kind Kind) listLayering {
 			if own.cluster.Excludes != nil && f.excluded != nil {
 				excluded = f.excluded(own)
 			}
-			f.set(e, f.Under(p.(*fold.Pile[E]), f.get(own), excluded))
+			f.set(e, f.Over(p.(*overlay.Merged[E]), f.get(own), excluded))
 		},
 		share:    func(from, e *Effective) { f.set(e, f.get(from)) },
 		excluded: f.excluded,
@@ -80,48 +80,48 @@ func (f folding[E]) layering(kind Kind) listLayering {
 }
 
 var componentFolding = folding[api.ComponentAssignment]{
-	Rules: fold.Rules[api.ComponentAssignment]{Lay: layComponent, Settle: settleComponent},
-	apart: func(l *layer) map[string]fold.Said[api.ComponentAssignment] { return l.settings },
+	Rules: overlay.Rules[api.ComponentAssignment]{Apply: layComponent, Finalize: settleComponent},
+	apart: func(l *layer) map[string]overlay.Entry[api.ComponentAssignment] { return l.settings },
 }
 
 // layComponent: each setting by itself; the highest who says it.
-func layComponent(below, above fold.Said[api.ComponentAssignment]) fold.Said[api.ComponentAssignment] {
-	b, a := below.Entry, above.Entry
-	out := fold.Said[api.ComponentAssignment]{Entry: api.ComponentAssignment{
+func layComponent(below, above overlay.Entry[api.ComponentAssignment]) overlay.Entry[api.ComponentAssignment] {
+	b, a := below.Value, above.Value
+	out := overlay.Entry[api.ComponentAssignment]{Value: api.ComponentAssignment{
 		ID: a.ID, Enabled: a.Enabled, OCITag: cmp.Or(a.OCITag, b.OCITag), ComponentPath: cmp.Or(a.ComponentPath, b.ComponentPath),
 		ComponentVersion: cmp.Or(a.ComponentVersion, b.ComponentVersion), ValuesFrom: a.ValuesFrom,
-	}, Silent: below.Silent && above.Silent}
-	if above.Silent {
-		out.Entry.Enabled = b.Enabled
+	}, EnabledUnset: below.EnabledUnset && above.EnabledUnset}
+	if above.EnabledUnset {
+		out.Value.Enabled = b.Enabled
 	}
 	if len(a.ValuesFrom) == 0 {
-		out.Entry.ValuesFrom = b.ValuesFrom
+		out.Value.ValuesFrom = b.ValuesFrom
 	}
 	return out
 }
 
-func settleComponent(s fold.Said[api.ComponentAssignment]) api.ComponentAssignment {
-	if s.Silent {
-		s.Entry.Enabled = true
+func settleComponent(s overlay.Entry[api.ComponentAssignment]) api.ComponentAssignment {
+	if s.EnabledUnset {
+		s.Value.Enabled = true
 	}
-	return s.Entry
+	return s.Value
 }
 
-var resourceFolding = folding[api.ResourceAssignment]{Rules: fold.Rules[api.ResourceAssignment]{
-	ID: func(e *api.ResourceAssignment) string { return e.ID }, Lay: layResource,
+var resourceFolding = folding[api.ResourceAssignment]{Rules: overlay.Rules[api.ResourceAssignment]{
+	ID: func(e *api.ResourceAssignment) string { return e.ID }, Apply: layResource,
 }}
 
 // layResource: each property that is overridden by itself.
-func layResource(below, above fold.Said[api.ResourceAssignment]) fold.Said[api.ResourceAssignment] {
+func layResource(below, above overlay.Entry[api.ResourceAssignment]) overlay.Entry[api.ResourceAssignment] {
 	switch {
-	case len(below.Entry.Overrides) == 0:
+	case len(below.Value.Overrides) == 0:
 		return above
-	case len(above.Entry.Overrides) == 0:
+	case len(above.Value.Overrides) == 0:
 		return below
 	}
-	out := fold.Said[api.ResourceAssignment]{Entry: api.ResourceAssignment{ID: above.Entry.ID, Overrides: make(map[string]json.RawMessage, len(below.Entry.Overrides)+len(above.Entry.Overrides))}}
-	maps.Copy(out.Entry.Overrides, below.Entry.Overrides)
-	maps.Copy(out.Entry.Overrides, above.Entry.Overrides)
+	out := overlay.Entry[api.ResourceAssignment]{Value: api.ResourceAssignment{ID: above.Value.ID, Overrides: make(map[string]json.RawMessage, len(below.Value.Overrides)+len(above.Value.Overrides))}}
+	maps.Copy(out.Value.Overrides, below.Value.Overrides)
+	maps.Copy(out.Value.Overrides, above.Value.Overrides)
 	return out
 }
 
@@ -137,7 +137,7 @@ func (st *stack) resourcesUnder(own *api.Cluster) map[string][]api.ResourceAssig
 		if own.Excludes != nil {
 			excluded = own.Excludes.Resources[id]
 		}
-		if out[id] = resourceFolding.Under(p, own.Resources[id], excluded); len(out[id]) == 0 {
+		if out[id] = resourceFolding.Over(p, own.Resources[id], excluded); len(out[id]) == 0 {
 			delete(out, id)
 		}
 	}
@@ -152,8 +152,8 @@ type stack struct {
 	layers    []*Document // by rising priority
 	key       string      // see stackKey
 	lists     map[Kind]any
-	resources map[string]*fold.Pile[api.ResourceAssignment] // by type
-	patches   api.Patches                                   // nil for a path: nobody below says it
+	resources map[string]*overlay.Merged[api.ResourceAssignment] // by type
+	patches   api.Patches                                        // nil for a path: nobody below says it
 	protects  bool
 	bare      *Effective // what a cluster has that says nothing itself
 }
@@ -164,14 +164,14 @@ func (ks *kindSet) stackOf(docs []*Document) *stack {
 	for i, d := range docs {
 		layers[i] = d.layer()
 	}
-	st := &stack{layers: docs, key: stackKey(docs), lists: map[Kind]any{}, resources: map[string]*fold.Pile[api.ResourceAssignment]{}, patches: api.Patches{}}
+	st := &stack{layers: docs, key: stackKey(docs), lists: map[Kind]any{}, resources: map[string]*overlay.Merged[api.ResourceAssignment]{}, patches: api.Patches{}}
 	for _, a := range ks.lists[:ks.fixed] {
 		st.lists[a.kind] = a.layering.pile(layers)
 	}
 	for _, l := range layers {
 		for typeID := range l.resources {
 			if st.resources[typeID] == nil {
-				st.resources[typeID] = resourceFolding.pile(layers, func(l *layer) []fold.Said[api.ResourceAssignment] { return l.resources[typeID] })
+				st.resources[typeID] = resourceFolding.pile(layers, func(l *layer) []overlay.Entry[api.ResourceAssignment] { return l.resources[typeID] })
 			}
 		}
 		for component, values := range l.Patches {

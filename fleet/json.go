@@ -4,7 +4,7 @@ import (
 	"maps"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // ParseJSON reads JSON from outside into maps, slices, strings, booleans and json.Number; see [jsontext.Parse].
@@ -31,9 +31,9 @@ func ParseObject(body []byte) (map[string]any, error) {
 
 func notAnObject() error { return Invalid([]Problem{{Detail: "must be a JSON object"}}) }
 
-// overlay is the meaning of PUT: fields present and not null replace, the rest stays. Entries of a list that have an
+// mergePut is the meaning of PUT: fields present and not null replace, the rest stays. Entries of a list that have an
 // id keep the fields which the request does not mention, so that a client which knows less than we do loses nothing.
-func overlay(stored, request map[string]any) map[string]any {
+func mergePut(stored, request map[string]any) map[string]any {
 	out := make(map[string]any, len(stored)+len(request))
 	maps.Copy(out, stored)
 	for k, v := range request {
@@ -42,13 +42,13 @@ func overlay(stored, request map[string]any) map[string]any {
 		}
 		switch list := v.(type) {
 		case []any:
-			v = overlayEntries(out[k], list)
+			v = mergePutEntries(out[k], list)
 		case map[string]any:
 			if k == "resources" { // its fields are lists
 				before, _ := out[k].(map[string]any)
 				lists := make(map[string]any, len(list))
 				for id, items := range list {
-					lists[id] = overlaidList(before[id], items)
+					lists[id] = mergePutList(before[id], items)
 				}
 				v = lists
 			}
@@ -62,25 +62,25 @@ func overlay(stored, request map[string]any) map[string]any {
 // not send null. What those clients do not know they must not erase.
 var released = []string{"oci_tag", "component_path"}
 
-func overlaidList(stored, list any) any {
+func mergePutList(stored, list any) any {
 	if items, ok := list.([]any); ok {
-		return overlayEntries(stored, items)
+		return mergePutEntries(stored, items)
 	}
 	return list
 }
 
-func overlayEntries(stored any, items []any) []any {
+func mergePutEntries(stored any, items []any) []any {
 	before := map[string]map[string]any{}
 	list, _ := stored.([]any)
 	for _, item := range list {
-		if entry, id, ok := object.Entry(item); ok {
+		if entry, id, ok := unstructured.Entry(item); ok {
 			before[id] = entry
 		}
 	}
 	out := make([]any, len(items))
 	for i, item := range items {
 		out[i] = item
-		entry, id, ok := object.Entry(item)
+		entry, id, ok := unstructured.Entry(item)
 		if !ok || before[id] == nil {
 			continue
 		}

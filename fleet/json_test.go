@@ -16,7 +16,7 @@ func TestOverlay(t *testing.T) {
 		return obj
 	}
 	stored := `{"a":1,"m":{"x":1,"y":2},"l":[{"id":"p","tag":"v1","ours":true},{"id":"q"}],"future":{"z":1}}`
-	got, err := jsontext.Canonical(overlay(parse(stored), parse(`{"a":null,"m":{"y":3},"l":[{"id":"r"},{"id":"p","tag":null}]}`)))
+	got, err := jsontext.Canonical(mergePut(parse(stored), parse(`{"a":null,"m":{"y":3},"l":[{"id":"r"},{"id":"p","tag":null}]}`)))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"a":1,"m":{"y":3},"l":[{"id":"r"},{"id":"p","tag":null,"ours":true}],"future":{"z":1}}`, string(got))
 }

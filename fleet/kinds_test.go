@@ -11,7 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // A kind that nobody has but these tests: what is promised for every kind of definition must hold for one that is its
@@ -53,7 +53,7 @@ var quotaKind = definition[quota, quotaRef, fluxQuota]{
 	stamp: func(q *quota, revision int64, created, updated time.Time) {
 		q.Revision, q.CreatedAt, q.UpdatedAt = revision, created, updated
 	},
-	normalize: func(obj map[string]any) { object.SetDefault(obj, "text", "") },
+	normalize: func(obj map[string]any) { unstructured.SetDefault(obj, "text", "") },
 	check:     func(c *checker, q *quota) { c.dnsLabel("/id", q.ID) },
 	input: func(_ *site, q *quota, _ *quotaRef) (fluxQuota, error) {
 		return fluxQuota{ID: q.ID, Text: q.Text}, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // layerEdit changes a layer's object.
@@ -21,7 +21,7 @@ func (tx *Tx) editLayer(id string, edit layerEdit) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj, err := object.Decode(before.Body)
+	obj, err := unstructured.Decode(before.Body)
 	if err != nil {
 		return nil, unreadable(before, err)
 	}
@@ -47,12 +47,12 @@ func (tx *Tx) layerEntry(kind Kind, id string, settings []byte) layerEdit {
 			return err
 		}
 		entries := a.entriesIn(obj)
-		at := slices.IndexFunc(entries, object.HasID(id))
+		at := slices.IndexFunc(entries, unstructured.HasID(id))
 		if at < 0 {
 			at = len(entries)
 			entries = append(entries, map[string]any{"id": id})
 		}
-		entry, _, _ := object.Entry(entries[at])
+		entry, _, _ := unstructured.Entry(entries[at])
 		maps.Copy(entry, request)
 		a.setEntries(obj, entries)
 		return nil
@@ -74,8 +74,8 @@ func (tx *Tx) UnassignFromLayer(layer string, kind Kind, id string) (*Document, 
 		return nil, tx.notFound(KindResourceType, kind.Endpoint())
 	}
 	return tx.editLayer(layer, func(obj map[string]any) error {
-		if entries := a.entriesIn(obj); slices.ContainsFunc(entries, object.HasID(id)) {
-			a.setEntries(obj, slices.DeleteFunc(slices.Clone(entries), object.HasID(id)))
+		if entries := a.entriesIn(obj); slices.ContainsFunc(entries, unstructured.HasID(id)) {
+			a.setEntries(obj, slices.DeleteFunc(slices.Clone(entries), unstructured.HasID(id)))
 		}
 		return nil
 	})
@@ -86,7 +86,7 @@ func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
 	entry := tx.layerEntry(KindComponent, component, settings)
 	a := tx.assigned(KindComponent)
 	return func(obj map[string]any) error {
-		if slices.ContainsFunc(a.entriesIn(obj), object.HasID(component)) {
+		if slices.ContainsFunc(a.entriesIn(obj), unstructured.HasID(component)) {
 			return entry(obj)
 		}
 		request, err := settingsObject(settings)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fold"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // KindLayer is the kind of layers: what clusters have in common, said once for all that a selector matches.
@@ -32,9 +32,9 @@ type layer struct {
 	selector  Selector
 	wrong     error // the selector cannot be read: it matches nothing
 	lists     map[Kind]any
-	resources map[string][]fold.Said[api.ResourceAssignment]
-	settings  map[string]fold.Said[api.ComponentAssignment] // of components, whoever assigned them
-	counts    map[Kind]int                                  // of entries
+	resources map[string][]overlay.Entry[api.ResourceAssignment]
+	settings  map[string]overlay.Entry[api.ComponentAssignment] // of components, whoever assigned them
+	counts    map[Kind]int                                      // of entries
 }
 
 func (d *Document) layer() *layer { return d.value.(*layer) }
@@ -55,15 +55,15 @@ func layerRules(ks *kindSet) *kindRules {
 }
 
 func (ks *kindSet) normalizeLayer(obj map[string]any) {
-	object.SetDefault(obj, "description", "")
-	object.SetDefault(obj, "overrides", map[string]any{})
-	object.SetDefault(obj, "patches", map[string]any{})
-	object.DropEmpty(obj, "selector", "deletion_protection")
+	unstructured.SetDefault(obj, "description", "")
+	unstructured.SetDefault(obj, "overrides", map[string]any{})
+	unstructured.SetDefault(obj, "patches", map[string]any{})
+	unstructured.DropEmpty(obj, "selector", "deletion_protection")
 	if all, isBool := obj["all"].(bool); obj["all"] == nil || isBool && !all {
 		delete(obj, "all")
 	}
 	for _, a := range ks.lists[:ks.fixed] {
-		object.SetDefault(obj, a.field, []any{})
+		unstructured.SetDefault(obj, a.field, []any{})
 		normalizeEntries(a.entriesIn(obj), normalizeLayerEntry)
 	}
 	normalizeResources(obj)
@@ -97,8 +97,8 @@ func dropOtherSelection(stored, request map[string]any) {
 
 // normalizeLayerEntry leaves out what the layer does not say.
 func normalizeLayerEntry(entry map[string]any) {
-	object.DropEmpty(entry, "enabled", "oci_tag", "component_path", "component_version")
-	object.DropEmptyList(entry, "values_from")
+	unstructured.DropEmpty(entry, "enabled", "oci_tag", "component_path", "component_version")
+	unstructured.DropEmptyList(entry, "values_from")
 }
 
 // completeLayer reads what is folded.
@@ -121,16 +121,16 @@ func (ks *kindSet) completeLayer(l *layer, body json.RawMessage) error {
 		}
 		l.lists[a.kind], l.counts[a.kind] = entries, len(a.layering.ids(entries))
 	}
-	l.resources = map[string][]fold.Said[api.ResourceAssignment]{}
+	l.resources = map[string][]overlay.Entry[api.ResourceAssignment]{}
 	for typeID, entries := range l.Resources {
 		for _, e := range entries {
-			l.resources[typeID] = append(l.resources[typeID], fold.Said[api.ResourceAssignment]{Entry: e})
+			l.resources[typeID] = append(l.resources[typeID], overlay.Entry[api.ResourceAssignment]{Value: e})
 		}
 		l.counts[ResourceKind(typeID)] = len(entries)
 	}
-	l.settings = make(map[string]fold.Said[api.ComponentAssignment], len(l.Overrides))
+	l.settings = make(map[string]overlay.Entry[api.ComponentAssignment], len(l.Overrides))
 	for id, o := range l.Overrides {
-		l.settings[id] = fold.Said[api.ComponentAssignment]{Silent: true, Entry: api.ComponentAssignment{
+		l.settings[id] = overlay.Entry[api.ComponentAssignment]{EnabledUnset: true, Value: api.ComponentAssignment{
 			ID: id, OCITag: o.OCITag, ComponentPath: o.ComponentPath, ComponentVersion: o.ComponentVersion, ValuesFrom: o.ValuesFrom,
 		}}
 	}
@@ -176,7 +176,7 @@ func (l *layer) entriesOf(a *assigned) []string {
 	}
 	var ids []string
 	for _, s := range l.resources[a.field] {
-		ids = append(ids, s.Entry.ID)
+		ids = append(ids, s.Value.ID)
 	}
 	return ids
 }

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // TestLayersByAnyWay drives a fleet with random edits of layers, clusters and definitions. Whatever the order of writes, each
@@ -101,11 +101,11 @@ func layeredWorld(t *testing.T) *world {
 // flattened is a fleet without layers, of the definitions of another and one of its clusters, which says itself what the fold
 // of its document and the layers is.
 func flattened(t require.TestingT, s *State, doc *Document) *State {
-	own, err := object.Decode(doc.Body)
+	own, err := unstructured.Decode(doc.Body)
 	require.NoError(t, err)
 	var layers []map[string]any
 	for _, d := range s.All(KindLayer) {
-		l, err := object.Decode(d.Body)
+		l, err := unstructured.Decode(d.Body)
 		require.NoError(t, err)
 		sel, err := ParseSelector(d.layer().Selector)
 		require.NoError(t, err)
@@ -227,7 +227,7 @@ func flattened(t require.TestingT, s *State, doc *Document) *State {
 				require.NoError(t, err)
 			}
 		case rec.Kind == KindComponent:
-			obj, err := object.Decode(rec.Body)
+			obj, err := unstructured.Decode(rec.Body)
 			require.NoError(t, err)
 			for _, path := range gone[rec.ID] {
 				delete(obj["patches"].(map[string]any), path)

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // Deletion policies of a namespace.
@@ -34,9 +34,9 @@ var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespac
 		n.Revision, n.CreatedAt, n.UpdatedAt = revision, created, updated
 	},
 	normalize: func(obj map[string]any) {
-		object.SetDefault(obj, "labels", map[string]any{})
-		object.SetDefault(obj, "annotations", map[string]any{})
-		object.SetDefault(obj, "deletion_policy", policyDelete)
+		unstructured.SetDefault(obj, "labels", map[string]any{})
+		unstructured.SetDefault(obj, "annotations", map[string]any{})
+		unstructured.SetDefault(obj, "deletion_policy", policyDelete)
 	},
 	check: checkNamespace,
 	input: func(_ *site, n *api.Namespace, _ *api.NamespaceRef) (api.FluxNamespace, error) {

@@ -11,15 +11,15 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // What a cluster says about a component otherwise than the catalog: its entry, its patches, and what becomes of both.
 
 func normalizeAssignment(entry map[string]any) {
-	object.SetDefault(entry, "enabled", true)
-	object.DropEmpty(entry, "oci_tag", "component_path", "component_version")
-	object.DropEmptyList(entry, "values_from")
+	unstructured.SetDefault(entry, "enabled", true)
+	unstructured.DropEmpty(entry, "oci_tag", "component_path", "component_version")
+	unstructured.DropEmptyList(entry, "values_from")
 }
 
 // hasComponent tells whether a component is on a cluster as the Tx sees it, whoever put it there.

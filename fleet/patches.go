@@ -6,9 +6,9 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fieldmanagers"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/owned"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // PatchOptions says who changes patches and how.
@@ -19,12 +19,12 @@ type PatchOptions struct {
 }
 
 // patchesOn are a component's patches on a cluster.
-func patchesOn(c *api.Cluster, component string) *owned.Patches {
-	return owned.Read(c.Patches[component], c.PatchOwners[component])
+func patchesOn(c *api.Cluster, component string) *fieldmanagers.Patches {
+	return fieldmanagers.Read(c.Patches[component], c.PatchOwners[component])
 }
 
-func (opt PatchOptions) writer() owned.Writer {
-	return owned.Writer{Manager: opt.Manager, Force: opt.Force}
+func (opt PatchOptions) writer() fieldmanagers.Writer {
+	return fieldmanagers.Writer{Manager: opt.Manager, Force: opt.Force}
 }
 
 // OwnedPatches is a component's patches on a cluster with their managers.
@@ -40,7 +40,7 @@ func (tx *Tx) PatchValues(cluster, component string, body []byte, opt PatchOptio
 }
 
 func (tx *Tx) patchValues(component string, body []byte, opt PatchOptions) clusterEdit {
-	return tx.editPatches(component, body, opt, func(o *owned.Patches, values owned.Values) []jsontext.Problem {
+	return tx.editPatches(component, body, opt, func(o *fieldmanagers.Patches, values fieldmanagers.Values) []jsontext.Problem {
 		return o.Set(values, opt.writer())
 	})
 }
@@ -51,7 +51,7 @@ func (tx *Tx) ApplyValues(cluster, component string, body []byte, opt PatchOptio
 }
 
 func (tx *Tx) applyValues(component string, body []byte, opt PatchOptions) clusterEdit {
-	return tx.editPatches(component, body, opt, func(o *owned.Patches, values owned.Values) []jsontext.Problem {
+	return tx.editPatches(component, body, opt, func(o *fieldmanagers.Patches, values fieldmanagers.Values) []jsontext.Problem {
 		return o.Apply(values, opt.writer())
 	})
 }
@@ -73,7 +73,7 @@ func (tx *Tx) editValues(op, cluster, component string, body []byte, opt PatchOp
 }
 
 func (tx *Tx) relinquish(component string, opt PatchOptions) clusterEdit {
-	return tx.editPatches(component, []byte(`{}`), opt, func(o *owned.Patches, _ owned.Values) []jsontext.Problem {
+	return tx.editPatches(component, []byte(`{}`), opt, func(o *fieldmanagers.Patches, _ fieldmanagers.Values) []jsontext.Problem {
 		o.Relinquish(opt.Manager, opt.Retain)
 		return nil
 	})
@@ -85,12 +85,12 @@ func fieldConflict(conflicts []Problem) error {
 	}
 	return &Error{
 		Code: CodeFieldConflict, Problems: conflicts,
-		Detail: summary(conflicts) + "; agree with that manager, or take the value over with force=true",
+		Detail: summarizeProblems(conflicts) + "; agree with that manager, or take the value over with force=true",
 	}
 }
 
 // editPatches changes the patches of a component on a cluster that has it.
-func (tx *Tx) editPatches(component string, body []byte, opt PatchOptions, change func(*owned.Patches, owned.Values) []jsontext.Problem) clusterEdit {
+func (tx *Tx) editPatches(component string, body []byte, opt PatchOptions, change func(*fieldmanagers.Patches, fieldmanagers.Values) []jsontext.Problem) clusterEdit {
 	values, wrong := patchRequest(body, opt)
 	return func(before *Document, obj map[string]any) (bool, error) {
 		if !tx.hasComponent(before, component) {
@@ -148,7 +148,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, gives func(obj map
 	on := gives(obj)
 	entries, _ := obj["platform_components"].([]any)
 	for _, e := range entries {
-		_, id, _ := object.Entry(e)
+		_, id, _ := unstructured.Entry(e)
 		on[id] = true
 	}
 	var conflicts []Problem

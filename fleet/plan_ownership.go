@@ -7,7 +7,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/owned"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fieldmanagers"
 )
 
 // ownership is what the commit changes about who owns the values of clusters. Two managers that want the same value
@@ -53,7 +53,7 @@ func namedOwners(d *Document) map[valueOf][]string {
 	for component, managers := range d.Cluster().PatchOwners {
 		for _, manager := range sortedKeys(managers) {
 			for _, path := range managers[manager] {
-				if manager != owned.Anonymous {
+				if manager != fieldmanagers.Anonymous {
 					at := valueOf{component, path}
 					owners[at] = append(owners[at], manager)
 				}

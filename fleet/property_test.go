@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // TestAnyAcceptedChangeLeavesAFleetThatAnswers drives a fleet with random edits, valid and not. Whatever is accepted
@@ -67,7 +67,7 @@ func sameDocuments(rt *rapid.T, res Result, followed *State, what string) {
 		if read.alone != nil {
 			require.Equal(rt, []int{read.alone.bound, read.alone.block}, []int{made.alone.bound, made.alone.block}, what)
 		}
-		stored, err := object.Decode(made.Body)
+		stored, err := unstructured.Decode(made.Body)
 		require.NoError(rt, err, what)
 		text, err := jsontext.Canonical(stored)
 		require.NoError(rt, err, what)

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/objectidentity"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
@@ -69,11 +69,11 @@ var typeKind = kindRules{
 	name: KindResourceType, noun: "resource type", collection: "resource_types",
 	empty: func() any { return new(resourceType) },
 	normalize: func(obj map[string]any) {
-		object.SetDefault(obj, "description", "")
-		object.SetDefault(obj, "overridable", []any{})
-		object.SetDefault(obj, "removal", removalDelete)
-		object.SetDefault(obj, "template", "")
-		object.DropEmpty(obj, "receipt")
+		unstructured.SetDefault(obj, "description", "")
+		unstructured.SetDefault(obj, "overridable", []any{})
+		unstructured.SetDefault(obj, "removal", removalDelete)
+		unstructured.SetDefault(obj, "template", "")
+		unstructured.DropEmpty(obj, "receipt")
 	},
 	complete: func(value any) error { return value.(*resourceType).parse() },
 	check:    func(c *checker, d *Document) { checkResourceType(c, d.value.(*resourceType)) },
@@ -315,8 +315,8 @@ func resourceKind(id string, of *Document) *assigned {
 }
 
 func normalizeResource(id string, of *Document, obj map[string]any) {
-	object.SetDefault(obj, "type", id)
-	object.SetDefault(obj, "spec", map[string]any{})
+	unstructured.SetDefault(obj, "type", id)
+	unstructured.SetDefault(obj, "spec", map[string]any{})
 	spec, ok := obj["spec"].(map[string]any)
 	if !ok || of == nil {
 		return
@@ -370,6 +370,6 @@ func checkResource(c *checker, r *resource) {
 
 // decodeValue reads a value that canonical wrote.
 func decodeValue(body json.RawMessage) (any, error) {
-	obj, err := object.Decode(slices.Concat([]byte(`{"v":`), body, []byte(`}`)))
+	obj, err := unstructured.Decode(slices.Concat([]byte(`{"v":`), body, []byte(`}`)))
 	return obj["v"], err
 }

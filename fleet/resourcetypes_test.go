@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -332,7 +332,7 @@ func TestTypesAreRestored(t *testing.T) {
 		}
 	}
 	for id, body := range were[KindCluster] {
-		obj, err := object.Decode(body)
+		obj, err := unstructured.Decode(body)
 		require.NoError(t, err)
 		delete(obj, "resources")
 		bare, err := jsontext.Canonical(obj)

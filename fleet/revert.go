@@ -110,7 +110,7 @@ func (b *Batch) revertChanges(changes []Change, prefer jsontext.Side) ([]*Docume
 		r.failed = r.removePatches()
 	}
 	if len(r.conflicts) > 0 {
-		return nil, &Error{Code: CodeRevertConflict, Detail: summary(r.conflicts), Problems: r.conflicts}
+		return nil, &Error{Code: CodeRevertConflict, Detail: summarizeProblems(r.conflicts), Problems: r.conflicts}
 	}
 	return r.docs, r.failed
 }

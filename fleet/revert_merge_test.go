@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/threeway"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 const (
@@ -221,10 +221,10 @@ func (w *world) mergeBack(rt *rapid.T, changes []Change, prefer jsontext.Side, r
 			if key.kind != KindCluster || conflicts[key] {
 				continue
 			}
-			obj, err := object.Decode([]byte(body))
+			obj, err := unstructured.Decode([]byte(body))
 			require.NoError(rt, err)
 			entries, _ := obj["platform_components"].([]any)
-			if len(object.In(object.In(obj, "patches"), ch.ID)) == 0 || slices.ContainsFunc(entries, object.HasID(ch.ID)) {
+			if len(unstructured.NestedObject(unstructured.NestedObject(obj, "patches"), ch.ID)) == 0 || slices.ContainsFunc(entries, unstructured.HasID(ch.ID)) {
 				continue
 			}
 			switch prefer {
@@ -233,8 +233,8 @@ func (w *world) mergeBack(rt *rapid.T, changes []Change, prefer jsontext.Side, r
 			case jsontext.Ours:
 				want[docKey{ch.Kind, ch.ID}] = now[docKey{ch.Kind, ch.ID}]
 			default:
-				delete(object.In(obj, "patches"), ch.ID)
-				delete(object.In(obj, "patch_owners"), ch.ID)
+				delete(unstructured.NestedObject(obj, "patches"), ch.ID)
+				delete(unstructured.NestedObject(obj, "patch_owners"), ch.ID)
 				w.state.kinds.byName[KindCluster].normalize(obj)
 				text, err := jsontext.Canonical(obj)
 				require.NoError(rt, err)
@@ -256,7 +256,7 @@ func componentsOfLayers(rt *rapid.T, docs map[docKey]string, cluster map[string]
 		if key.kind != KindLayer || body == "" {
 			continue
 		}
-		obj, err := object.Decode([]byte(body))
+		obj, err := unstructured.Decode([]byte(body))
 		require.NoError(rt, err)
 		matches, _ := obj["all"].(bool)
 		if text, ok := obj["selector"].(string); ok && !matches {
@@ -266,7 +266,7 @@ func componentsOfLayers(rt *rapid.T, docs map[docKey]string, cluster map[string]
 		}
 		entries, _ := obj["platform_components"].([]any)
 		for _, e := range entries {
-			if _, id, ok := object.Entry(e); ok && matches {
+			if _, id, ok := unstructured.Entry(e); ok && matches {
 				given[id] = true
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 const (
@@ -42,20 +42,20 @@ var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRo
 }
 
 func normalizeRoleBinding(obj map[string]any) {
-	object.SetDefault(obj, "subjects", []any{}) // cleared by a merge patch
+	unstructured.SetDefault(obj, "subjects", []any{}) // cleared by a merge patch
 	subjects, _ := obj["subjects"].([]any)
 	for _, s := range subjects {
 		subject, ok := s.(map[string]any)
 		if !ok {
 			continue
 		}
-		object.DropEmpty(subject, "namespace", "apiGroup")
-		object.SetDefault(subject, "namespace", "")
+		unstructured.DropEmpty(subject, "namespace", "apiGroup")
+		unstructured.SetDefault(subject, "namespace", "")
 		group := rbacGroup
 		if subject["kind"] == "ServiceAccount" {
 			group = ""
 		}
-		object.SetDefault(subject, "apiGroup", group)
+		unstructured.SetDefault(subject, "apiGroup", group)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // Seed is a set of documents to start a fleet from, as a seed file or another program's database holds them.
@@ -145,7 +145,7 @@ func (d *SeedDocument) take(item any) (map[string]any, error) {
 		if id := obj["id"]; id != nil && id != key {
 			return nil, errors.New("has an _id and another id; one of them is enough")
 		}
-		object.SetDefault(obj, "id", key)
+		unstructured.SetDefault(obj, "id", key)
 		delete(obj, "_id")
 	}
 	dropNulls(obj)
@@ -269,7 +269,7 @@ func (s Seed) Locate(err error) error {
 		located.Problems = append(located.Problems, p)
 	}
 	if len(located.Problems) > 0 {
-		located.Detail = summary(located.Problems)
+		located.Detail = summarizeProblems(located.Problems)
 	}
 	return &located
 }

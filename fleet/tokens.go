@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // Roles of tokens. Each may do what those before it may, but for RolePoll everywhere and not on one cluster only.
@@ -259,7 +259,7 @@ func (tx *Tx) storeToken(id string, t storedToken) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj, err := object.Decode(body)
+	obj, err := unstructured.Decode(body)
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func withoutSecrets(body json.RawMessage) (json.RawMessage, error) {
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&t); err != nil {
 		return nil, fmt.Errorf("a token of the log: %w", err)
 	}
-	obj, err := object.Of(t)
+	obj, err := unstructured.FromValue(t)
 	if err != nil {
 		return nil, err
 	}

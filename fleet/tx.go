@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // Tx collects edits to a State. It sees its own edits. Nothing outside it changes; Finish says what would.
@@ -220,7 +220,7 @@ func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
 		if kind == KindLayer {
 			dropOtherSelection(stored, request)
 		}
-		return overlay(stored, request)
+		return mergePut(stored, request)
 	})
 	if err == nil {
 		tx.did(documentOperation("update", before, doc, body))
@@ -266,7 +266,7 @@ func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, requ
 
 // edit changes a document through a function of what is stored.
 func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any) (*Document, error) {
-	stored, err := object.Decode(before.Body)
+	stored, err := unstructured.Decode(before.Body)
 	if err != nil {
 		return nil, unreadable(before, err)
 	}

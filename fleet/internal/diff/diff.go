@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // Fields are the fields in which two inputs differ. Objects are compared by key, lists as a whole.
@@ -24,11 +24,11 @@ func Fields(before, after any) ([]api.FieldChange, error) {
 	if err != nil || bytes.Equal(was, is) {
 		return nil, err
 	}
-	x, err := object.Decode(was)
+	x, err := unstructured.Decode(was)
 	if err != nil {
 		return nil, err
 	}
-	y, err := object.Decode(is)
+	y, err := unstructured.Decode(is)
 	if err != nil {
 		return nil, err
 	}

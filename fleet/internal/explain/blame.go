@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // Blame finds the revisions that set the values of one document. It is given the document's changes from the newest to the
@@ -121,7 +121,7 @@ func (n *blameNode) step(key string) (blameStep, error) {
 	if err != nil {
 		return blameStep{}, err
 	}
-	if _, id, ok := object.Entry(entry); ok {
+	if _, id, ok := unstructured.Entry(entry); ok {
 		return blameStep{key: id, kind: stepEntry}, nil
 	}
 	return blameStep{index: index, kind: stepIndex}, nil
@@ -191,7 +191,7 @@ func child(value any, step blameStep) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if step.kind == stepEntry && object.HasID(step.key)(entry) {
+			if step.kind == stepEntry && unstructured.HasID(step.key)(entry) {
 				return item, nil
 			}
 		}

@@ -7,13 +7,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // explainValues explains the values of a component: one for each path that somebody patches, and for each that a layer takes
 // away from those below it.
 func (of *input) explainValues(paths map[string]any) {
-	values := object.In(of.Value, "values")
+	values := unstructured.NestedObject(of.Value, "values")
 	if len(paths) == 0 { // nobody says any
 		of.told("/patches", paths, sayings{})
 		of.told("/values", of.Value["values"], sayings{})
@@ -45,7 +45,7 @@ func (of *input) explainValues(paths map[string]any) {
 func (of *input) patched(served map[string]any) []string {
 	all := maps.Clone(served)
 	for _, p := range of.places {
-		maps.Copy(all, object.In(object.In(p.Object, "patches"), of.ID))
+		maps.Copy(all, unstructured.NestedObject(unstructured.NestedObject(p.Object, "patches"), of.ID))
 	}
 	return sorted(all)
 }

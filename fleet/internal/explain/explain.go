@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // Place is a document that may say something.
@@ -156,10 +156,10 @@ func (of *input) entries(who *sayings, keys ...any) {
 func (of *input) entry(p Place) int {
 	holder := p.Object
 	if of.Type != nil {
-		holder = object.In(holder, "resources")
+		holder = unstructured.NestedObject(holder, "resources")
 	}
 	entries, _ := holder[of.Field].([]any)
-	return slices.IndexFunc(entries, object.HasID(of.ID))
+	return slices.IndexFunc(entries, unstructured.HasID(of.ID))
 }
 
 // told keeps an explanation. A value that nobody says is a default of the definition.

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // Versions are the three that a merge is made of: what the revision had made of a document, what it is now, and what it was
@@ -30,7 +30,7 @@ type Options struct {
 func Merge(v Versions, opt Options) (map[string]any, []jsontext.MergeConflict, error) {
 	sides := make([]map[string]any, 3)
 	for i, body := range [][]byte{v.Made, v.Now, v.Before} {
-		obj, err := object.DecodeStrict(body)
+		obj, err := unstructured.DecodeStrict(body)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -66,7 +66,7 @@ func fillAlike(sides []map[string]any) {
 	} {
 		all := map[string]bool{}
 		for _, obj := range sides {
-			for key := range object.In(obj, field) {
+			for key := range unstructured.NestedObject(obj, field) {
 				all[key] = true
 			}
 		}
@@ -74,9 +74,9 @@ func fillAlike(sides []map[string]any) {
 			continue
 		}
 		for _, obj := range sides {
-			inner := object.In(obj, field)
+			inner := unstructured.NestedObject(obj, field)
 			for key := range all {
-				object.SetDefault(inner, key, empty())
+				unstructured.SetDefault(inner, key, empty())
 			}
 			obj[field] = inner
 		}
@@ -95,8 +95,8 @@ func (v ownedValue) MarshalJSON() ([]byte, error) { return jsontext.Canonical(v.
 
 // joinOwners makes a document's patches ownedValues.
 func joinOwners(obj map[string]any) {
-	owners := object.In(obj, "patch_owners")
-	for component, patches := range object.In(obj, "patches") {
+	owners := unstructured.NestedObject(obj, "patch_owners")
+	for component, patches := range unstructured.NestedObject(obj, "patches") {
 		values, ok := patches.(map[string]any)
 		if !ok {
 			continue
@@ -104,7 +104,7 @@ func joinOwners(obj map[string]any) {
 		for path, value := range values {
 			values[path] = ownedValue{value: value}
 		}
-		managers := object.In(owners, component)
+		managers := unstructured.NestedObject(owners, component)
 		for _, manager := range sorted(managers) {
 			paths, _ := managers[manager].([]any)
 			for _, p := range paths {
@@ -121,11 +121,11 @@ func joinOwners(obj map[string]any) {
 
 // partOwners undoes joinOwners, and leaves out what is empty, as documents do.
 func partOwners(obj map[string]any) {
-	patches, owners := object.In(obj, "patches"), map[string]any{}
+	patches, owners := unstructured.NestedObject(obj, "patches"), map[string]any{}
 	for component := range patches {
 		values := map[string]any{}
 		managers := map[string]any{}
-		owned := object.In(patches, component)
+		owned := unstructured.NestedObject(patches, component)
 		for _, path := range sorted(owned) {
 			v, ok := owned[path].(ownedValue)
 			if !ok {
@@ -137,7 +137,7 @@ func partOwners(obj map[string]any) {
 				managers[manager] = append(paths, path)
 			}
 		}
-		object.SetIn(obj, "patches", component, values, len(values))
+		unstructured.SetNestedKey(obj, "patches", component, values, len(values))
 		if len(managers) > 0 {
 			owners[component] = managers
 		}
@@ -150,17 +150,17 @@ func partOwners(obj map[string]any) {
 // keepTogether finds patches that were added since to a component which goes, with the assignment that the revision made. Those
 // that layers give stay.
 func keepTogether(m *jsontext.Merge, sides []map[string]any, merged map[string]any, given map[string]bool) {
-	base, ours, patches := sides[0], sides[1], object.In(merged, "patches")
+	base, ours, patches := sides[0], sides[1], unstructured.NestedObject(merged, "patches")
 	entries, _ := merged["platform_components"].([]any)
 	had, _ := ours["platform_components"].([]any)
 	for _, component := range sorted(patches) {
-		at := slices.IndexFunc(had, object.HasID(component))
-		if len(object.In(patches, component)) == 0 || at < 0 || given[component] || slices.ContainsFunc(entries, object.HasID(component)) {
+		at := slices.IndexFunc(had, unstructured.HasID(component))
+		if len(unstructured.NestedObject(patches, component)) == 0 || at < 0 || given[component] || slices.ContainsFunc(entries, unstructured.HasID(component)) {
 			continue
 		}
 		m.Conflicts = append(m.Conflicts, jsontext.MergeConflict{
 			Pointer: jsontext.Pointer("patches", component),
-			Base:    object.In(base, "patches")[component], Ours: object.In(ours, "patches")[component],
+			Base:    unstructured.NestedObject(base, "patches")[component], Ours: unstructured.NestedObject(ours, "patches")[component],
 		})
 		if m.Prefer == jsontext.Theirs {
 			delete(patches, component)

@@ -1,4 +1,4 @@
-package owned
+package fieldmanagers
 
 import (
 	"encoding/json"

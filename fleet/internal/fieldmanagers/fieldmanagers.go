@@ -2,7 +2,7 @@
 // server-side apply: several may want the same value, and whoever wants another one is refused, or takes the path over by
 // force. What a write takes away is decided here alone, so it stands apart from how documents are read and written. It knows
 // nothing of clusters.
-package owned
+package fieldmanagers
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func Read(values Values, managers map[string][]string) *Patches {
 	for manager, paths := range managers {
 		for _, path := range paths {
 			if _, ok := p.values[path]; ok {
-				p.own(path, manager)
+				p.addOwner(path, manager)
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (p *Patches) Set(values Values, by Writer) (conflicts []jsontext.Problem) {
 func (p *Patches) Apply(values Values, by Writer) (conflicts []jsontext.Problem) {
 	for _, path := range p.paths() {
 		if _, listed := values[path]; !listed {
-			p.giveUp(path, by.Manager, false)
+			p.removeOwner(path, by.Manager, false)
 		}
 	}
 	return p.Set(values, by)
@@ -107,14 +107,14 @@ func (p *Patches) Apply(values Values, by Writer) (conflicts []jsontext.Problem)
 // Relinquish gives up all that a manager owns. What nobody else owns is removed, or retained for the anonymous manager.
 func (p *Patches) Relinquish(manager string, retain bool) {
 	for _, path := range p.paths() {
-		p.giveUp(path, manager, retain)
+		p.removeOwner(path, manager, retain)
 	}
 }
 
 // Overwrite makes values all there is, which is a write by the anonymous manager. What stays the same keeps its owners.
 func (p *Patches) Overwrite(values Values, force bool) (conflicts []jsontext.Problem) {
 	for _, path := range p.paths() {
-		if v, ok := values[path]; ok && same(v, p.values[path]) {
+		if v, ok := values[path]; ok && equalValues(v, p.values[path]) {
 			continue
 		}
 		conflicts = append(conflicts, p.set(path, values[path], Writer{Manager: Anonymous, Force: force})...)
@@ -130,7 +130,7 @@ func (p *Patches) Remove(path string) {
 
 func (p *Patches) paths() []string { return slices.Sorted(maps.Keys(p.owners)) }
 
-func (p *Patches) own(path, manager string) {
+func (p *Patches) addOwner(path, manager string) {
 	if !slices.Contains(p.owners[path], manager) {
 		p.owners[path] = append(p.owners[path], manager)
 		slices.Sort(p.owners[path])
@@ -140,10 +140,10 @@ func (p *Patches) own(path, manager string) {
 func (p *Patches) set(path string, value json.RawMessage, by Writer) []jsontext.Problem {
 	current, exists := p.values[path]
 	if exists && value != nil && bytes.Equal(current, value) {
-		p.own(path, by.Manager)
+		p.addOwner(path, by.Manager)
 		return nil
 	}
-	if others := p.others(path, by.Manager); len(others) > 0 && !by.Force {
+	if others := p.otherManagers(path, by.Manager); len(others) > 0 && !by.Force {
 		return []jsontext.Problem{{
 			Pointer: jsontext.Pointer(path), Detail: fmt.Sprintf("%q is owned by %s with the value %s", path, quoted(others), current),
 		}}
@@ -157,7 +157,7 @@ func (p *Patches) set(path string, value json.RawMessage, by Writer) []jsontext.
 }
 
 // others are the named managers of a path but one.
-func (p *Patches) others(path, manager string) []string {
+func (p *Patches) otherManagers(path, manager string) []string {
 	var out []string
 	for _, m := range p.owners[path] {
 		if m != manager && m != Anonymous {
@@ -169,7 +169,7 @@ func (p *Patches) others(path, manager string) []string {
 
 // giveUp ends a manager's ownership of a path, if it has that. A value that nobody owns any more is removed, or left to the
 // anonymous manager.
-func (p *Patches) giveUp(path, manager string, retain bool) {
+func (p *Patches) removeOwner(path, manager string, retain bool) {
 	if !slices.Contains(p.owners[path], manager) {
 		return
 	}
@@ -193,7 +193,7 @@ func quoted(names []string) string {
 }
 
 // same compares values that may be written differently.
-func same(a, b json.RawMessage) bool {
+func equalValues(a, b json.RawMessage) bool {
 	x, wrongX := jsontext.Parse(a)
 	y, wrongY := jsontext.Parse(b)
 	if len(wrongX)+len(wrongY) > 0 {

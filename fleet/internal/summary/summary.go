@@ -1,6 +1,6 @@
 // Package wording says in words what a commit was asked for, or did: a line of history, for people. The log keeps operations and
 // names; which words they become is decided here, and nothing else depends on it.
-package wording
+package summary
 
 import (
 	"fmt"
@@ -18,12 +18,12 @@ type Names func(kind string) string
 
 // Operations says what somebody asked for: some operations, and so many more.
 func (n Names) Operations(ops []api.RevisionOperation, more int) string {
-	if alike(ops) && len(ops)+more > 1 {
+	if sameOperation(ops) && len(ops)+more > 1 {
 		var names []string
 		for _, op := range ops {
 			names = append(names, n.document(op.Kind, op.ID))
 		}
-		return past(ops[0].Op) + " " + someOf(names, len(names)+more)
+		return pastTense(ops[0].Op) + " " + listNames(names, len(names)+more)
 	}
 	var phrases []string
 	for _, op := range ops[:min(len(ops), maxPhrases)] {
@@ -41,15 +41,15 @@ func (n Names) Changes(changed []api.ChangeRef, count int) string {
 	for i, ch := range changed {
 		name := n.document(ch.Kind, ch.ID)
 		if i == 0 || ch.Action != changed[i-1].Action {
-			name = past(ch.Action) + " " + name
+			name = pastTense(ch.Action) + " " + name
 		}
 		names = append(names, name)
 	}
-	return someOf(names, count)
+	return listNames(names, count)
 }
 
 // alike tells whether operations do the same to one document each.
-func alike(ops []api.RevisionOperation) bool {
+func sameOperation(ops []api.RevisionOperation) bool {
 	switch ops[0].Op {
 	case "create", "update", "patch", "delete":
 		return !slices.ContainsFunc(ops, func(op api.RevisionOperation) bool { return op.Op != ops[0].Op || op.Clusters > 0 || op.Mode != "" })
@@ -69,7 +69,7 @@ func plural(n int, noun string) string {
 }
 
 // someOf lists the first of so many names.
-func someOf(names []string, count int) string {
+func listNames(names []string, count int) string {
 	shown := names[:min(len(names), maxPhrases)]
 	text := strings.Join(shown, ", ")
 	if more := count - len(shown); more > 0 {
@@ -78,7 +78,7 @@ func someOf(names []string, count int) string {
 	return text
 }
 
-func past(action string) string {
+func pastTense(action string) string {
 	switch action {
 	case "create":
 		return "created"
@@ -125,23 +125,23 @@ func (n Names) phrase(op api.RevisionOperation) string {
 	case op.Op == "revert":
 		return fmt.Sprintf("reverted revision %d of %s", op.Revision, name)
 	case op.Op == "adopt":
-		return "moved what clusters have in common to " + n.where(op)
+		return "moved what clusters have in common to " + n.targets(op)
 	case op.Op == "set_labels":
-		return with("labelled " + n.where(op))
+		return with("labelled " + n.targets(op))
 	case verb == "assign":
-		return with("assigned " + name + " to " + n.where(op))
+		return with("assigned " + name + " to " + n.targets(op))
 	case verb == "unassign":
-		return "took " + name + " off " + n.where(op)
+		return "took " + name + " off " + n.targets(op)
 	case op.Op == "relinquish_values":
-		return fmt.Sprintf("gave up the values that %q owns of %s on %s", op.FieldManager, name, n.where(op))
+		return fmt.Sprintf("gave up the values that %q owns of %s on %s", op.FieldManager, name, n.targets(op))
 	case verb == "set" || verb == "patch" || verb == "apply":
-		return "set " + strings.Join(op.Fields, ", ") + " of " + name + " on " + n.where(op)
+		return "set " + strings.Join(op.Fields, ", ") + " of " + name + " on " + n.targets(op)
 	}
 	return strings.TrimSuffix(op.Op+" "+name, " /")
 }
 
 // where names the clusters or layers that an operation changed, and of how many.
-func (n Names) where(op api.RevisionOperation) string {
+func (n Names) targets(op api.RevisionOperation) string {
 	changed := op.Clusters - op.Unchanged
 	clusters := plural(op.Clusters, "cluster")
 	if op.Unchanged > 0 {
@@ -154,7 +154,7 @@ func (n Names) where(op api.RevisionOperation) string {
 		for i := range names {
 			names[i] = n.document("layer", op.Layers[i])
 		}
-		return someOf(names, count)
+		return listNames(names, count)
 	case len(op.ClusterIds) > 0 && changed == 1:
 		return "cluster/" + op.ClusterIds[0]
 	case op.All && op.Unchanged == 0:

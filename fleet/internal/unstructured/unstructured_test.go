@@ -1,4 +1,4 @@
-package object_test
+package unstructured_test
 
 import (
 	"encoding/json"
@@ -7,23 +7,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/object"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // TestOpen: what is opened and not changed is written as it was, byte by byte.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	const text = `{"a":{"b":[1,{"id":"x"}]},"n":12345678901234567890,"z":null}`
-	obj, err := object.Open([]byte(text))
+	obj, err := unstructured.Open([]byte(text))
 	require.NoError(t, err)
 	require.IsType(t, jsontext.Text(nil), obj["a"])
-	inner, err := object.OpenField(obj, "a")
+	inner, err := unstructured.OpenField(obj, "a")
 	require.NoError(t, err)
 	require.IsType(t, map[string]any{}, inner)
-	again, err := object.OpenField(obj, "a")
+	again, err := unstructured.OpenField(obj, "a")
 	require.NoError(t, err)
 	require.Equal(t, inner, again, "it is open already")
-	missing, err := object.OpenField(obj, "none")
+	missing, err := unstructured.OpenField(obj, "none")
 	require.NoError(t, err)
 	require.Nil(t, missing)
 	written, err := jsontext.Canonical(obj)
@@ -40,11 +40,11 @@ func TestForeign(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := object.Open([]byte(text))
+			_, err := unstructured.Open([]byte(text))
 			require.Error(t, err)
-			_, err = object.DecodeStrict([]byte(text))
+			_, err = unstructured.DecodeStrict([]byte(text))
 			require.Error(t, err)
-			_, err = object.Decode([]byte(text))
+			_, err = unstructured.Decode([]byte(text))
 			require.NoError(t, err)
 		})
 	}
@@ -52,7 +52,7 @@ func TestForeign(t *testing.T) {
 
 func TestFields(t *testing.T) {
 	t.Parallel()
-	obj, err := object.Of(struct {
+	obj, err := unstructured.FromValue(struct {
 		Null  *int           `json:"null"`
 		Empty string         `json:"empty"`
 		List  []any          `json:"list"`
@@ -60,27 +60,27 @@ func TestFields(t *testing.T) {
 		Said  json.Number    `json:"said"`
 	}{List: []any{}, In: map[string]any{"k": "v"}, Said: "0"})
 	require.NoError(t, err)
-	object.SetDefault(obj, "null", 1)
-	object.SetDefault(obj, "empty", "not this")
+	unstructured.SetDefault(obj, "null", 1)
+	unstructured.SetDefault(obj, "empty", "not this")
 	require.Equal(t, map[string]any{"null": 1, "empty": "", "list": []any{}, "in": map[string]any{"k": "v"}, "said": json.Number("0")}, obj)
-	object.DropEmpty(obj, "empty", "said", "none")
-	object.DropEmptyList(obj, "list")
-	object.DropEmptyList(obj, "said")
+	unstructured.DropEmpty(obj, "empty", "said", "none")
+	unstructured.DropEmptyList(obj, "list")
+	unstructured.DropEmptyList(obj, "said")
 	require.Equal(t, map[string]any{"null": 1, "in": map[string]any{"k": "v"}, "said": json.Number("0")}, obj)
-	object.SetIn(obj, "in", "k", nil, 0)
-	object.SetIn(obj, "other", "k", "v", 1)
-	require.Equal(t, map[string]any{}, object.In(obj, "in"))
-	require.Equal(t, map[string]any{"k": "v"}, object.In(obj, "other"))
-	require.Equal(t, map[string]any{}, object.In(obj, "said"), "it is no object")
+	unstructured.SetNestedKey(obj, "in", "k", nil, 0)
+	unstructured.SetNestedKey(obj, "other", "k", "v", 1)
+	require.Equal(t, map[string]any{}, unstructured.NestedObject(obj, "in"))
+	require.Equal(t, map[string]any{"k": "v"}, unstructured.NestedObject(obj, "other"))
+	require.Equal(t, map[string]any{}, unstructured.NestedObject(obj, "said"), "it is no object")
 }
 
 func TestEntries(t *testing.T) {
 	t.Parallel()
-	is := object.HasID("a")
+	is := unstructured.HasID("a")
 	require.True(t, is(map[string]any{"id": "a"}))
 	for _, other := range []any{map[string]any{"id": "b"}, map[string]any{"id": 1}, map[string]any{}, "a", nil} {
 		require.False(t, is(other))
 	}
-	_, _, ok := object.Entry(map[string]any{"id": json.Number("1")})
+	_, _, ok := unstructured.Entry(map[string]any{"id": json.Number("1")})
 	require.False(t, ok)
 }

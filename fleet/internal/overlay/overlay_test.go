@@ -1,4 +1,4 @@
-package fold_test
+package overlay_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fold"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
 )
 
 type entry struct {
@@ -16,24 +16,24 @@ type entry struct {
 	Tag string `json:"tag"`
 }
 
-var rules = fold.Rules[entry]{
+var rules = overlay.Rules[entry]{
 	ID: func(e *entry) string { return e.ID },
-	Lay: func(below, above fold.Said[entry]) fold.Said[entry] {
-		if above.Entry.Tag == "" {
-			above.Entry.Tag = below.Entry.Tag
+	Apply: func(below, above overlay.Entry[entry]) overlay.Entry[entry] {
+		if above.Value.Tag == "" {
+			above.Value.Tag = below.Value.Tag
 		}
 		return above
 	},
 }
 
-// TestUnder: whatever layers and a cluster say, each entry is there once, unless it is excluded and not said again; in the order of first
+// TestOver: whatever layers and a cluster say, each entry is there once, unless it is excluded and not said again; in the order of first
 // mention; and the highest who says something has the last word.
-func TestUnder(t *testing.T) {
+func TestOver(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		id, tag := rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.SampledFrom([]string{"", "1", "2"})
 		list := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) entry { return entry{id.Draw(t, "id"), tag.Draw(t, "tag")} }), 0, 4, func(e entry) string { return e.ID })
-		var layers []fold.Layer[entry]
+		var layers []overlay.Layer[entry]
 		var order []string
 		tags := map[string]string{}
 		say := func(e entry) {
@@ -42,16 +42,16 @@ func TestUnder(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "layers") {
-			l := fold.Layer[entry]{Apart: map[string]fold.Said[entry]{}}
+			l := overlay.Layer[entry]{Defaults: map[string]overlay.Entry[entry]{}}
 			for _, e := range list.Draw(t, "layer") {
-				l.Entries = append(l.Entries, fold.Said[entry]{Entry: e})
+				l.Entries = append(l.Entries, overlay.Entry[entry]{Value: e})
 				if say(e); !slices.Contains(order, e.ID) {
 					order = append(order, e.ID)
 				}
 			}
 			for _, e := range list.Draw(t, "apart") {
-				if !slices.ContainsFunc(l.Entries, func(s fold.Said[entry]) bool { return s.Entry.ID == e.ID }) {
-					l.Apart[e.ID] = fold.Said[entry]{Entry: e}
+				if !slices.ContainsFunc(l.Entries, func(s overlay.Entry[entry]) bool { return s.Value.ID == e.ID }) {
+					l.Defaults[e.ID] = overlay.Entry[entry]{Value: e}
 					say(e)
 				}
 			}
@@ -70,24 +70,24 @@ func TestUnder(t *testing.T) {
 		for _, id := range order {
 			want = append(want, entry{id, tags[id]})
 		}
-		pile := rules.Pile(layers)
-		settled := slices.Clone(pile.Settled())
-		got := rules.Under(pile, own, excluded)
+		merged := rules.Merge(layers)
+		final := slices.Clone(merged.Final())
+		got := rules.Over(merged, own, excluded)
 		require.Equal(t, want, append([]entry{}, got...))
-		require.Equal(t, settled, pile.Settled(), "what others share is not changed")
+		require.Equal(t, final, merged.Final(), "the shared list must not change")
 	})
 }
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	said, err := fold.Read[entry](json.RawMessage(`[{"id":"a"},{"id":"b","enabled":false},{"id":"c","enabled":null}]`))
+	entries, err := overlay.Read[entry](json.RawMessage(`[{"id":"a"},{"id":"b","enabled":false},{"id":"c","enabled":null}]`))
 	require.NoError(t, err)
-	require.Equal(t, []bool{true, false, true}, []bool{said[0].Silent, said[1].Silent, said[2].Silent})
-	none, err := fold.Read[entry](nil)
+	require.Equal(t, []bool{true, false, true}, []bool{entries[0].EnabledUnset, entries[1].EnabledUnset, entries[2].EnabledUnset})
+	none, err := overlay.Read[entry](nil)
 	require.NoError(t, err)
 	require.Nil(t, none)
 	for _, wrong := range []string{`{}`, `[1]`, `[{"id":1}]`, `[{"enabled":"no"}]`} {
-		_, err := fold.Read[entry](json.RawMessage(wrong))
+		_, err := overlay.Read[entry](json.RawMessage(wrong))
 		require.Error(t, err, wrong)
 	}
 }

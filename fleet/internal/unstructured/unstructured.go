@@ -1,7 +1,7 @@
 // Package object is stored documents while they are changed: as JSON objects, with the fields that this version does not know,
 // and with lists whose entries have an id. Every kind's defaults and every change are made of these few steps, which stand
 // below all of them. It knows no kind of document.
-package object
+package unstructured
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func DecodeStrict(body []byte) (map[string]any, error) {
 }
 
 // Of is a value as an object.
-func Of(value any) (map[string]any, error) {
+func FromValue(value any) (map[string]any, error) {
 	body, err := jsontext.Canonical(value)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func OpenField(obj map[string]any, field string) (any, error) {
 }
 
 // In is a field that is an object; an empty one when it is not.
-func In(obj map[string]any, field string) map[string]any {
+func NestedObject(obj map[string]any, field string) map[string]any {
 	if inner, ok := obj[field].(map[string]any); ok {
 		return inner
 	}
@@ -77,7 +77,7 @@ func In(obj map[string]any, field string) map[string]any {
 }
 
 // SetIn sets one key of an object that is a field, or removes it when there is nothing (n is 0) to say.
-func SetIn(obj map[string]any, field, key string, value any, n int) {
+func SetNestedKey(obj map[string]any, field, key string, value any, n int) {
 	inner, ok := obj[field].(map[string]any)
 	if !ok {
 		inner = map[string]any{}
