@@ -93,6 +93,10 @@ docs-site: ## build the documentation as a site into dist/site (needs Python); a
 docs-serve: ## serve that site on 127.0.0.1:8000, again whenever a page changes
 	@scripts/docs-site serve
 
+.PHONY: screenshots
+screenshots: ## take the screenshots in docs/images anew, after a change of the fleet page (needs Chromium)
+	@scripts/screenshots
+
 .PHONY: lint
 lint: ## run the linters of .golangci.yml
 	@for module in $(MODULES); do (cd $$module && $(CURDIR)/scripts/tool golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
