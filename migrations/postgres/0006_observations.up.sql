@@ -1,5 +1,5 @@
 -- What clusters say of themselves: the newest of each sort, lost without harm. It is no part of the fleet: no commit, no answer to
--- a poll and no export depends on it, and it refers to nothing. docs/operations.md has the GRANT for read-only roles.
+-- a poll and no export depends on it, and it refers to nothing. docs/databases.md has the GRANT for read-only roles.
 -- said is when the cluster said it, at when it was written here, both in microseconds since 1970.
 CREATE TABLE IF NOT EXISTS observations (
 	cluster_id text COLLATE "C" NOT NULL,
