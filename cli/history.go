@@ -39,16 +39,7 @@ func (v verbs) historyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			const page = 1000
-			revisions := noun{name: "revision", view: revisionView}
-			var view []edit
-			if v.kind == apiclient.KindCluster && !c.Bool("document") {
-				revisions.view = servedRevisionView
-				view = []edit{query(url.Values{"view": {"effective"}})}
-			}
-			docs, err := v.all(limit, page, func(e ...edit) (*http.Response, error) {
-				return v.api.history(c.Context, conn, args[0], slices.Concat(view, e)...)
-			})
+			view, docs, err := v.historyOf(c, conn, args[0], limit)
 			if err != nil {
 				return err
 			}
@@ -56,9 +47,32 @@ func (v verbs) historyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return v.print(c, revisions.shown(document, docs...))
+			return v.print(c, noun{name: "revision", view: view}.shown(document, docs...))
 		},
 	}
+}
+
+// historyOf returns the revisions of a document, and their table. Those of a cluster include changes of its inputs by way of other
+// documents, unless --document leaves them out or the server is too old to list them, which a note reports.
+func (v verbs) historyOf(c *cli.Context, conn client, id string, limit int) (view, []json.RawMessage, error) {
+	list := func(parameters ...edit) ([]json.RawMessage, error) {
+		const page = 1000
+		return v.all(limit, page, func(e ...edit) (*http.Response, error) {
+			return v.api.history(c.Context, conn, id, slices.Concat(parameters, e)...)
+		})
+	}
+	if v.kind != apiclient.KindCluster || c.Bool("document") {
+		docs, err := list()
+		return revisionView, docs, err
+	}
+	docs, err := list(query(url.Values{"view": {"effective"}}))
+	if apiclient.ErrorCode(err) != apiclient.CodeValidation { // of a parameter that the server does not know
+		return servedRevisionView, docs, err
+	}
+	if docs, err = list(); err == nil {
+		v.note("This server is too old to list changes of layers, the catalog and resource types: only revisions of the cluster's own document are shown.")
+	}
+	return revisionView, docs, err
 }
 
 func (v verbs) historyFlags() []cli.Flag {
