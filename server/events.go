@@ -11,8 +11,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/observations"
 )
 
 // maxEvent is the largest event. Helm's failures carry some KiB of a log.
@@ -51,7 +51,7 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 	if isPerson(c.Request()) {
 		return c.NoContent(http.StatusAccepted) // whoever tries it out speaks for no cluster
 	}
-	if !s.book.Happened(cluster.ID, list, id, event, now) {
+	if !s.tracker.RecordEvent(cluster.ID, list, id, event, now) {
 		return &publicError{
 			status: http.StatusTooManyRequests, code: "too_many_requests",
 			detail: "this cluster sends more events than are taken of one; its state does not depend on them", headers: map[string]string{"Retry-After": "1"},
@@ -104,7 +104,7 @@ func readEvent(c echo.Context) (e fluxEvent, err error) {
 }
 
 // about is what an event comes to: about which input of which list, or else about which object.
-func (e *fluxEvent) about(st *fleet.State, now time.Time) (list, id string, _ observations.Event) {
+func (e *fluxEvent) about(st *fleet.State, now time.Time) (list, id string, _ clusterstatus.Event) {
 	said := func(name string) string {
 		if value, ok := e.Metadata[name]; ok {
 			return value
@@ -112,7 +112,7 @@ func (e *fluxEvent) about(st *fleet.State, now time.Time) (list, id string, _ ob
 		return e.Metadata["event.toolkit.fluxcd.io/"+name]
 	}
 	object := e.InvolvedObject.Kind + "/" + e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name
-	out := observations.Event{
+	out := clusterstatus.Event{
 		Severity: e.Severity, Reason: e.Reason, Message: e.Message, Object: object, Revision: said("revision"), At: now,
 	}
 	if e.Timestamp != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/observations"
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
@@ -16,17 +16,17 @@ import (
 func TestPollBelowWhatAnotherServerServed(t *testing.T) {
 	t.Parallel()
 	table := sqlite.NewObservations(filepath.Join(t.TempDir(), "fleet.db"))
-	var books []*observations.Book
+	var books []*clusterstatus.Tracker
 	var worlds []*world
 	for range 2 {
-		book := observations.NewBook(observations.Config{Table: table})
+		book := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
 		books = append(books, book)
-		worlds = append(worlds, setupWith(t, options{configure: func(c *server.Config) { c.Observations = book }}))
+		worlds = append(worlds, setupWith(t, options{configure: func(c *server.Config) { c.ClusterStatus = book }}))
 	}
 	exchange := func() {
 		for range 2 {
 			for _, book := range books {
-				book.Exchange(t.Context(), start)
+				book.Sync(t.Context(), start)
 			}
 		}
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/observations"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
@@ -27,7 +27,7 @@ import (
 )
 
 // confirmedFleet is a service whose clusters have polled everything and confirmed all of it. No table is the one beside its database.
-func confirmedFleet(b *testing.B, clusters, components int, table observations.Table, now func() time.Time) (http.Handler, *store.Replica, *observations.Book) {
+func confirmedFleet(b *testing.B, clusters, components int, table clusterstatus.Store, now func() time.Time) (http.Handler, *store.Replica, *clusterstatus.Tracker) {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "fleet.db")
 	require.NoError(b, sqlite.Migrate(b.Context(), path))
@@ -38,9 +38,9 @@ func confirmedFleet(b *testing.B, clusters, components int, table observations.T
 	if table == nil {
 		table = sqlite.NewObservations(path)
 	}
-	book := observations.NewBook(observations.Config{Table: table})
+	book := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
 	srv, err := server.New(server.Config{
-		Mode: server.ModeCRUD, Replica: replica, History: st, Observations: book, Tokens: server.Tokens{Read: benchToken, Write: "bench-write"},
+		Mode: server.ModeCRUD, Replica: replica, History: st, ClusterStatus: book, Tokens: server.Tokens{Read: benchToken, Write: "bench-write"},
 		Logger: slog.New(slog.NewJSONHandler(&discard{}, nil)), Now: now,
 	})
 	require.NoError(b, err)
@@ -48,12 +48,12 @@ func confirmedFleet(b *testing.B, clusters, components int, table observations.T
 		asked, err := replica.State().Asked(doc)
 		require.NoError(b, err)
 		for _, list := range asked {
-			if book.Polled(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", now()) {
-				book.Given(doc.ID, list, now())
+			if book.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", now()) {
+				book.RecordServed(doc.ID, list, now())
 			}
 			i := 0
 			for id := range list.Inputs {
-				book.Received(doc.ID, list, id, list.Receipts[i], now())
+				book.RecordReceipt(doc.ID, list, id, list.Receipts[i], now())
 				i++
 			}
 		}
@@ -211,24 +211,24 @@ func BenchmarkListening(b *testing.B) {
 
 // counted counts what is written to a table.
 type counted struct {
-	observations.Table
+	clusterstatus.Store
 	puts, rows int
 }
 
-func (c *counted) Put(ctx context.Context, rows []observations.Row) error {
+func (c *counted) Put(ctx context.Context, rows []clusterstatus.Row) error {
 	c.puts, c.rows = c.puts+1, c.rows+len(rows)
-	return c.Table.Put(ctx, rows)
+	return c.Store.Put(ctx, rows)
 }
 
 // BenchmarkListeningPaced: minutes of such a fleet at its own pace, 1,000 polls and 83 receipts a second, everything known to the
 // table by then. In turns of ten seconds: a bare handler, requests of somebody of whom nothing is noted, and the fleet's own. What is
 // noted is exchanged with the table during the last, so the processor time of that is in the ratios.
 func BenchmarkListeningPaced(b *testing.B) {
-	for name, open := range map[string]func(b *testing.B) observations.Table{
-		"sqlite": func(b *testing.B) observations.Table {
+	for name, open := range map[string]func(b *testing.B) clusterstatus.Store{
+		"sqlite": func(b *testing.B) clusterstatus.Store {
 			return sqlite.NewObservations(filepath.Join(b.TempDir(), "fleet.db"))
 		},
-		"postgres": func(b *testing.B) observations.Table {
+		"postgres": func(b *testing.B) clusterstatus.Store {
 			url := pgtest.URL(b)
 			require.NoError(b, postgres.Migrate(b.Context(), url))
 			table, err := postgres.NewObservations(postgres.Config{URL: url})
@@ -238,16 +238,16 @@ func BenchmarkListeningPaced(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			p := &pace{table: &counted{Table: open(b)}}
+			p := &pace{table: &counted{Store: open(b)}}
 			handler, replica, book := confirmedFleet(b, 10_000, 30, p.table, p.now)
 			p.book = book
 			for before := -1; before != p.table.rows; {
 				before = p.table.rows
-				book.Exchange(b.Context(), p.now())
+				book.Sync(b.Context(), p.now())
 				require.Zero(b, book.Stats().Failures)
 			}
 			time.Sleep(75 * time.Second) // a process looks back that far, and all this is not written every minute
-			book.Exchange(b.Context(), p.now())
+			book.Sync(b.Context(), p.now())
 			for name, keepAlive := range map[string]bool{"keep-alive": true, "connection-per-poll": false} {
 				requests, unnoted := listening(b, replica, keepAlive)
 				bare, silent, ours := serving(b, bareListening(b, handler), false, requests...), serving(b, handler, false, unnoted...), serving(b, handler, false, requests...)
@@ -259,7 +259,7 @@ func BenchmarkListeningPaced(b *testing.B) {
 
 // pace compares what a service takes for a minute of a fleet that says as much as it usually does.
 type pace struct {
-	book  *observations.Book
+	book  *clusterstatus.Tracker
 	table *counted
 	ahead atomic.Int64 // of the book's clock, which stands still while others have their turn
 }
@@ -318,7 +318,7 @@ func (p *pace) exchange(b *testing.B) (stop func() time.Duration) {
 		tick := time.NewTicker(3 * time.Second / 2) // as Run does
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			p.book.Exchange(ctx, p.now())
+			p.book.Sync(ctx, p.now())
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

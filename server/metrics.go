@@ -341,7 +341,7 @@ func (p *pollCollector) Collect(ch chan<- prometheus.Metric) {
 
 // eachSeen visits the clusters that have polled, whichever process.
 func (s *Server) eachSeen(st *fleet.State, visit func(cluster string, at time.Time)) {
-	s.book.EachSeen(func(id string, at time.Time) {
+	s.tracker.EachSeen(func(id string, at time.Time) {
 		if record, ok := st.Record(fleet.KindCluster, id); ok && at.UnixMilli() >= record.CreatedAt.UnixMilli() { // not one before of that id
 			visit(id, at)
 		}

@@ -42,7 +42,7 @@ func findPolled(st *fleet.State, dns string) (*fleet.Document, error) {
 	return cluster, nil
 }
 
-// errBehind refuses a poll that another process has answered from a newer revision already: see [observations.Book.Behind].
+// errBehind refuses a poll that another process has answered from a newer revision already: see [clusterstatus.Tracker.ServedNewer].
 var errBehind = fmt.Errorf("%w: another process has answered this cluster from a newer revision", store.ErrUnavailable)
 
 // answerPoll is the answer to a poll that is allowed, whichever way it came.
@@ -53,13 +53,13 @@ func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster 
 	}
 	if ownPoll(r, who) {
 		now := s.cfg.Now()
-		if s.book.Behind(cluster.ID, kind.Endpoint(), int64(st.Revision()), now) {
+		if s.tracker.ServedNewer(cluster.ID, kind.Endpoint(), int64(st.Revision()), now) {
 			return outgoing{}, errBehind
 		}
-		s.book.Begins(cluster.ID, cluster.CreatedAt)
-		if s.book.Polled(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), now) {
-			s.book.ServedFrom(cluster.ID, kind.Endpoint(), int64(st.Revision()))
-			s.book.Given(cluster.ID, st.AskedIn(cluster, kind, answer), now)
+		s.tracker.ResetCluster(cluster.ID, cluster.CreatedAt)
+		if s.tracker.RecordPoll(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), now) {
+			s.tracker.RecordRevision(cluster.ID, kind.Endpoint(), int64(st.Revision()))
+			s.tracker.RecordServed(cluster.ID, st.AskedIn(cluster, kind, answer), now)
 		}
 	}
 	return s.outgoing(r, answer, st)
@@ -76,7 +76,7 @@ func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
 	}
 	r := requestOf(c)
 	if (p.Environment != nil || p.Selector != nil) && ownPoll(r.Request(), r.who.role) {
-		s.book.ListPolled(value(p.Environment), value(p.Selector), s.cfg.Now())
+		s.tracker.RecordFilter(value(p.Environment), value(p.Selector), s.cfg.Now())
 	}
 	out, err := s.outgoing(r.Request(), answer, st)
 	if err != nil {

@@ -82,7 +82,7 @@ func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, clust
 // recordReceipt records what a cluster itself has sent. An error asks the cluster to send it again.
 func (s *Server) recordReceipt(st *fleet.State, cluster *fleet.Document, said receipt) error {
 	now := s.cfg.Now()
-	if s.book.Repeated(cluster.ID, said.list, said.id, said.input, now) {
+	if s.tracker.RecordRepeatedReceipt(cluster.ID, said.list, said.id, said.input, now) {
 		return nil
 	}
 	kind, _ := st.PolledAt(said.list) // readReceipt has found it
@@ -90,7 +90,7 @@ func (s *Server) recordReceipt(st *fleet.State, cluster *fleet.Document, said re
 	if err != nil {
 		return err
 	}
-	if again := s.book.Received(cluster.ID, st.AskedIn(cluster, kind, desired), said.id, said.input, now); again > 0 {
+	if again := s.tracker.RecordReceipt(cluster.ID, st.AskedIn(cluster, kind, desired), said.id, said.input, now); again > 0 {
 		return errEarlyReceipt(again)
 	}
 	return nil

@@ -153,7 +153,7 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 		if _, refusal = s.judge(r, tx.Base()); refusal != nil {
 			return refusal
 		}
-		tx.ClusterFilters(s.book.Filters())
+		tx.ClusterFilters(s.tracker.Filters())
 		return edit(tx)
 	}
 	update := func(meta store.Meta) (fleet.Result, error) {

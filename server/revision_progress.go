@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/observations"
 )
 
 // changedInputs are the inputs that a revision changed, by the id of the cluster.
@@ -95,10 +95,10 @@ type inputName struct{ list, id string }
 
 // progressOf evaluates a cluster by those of its inputs that a revision changed and that are still as it left them. Where none is, the
 // cluster is superseded.
-func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []fleet.ChangedInput, names observations.Names) (observations.Status, error) {
+func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []fleet.ChangedInput, names clusterstatus.NameCache) (clusterstatus.Status, error) {
 	asked, err := st.Asked(cluster)
 	if err != nil {
-		return observations.Status{}, err
+		return clusterstatus.Status{}, err
 	}
 	desired := map[inputName]fleet.Receipt{}
 	for _, list := range asked {
@@ -125,14 +125,14 @@ func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []
 		}
 	}
 	q := s.question(cluster, asked, names)
-	q.Input = func(list, id string) bool { return current[inputName{list, id}] }
-	q.List = func(list string) bool { return removedFrom[list] }
-	known := s.book.Judge(q)
+	q.IncludeInput = func(list, id string) bool { return current[inputName{list, id}] }
+	q.IncludeList = func(list string) bool { return removedFrom[list] }
+	known := s.tracker.Evaluate(q)
 	if superseded > 0 {
-		known.Counts[observations.Superseded] = superseded
+		known.Counts[clusterstatus.Superseded] = superseded
 	}
 	if superseded == len(changed) {
-		known.State = observations.Superseded
+		known.State = clusterstatus.Superseded
 	}
 	return known, nil
 }

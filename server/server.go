@@ -15,9 +15,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
-	"github.com/flux-resourceset/flux-resourceset/observations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -63,8 +63,8 @@ type Config struct {
 	// Spec replaces the embedded document served at /openapi.yaml.
 	Spec []byte
 	// Observations is where what clusters say of themselves is noted; nil: one of the Server's own, in memory.
-	Observations *observations.Book
-	// OfflineAfter is for how long a cluster that is not seen is believed; 0 is [observations.OfflineAfter].
+	ClusterStatus *clusterstatus.Tracker
+	// OfflineAfter is for how long a cluster that is not seen is believed; 0 is [clusterstatus.OfflineAfter].
 	OfflineAfter time.Duration
 	// Tracer makes the spans of requests; nil: there are none.
 	Tracer trace.Tracer
@@ -87,7 +87,7 @@ type Server struct {
 	credentials []credential
 	contract    contract
 	metrics     *metrics
-	book        *observations.Book
+	tracker     *clusterstatus.Tracker
 	failures    failures // to authenticate
 	plain       plainBodies
 	echo        *echo.Echo
@@ -116,10 +116,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), contract: ops, echo: echo.New()}
 	s.room.each = map[string]int{}
-	if s.book = cfg.Observations; s.book == nil {
-		s.book = observations.NewBook(observations.Config{})
+	if s.tracker = cfg.ClusterStatus; s.tracker == nil {
+		s.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
 	}
-	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, observations.OfflineAfter)
+	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, clusterstatus.OfflineAfter)
 	s.metrics = newMetrics(s)
 	s.queues = newQueues(s.metrics.work)
 	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })

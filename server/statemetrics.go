@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/observations"
 )
 
 // To count a large fleet by state takes a moment, and after a change of the catalog the answers of all clusters have to be made
@@ -35,11 +35,11 @@ type stateCollector struct {
 // stateCounts is what one count came to.
 type stateCounts struct {
 	at               time.Time
-	clusters, inputs map[observations.State]int
+	clusters, inputs map[clusterstatus.State]int
 	asked            int // inputs that are to be there
-	silence          observations.Silence
+	silence          clusterstatus.SilenceDetector
 	never            int // clusters that have never polled, and were made longer ago than OfflineAfter
-	names            observations.Names
+	names            clusterstatus.NameCache
 	unseen           time.Time // when the cluster that was not seen for the longest time was seen; zero: none ever was
 }
 
@@ -68,14 +68,14 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for _, state := range observations.States() {
+	for _, state := range clusterstatus.States() {
 		gauge(descClusterStates, float64(n.clusters[state]), string(state))
-		if !state.OfClusters() {
+		if !state.ClustersOnly() {
 			gauge(descInputStates, float64(n.inputs[state]), string(state))
 		}
 	}
 	if n.asked > 0 {
-		gauge(descConfirmed, float64(n.inputs[observations.Confirmed])/float64(n.asked))
+		gauge(descConfirmed, float64(n.inputs[clusterstatus.Confirmed])/float64(n.asked))
 	}
 	gauge(descNever, float64(n.never))
 	allSilent := 0.0
@@ -90,7 +90,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 
 // read returns what was counted a moment ago; nil while that is nothing.
 func (c *stateCollector) read() *stateCounts {
-	if !c.server.book.Stats().Complete || c.server.cfg.Replica.State() == nil {
+	if !c.server.tracker.Stats().Complete || c.server.cfg.Replica.State() == nil {
 		return nil
 	}
 	c.mu.Lock()
@@ -134,7 +134,7 @@ func (c *stateCollector) run(release func()) {
 // count visits all clusters. It calls release when that takes long.
 func (c *stateCollector) count(release func()) *stateCounts {
 	s := c.server
-	n := &stateCounts{at: s.cfg.Now(), clusters: map[observations.State]int{}, inputs: map[observations.State]int{}, names: observations.Names{}}
+	n := &stateCounts{at: s.cfg.Now(), clusters: map[clusterstatus.State]int{}, inputs: map[clusterstatus.State]int{}, names: clusterstatus.NameCache{}}
 	clusters, start := s.cfg.Replica.State().All(fleet.KindCluster), time.Now()
 	for next := 0; ; {
 		if next = n.some(s, clusters, next, start); next == len(clusters) {
@@ -162,7 +162,7 @@ func (n *stateCounts) some(s *Server, clusters []*fleet.Document, from int, star
 func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
 	known, err := s.statusOf(st, cluster, "", false, n.names)
 	if err != nil { // it cannot be answered: there are a metric and an alert for that
-		n.clusters[observations.Unknown]++
+		n.clusters[clusterstatus.Unknown]++
 		return
 	}
 	for _, state := range known.States() {
@@ -172,11 +172,11 @@ func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
 	for state, inputs := range known.Counts {
 		n.inputs[state] += inputs
 	}
-	n.asked += known.Asked
-	if known.State == observations.Never && n.at.Sub(cluster.CreatedAt) > s.cfg.OfflineAfter {
+	n.asked += known.Desired
+	if known.State == clusterstatus.Never && n.at.Sub(cluster.CreatedAt) > s.cfg.OfflineAfter {
 		n.never++
 	}
-	if !known.Seen.IsZero() && (n.unseen.IsZero() || known.Seen.Before(n.unseen)) {
-		n.unseen = known.Seen
+	if !known.LastSeen.IsZero() && (n.unseen.IsZero() || known.LastSeen.Before(n.unseen)) {
+		n.unseen = known.LastSeen
 	}
 }

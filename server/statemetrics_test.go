@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/observations"
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
@@ -74,20 +74,20 @@ func TestStatesInMetrics(t *testing.T) {
 func TestStatesInMetricsOfANewProcess(t *testing.T) {
 	t.Parallel()
 	table := sqlite.NewObservations(filepath.Join(t.TempDir(), "fleet.db"))
-	book := observations.NewBook(observations.Config{Table: table})
-	before := setupWith(t, options{configure: func(c *server.Config) { c.Observations = book }})
-	book.Exchange(t.Context(), start)
+	book := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
+	before := setupWith(t, options{configure: func(c *server.Config) { c.ClusterStatus = book }})
+	book.Sync(t.Context(), start)
 	before.confirm(demoDNS)
-	book.Exchange(t.Context(), start)
-	again := observations.NewBook(observations.Config{Table: table})
+	book.Sync(t.Context(), start)
+	again := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
 	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
-		after := setupWith(t, options{mode: mode, configure: func(c *server.Config) { c.Observations = again }})
+		after := setupWith(t, options{mode: mode, configure: func(c *server.Config) { c.ClusterStatus = again }})
 		if !again.Stats().Complete { // it has not read yet what the others know, and does not say that nobody ever came
 			clusters, _ := after.inState("never")
 			require.Equal(t, -1.0, clusters)
 			require.Equal(t, -1.0, after.metric("flux_resourceset_clusters_never_polled"))
 			require.Equal(t, 1.0, after.metric("flux_resourceset_fleet_revision"))
-			again.Exchange(t.Context(), start)
+			again.Sync(t.Context(), start)
 		}
 		_, inputs := after.inState("confirmed")
 		require.Equal(t, 3.0, inputs)

@@ -12,30 +12,30 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
-	"github.com/flux-resourceset/flux-resourceset/observations"
 )
 
 // statusOf says what is known of a cluster. What cannot be served to it is an error here as it is there.
-func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component string, detail bool, names observations.Names) (observations.Status, error) {
+func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component string, detail bool, names clusterstatus.NameCache) (clusterstatus.Status, error) {
 	asked, err := st.Asked(cluster)
 	if err != nil {
-		return observations.Status{}, err
+		return clusterstatus.Status{}, err
 	}
 	q := s.question(cluster, asked, names)
-	q.Detail = detail
+	q.Details = detail
 	if component != "" {
-		q.Input = func(list, id string) bool { return list == fleet.KindComponent.Endpoint() && id == component }
+		q.IncludeInput = func(list, id string) bool { return list == fleet.KindComponent.Endpoint() && id == component }
 	}
-	return s.book.Judge(q), nil
+	return s.tracker.Evaluate(q), nil
 }
 
 // question is about all inputs of a cluster.
-func (s *Server) question(cluster *fleet.Document, asked []fleet.Asked, names observations.Names) observations.Question {
-	s.book.Begins(cluster.ID, cluster.CreatedAt)
-	return observations.Question{Cluster: cluster.ID, Asked: asked, Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Names: names}
+func (s *Server) question(cluster *fleet.Document, asked []fleet.Asked, names clusterstatus.NameCache) clusterstatus.Query {
+	s.tracker.ResetCluster(cluster.ID, cluster.CreatedAt)
+	return clusterstatus.Query{Cluster: cluster.ID, Desired: asked, Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Names: names}
 }
 
 func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterStatusParams) error {
@@ -53,8 +53,8 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	}
 	cl := doc.Cluster()
 	out := api.ClusterStatus{
-		ID: cl.ID, ClusterDNS: cl.ClusterDNS, Environment: cl.Environment, State: string(known.State), States: statesOf(&known), Complete: s.book.Stats().Complete,
-		SeenAt: whenever(known.Seen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts),
+		ID: cl.ID, ClusterDNS: cl.ClusterDNS, Environment: cl.Environment, State: string(known.State), States: statesOf(&known), Complete: s.tracker.Stats().Complete,
+		SeenAt: whenever(known.LastSeen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts),
 		Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{}, DeletedAt: cl.DeletedAt,
 	}
 	for _, l := range known.Lists {
@@ -85,7 +85,7 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	return writeJSON(c, http.StatusOK, out)
 }
 
-func failureOf(e *observations.Event) api.Failure {
+func failureOf(e *clusterstatus.Event) api.Failure {
 	return api.Failure{Severity: e.Severity, Reason: e.Reason, Message: e.Message, Object: e.Object, Revision: e.Revision, At: e.At.UTC()}
 }
 
@@ -98,7 +98,7 @@ func whenever(t time.Time) *time.Time {
 	return &t
 }
 
-func countsOf(counts map[observations.State]int) api.StatusCounts {
+func countsOf(counts map[clusterstatus.State]int) api.StatusCounts {
 	out := api.StatusCounts{}
 	for state, n := range counts {
 		out[string(state)] = n
@@ -135,13 +135,13 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 			return err
 		}
 	}
-	out := api.FleetStatus{Complete: s.book.Stats().Complete, Counts: api.StatusCounts{}}
+	out := api.FleetStatus{Complete: s.tracker.Stats().Complete, Counts: api.StatusCounts{}}
 	type judged struct {
 		doc   *fleet.Document
-		known observations.Status
+		known clusterstatus.Status
 	}
-	found, names := make([]judged, 0, len(docs)), observations.Names{}
-	var silence observations.Silence
+	found, names := make([]judged, 0, len(docs)), clusterstatus.NameCache{}
+	var silence clusterstatus.SilenceDetector
 	job := requestOf(c).job
 	for _, doc := range docs {
 		if err := job.stopped(); err != nil {
@@ -152,7 +152,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 			continue
 		}
 		giveWay()
-		var known observations.Status
+		var known clusterstatus.Status
 		if p.ChangedIn != nil {
 			known, err = s.progressOf(st, doc, changed, names)
 		} else {
@@ -164,7 +164,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		out.Total++
 		silence.Add(&known)
 		countStates(out.Counts, &known)
-		if len(wanted) == 0 || slices.ContainsFunc(known.States(), func(s observations.State) bool { return slices.Contains(wanted, s) }) {
+		if len(wanted) == 0 || slices.ContainsFunc(known.States(), func(s clusterstatus.State) bool { return slices.Contains(wanted, s) }) {
 			found = append(found, judged{doc, known})
 		}
 	}
@@ -196,34 +196,34 @@ const statusPage = 1000
 func giveWay() { runtime.Gosched() }
 
 // urgency orders states by how soon somebody has to look: a cluster that was never there is in nobody's way.
-var urgency = []observations.State{
-	observations.Failed, observations.Silent, observations.Behind, observations.Unknown, observations.Never, observations.Progressing, observations.Delivered, observations.Confirmed, observations.Superseded,
+var urgency = []clusterstatus.State{
+	clusterstatus.Failed, clusterstatus.Silent, clusterstatus.Behind, clusterstatus.Unknown, clusterstatus.Never, clusterstatus.Progressing, clusterstatus.Delivered, clusterstatus.Confirmed, clusterstatus.Superseded,
 }
 
-func urgencyOf(known *observations.Status) int {
+func urgencyOf(known *clusterstatus.Status) int {
 	if known.Failure != nil {
-		return slices.Index(urgency, observations.Failed)
+		return slices.Index(urgency, clusterstatus.Failed)
 	}
 	return slices.Index(urgency, known.State)
 }
 
 // countStates counts a cluster in each of its states.
-func countStates(counts api.StatusCounts, known *observations.Status) {
+func countStates(counts api.StatusCounts, known *clusterstatus.Status) {
 	for _, state := range known.States() {
 		counts[string(state)]++
 	}
 }
 
-func statesOf(known *observations.Status) (out []string) {
+func statesOf(known *clusterstatus.Status) (out []string) {
 	for _, state := range known.States() {
 		out = append(out, string(state))
 	}
 	return out
 }
 
-func summaryOf(doc *fleet.Document, known observations.Status) api.ClusterSummary {
+func summaryOf(doc *fleet.Document, known clusterstatus.Status) api.ClusterSummary {
 	out := api.ClusterSummary{
-		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), States: statesOf(&known), SeenAt: whenever(known.Seen), Counts: countsOf(known.Counts), Agent: known.Agent,
+		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), States: statesOf(&known), SeenAt: whenever(known.LastSeen), Counts: countsOf(known.Counts), Agent: known.Agent,
 	}
 	if known.Failure != nil {
 		failure := failureOf(known.Failure)
@@ -239,17 +239,17 @@ func summaryOf(doc *fleet.Document, known observations.Status) api.ClusterSummar
 const summaryMessage = 300
 
 // parseStates reads a list of states. Only the progress of a revision has clusters that are superseded.
-func parseStates(text string, progress bool) (out []observations.State, err error) {
+func parseStates(text string, progress bool) (out []clusterstatus.State, err error) {
 	if text == "" {
 		return nil, nil
 	}
-	states := observations.States()
+	states := clusterstatus.States()
 	if progress {
-		states = append(states, observations.Superseded)
+		states = append(states, clusterstatus.Superseded)
 	}
 	var problems []fleet.Problem
 	for name := range strings.SplitSeq(text, ",") {
-		state := observations.State(name)
+		state := clusterstatus.State(name)
 		if !slices.Contains(states, state) {
 			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter state: %q is none of %v", name, states)})
 		}
@@ -267,8 +267,8 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 		return err
 	}
 	type version struct{ version, tag string }
-	found, names := map[version]*api.VersionStatus{}, observations.Names{}
-	out := api.ComponentStatus{ID: id, Complete: s.book.Stats().Complete, Counts: api.StatusCounts{}, Versions: []api.VersionStatus{}}
+	found, names := map[version]*api.VersionStatus{}, clusterstatus.NameCache{}
+	out := api.ComponentStatus{ID: id, Complete: s.tracker.Stats().Complete, Counts: api.StatusCounts{}, Versions: []api.VersionStatus{}}
 	job := requestOf(c).job
 	for _, doc := range st.All(fleet.KindCluster) {
 		if err := job.stopped(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/observations"
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/postgres"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
@@ -27,7 +27,7 @@ type database interface {
 	migrateDown(ctx context.Context, to int) error
 	status(ctx context.Context) (schemaStatus, error)
 	// observations returns the table of cluster status shared by processes; nil for a memory store. It may not exist yet.
-	observations() (observations.Table, error)
+	observations() (clusterstatus.Store, error)
 }
 
 type schemaStatus struct {
@@ -74,7 +74,7 @@ func redact(raw string) string {
 
 type sqliteDatabase struct{ cfg sqlite.Config }
 
-func (d sqliteDatabase) observations() (observations.Table, error) {
+func (d sqliteDatabase) observations() (clusterstatus.Store, error) {
 	if d.cfg.Memory {
 		return nil, nil //nolint:nilnil // a memory store has none
 	}
@@ -143,7 +143,7 @@ type postgresDatabase struct{ cfg postgres.Config }
 func (d postgresDatabase) name() string  { return backendPostgres }
 func (d postgresDatabase) where() string { return redact(d.cfg.URL) }
 
-func (d postgresDatabase) observations() (observations.Table, error) {
+func (d postgresDatabase) observations() (clusterstatus.Store, error) {
 	o, err := postgres.NewObservations(d.cfg)
 	if err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ import (
 	"github.com/lmittmann/tint"
 	"github.com/urfave/cli/v2"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/observations"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/ui"
@@ -86,8 +86,8 @@ func serve(c *cli.Context) error {
 		auditStatus = audit.Status
 	}
 	srv, err := server.New(server.Config{
-		Audit:        auditStatus,
-		Observations: book, OfflineAfter: cfg.offlineAfter,
+		Audit:         auditStatus,
+		ClusterStatus: book, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
 		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
@@ -125,7 +125,7 @@ func withPage(cfg config, srv *server.Server, ended ui.EndedSessions, logger *sl
 }
 
 // newBook returns the record of the status that clusters report. Processes exchange it in the background; no request waits.
-func newBook(cfg config, replica *store.Replica, logger *slog.Logger) (*observations.Book, error) {
+func newBook(cfg config, replica *store.Replica, logger *slog.Logger) (*clusterstatus.Tracker, error) {
 	table, err := cfg.db.observations()
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func newBook(cfg config, replica *store.Replica, logger *slog.Logger) (*observat
 		}
 		return ids, true
 	}
-	return observations.NewBook(observations.Config{Table: table, Logger: logger, Clusters: clusters, Tidy: cfg.mode == server.ModeCRUD}), nil
+	return clusterstatus.NewTracker(clusterstatus.Config{Store: table, Logger: logger, Clusters: clusters, PruneStore: cfg.mode == server.ModeCRUD}), nil
 }
 
 const (

@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/flux-resourceset/flux-resourceset/observations"
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 )
 
-// Observations is an [observations.Table] in the database of a fleet. It has a connection of its own, opened on first use, so
+// Observations is an [clusterstatus.Table] in the database of a fleet. It has a connection of its own, opened on first use, so
 // that it never delays commits or followers of the log.
 type Observations struct {
 	pool *pgxpool.Pool
 	name string
 }
 
-var _ observations.Table = (*Observations)(nil)
+var _ clusterstatus.Store = (*Observations)(nil)
 
 // observationsTimeout is for one question about observations, here and in the server.
 const observationsTimeout = 5 * time.Second
@@ -44,11 +44,11 @@ func NewObservations(cfg Config) (*Observations, error) {
 	return &Observations{pool: pool, name: name(p.ConnConfig)}, nil
 }
 
-// Put implements [observations.Table].
-func (o *Observations) Put(ctx context.Context, rows []observations.Row) error {
+// Put implements [clusterstatus.Table].
+func (o *Observations) Put(ctx context.Context, rows []clusterstatus.Row) error {
 	clusters, subjects, bodies, said := make([]string, len(rows)), make([]string, len(rows)), make([]string, len(rows)), make([]int64, len(rows))
 	for i, r := range rows {
-		clusters[i], subjects[i], bodies[i], said[i] = r.Cluster, r.Subject, r.Body, r.Said.UnixMicro()
+		clusters[i], subjects[i], bodies[i], said[i] = r.Cluster, r.Subject, r.Body, r.ObservedAt.UnixMicro()
 	}
 	put := func() error {
 		return o.write(ctx, `INSERT INTO observations AS o (cluster_id, subject, body, said, at)
@@ -96,8 +96,8 @@ func (o *Observations) write(ctx context.Context, sql string, args ...any) error
 	return tx.Commit(ctx)
 }
 
-// Since implements [observations.Table].
-func (o *Observations) Since(ctx context.Context, at time.Time, subjects []string, visit func(observations.Row)) (time.Time, error) {
+// Since implements [clusterstatus.Table].
+func (o *Observations) Since(ctx context.Context, at time.Time, subjects []string, visit func(clusterstatus.Row)) (time.Time, error) {
 	limit := observationsTimeout
 	if at.IsZero() {
 		limit = observationsLoad
@@ -112,7 +112,7 @@ func (o *Observations) Since(ctx context.Context, at time.Time, subjects []strin
 	return next, o.failed("reading observations", err)
 }
 
-func (o *Observations) since(ctx context.Context, limit time.Duration, at time.Time, subjects []string, visit func(observations.Row)) (next time.Time, err error) {
+func (o *Observations) since(ctx context.Context, limit time.Duration, at time.Time, subjects []string, visit func(clusterstatus.Row)) (next time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	c, err := o.pool.Acquire(ctx)
@@ -146,19 +146,19 @@ func (o *Observations) since(ctx context.Context, limit time.Duration, at time.T
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var r observations.Row
+		var r clusterstatus.Row
 		var said int64
 		if err := rows.Scan(&r.Cluster, &r.Subject, &r.Body, &said); err != nil {
 			return at, err
 		}
-		r.Said = time.UnixMicro(said)
+		r.ObservedAt = time.UnixMicro(said)
 		visit(r)
 	}
 	return time.UnixMicro(began).Add(-observationsSettle), rows.Err()
 }
 
-// Keep implements [observations.Table].
-func (o *Observations) Keep(ctx context.Context, clusters []string, most int) error {
+// Keep implements [clusterstatus.Table].
+func (o *Observations) Prune(ctx context.Context, clusters []string, most int) error {
 	err := o.write(ctx, `DELETE FROM observations AS o USING (
 		SELECT cluster_id, subject, cluster_id = ANY ($1::text[]) AS known, row_number() OVER (PARTITION BY cluster_id ORDER BY at DESC, subject) AS n FROM observations) AS old
 		WHERE o.cluster_id = old.cluster_id AND o.subject = old.subject AND (NOT old.known OR old.n > $2)`, clusters, most)
@@ -168,7 +168,7 @@ func (o *Observations) Keep(ctx context.Context, clusters []string, most int) er
 	return o.failed("tidying observations", err)
 }
 
-// Close implements [observations.Table].
+// Close implements [clusterstatus.Table].
 func (o *Observations) Close() error {
 	go o.pool.Close() // which waits for a connection that hangs
 	return nil
@@ -179,9 +179,9 @@ func (o *Observations) failed(doing string, err error) error {
 	case err == nil:
 		return nil
 	case hasCode(err, codeDenied):
-		return fmt.Errorf("%s: %w: %w", doing, observations.ErrDenied, err)
+		return fmt.Errorf("%s: %w: %w", doing, clusterstatus.ErrDenied, err)
 	case hasCode(err, codeReadOnly): // a standby
-		return fmt.Errorf("%s: %w: %w", doing, observations.ErrDenied, err)
+		return fmt.Errorf("%s: %w: %w", doing, clusterstatus.ErrDenied, err)
 	case errors.Is(err, context.Canceled):
 		return err
 	}

@@ -9,23 +9,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/observations"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
 // counting counts the writes to a table.
 type counting struct {
-	observations.Table
+	clusterstatus.Store
 	mu         sync.Mutex
 	puts, rows int
 }
 
-func (c *counting) Put(ctx context.Context, rows []observations.Row) error {
+func (c *counting) Put(ctx context.Context, rows []clusterstatus.Row) error {
 	c.mu.Lock()
 	c.puts, c.rows = c.puts+1, c.rows+len(rows)
 	c.mu.Unlock()
-	return c.Table.Put(ctx, rows)
+	return c.Store.Put(ctx, rows)
 }
 
 // BenchmarkObservations: 10,000 clusters with 30 inputs on two processes. It measures the writes in a minute without changes,
@@ -34,11 +34,11 @@ func BenchmarkObservations(b *testing.B) {
 	const clusters, inputs = 10_000, 30
 	url := pgtest.URL(b)
 	require.NoError(b, Migrate(b.Context(), url))
-	open := func() (*observations.Book, *counting) {
+	open := func() (*clusterstatus.Tracker, *counting) {
 		o, err := NewObservations(Config{URL: url})
 		require.NoError(b, err)
-		table := &counting{Table: o}
-		return observations.NewBook(observations.Config{Table: table}), table
+		table := &counting{Store: o}
+		return clusterstatus.NewTracker(clusterstatus.Config{Store: table}), table
 	}
 	list := func(etag string, receipts ...fleet.Receipt) fleet.Asked {
 		return fleet.Asked{List: "platform-components", ETag: etag, Receipts: receipts, Inputs: func(yield func(string, bool) bool) {
@@ -49,14 +49,14 @@ func BenchmarkObservations(b *testing.B) {
 			}
 		}}
 	}
-	poll := func(book *observations.Book, id string, served fleet.Asked, now time.Time) {
-		if book.Polled(id, served.List, served.ETag, "flux-operator/v0.58.1", now) {
-			book.Given(id, served, now)
+	poll := func(book *clusterstatus.Tracker, id string, served fleet.Asked, now time.Time) {
+		if book.RecordPoll(id, served.List, served.ETag, "flux-operator/v0.58.1", now) {
+			book.RecordServed(id, served, now)
 		}
 	}
-	send := func(book *observations.Book, id string, served fleet.Asked, i int, now time.Time) {
-		if input := fmt.Sprint("c", i); !book.Repeated(id, served.List, input, served.Receipts[i], now) {
-			require.Zero(b, book.Received(id, served, input, served.Receipts[i], now))
+	send := func(book *clusterstatus.Tracker, id string, served fleet.Asked, i int, now time.Time) {
+		if input := fmt.Sprint("c", i); !book.RecordRepeatedReceipt(id, served.List, input, served.Receipts[i], now) {
+			require.Zero(b, book.RecordReceipt(id, served, input, served.Receipts[i], now))
 		}
 	}
 	var receipts []fleet.Receipt
@@ -64,7 +64,7 @@ func BenchmarkObservations(b *testing.B) {
 		receipts = append(receipts, fleet.Receipt{1, byte(i)})
 	}
 	all := list(`"0123456789abcdef01234567"`, receipts...)
-	say := func(book *observations.Book, now time.Time) {
+	say := func(book *clusterstatus.Tracker, now time.Time) {
 		for c := range clusters {
 			id := fmt.Sprint("cluster-", c)
 			poll(book, id, all, now)
@@ -80,12 +80,12 @@ func BenchmarkObservations(b *testing.B) {
 	began := time.Now()
 	for before := -1; before != table.puts; { // rows that did not fit into the queue are written later
 		before = table.puts
-		first.Exchange(b.Context(), now)
+		first.Sync(b.Context(), now)
 		require.Zero(b, first.Stats().Failures)
 	}
 	fill := time.Since(began)
 	began = time.Now()
-	second.Exchange(b.Context(), now)
+	second.Sync(b.Context(), now)
 	load := time.Since(began)
 
 	// Polls and repeated receipts, a minute at a time.
@@ -95,7 +95,7 @@ func BenchmarkObservations(b *testing.B) {
 		now = now.Add(time.Minute)
 		say(first, now)
 		for range 30 {
-			first.Exchange(b.Context(), now)
+			first.Sync(b.Context(), now)
 		}
 	}
 	puts, rows = table.puts-puts, table.rows-rows
@@ -112,7 +112,7 @@ func BenchmarkObservations(b *testing.B) {
 		began := time.Now()
 		poll(first, "cluster-7", want, began)
 		send(first, "cluster-7", want, 0, began)
-		for second.Judge(observations.Question{Cluster: "cluster-7", Asked: []fleet.Asked{want}, Now: began, OfflineAfter: time.Hour}).Counts[observations.Confirmed] == 0 {
+		for second.Evaluate(clusterstatus.Query{Cluster: "cluster-7", Desired: []fleet.Asked{want}, Now: began, OfflineAfter: time.Hour}).Counts[clusterstatus.Confirmed] == 0 {
 			require.Less(b, time.Since(began), time.Minute)
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/observations"
-	"github.com/flux-resourceset/flux-resourceset/observations/tabletest"
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus/statustest"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
@@ -21,12 +21,12 @@ func observationsOf(t *testing.T, url string) *Observations {
 
 func TestObservations(t *testing.T) {
 	t.Parallel()
-	tabletest.Run(t, func(t *testing.T) tabletest.Opened {
+	statustest.Run(t, func(t *testing.T) statustest.Fixture {
 		url := newDatabase(t)
-		return tabletest.Opened{
-			Table: observationsOf(t, url),
-			Again: func(t *testing.T) observations.Table { return observationsOf(t, url) },
-			Lose:  func(t *testing.T) { pgtest.Exec(t, url, `DROP TABLE observations`) },
+		return statustest.Fixture{
+			Store:  observationsOf(t, url),
+			Reopen: func(t *testing.T) clusterstatus.Store { return observationsOf(t, url) },
+			Lose:   func(t *testing.T) { pgtest.Exec(t, url, `DROP TABLE observations`) },
 		}
 	})
 }
@@ -37,11 +37,11 @@ func TestObservationsOfAnEmptiedDatabase(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)
 	o := observationsOf(t, url)
-	rows := []observations.Row{{Cluster: "a", Subject: "s", Body: "{}", Said: time.Now()}}
+	rows := []clusterstatus.Row{{Cluster: "a", Subject: "s", Body: "{}", ObservedAt: time.Now()}}
 	require.NoError(t, o.Put(t.Context(), rows))
 	pgtest.Exec(t, url, `DROP SCHEMA public CASCADE; CREATE SCHEMA public`)
 	require.Error(t, o.Put(t.Context(), rows))
-	_, err := o.Since(t.Context(), time.Time{}, nil, func(observations.Row) { t.Error("nothing is left") })
+	_, err := o.Since(t.Context(), time.Time{}, nil, func(clusterstatus.Row) { t.Error("nothing is left") })
 	require.NoError(t, err)
 	status, err := Status(t.Context(), url)
 	require.NoError(t, err)
@@ -60,19 +60,19 @@ func TestReadOnlyRoleObserves(t *testing.T) {
 	pgtest.Exec(t, url, `CREATE ROLE fleet_reader LOGIN PASSWORD 'sesame'; GRANT USAGE ON SCHEMA public TO fleet_reader;
 		GRANT SELECT ON ALL TABLES IN SCHEMA public TO fleet_reader`)
 	reader := observationsOf(t, pgtest.WithUser(url, "fleet_reader", "sesame"))
-	rows := []observations.Row{{Cluster: "a", Subject: "s", Body: "{}", Said: time.Now()}}
-	require.ErrorIs(t, reader.Put(t.Context(), rows), observations.ErrDenied)
-	_, err := reader.Since(t.Context(), time.Time{}, nil, func(observations.Row) { t.Error("nothing was written") })
+	rows := []clusterstatus.Row{{Cluster: "a", Subject: "s", Body: "{}", ObservedAt: time.Now()}}
+	require.ErrorIs(t, reader.Put(t.Context(), rows), clusterstatus.ErrDenied)
+	_, err := reader.Since(t.Context(), time.Time{}, nil, func(clusterstatus.Row) { t.Error("nothing was written") })
 	require.NoError(t, err)
 	pgtest.Exec(t, url, `GRANT INSERT, UPDATE ON observations TO fleet_reader`)
 	require.NoError(t, reader.Put(t.Context(), rows))
 	require.NoError(t, reader.Put(t.Context(), rows))
-	require.ErrorIs(t, reader.Keep(t.Context(), nil, 0), observations.ErrDenied, "it deletes nothing")
+	require.ErrorIs(t, reader.Prune(t.Context(), nil, 0), clusterstatus.ErrDenied, "it deletes nothing")
 	pgtest.Exec(t, url, `DROP TABLE observations`)
-	require.ErrorIs(t, reader.Put(t.Context(), rows), observations.ErrDenied, "nor does it make tables")
-	_, err = reader.Since(t.Context(), time.Time{}, nil, func(observations.Row) { t.Error("nothing is left") })
+	require.ErrorIs(t, reader.Put(t.Context(), rows), clusterstatus.ErrDenied, "nor does it make tables")
+	_, err = reader.Since(t.Context(), time.Time{}, nil, func(clusterstatus.Row) { t.Error("nothing is left") })
 	require.NoError(t, err)
-	_, err = observationsOf(t, url).Since(t.Context(), time.Time{}, nil, func(observations.Row) { t.Error("nothing is left") })
+	_, err = observationsOf(t, url).Since(t.Context(), time.Time{}, nil, func(clusterstatus.Row) { t.Error("nothing is left") })
 	require.NoError(t, err)
 	pgtest.Exec(t, url, `GRANT SELECT, INSERT, UPDATE ON observations TO fleet_reader`) // which the owner has made again by looking
 	require.NoError(t, reader.Put(t.Context(), rows))

@@ -14,14 +14,14 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/flux-resourceset/flux-resourceset/observations"
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 )
 
-// Observations is an [observations.Table] in a separate file beside a fleet's, so that commits never wait for it. The file is
+// Observations is an [clusterstatus.Table] in a separate file beside a fleet's, so that commits never wait for it. The file is
 // opened for each query, so it can be deleted or replaced without a restart.
 type Observations struct{ path string }
 
-var _ observations.Table = (*Observations)(nil)
+var _ clusterstatus.Store = (*Observations)(nil)
 
 // observationsSuffix is the suffix of the file's name.
 const observationsSuffix = "-observations"
@@ -98,8 +98,8 @@ func (o *Observations) once(ctx context.Context, question func(context.Context, 
 	return tx.Commit()
 }
 
-// Put implements [observations.Table].
-func (o *Observations) Put(ctx context.Context, rows []observations.Row) error {
+// Put implements [clusterstatus.Table].
+func (o *Observations) Put(ctx context.Context, rows []clusterstatus.Row) error {
 	return o.do(ctx, "writing observations", func(ctx context.Context, tx *sql.Tx) (err error) {
 		insert, err := tx.PrepareContext(ctx, `INSERT INTO observations AS o (cluster_id, subject, body, said, at) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (cluster_id, subject) DO UPDATE SET body = excluded.body, said = excluded.said, at = excluded.at
@@ -110,7 +110,7 @@ func (o *Observations) Put(ctx context.Context, rows []observations.Row) error {
 		defer func() { err = errors.Join(err, insert.Close()) }()
 		now := time.Now().UnixMicro()
 		for _, r := range rows {
-			if _, err := insert.ExecContext(ctx, r.Cluster, r.Subject, r.Body, r.Said.UnixMicro(), now); err != nil {
+			if _, err := insert.ExecContext(ctx, r.Cluster, r.Subject, r.Body, r.ObservedAt.UnixMicro(), now); err != nil {
 				return err
 			}
 		}
@@ -118,8 +118,8 @@ func (o *Observations) Put(ctx context.Context, rows []observations.Row) error {
 	})
 }
 
-// Since implements [observations.Table].
-func (o *Observations) Since(ctx context.Context, at time.Time, subjects []string, visit func(observations.Row)) (next time.Time, err error) {
+// Since implements [clusterstatus.Table].
+func (o *Observations) Since(ctx context.Context, at time.Time, subjects []string, visit func(clusterstatus.Row)) (next time.Time, err error) {
 	from := int64(0)
 	if !at.IsZero() {
 		from = at.UnixMicro()
@@ -137,12 +137,12 @@ func (o *Observations) Since(ctx context.Context, at time.Time, subjects []strin
 		}
 		defer func() { err = errors.Join(err, rows.Close()) }()
 		for rows.Next() {
-			var r observations.Row
+			var r clusterstatus.Row
 			var said int64
 			if err := rows.Scan(&r.Cluster, &r.Subject, &r.Body, &said); err != nil {
 				return err
 			}
-			r.Said = time.UnixMicro(said)
+			r.ObservedAt = time.UnixMicro(said)
 			visit(r)
 		}
 		return rows.Err()
@@ -150,8 +150,8 @@ func (o *Observations) Since(ctx context.Context, at time.Time, subjects []strin
 	return next, err
 }
 
-// Keep implements [observations.Table].
-func (o *Observations) Keep(ctx context.Context, clusters []string, most int) error {
+// Keep implements [clusterstatus.Table].
+func (o *Observations) Prune(ctx context.Context, clusters []string, most int) error {
 	known, err := json.Marshal(clusters)
 	if err != nil {
 		return err
@@ -164,5 +164,5 @@ func (o *Observations) Keep(ctx context.Context, clusters []string, most int) er
 	})
 }
 
-// Close implements [observations.Table].
+// Close implements [clusterstatus.Table].
 func (o *Observations) Close() error { return nil }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/observations"
-	"github.com/flux-resourceset/flux-resourceset/observations/tabletest"
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus/statustest"
 )
 
 func TestObservations(t *testing.T) {
@@ -28,13 +28,13 @@ func TestObservations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tabletest.Run(t, func(t *testing.T) tabletest.Opened {
+			statustest.Run(t, func(t *testing.T) statustest.Fixture {
 				path := filepath.Join(t.TempDir(), "a dir?", "fleet #1%41.db")
 				require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
-				return tabletest.Opened{
-					Table: NewObservations(path),
-					Again: func(*testing.T) observations.Table { return NewObservations(path) },
-					Lose:  func(t *testing.T) { lose(t, path+observationsSuffix) },
+				return statustest.Fixture{
+					Store:  NewObservations(path),
+					Reopen: func(*testing.T) clusterstatus.Store { return NewObservations(path) },
+					Lose:   func(t *testing.T) { lose(t, path+observationsSuffix) },
 				}
 			})
 		})
@@ -56,12 +56,12 @@ func TestRowsThatSomebodyElseWrote(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	table := NewObservations(path)
-	want := observations.Row{Cluster: "x", Subject: "seen", Body: "{}", Said: time.UnixMicro(1)}
-	require.NoError(t, table.Put(t.Context(), []observations.Row{want}))
+	want := clusterstatus.Row{Cluster: "x", Subject: "seen", Body: "{}", ObservedAt: time.UnixMicro(1)}
+	require.NoError(t, table.Put(t.Context(), []clusterstatus.Row{want}))
 	execFile(t, path+observationsSuffix, `INSERT INTO observations (cluster_id, subject, body, said, at)
 		VALUES ('a', 'seen', '{}', 'noon', 9e18), (x'ff00', 5, x'ff', 1.5, 9e18), ('b', 'seen', 7, 9e18, 'now')`)
-	var got []observations.Row
-	_, err := table.Since(t.Context(), time.Time{}, nil, func(r observations.Row) { got = append(got, r) })
+	var got []clusterstatus.Row
+	_, err := table.Since(t.Context(), time.Time{}, nil, func(r clusterstatus.Row) { got = append(got, r) })
 	require.NoError(t, err)
 	require.Contains(t, got, want)
 	require.Len(t, got, 4)

@@ -1,4 +1,4 @@
-package observations
+package clusterstatus
 
 import (
 	"testing"
@@ -7,48 +7,48 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFiltersAreKnownEverywhere: what one process was polled with, another one knows, and one that starts later too.
-func TestFiltersAreKnownEverywhere(t *testing.T) {
+// TestFiltersShared: what one process was polled with, another one knows, and one that starts later too.
+func TestFiltersShared(t *testing.T) {
 	t.Parallel()
-	table := newShared()
+	table := newFakeStore()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	a, b := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+	a, b := NewTracker(Config{Store: table}), NewTracker(Config{Store: table})
 	require.True(t, a.Filters().Unknown, "nobody has read yet")
-	exchange := func(books ...*Book) {
+	exchange := func(books ...*Tracker) {
 		for range 3 {
 			for _, book := range books {
 				now = now.Add(2 * time.Second)
-				book.Exchange(t.Context(), now)
+				book.Sync(t.Context(), now)
 			}
 		}
 	}
-	filters := func(book *Book) []string {
+	filters := func(book *Tracker) []string {
 		var out []string
 		for _, f := range book.Filters().Filters {
 			out = append(out, f.String())
 		}
 		return out
 	}
-	a.ListPolled("prod", "", now)
-	a.ListPolled("", "b=c,a=b", now)
-	b.ListPolled("", "a=b,b=c", now) // the same
-	b.ListPolled("", "x in (y)", now)
-	b.ListPolled("", "not a selector ((", now)
-	b.ListPolled("", "", now) // the whole list
+	a.RecordFilter("prod", "", now)
+	a.RecordFilter("", "b=c,a=b", now)
+	b.RecordFilter("", "a=b,b=c", now) // the same
+	b.RecordFilter("", "x in (y)", now)
+	b.RecordFilter("", "not a selector ((", now)
+	b.RecordFilter("", "", now) // the whole list
 	exchange(a, b)
-	late := NewBook(Config{Table: table})
+	late := NewTracker(Config{Store: table})
 	exchange(late)
 	all := []string{"environment=prod", "selector=a=b,b=c", "selector=x in (y)"}
-	for _, book := range []*Book{a, b, late} {
+	for _, book := range []*Tracker{a, b, late} {
 		require.Equal(t, all, filters(book))
 		require.False(t, book.Filters().Unknown)
 	}
 	now = now.Add(60 * 24 * time.Hour)
-	late.ListPolled("prod", "", now)
+	late.RecordFilter("prod", "", now)
 	exchange(late, a, b)
 	now = now.Add(60 * 24 * time.Hour)
 	exchange(a, b, late)
-	for _, book := range []*Book{a, b, late} {
+	for _, book := range []*Tracker{a, b, late} {
 		require.Equal(t, []string{"environment=prod"}, filters(book), "the others were not polled for 90 days")
 	}
 }

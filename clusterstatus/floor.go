@@ -1,4 +1,4 @@
-package observations
+package clusterstatus
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 // floorFor is how long the revision that another process served counts. It is longer than a process usually may answer from a copy
 // that the store has not confirmed, and short for a store whose history was replaced by one with fewer revisions.
-const floorFor = time.Minute
+const floorLifetime = time.Minute
 
 // floor is the least revision that a list of a cluster may be served from: another process has served it from there.
 type floor struct {
@@ -17,9 +17,9 @@ type floor struct {
 }
 
 // highest is the highest floor of all lists, so that a process that is not behind need not look for one.
-type highest struct{ revision atomic.Int64 }
+type maxRevision struct{ revision atomic.Int64 }
 
-func (h *highest) raise(revision int64) {
+func (h *maxRevision) raise(revision int64) {
 	for {
 		old := h.revision.Load()
 		if revision <= old || h.revision.CompareAndSwap(old, revision) {
@@ -29,8 +29,8 @@ func (h *highest) raise(revision int64) {
 }
 
 // ServedFrom records the revision that a list was served from when it became another one: see Polled.
-func (b *Book) ServedFrom(id, list string, revision int64) {
-	c := b.of(id)
+func (t *Tracker) RecordRevision(id, list string, revision int64) {
+	c := t.cluster(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.poll(list); p != nil && p.revision == 0 {
@@ -40,26 +40,26 @@ func (b *Book) ServedFrom(id, list string, revision int64) {
 
 // Behind reports whether another process has served a newer version of a list than that of a revision. A cluster that gets the
 // older one after the newer one removes and installs what lies between, so it must get an error.
-func (b *Book) Behind(id, list string, revision int64, now time.Time) bool {
-	if revision >= b.highest.revision.Load() {
+func (t *Tracker) ServedNewer(id, list string, revision int64, now time.Time) bool {
+	if revision >= t.maxFloor.revision.Load() {
 		return false
 	}
-	b.mu.RLock()
-	c := b.clusters[id]
-	b.mu.RUnlock()
+	t.mu.RLock()
+	c := t.clusters[id]
+	t.mu.RUnlock()
 	if c == nil {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.poll(list)
-	return p != nil && revision < p.floor.revision && now.UnixMilli()-p.floor.at < floorFor.Milliseconds()
+	return p != nil && revision < p.floor.revision && now.UnixMilli()-p.floor.at < floorLifetime.Milliseconds()
 }
 
 // learnFloor takes the floor of a list from the row of a poll. The row that was written last counts.
-func (c *cluster) learnFloor(b *Book, list, text string, at int64, now time.Time) {
+func (c *cluster) learnFloor(t *Tracker, list, text string, at int64, now time.Time) {
 	p := c.poll(list)
-	if p == nil || at <= p.floor.at || now.UnixMilli()-at >= floorFor.Milliseconds() {
+	if p == nil || at <= p.floor.at || now.UnixMilli()-at >= floorLifetime.Milliseconds() {
 		return
 	}
 	var body pollBody
@@ -70,5 +70,5 @@ func (c *cluster) learnFloor(b *Book, list, text string, at int64, now time.Time
 	if p.etag == body.ETag {
 		p.revision = body.Revision
 	}
-	b.highest.raise(body.Revision)
+	t.maxFloor.raise(body.Revision)
 }

@@ -1,4 +1,4 @@
-package observations
+package clusterstatus
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 // begins with what it is given within seconds, is done some time later, and what sent receipts of the version before goes on for a while.
 type simulation struct {
 	*rand.Rand
-	books []*Book
-	table *shared
+	books []*Tracker
+	table *fakeStore
 	now   time.Time
 
 	want, given, target, before int // versions
@@ -25,20 +25,20 @@ type simulation struct {
 }
 
 func (s *simulation) asked(version int) fleet.Asked {
-	return asked(fmt.Sprint(version), byte(version), 200)[0]
+	return desiredLists(fmt.Sprint(version), byte(version), 200)[0]
 }
 
 func (s *simulation) seconds(most int) time.Duration {
 	return time.Duration(s.IntN(1000*most)) * time.Millisecond
 }
 
-func (s *simulation) any() *Book { return s.books[s.IntN(len(s.books))] }
+func (s *simulation) any() *Tracker { return s.books[s.IntN(len(s.books))] }
 
 // poll has the cluster given what is wanted.
 func (s *simulation) poll() {
 	book, list := s.any(), s.asked(s.want)
-	if book.Polled("x", list.List, list.ETag, "flux-operator/v1", s.now) {
-		book.Given("x", list, s.now)
+	if book.RecordPoll("x", list.List, list.ETag, "flux-operator/v1", s.now) {
+		book.RecordServed("x", list, s.now)
 	}
 	if s.given != s.want {
 		s.given, s.givenAt = s.want, s.now
@@ -72,20 +72,20 @@ func (s *simulation) receipt(t *testing.T) {
 		return
 	}
 	if wait := s.any().receive("x", "components", "c0", rcpt(byte(says)), s.now); !s.told[says] {
-		require.LessOrEqual(t, wait, retryReceipt, "a new one is held back")
+		require.LessOrEqual(t, wait, receiptRetryAfter, "a new one is held back")
 	}
 }
 
-// TestNoReceiptOfBeforeCounts over many such clusters: nothing is confirmed that is not so, by any process, and nothing stays
+// TestStaleReceiptsNeverCount over many such clusters: nothing is confirmed that is not so, by any process, and nothing stays
 // unconfirmed.
-func TestNoReceiptOfBeforeCounts(t *testing.T) {
+func TestStaleReceiptsNeverCount(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			s := &simulation{Rand: rand.New(rand.NewPCG(seed, 1)), table: newShared(), now: noon, want: 1, told: map[int]bool{}}
+			s := &simulation{Rand: rand.New(rand.NewPCG(seed, 1)), table: newFakeStore(), now: noon, want: 1, told: map[int]bool{}}
 			for range 1 + seed%3 {
-				s.books = append(s.books, NewBook(Config{Table: s.table}))
+				s.books = append(s.books, NewTracker(Config{Store: s.table}))
 			}
 			change := noon.Add(30 * time.Second)
 			const tick, changing, end = 250 * time.Millisecond, 8 * time.Minute, 14 * time.Minute
@@ -93,7 +93,7 @@ func TestNoReceiptOfBeforeCounts(t *testing.T) {
 				s.now = s.now.Add(tick)
 				for i, book := range s.books {
 					if (step+2*i)%6 == 0 {
-						book.Exchange(t.Context(), s.now)
+						book.Sync(t.Context(), s.now)
 					}
 				}
 				if s.now.After(change) && s.now.Before(noon.Add(changing)) {
@@ -107,11 +107,11 @@ func TestNoReceiptOfBeforeCounts(t *testing.T) {
 				if step%13 == 0 {
 					s.receipt(t)
 				}
-				if s.given != s.want || s.now.Sub(s.givenAt) < 3*exchangeEvery {
+				if s.given != s.want || s.now.Sub(s.givenAt) < 3*syncInterval {
 					continue
 				}
 				for i, book := range s.books {
-					confirmed := book.state("x", s.now, []fleet.Asked{s.one()}) == Confirmed
+					confirmed := book.stateOf("x", s.now, []fleet.Asked{s.one()}) == Confirmed
 					require.False(t, confirmed && !s.live(), "process %d of %d confirms version %d at %s", i, len(s.books), s.given, s.now.Sub(noon))
 					if s.now.After(noon.Add(end - tick)) {
 						require.True(t, confirmed, "process %d of %d does not confirm version %d", i, len(s.books), s.given)

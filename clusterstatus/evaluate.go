@@ -1,4 +1,4 @@
-package observations
+package clusterstatus
 
 import (
 	"cmp"
@@ -42,7 +42,7 @@ var states = []State{Confirmed, Delivered, Progressing, Behind, Unknown, Failed,
 func States() []State { return slices.Clone(states) }
 
 // OfClusters tells whether only a cluster can be in this state, and no input.
-func (s State) OfClusters() bool { return s == Silent || s == Never }
+func (s State) ClustersOnly() bool { return s == Silent || s == Never }
 
 // rank is where a state stands among states.
 func (s State) rank() int {
@@ -79,8 +79,8 @@ const OfflineAfter = time.Hour
 
 // silence is how many of its own intervals a cluster may miss, and the least that is waited for.
 const (
-	silence      = 3
-	leastSilence = 3 * time.Minute
+	silentIntervals = 3
+	minSilence      = 3 * time.Minute
 )
 
 // assumedInterval is the time between two polls of a cluster whose interval is not known yet: the default of the cluster chart.
@@ -107,13 +107,13 @@ type InputStatus struct {
 
 // withoutReceipt is the rule for an input of a resource type whose template makes no receipts: it counts as confirmed when it is
 // delivered.
-func (in *InputStatus) withoutReceipt(list ListStatus) {
+func (in *InputStatus) confirmByDelivery(list ListStatus) {
 	switch {
 	case in.State != Unknown && in.State != Delivered || !in.Enabled:
 	case list.State == Delivered:
 		in.State, in.Since, in.ByDelivery = Confirmed, list.Since, true
 	default:
-		in.State, in.Since = list.awaited(), list.Since
+		in.State, in.Since = list.pendingState(), list.Since
 	}
 }
 
@@ -125,7 +125,7 @@ type ListStatus struct {
 }
 
 // awaited is the state of an input of the list that the cluster was not served as it is now.
-func (l ListStatus) awaited() State {
+func (l ListStatus) pendingState() State {
 	if l.State == Progressing {
 		return Progressing
 	}
@@ -135,19 +135,19 @@ func (l ListStatus) awaited() State {
 // Status is what is known of a cluster.
 type Status struct {
 	State    State
-	Seen     time.Time // zero: never
+	LastSeen time.Time // zero: never
 	Offline  bool      // it was not seen for Question.OfflineAfter
 	Agent    string
 	Interval time.Duration // between two polls of a list; 0: not known
 	Counts   map[State]int // of inputs
 	Failure  *Event        // of the first input that failed; nil: none did
-	Asked    int           // inputs that are to be there
+	Desired  int           // inputs that are to be there
 	// FailedList and FailedID name the input that Failure is about.
 	FailedList, FailedID string
 	// What follows is there when it was asked for.
 	Lists  []ListStatus
 	Inputs []InputStatus
-	Events []NamedEvent // that are about no input, the newest first
+	Events []ObjectEvent // that are about no input, the newest first
 }
 
 // States returns State, and Failed beside a state that would hide it: a cluster that does not poll any more may have failed before.
@@ -160,13 +160,13 @@ func (s *Status) States() []State {
 
 // Silence finds out whether all of some clusters are silent. Then the cause is likely the address of the service, which all of them
 // poll, and not a cluster. The zero value has no clusters.
-type Silence struct {
+type SilenceDetector struct {
 	polling, silent int
 	last            time.Time
 }
 
 // Add takes one more cluster into account.
-func (s *Silence) Add(known *Status) {
+func (s *SilenceDetector) Add(known *Status) {
 	switch {
 	case known.State == Never:
 		return
@@ -175,46 +175,46 @@ func (s *Silence) Add(known *Status) {
 	default:
 		s.polling++
 	}
-	if known.Seen.After(s.last) {
-		s.last = known.Seen
+	if known.LastSeen.After(s.last) {
+		s.last = known.LastSeen
 	}
 }
 
 // Since returns the time of the last poll of any of the clusters; not ok when one of them still polls, or when fewer than two have
 // ever polled.
-func (s *Silence) Since() (last time.Time, ok bool) {
+func (s *SilenceDetector) Since() (last time.Time, ok bool) {
 	return s.last, s.polling == 0 && s.silent > 1
 }
 
 // NamedEvent is an event that is about an object.
-type NamedEvent struct {
+type ObjectEvent struct {
 	Name string
 	Event
 }
 
 // Question is what Judge is asked.
-type Question struct {
+type Query struct {
 	Cluster string
-	Asked   []fleet.Asked
+	Desired []fleet.Asked
 	Now     time.Time
 	// OfflineAfter is for how long a cluster that is not seen is believed.
 	OfflineAfter time.Duration
-	Detail       bool
+	Details      bool
 	// Input judges those inputs only; nil is all.
-	Input func(list, id string) bool
+	IncludeInput func(list, id string) bool
 	// List, with Input, evaluates also whether the cluster was served these lists as they are now: for inputs that were removed.
-	List func(list string) bool
+	IncludeList func(list string) bool
 	// Names are for who asks about many clusters, one after the other; nil is fine.
-	Names Names
+	Names NameCache
 }
 
-// Names are ids of inputs, which most clusters have in common, as a Book knows them.
-type Names map[string]unique.Handle[string]
+// Names are ids of inputs, which most clusters have in common, as a Tracker knows them.
+type NameCache map[string]unique.Handle[string]
 
 // maxNames is how many are remembered: where clusters have nothing in common it is of no use.
 const maxNames = 10_000
 
-func (n Names) of(id string) unique.Handle[string] {
+func (n NameCache) of(id string) unique.Handle[string] {
 	name, known := n[id]
 	if !known {
 		if name = unique.Make(id); n != nil && len(n) < maxNames {
@@ -225,152 +225,152 @@ func (n Names) of(id string) unique.Handle[string] {
 }
 
 // Judge says what is known of a cluster.
-func (b *Book) Judge(q Question) Status {
-	b.mu.RLock()
-	c := b.clusters[q.Cluster]
-	b.mu.RUnlock()
+func (t *Tracker) Evaluate(q Query) Status {
+	t.mu.RLock()
+	c := t.clusters[q.Cluster]
+	t.mu.RUnlock()
 	if c == nil {
-		c = &cluster{id: q.Cluster, stored: &b.stored}
+		c = &cluster{id: q.Cluster, receiptCount: &t.receiptCount}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.judge(q)
+	return c.evaluate(q)
 }
 
 // judging is what is asked about a cluster, and the answer so far. It is one thing, since what a loop over inputs changes has to
 // outlive the function that it is in.
-type judging struct {
+type evaluation struct {
 	*cluster
-	Question
-	out     Status
+	Query
+	status  Status
 	counts  [8]int // by rank
 	inputs  int
 	offline bool
 
-	asked fleet.Asked // the list that is looked at,
-	name  unique.Handle[string]
-	list  ListStatus
-	next  int // and which of its inputs
+	desired fleet.Asked // the list that is looked at,
+	name    unique.Handle[string]
+	list    ListStatus
+	index   int // and which of its inputs
 	// serves are the inputs of that list as it was served last; nil while nothing has asked for them.
-	serves map[fleet.Receipt]struct{}
+	servedSet map[fleet.Receipt]struct{}
 }
 
-func (c *cluster) judge(q Question) Status {
-	j := judging{cluster: c, Question: q, out: Status{Agent: c.agent, Interval: c.interval, State: Confirmed}}
+func (c *cluster) evaluate(q Query) Status {
+	e := evaluation{cluster: c, Query: q, status: Status{Agent: c.agent, Interval: c.interval, State: Confirmed}}
 	if c.seen > 0 {
-		j.out.Seen = time.UnixMilli(c.seen)
+		e.status.LastSeen = time.UnixMilli(c.seen)
 	}
-	j.offline = q.Now.Sub(j.out.Seen) > q.OfflineAfter
-	j.out.Offline = j.offline
-	for _, asked := range q.Asked {
-		j.lists(asked)
+	e.offline = q.Now.Sub(e.status.LastSeen) > q.OfflineAfter
+	e.status.Offline = e.offline
+	for _, desired := range q.Desired {
+		e.addList(desired)
 	}
-	j.out.Counts = make(map[State]int, 1)
-	for rank, n := range j.counts {
+	e.status.Counts = make(map[State]int, 1)
+	for rank, n := range e.counts {
 		if n > 0 {
-			j.out.Counts[states[rank]] = n
+			e.status.Counts[states[rank]] = n
 		}
 	}
 	switch {
 	case c.seen == 0:
-		j.out.State = Never
-	case c.interval > 0 && q.Now.Sub(j.out.Seen) > max(silence*c.interval, leastSilence):
-		j.out.State = Silent
-	case j.offline:
-		j.out.State = Unknown
-	case j.inputs == 0: // that it has nothing, nobody confirms
-		j.out.State = worse(j.out.State, Delivered)
+		e.status.State = Never
+	case c.interval > 0 && q.Now.Sub(e.status.LastSeen) > max(silentIntervals*c.interval, minSilence):
+		e.status.State = Silent
+	case e.offline:
+		e.status.State = Unknown
+	case e.inputs == 0: // that it has nothing, nobody confirms
+		e.status.State = worse(e.status.State, Delivered)
 	}
-	if q.Detail {
-		j.out.Events = c.named()
+	if q.Details {
+		e.status.Events = c.objectEvents()
 	}
-	return j.out
+	return e.status
 }
 
-func (j *judging) lists(asked fleet.Asked) {
-	j.asked, j.name, j.next, j.list, j.serves = asked, j.Names.of(asked.List), 0, j.cluster.list(asked, j.Now), nil
-	if j.Detail {
-		j.out.Lists = append(j.out.Lists, j.list)
+func (e *evaluation) addList(desired fleet.Asked) {
+	e.desired, e.name, e.index, e.list, e.servedSet = desired, e.Names.of(desired.List), 0, e.cluster.listStatus(desired, e.Now), nil
+	if e.Details {
+		e.status.Lists = append(e.status.Lists, e.list)
 	}
-	if (j.list.State == Behind || j.list.State == Progressing) && (j.Input == nil || j.List != nil && j.List(asked.List)) { // it may have things that are in it no more
-		j.out.State = worse(j.out.State, j.list.State)
+	if (e.list.State == Behind || e.list.State == Progressing) && (e.IncludeInput == nil || e.IncludeList != nil && e.IncludeList(desired.List)) { // it may have things that are in it no more
+		e.status.State = worse(e.status.State, e.list.State)
 	}
-	asked.Inputs(j.each)
+	desired.Inputs(e.addInput)
 }
 
 // each takes one input of the list into account.
-func (j *judging) each(id string, enabled bool) bool {
-	i := j.next
-	j.next++
-	if j.Input != nil && !j.Input(j.asked.List, id) {
+func (e *evaluation) addInput(id string, enabled bool) bool {
+	i := e.index
+	e.index++
+	if e.IncludeInput != nil && !e.IncludeInput(e.desired.List, id) {
 		return true
 	}
-	in := InputStatus{List: j.asked.List, ID: id, Enabled: enabled}
-	if i < len(j.asked.Receipts) {
-		in.Receipt = j.asked.Receipts[i]
+	in := InputStatus{List: e.desired.List, ID: id, Enabled: enabled}
+	if i < len(e.desired.Receipts) {
+		in.Receipt = e.desired.Receipts[i]
 	}
-	j.input(&in, about{j.name, j.Names.of(id)}, j.list, j.offline)
-	if j.asked.NoReceipts && !j.offline {
-		in.withoutReceipt(j.list)
+	e.setState(&in, inputKey{e.name, e.Names.of(id)}, e.list, e.offline)
+	if e.desired.NoReceipts && !e.offline {
+		in.confirmByDelivery(e.list)
 	}
-	j.counts[in.State.rank()]++
-	if in.State == Failed && j.out.Failure == nil {
-		j.out.Failure, j.out.FailedList, j.out.FailedID = in.Failure, in.List, in.ID
+	e.counts[in.State.rank()]++
+	if in.State == Failed && e.status.Failure == nil {
+		e.status.Failure, e.status.FailedList, e.status.FailedID = in.Failure, in.List, in.ID
 	}
-	j.inputs++
+	e.inputs++
 	if enabled {
-		j.out.Asked++
+		e.status.Desired++
 	}
 	if enabled || in.State != Delivered { // one that is off sends nothing
-		j.out.State = worse(j.out.State, in.State)
+		e.status.State = worse(e.status.State, in.State)
 	}
-	if j.Detail {
-		j.out.Inputs = append(j.out.Inputs, in)
+	if e.Details {
+		e.status.Inputs = append(e.status.Inputs, in)
 	}
 	return true
 }
 
 // list returns the state of a list. A cluster polls each list by itself, so one list may be overdue while the cluster polls the others:
 // its time counts from the first call that found it changed, since no record has the time at which the desired list changed.
-func (c *cluster) list(asked fleet.Asked, now time.Time) ListStatus {
-	p := c.poll(asked.List)
+func (c *cluster) listStatus(desired fleet.Asked, now time.Time) ListStatus {
+	p := c.poll(desired.List)
 	if p == nil || p.etag == "" {
-		return ListStatus{List: asked.List, State: Never}
+		return ListStatus{List: desired.List, State: Never}
 	}
-	out := ListStatus{List: asked.List, State: Progressing, Since: time.UnixMilli(p.since)}
-	if p.etag == asked.ETag {
-		p.outdated, out.State = 0, Delivered
+	out := ListStatus{List: desired.List, State: Progressing, Since: time.UnixMilli(p.since)}
+	if p.etag == desired.ETag {
+		p.outdatedSince, out.State = 0, Delivered
 		return out
 	}
-	if p.outdated == 0 {
-		p.outdated = now.UnixMilli()
+	if p.outdatedSince == 0 {
+		p.outdatedSince = now.UnixMilli()
 	}
 	late := func(since int64, interval time.Duration) bool {
 		return now.Sub(time.UnixMilli(since)) > overdueAfter(interval)
 	}
-	if late(c.seen, c.interval) || late(p.outdated, max(c.interval, p.interval)) {
+	if late(c.seen, c.interval) || late(p.outdatedSince, max(c.interval, p.interval)) {
 		out.State = Behind
 	}
 	return out
 }
 
 // served reports whether an input is in the list that the cluster was served last.
-func (j *judging) served(r fleet.Receipt) bool {
-	if j.list.State == Delivered {
+func (e *evaluation) isServed(r fleet.Receipt) bool {
+	if e.list.State == Delivered {
 		return true
 	}
-	if p := j.poll(j.asked.List); j.serves == nil && p != nil {
-		j.serves = p.asked.set()
+	if p := e.poll(e.desired.List); e.servedSet == nil && p != nil {
+		e.servedSet = p.served.set()
 	}
-	_, is := j.serves[r]
+	_, is := e.servedSet[r]
 	return is
 }
 
 // input is the rule for one input.
-func (j *judging) input(in *InputStatus, on about, list ListStatus, offline bool) {
-	at, confirmed := j.confirmed(on, in.Receipt, j.served)
-	failure := j.events[on]
-	if failure != nil && (!failure.failed() || failure.Input != in.Receipt.String() || confirmed && failure.At.UnixMilli() <= at) {
+func (e *evaluation) setState(in *InputStatus, key inputKey, list ListStatus, offline bool) {
+	at, confirmed := e.confirmedAt(key, in.Receipt, e.isServed)
+	failure := e.events[key]
+	if failure != nil && (!failure.isFailure() || failure.Input != in.Receipt.String() || confirmed && failure.At.UnixMilli() <= at) {
 		failure = nil
 	}
 	switch {
@@ -381,23 +381,23 @@ func (j *judging) input(in *InputStatus, on about, list ListStatus, offline bool
 	case confirmed:
 		in.State, in.Since = Confirmed, time.UnixMilli(at)
 	case list.State != Delivered:
-		in.State, in.Since = list.awaited(), list.Since
+		in.State, in.Since = list.pendingState(), list.Since
 	default:
 		in.State, in.Since = Delivered, list.Since
 	}
-	if (in.State == Delivered || in.State == Progressing || in.State == Behind) && !j.reports {
+	if (in.State == Delivered || in.State == Progressing || in.State == Behind) && !e.sendsReceipts {
 		in.State = Unknown
 	}
 	in.Failure = failure
 }
 
-func (c *cluster) named() []NamedEvent {
-	var out []NamedEvent
-	for on, e := range c.events {
-		if on.list.Value() == "" {
-			out = append(out, NamedEvent{on.id.Value(), *e})
+func (c *cluster) objectEvents() []ObjectEvent {
+	var out []ObjectEvent
+	for key, e := range c.events {
+		if key.list.Value() == "" {
+			out = append(out, ObjectEvent{key.id.Value(), *e})
 		}
 	}
-	slices.SortFunc(out, func(a, b NamedEvent) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b ObjectEvent) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Name, b.Name)) })
 	return out
 }

@@ -1,4 +1,4 @@
-package observations
+package clusterstatus
 
 import (
 	"maps"
@@ -12,10 +12,10 @@ import (
 type verdict int
 
 const (
-	counts     verdict = iota
-	early              // the cluster may still have what it had before
-	notServed          // the cluster was not served this input, or no longer is
-	superseded         // the input was removed after the receipt, and served again later
+	counts    verdict = iota
+	early             // the cluster may still have what it had before
+	notServed         // the cluster was not served this input, or no longer is
+	outdated          // the input was removed after the receipt, and served again later
 )
 
 // receiptCounts reports whether a receipt confirms its input. It is the only place that decides this, for receipts that arrive, that
@@ -30,28 +30,28 @@ const (
 //	the input was removed after the receipt arrived       | superseded: also when it was served again since
 //	otherwise                                             | counts
 //
-// What follows from each for a receipt that arrives is in [Book.Received], and for the people who read it in docs/status.md.
+// What follows from each for a receipt that arrives is in [Tracker.RecordReceipt], and for the people who read it in docs/status.md.
 // served is whether the input is in the list that was served last. wait is for how much longer a receipt is early.
-func (c *cluster) receiptCounts(on about, r receipt, served bool) (v verdict, wait time.Duration) {
-	p := c.poll(on.list.Value())
+func (c *cluster) receiptCounts(key inputKey, r receipt, served bool) (v verdict, wait time.Duration) {
+	p := c.poll(key.list.Value())
 	if p == nil || r.input == (fleet.Receipt{}) {
 		return notServed, 0
 	}
-	old := c.voids[on]
-	switch until := p.withdrawn.until(r); {
+	old := c.invalidations[key]
+	switch until := p.removed.blockedUntil(r); {
 	case r.at < until:
-		return early, min(settle, time.Duration(until-r.at)*time.Millisecond)
+		return early, min(settleTime, time.Duration(until-r.at)*time.Millisecond)
 	case !served:
 		return notServed, 0
 	case old.input == r.input && r.at <= old.at:
-		return superseded, 0
+		return outdated, 0
 	}
 	return counts, 0
 }
 
 // retryReceipt is after what time a cluster is to repeat a receipt of an input that, as far as this process knows, it was not served:
 // after two exchanges this process knows what another one has served.
-const retryReceipt = 2 * exchangeEvery
+const receiptRetryAfter = 2 * syncInterval
 
 // maxReceipts is how many receipts of all clusters a process keeps. It stores one for each input that is desired, so this is far more
 // than a fleet of 10,000 clusters has; more are dropped.
@@ -59,28 +59,28 @@ const maxReceipts = 5_000_000
 
 // Repeated records a receipt that was recorded before and still counts, as nearly all do, and returns true. Where it returns false nothing was
 // recorded, and Received decides.
-func (b *Book) Repeated(id, list, input string, r fleet.Receipt, now time.Time) bool {
-	b.mu.RLock()
-	c := b.clusters[id]
-	b.mu.RUnlock()
+func (t *Tracker) RecordRepeatedReceipt(id, list, input string, r fleet.Receipt, now time.Time) bool {
+	t.mu.RLock()
+	c := t.clusters[id]
+	t.mu.RUnlock()
 	if c == nil {
 		return false
 	}
-	on, at := aboutOf(list, input), now.UnixMilli()
+	key, at := newInputKey(list, input), now.UnixMilli()
 	c.mu.Lock()
-	if c.receipts[on].input != r || !c.polls.serve(list, r) {
+	if c.receipts[key].input != r || !c.polls.serves(list, r) {
 		c.mu.Unlock()
 		return false
 	}
-	if v, _ := c.receiptCounts(on, receipt{r, at}, true); v != counts {
+	if v, _ := c.receiptCounts(key, receipt{r, at}, true); v != counts {
 		c.mu.Unlock()
 		return false
 	}
 	c.seen = max(c.seen, at)
-	changed := c.received(on, r, at)
+	changed := c.storeReceipt(key, r, at)
 	c.mu.Unlock()
 	if changed {
-		b.tell(c, sortReceipt, on)
+		t.enqueue(c, kindReceipt, key)
 	}
 	return true
 }
@@ -97,61 +97,61 @@ func (b *Book) Repeated(id, list, input string, r fleet.Receipt, now time.Time) 
 //	superseded                            | again: its clock or that of another process is off by a moment
 //
 // So a process stores at most one receipt for each input that is desired, whatever a cluster sends.
-func (b *Book) Received(id string, asked fleet.Asked, input string, r fleet.Receipt, now time.Time) (again time.Duration) {
-	c, on, at := b.of(id), aboutOf(asked.List, input), now.UnixMilli()
-	desired := false
-	for one := range asked.Inputs {
-		desired = desired || one == input
+func (t *Tracker) RecordReceipt(id string, desired fleet.Asked, input string, r fleet.Receipt, now time.Time) (retryAfter time.Duration) {
+	c, key, at := t.cluster(id), newInputKey(desired.List, input), now.UnixMilli()
+	isDesired := false
+	for one := range desired.Inputs {
+		isDesired = isDesired || one == input
 	}
 	c.mu.Lock()
 	c.seen = max(c.seen, at)
-	if p := c.poll(asked.List); p != nil && !p.asked.known && p.etag == asked.ETag {
-		c.asked(asked, at) // another process served it, and the list was too long to be exchanged
+	if p := c.poll(desired.List); p != nil && !p.served.known && p.etag == desired.ETag {
+		c.recordServed(desired, at) // another process served it, and the list was too long to be exchanged
 	}
-	v, wait := c.receiptCounts(on, receipt{r, at}, c.polls.serve(asked.List, r))
+	v, wait := c.receiptCounts(key, receipt{r, at}, c.polls.serves(desired.List, r))
 	changed := false
 	switch {
 	case v == early:
-		again = wait
-	case v == notServed && !desired:
-	case v != counts || !desired:
-		again = retryReceipt
+		retryAfter = wait
+	case v == notServed && !isDesired:
+	case v != counts || !isDesired:
+		retryAfter = receiptRetryAfter
 	default:
-		changed = c.received(on, r, at)
+		changed = c.storeReceipt(key, r, at)
 	}
 	c.mu.Unlock()
 	if changed {
-		b.tell(c, sortReceipt, on)
+		t.enqueue(c, kindReceipt, key)
 	}
-	return again
+	return retryAfter
 }
 
 // received stores a receipt that counts, or that another process recorded, and reports whether others have to know.
-func (c *cluster) received(on about, input fleet.Receipt, at int64) (changed bool) {
-	old, known := c.receipts[on]
+func (c *cluster) storeReceipt(key inputKey, input fleet.Receipt, at int64) (changed bool) {
+	old, known := c.receipts[key]
 	if c.receipts == nil {
-		c.receipts = map[about]receipt{}
+		c.receipts = map[inputKey]receipt{}
 	}
-	if !known && c.stored.Add(1) > maxReceipts {
-		c.stored.Add(-1)
+	if !known && c.receiptCount.Add(1) > maxReceipts {
+		c.receiptCount.Add(-1)
 		return false
 	}
-	c.receipts[on], c.reports = receipt{input, at}, true
+	c.receipts[key], c.sendsReceipts = receipt{input, at}, true
 	if !known || old.input != input {
 		return true
 	}
-	if v := c.voids[on]; v.input == input && old.at <= v.at {
+	if v := c.invalidations[key]; v.input == input && old.at <= v.at {
 		return true // it counts again
 	}
-	failure := c.events[on]
-	return failure != nil && failure.failed() && failure.At.UnixMilli() > old.at // it works again
+	failure := c.events[key]
+	return failure != nil && failure.isFailure() && failure.At.UnixMilli() > old.at // it works again
 }
 
 // dropReceipts removes the stored receipts that drop reports.
-func (c *cluster) dropReceipts(drop func(on about, r receipt) bool) {
+func (c *cluster) dropReceipts(drop func(on inputKey, r receipt) bool) {
 	n := len(c.receipts)
 	maps.DeleteFunc(c.receipts, drop)
-	c.stored.Add(int64(len(c.receipts) - n))
+	c.receiptCount.Add(int64(len(c.receipts) - n))
 	if len(c.receipts) == 0 {
 		c.receipts = nil
 	}
@@ -160,57 +160,57 @@ func (c *cluster) dropReceipts(drop func(on about, r receipt) bool) {
 // invalidate removes the stored receipts of a list that do not count, after the list has changed or receipts of other processes were read.
 // It returns which voids are new: each makes lasting, for every process and after a restart, that a stored receipt does not count
 // although its input may be served again. given is when this process has served the list, 0 when it has not.
-func (c *cluster) invalidate(list string, given int64) (voids []about) {
+func (c *cluster) invalidateReceipts(list string, servedAt int64) (invalidated []inputKey) {
 	p := c.poll(list)
-	if p != nil && !p.asked.known {
+	if p != nil && !p.served.known {
 		return nil
 	}
 	var served map[fleet.Receipt]struct{}
 	if p != nil {
-		served = p.asked.set()
+		served = p.served.set()
 	}
-	c.dropReceipts(func(on about, r receipt) bool {
-		if on.list.Value() != list {
+	c.dropReceipts(func(key inputKey, r receipt) bool {
+		if key.list.Value() != list {
 			return false
 		}
 		_, is := served[r.input]
-		v, _ := c.receiptCounts(on, r, is)
+		verdict, _ := c.receiptCounts(key, r, is)
 		switch {
-		case v == counts:
+		case verdict == counts:
 			return false
-		case v == early, v == notServed && p != nil && (given > 0 || r.at >= p.since):
-			c.void(on, receipt{r.input, max(r.at, given)})
-			voids = append(voids, on)
+		case verdict == early, verdict == notServed && p != nil && (servedAt > 0 || r.at >= p.since):
+			c.addInvalidation(key, receipt{r.input, max(r.at, servedAt)})
+			invalidated = append(invalidated, key)
 		}
 		return true
 	})
 	// One whose input is not served matters only to who reads the table again, and it is there.
-	maps.DeleteFunc(c.voids, func(on about, v receipt) bool {
-		_, is := served[v.input]
-		return given > 0 && !is && on.list.Value() == list && v.at < given-keepEvery.Milliseconds()
+	maps.DeleteFunc(c.invalidations, func(key inputKey, verdict receipt) bool {
+		_, is := served[verdict.input]
+		return servedAt > 0 && !is && key.list.Value() == list && verdict.at < servedAt-pruneInterval.Milliseconds()
 	})
-	return voids
+	return invalidated
 }
 
 // void notes that receipts of an input up to a time do not count.
-func (c *cluster) void(on about, v receipt) {
-	if old := c.voids[on]; old.input == v.input && old.at >= v.at {
+func (c *cluster) addInvalidation(key inputKey, v receipt) {
+	if old := c.invalidations[key]; old.input == v.input && old.at >= v.at {
 		return
 	}
-	if c.voids == nil {
-		c.voids = map[about]receipt{}
+	if c.invalidations == nil {
+		c.invalidations = map[inputKey]receipt{}
 	}
-	c.voids[on] = v
+	c.invalidations[key] = v
 }
 
 // polls are the answers that a cluster was served last, one for each list.
-type polls []polled
+type listPolls []listPoll
 
 // serve reports whether an input is known to be in the list that was served last.
-func (ps polls) serve(list string, r fleet.Receipt) bool {
+func (ps listPolls) serves(list string, r fleet.Receipt) bool {
 	for i := range ps {
 		if ps[i].list == list {
-			return ps[i].asked.known && slices.Contains(ps[i].asked.receipts, r)
+			return ps[i].served.known && slices.Contains(ps[i].served.receipts, r)
 		}
 	}
 	return false

@@ -1,4 +1,4 @@
-package observations
+package clusterstatus
 
 import (
 	"encoding/json"
@@ -11,39 +11,39 @@ import (
 
 // Sorts of subjects, as they stand before their first slash.
 const (
-	sortSeen    = "seen"
-	sortPoll    = "poll"
-	sortReceipt = "receipt"
-	sortVoid    = "void"
-	sortEvent   = "event"
+	kindSeen         = "seen"
+	kindPoll         = "poll"
+	kindReceipt      = "receipt"
+	kindInvalidation = "void"
+	kindEvent        = "event"
 )
 
 // subject is what a row is about.
 type subject struct {
-	sort string
-	on   about
+	kind string
+	key  inputKey
 }
 
 func (s subject) String() string {
-	switch s.sort {
-	case sortSeen:
-		return s.sort
-	case sortPoll:
-		return s.sort + "/" + s.on.list.Value()
+	switch s.kind {
+	case kindSeen:
+		return s.kind
+	case kindPoll:
+		return s.kind + "/" + s.key.list.Value()
 	}
-	return s.sort + "/" + s.on.list.Value() + "/" + s.on.id.Value()
+	return s.kind + "/" + s.key.list.Value() + "/" + s.key.id.Value()
 }
 
 func parseSubject(text string) (s subject, ok bool) {
 	sort, rest, _ := strings.Cut(text, "/")
 	list, id, two := strings.Cut(rest, "/")
-	s = subject{sort, aboutOf(list, id)}
+	s = subject{sort, newInputKey(list, id)}
 	switch sort {
-	case sortSeen:
+	case kindSeen:
 		return s, rest == ""
-	case sortPoll:
+	case kindPoll:
 		return s, !two && list != ""
-	case sortReceipt, sortVoid, sortEvent:
+	case kindReceipt, kindInvalidation, kindEvent:
 		return s, two && id != ""
 	}
 	return s, false
@@ -53,22 +53,22 @@ func parseSubject(text string) (s subject, ok bool) {
 func (c *cluster) subjects() []subject {
 	var out []subject
 	if c.seen > 0 {
-		out = append(out, subject{sort: sortSeen, on: aboutOf("", "")})
+		out = append(out, subject{kind: kindSeen, key: newInputKey("", "")})
 	}
 	for _, p := range c.polls {
 		if p.etag == "" {
 			continue
 		}
-		out = append(out, subject{sortPoll, aboutOf(p.list, "")})
+		out = append(out, subject{kindPoll, newInputKey(p.list, "")})
 	}
-	for on := range c.receipts {
-		out = append(out, subject{sortReceipt, on})
+	for key := range c.receipts {
+		out = append(out, subject{kindReceipt, key})
 	}
-	for on := range c.voids {
-		out = append(out, subject{sortVoid, on})
+	for key := range c.invalidations {
+		out = append(out, subject{kindInvalidation, key})
 	}
-	for on := range c.events {
-		out = append(out, subject{sortEvent, on})
+	for key := range c.events {
+		out = append(out, subject{kindEvent, key})
 	}
 	return out
 }
@@ -83,105 +83,105 @@ type (
 		ETag     string `json:"etag"`
 		Revision int64  `json:"revision,omitempty"` // that it was first served from
 		// The receipts of what is in it, and of what the cluster was asked for shortly before, packed.
-		Asked     string `json:"asked,omitempty"`
-		Withdrawn string `json:"withdrawn,omitempty"`
+		Served  string `json:"asked,omitempty"`
+		Removed string `json:"withdrawn,omitempty"`
 	}
 	receiptBody struct {
 		Input string `json:"input"`
 	}
-	voidBody struct {
+	invalidationBody struct {
 		Input string `json:"input"`
 		Again bool   `json:"again,omitempty"` // true, for processes of the version before: receipts of later count
 	}
 )
 
 // row is what the table is to keep of a subject; not ok when it was forgotten meanwhile.
-func (c *cluster) row(s subject) (Row, bool) {
+func (c *cluster) encodeRow(s subject) (Row, bool) {
 	var body any
 	var said int64
-	switch s.sort {
-	case sortSeen:
+	switch s.kind {
+	case kindSeen:
 		body, said = seenBody{c.agent, c.interval.Seconds()}, c.seen
-	case sortPoll:
-		p := c.poll(s.on.list.Value())
+	case kindPoll:
+		p := c.poll(s.key.list.Value())
 		if p == nil || p.etag == "" {
 			return Row{}, false
 		}
-		body, said = pollBody{p.etag, p.revision, p.asked.text(), p.withdrawn.text(p.since)}, p.since
-	case sortReceipt:
-		r, ok := c.receipts[s.on]
+		body, said = pollBody{p.etag, p.revision, p.served.encode(), p.removed.encode(p.since)}, p.since
+	case kindReceipt:
+		r, ok := c.receipts[s.key]
 		if !ok {
 			return Row{}, false
 		}
 		body, said = receiptBody{r.input.String()}, r.at
-	case sortVoid:
-		v, ok := c.voids[s.on]
+	case kindInvalidation:
+		v, ok := c.invalidations[s.key]
 		if !ok {
 			return Row{}, false
 		}
-		body, said = voidBody{v.input.String(), true}, v.at
-	case sortEvent:
-		e, ok := c.events[s.on]
+		body, said = invalidationBody{v.input.String(), true}, v.at
+	case kindEvent:
+		e, ok := c.events[s.key]
 		if !ok {
 			return Row{}, false
 		}
 		body, said = e, e.At.UnixMilli()
 	}
 	text, err := json.Marshal(body)
-	return Row{Cluster: c.id, Subject: s.String(), Body: string(text), Said: time.UnixMilli(said)}, err == nil
+	return Row{Cluster: c.id, Subject: s.String(), Body: string(text), ObservedAt: time.UnixMilli(said)}, err == nil
 }
 
 // merge takes over what another process wrote. What was said later wins, whoever heard it. What cannot be read is left out.
 // A clock that is ahead of ours is not believed. outdated: it is of a failure, and this process has a receipt since, which others may not know.
 func (c *cluster) merge(s subject, r Row, now time.Time) (outdated bool) {
-	if r.Said.After(now) {
-		r.Said = now
+	if r.ObservedAt.After(now) {
+		r.ObservedAt = now
 	}
-	at := r.Said.UnixMilli()
-	if at < c.born {
+	at := r.ObservedAt.UnixMilli()
+	if at < c.createdAt {
 		return false
 	}
-	switch s.sort {
-	case sortSeen:
-		if at <= c.kept && c.agent != "" { // it is what this process wrote, or has read already
+	switch s.kind {
+	case kindSeen:
+		if at <= c.storedSeen && c.agent != "" { // it is what this process wrote, or has read already
 			return false
 		}
 		var body seenBody
 		if json.Unmarshal([]byte(r.Body), &body) != nil {
 			return false
 		}
-		if c.kept = max(c.kept, at); at > c.seen || c.agent == "" {
+		if c.storedSeen = max(c.storedSeen, at); at > c.seen || c.agent == "" {
 			c.seen, c.agent = max(c.seen, at), unique.Make(body.Agent).Value()
 		}
 		if body.Interval > 0 && (c.interval == 0 || body.Interval < c.interval.Seconds()) {
 			c.interval = time.Duration(body.Interval * float64(time.Second))
 		}
-	case sortPoll:
-		c.mergePoll(s.on.list.Value(), r.Body, at)
-	case sortReceipt:
+	case kindPoll:
+		c.mergePoll(s.key.list.Value(), r.Body, at)
+	case kindReceipt:
 		var body receiptBody
-		if c.receipts[s.on].at >= at || json.Unmarshal([]byte(r.Body), &body) != nil {
+		if c.receipts[s.key].at >= at || json.Unmarshal([]byte(r.Body), &body) != nil {
 			return false
 		}
 		if input, ok := fleet.ParseReceipt(body.Input); ok {
 			c.seen = max(c.seen, at)
-			c.received(s.on, input, at)
+			c.storeReceipt(s.key, input, at)
 		}
-	case sortVoid:
-		var body voidBody
-		if c.voids[s.on].at >= at || json.Unmarshal([]byte(r.Body), &body) != nil {
+	case kindInvalidation:
+		var body invalidationBody
+		if c.invalidations[s.key].at >= at || json.Unmarshal([]byte(r.Body), &body) != nil {
 			return false
 		}
 		if input, ok := fleet.ParseReceipt(body.Input); ok {
-			c.void(s.on, receipt{input, at})
+			c.addInvalidation(s.key, receipt{input, at})
 		}
-	case sortEvent:
-		e := &Event{At: r.Said}
+	case kindEvent:
+		e := &Event{At: r.ObservedAt}
 		if json.Unmarshal([]byte(r.Body), e) != nil {
 			return false
 		}
-		if old := c.events[s.on]; old == nil || old.At.Before(r.Said) {
-			return c.said(s.on, e) && e.failed() && c.receipts[s.on].at > at
+		if old := c.events[s.key]; old == nil || old.At.Before(r.ObservedAt) {
+			return c.addEvent(s.key, e) && e.isFailure() && c.receipts[s.key].at > at
 		}
 	}
 	return false
@@ -193,37 +193,37 @@ func (c *cluster) mergePoll(list, text string, at int64) {
 		return
 	}
 	c.seen = max(c.seen, at)
-	given := readInputs(body.Asked)
+	given := decodeInputs(body.Served)
 	p := c.poll(list)
 	if p == nil {
-		c.polls = append(c.polls, polled{list: list, etag: body.ETag, since: at, asked: given})
-		c.poll(list).withdrawn.read(body.Withdrawn, at)
+		c.polls = append(c.polls, listPoll{list: list, etag: body.ETag, since: at, served: given})
+		c.poll(list).removed.decode(body.Removed, at)
 		return
 	}
-	p.withdrawn.read(body.Withdrawn, at)
-	p.overtaken(body.ETag, given, at)
+	p.removed.decode(body.Removed, at)
+	p.reconcileRemotePoll(body.ETag, given, at)
 	// The same answer may have been given by us a moment later than by the other; the first time counts.
 	switch {
 	case at > max(p.since, p.last):
 		if p.etag != body.ETag {
-			p.asked, p.before, p.outdated = inputs{}, inputs{}, 0
+			p.served, p.previous, p.outdatedSince = inputSet{}, inputSet{}, 0
 		}
 		p.etag, p.since = body.ETag, at
 	case p.etag == body.ETag:
 		p.since = min(p.since, at)
 	default:
-		c.contest(list, at)
+		c.markConflict(list, at)
 	}
-	if p.etag == body.ETag && !p.asked.known && given.known {
-		p.withdrawn.add(p.before, given, p.since)
-		p.asked, p.before = given, inputs{}
+	if p.etag == body.ETag && !p.served.known && given.known {
+		p.removed.addDifference(p.previous, given, p.since)
+		p.served, p.previous = given, inputSet{}
 	}
 }
 
 // contest notes that another process gave the cluster something else, at a time. Where this one has given it the same before and
 // after, that is to be looked at again.
-func (c *cluster) contest(list string, at int64) {
+func (c *cluster) markConflict(list string, at int64) {
 	if p := c.poll(list); p != nil && p.since < at && at <= p.last {
-		p.contested = true
+		p.conflict = true
 	}
 }

@@ -1,4 +1,4 @@
-package observations
+package clusterstatus
 
 import (
 	"testing"
@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWithoutReceipt: an input of a type that makes no receipts is confirmed by its delivery, and by nothing less.
-func TestWithoutReceipt(t *testing.T) {
+// TestConfirmedByDelivery: an input of a type that makes no receipts is confirmed by its delivery, and by nothing less.
+func TestConfirmedByDelivery(t *testing.T) {
 	t.Parallel()
 	since := time.UnixMilli(1)
 	for name, c := range map[string]struct {
@@ -24,7 +24,7 @@ func TestWithoutReceipt(t *testing.T) {
 		"failed":                  {InputStatus{Enabled: true, State: Failed}, Delivered, Failed, false},
 		"by a receipt":            {InputStatus{Enabled: true, State: Confirmed}, Delivered, Confirmed, false},
 	} {
-		c.in.withoutReceipt(ListStatus{State: c.list, Since: since})
+		c.in.confirmByDelivery(ListStatus{State: c.list, Since: since})
 		require.Equal(t, c.want, c.in.State, name)
 		require.Equal(t, c.by, c.in.ByDelivery, name)
 	}

@@ -1,4 +1,4 @@
-package observations
+package clusterstatus
 
 import (
 	"fmt"
@@ -14,13 +14,13 @@ func BenchmarkMemory(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	book := NewBook(Config{})
+	book := NewTracker(Config{})
 	const etag = `"0123456789abcdef01234567"`
 	var receipts []byte
 	for i := range inputs {
 		receipts = append(receipts, byte(i+1))
 	}
-	want := asked(etag, receipts...)
+	want := desiredLists(etag, receipts...)
 	for i := range want[0].Receipts {
 		want[0].Receipts[i][1] = etag[1]
 	}
@@ -28,15 +28,15 @@ func BenchmarkMemory(b *testing.B) {
 		id := fmt.Sprint("cluster-", c)
 		for _, list := range []string{"components", "namespaces", "rolebindings"} {
 			for _, given := range []string{`"before"`, etag} { // all of it was changed a moment ago
-				book.Polled(id, list, given, "flux-operator/v0.58.1", noon)
-				is := fleet.Asked{List: list, ETag: given, Inputs: asked(given)[0].Inputs}
+				book.RecordPoll(id, list, given, "flux-operator/v0.58.1", noon)
+				is := fleet.Asked{List: list, ETag: given, Inputs: desiredLists(given)[0].Inputs}
 				if list == "components" {
-					is = asked(given, receipts...)[0] // each cluster has its own
+					is = desiredLists(given, receipts...)[0] // each cluster has its own
 				}
 				for i := range is.Receipts {
 					is.Receipts[i][1] = given[1]
 				}
-				book.Given(id, is, noon)
+				book.RecordServed(id, is, noon)
 			}
 		}
 		for i := range inputs {
@@ -47,7 +47,7 @@ func BenchmarkMemory(b *testing.B) {
 	runtime.ReadMemStats(&after)
 	for b.Loop() {
 		for c := range clusters {
-			if book.state(fmt.Sprint("cluster-", c), noon, want) != Confirmed {
+			if book.stateOf(fmt.Sprint("cluster-", c), noon, want) != Confirmed {
 				b.Fatal("not confirmed")
 			}
 		}

@@ -1,4 +1,4 @@
-package observations
+package clusterstatus
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 )
 
 // backedUp is two processes whose table will be brought back from a backup, and what is in it by then.
-type backedUp struct {
+type storeWithBackup struct {
 	*testing.T
-	table *shared
-	a, b  *Book
+	table *fakeStore
+	a, b  *Tracker
 	at    time.Time
 	rows  map[string]Row
 	when  map[string]time.Time
@@ -25,40 +25,40 @@ type backedUp struct {
 }
 
 // newBackedUp fills a table of which there is an older backup.
-func newBackedUp(t *testing.T) *backedUp {
+func newStoreWithBackup(t *testing.T) *storeWithBackup {
 	t.Helper()
-	table := newShared()
-	p := &backedUp{T: t, table: table, a: NewBook(Config{Table: table}), b: NewBook(Config{Table: table}), at: noon}
-	p.a.Polled("x", "components", `"1"`, "flux-operator/v1", p.at)
-	p.exchange(2)
+	table := newFakeStore()
+	p := &storeWithBackup{T: t, table: table, a: NewTracker(Config{Store: table}), b: NewTracker(Config{Store: table}), at: noon}
+	p.a.RecordPoll("x", "components", `"1"`, "flux-operator/v1", p.at)
+	p.sync(2)
 	p.backUp()
 	p.a.confirm("x", "components", "c0", rcpt(1), p.at)
 	p.b.confirm("y", "components", "c0", rcpt(2), p.at)
-	p.exchange(3)
-	p.exchange(100) // far more than what is read again
+	p.sync(3)
+	p.sync(100) // far more than what is read again
 	p.want = table.content()
 	require.Len(t, p.want, 6)
 	p.b.confirm("last", "components", "c0", rcpt(4), p.at)
-	p.b.Exchange(t.Context(), p.at)
+	p.b.Sync(t.Context(), p.at)
 	return p
 }
 
-func (p *backedUp) exchange(times int) {
+func (p *storeWithBackup) sync(times int) {
 	for range times {
-		p.at = p.at.Add(exchangeEvery)
-		p.a.Exchange(p.Context(), p.at)
-		p.b.Exchange(p.Context(), p.at)
+		p.at = p.at.Add(syncInterval)
+		p.a.Sync(p.Context(), p.at)
+		p.b.Sync(p.Context(), p.at)
 	}
 }
 
 // backUp makes the backup.
-func (p *backedUp) backUp() { p.rows, p.when = maps.Clone(p.table.rows), maps.Clone(p.table.at) }
+func (p *storeWithBackup) backUp() { p.rows, p.when = maps.Clone(p.table.rows), maps.Clone(p.table.at) }
 
 // untilSeen is how many exchanges it takes until it is written again that a cluster was seen, where that has failed.
-const untilSeen = int(seenEvery / exchangeEvery)
+const untilSeen = int(seenInterval / syncInterval)
 
 // restore brings the table back.
-func (p *backedUp) restore() {
+func (p *storeWithBackup) restore() {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()
 	p.table.rows, p.table.at = maps.Clone(p.rows), maps.Clone(p.when)
@@ -66,72 +66,72 @@ func (p *backedUp) restore() {
 }
 
 // busy has a process hear something, so that it writes as soon as it can.
-func (p *backedUp) busy(books ...*Book) {
+func (p *storeWithBackup) busy(books ...*Tracker) {
 	for i, book := range books {
 		book.confirm(fmt.Sprint("busy", i), "components", "c0", rcpt(5), p.at)
 	}
 }
 
-// TestATableFromABackupIsFilledAgain: one that is what it was, and behind, however long ago that was written which it has not, and
+// TestStoreFromBackupResynced: one that is what it was, and behind, however long ago that was written which it has not, and
 // whoever writes to it before anybody has looked.
-func TestATableFromABackupIsFilledAgain(t *testing.T) {
+func TestStoreFromBackupResynced(t *testing.T) {
 	t.Parallel()
-	for name, restore := range map[string]func(p *backedUp){
-		"nobody writes": func(p *backedUp) { p.restore() },
-		"all write": func(p *backedUp) {
+	for name, restore := range map[string]func(p *storeWithBackup){
+		"nobody writes": func(p *storeWithBackup) { p.restore() },
+		"all write": func(p *storeWithBackup) {
 			p.restore()
 			p.busy(p.a, p.b)
 		},
-		"another one writes first": func(p *backedUp) {
+		"another one writes first": func(p *storeWithBackup) {
 			p.restore()
-			started := NewBook(Config{Table: p.table})
+			started := NewTracker(Config{Store: p.table})
 			p.busy(started)
 			for range 2 {
-				p.at = p.at.Add(exchangeEvery)
-				started.Exchange(p.Context(), p.at)
+				p.at = p.at.Add(syncInterval)
+				started.Sync(p.Context(), p.at)
 			}
 			p.busy(p.a, p.b)
 		},
-		"between what one reads and what it writes": func(p *backedUp) {
+		"between what one reads and what it writes": func(p *storeWithBackup) {
 			p.busy(p.b)
 			p.table.mu.Lock()
 			p.table.beforePut = func() { p.table.rows, p.table.at = maps.Clone(p.rows), maps.Clone(p.when) }
 			p.table.mu.Unlock()
-			p.at = p.at.Add(exchangeEvery)
-			p.b.Exchange(p.Context(), p.at)
+			p.at = p.at.Add(syncInterval)
+			p.b.Sync(p.Context(), p.at)
 		},
-		"it takes nothing at first": func(p *backedUp) {
+		"it takes nothing at first": func(p *storeWithBackup) {
 			p.restore()
 			p.table.failPuts(1, errors.New("gone"))
 			p.busy(p.b)
-			p.exchange(untilSeen)
+			p.sync(untilSeen)
 		},
-		"it takes nothing for longer": func(p *backedUp) {
+		"it takes nothing for longer": func(p *storeWithBackup) {
 			p.restore()
 			p.table.failPuts(4, errors.New("gone"))
 			p.busy(p.a, p.b)
-			p.exchange(4 + untilSeen)
+			p.sync(4 + untilSeen)
 		},
-		"it may not be written at first": func(p *backedUp) {
+		"it may not be written at first": func(p *storeWithBackup) {
 			p.restore()
 			p.table.failPuts(2, ErrDenied)
 			p.busy(p.a)
-			p.exchange(2)
+			p.sync(2)
 			p.busy(p.a, p.b)
 		},
-		"twice": func(p *backedUp) {
+		"twice": func(p *storeWithBackup) {
 			p.restore()
 			p.busy(p.a, p.b)
-			p.exchange(1)
+			p.sync(1)
 			p.restore()
 			p.busy(p.a, p.b)
 		},
-		"the clock goes back": func(p *backedUp) {
+		"the clock goes back": func(p *storeWithBackup) {
 			p.at = p.at.Add(-time.Hour)
-			p.exchange(2)
+			p.sync(2)
 			p.backUp()
 			p.b.confirm("after", "components", "c0", rcpt(6), p.at)
-			p.b.Exchange(p.Context(), p.at)
+			p.b.Sync(p.Context(), p.at)
 			p.want["after receipt/components/c0"] = p.table.content()["after receipt/components/c0"]
 			p.restore()
 			p.busy(p.a, p.b)
@@ -139,80 +139,80 @@ func TestATableFromABackupIsFilledAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newBackedUp(t)
+			p := newStoreWithBackup(t)
 			restore(p)
-			p.exchange(4)
+			p.sync(4)
 			got := p.table.content()
 			for key, row := range p.want {
 				require.Equal(t, row.Body, got[key].Body, key)
 			}
 			require.Contains(t, got, "last receipt/components/c0", "which the other process did not know")
 			given := p.table.given
-			p.exchange(3)
+			p.sync(3)
 			require.Equal(t, given, p.table.given, "once")
 		})
 	}
 }
 
-// TestATableFromABackupThatMayNotBeWritten: a process sees it, and has nothing to do about it.
-func TestATableFromABackupThatMayNotBeWritten(t *testing.T) {
+// TestReadOnlyStoreFromBackup: a process sees it, and has nothing to do about it.
+func TestReadOnlyStoreFromBackup(t *testing.T) {
 	t.Parallel()
-	p := newBackedUp(t)
+	p := newStoreWithBackup(t)
 	p.table.fail(ErrDenied)
 	p.restore()
-	p.exchange(3)
-	require.Equal(t, Confirmed, p.a.state("x", p.at, asked(`"1"`, 1)))
-	started, tried := NewBook(Config{Table: p.table}), p.table.tried
+	p.sync(3)
+	require.Equal(t, Confirmed, p.a.stateOf("x", p.at, desiredLists(`"1"`, 1)))
+	started, tried := NewTracker(Config{Store: p.table}), p.table.tried
 	for range 20 {
-		started.Exchange(t.Context(), p.at)
+		started.Sync(t.Context(), p.at)
 	}
 	require.Equal(t, tried+1, p.table.tried, "one that has nothing to say does not go on trying")
 }
 
-// TestOneThatOnlyListens knows what others said, and tells it when the table has lost that, with those who said it gone.
-func TestOneThatOnlyListens(t *testing.T) {
+// TestResyncByReaderProcess knows what others said, and tells it when the table has lost that, with those who said it gone.
+func TestResyncByReaderProcess(t *testing.T) {
 	t.Parallel()
-	table := newShared()
-	teller, listener := NewBook(Config{Table: table}), NewBook(Config{Table: table})
+	table := newFakeStore()
+	teller, listener := NewTracker(Config{Store: table}), NewTracker(Config{Store: table})
 	teller.confirm("x", "components", "c0", rcpt(1), noon)
 	for range 3 {
-		teller.Exchange(t.Context(), noon)
-		listener.Exchange(t.Context(), noon)
+		teller.Sync(t.Context(), noon)
+		listener.Sync(t.Context(), noon)
 	}
 	want := table.content()
 	require.NotEmpty(t, want)
 	table.clear()
 	for range 3 {
-		listener.Exchange(t.Context(), noon)
+		listener.Sync(t.Context(), noon)
 	}
 	require.Equal(t, want, table.content())
 }
 
-// TestMarksOfProcessesAreBounded: processes come and go, and what they leave in the table does not grow for ever. One that goes on
+// TestMarksBounded: processes come and go, and what they leave in the table does not grow for ever. One that goes on
 // and has nothing to say for long is not taken for one whose table was lost.
-func TestMarksOfProcessesAreBounded(t *testing.T) {
+func TestMarksBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		table, ctx := newShared(), context.WithoutCancel(t.Context())
-		tidy := NewBook(Config{Table: table, Tidy: true, Clusters: func() ([]string, bool) { return []string{"x"}, true }})
-		quiet := NewBook(Config{Table: table})
+		table, ctx := newFakeStore(), context.WithoutCancel(t.Context())
+		tidy := NewTracker(Config{Store: table, PruneStore: true, Clusters: func() ([]string, bool) { return []string{"x"}, true }})
+		quiet := NewTracker(Config{Store: table})
 		tidy.confirm("x", "components", "c0", rcpt(1), time.Now())
 		exchange := func() {
 			for range 3 {
-				tidy.Exchange(ctx, time.Now())
-				quiet.Exchange(ctx, time.Now())
+				tidy.Sync(ctx, time.Now())
+				quiet.Sync(ctx, time.Now())
 			}
 		}
 		exchange()
 		for range 12 {
 			for range maxRows / 16 {
-				crashing := NewBook(Config{Table: table})
+				crashing := NewTracker(Config{Store: table})
 				for range 2 {
 					time.Sleep(time.Millisecond)
-					crashing.Exchange(ctx, time.Now())
+					crashing.Sync(ctx, time.Now())
 				}
 			}
-			time.Sleep(keepEvery)
+			time.Sleep(pruneInterval)
 			table.given = 0
 			exchange()
 			require.LessOrEqual(t, table.given, 4, "the marks of both, and nothing told again")

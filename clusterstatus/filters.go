@@ -1,4 +1,4 @@
-package observations
+package clusterstatus
 
 import (
 	"encoding/json"
@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	filtersSubject = "filters"           // of the row that has them all
-	filterKept     = 90 * 24 * time.Hour // after it was last polled
-	filterNoted    = time.Hour           // that it was polled again is written so often
-	maxFilters     = 200                 // the one that was polled the longest time ago goes first
-	maxFilterBytes = 4 << 10
+	filtersSubject      = "filters"           // of the row that has them all
+	filterLifetime      = 90 * 24 * time.Hour // after it was last polled
+	filterWriteInterval = time.Hour           // that it was polled again is written so often
+	maxFilters          = 200                 // the one that was polled the longest time ago goes first
+	maxFilterBytes      = 4 << 10
 )
 
 // filters are those by which management clusters poll the list of clusters. All are one row of the table: each process adds what it knows to
 // what it reads.
 type filters struct {
-	mu    sync.Mutex
-	known map[string]*filter
-	dirty bool      // the row lacks something
-	said  time.Time // the row was written
+	mu        sync.Mutex
+	known     map[string]*filter
+	dirty     bool      // the row lacks something
+	writtenAt time.Time // the row was written
 }
 
 type filter struct {
@@ -36,26 +36,26 @@ type filter struct {
 }
 
 // ListPolled notes that a management cluster polled a filtered list of clusters.
-func (b *Book) ListPolled(environment, selector string, now time.Time) {
+func (t *Tracker) RecordFilter(environment, selector string, now time.Time) {
 	if len(environment)+len(selector) > maxFilterBytes {
 		return
 	}
-	b.filters.note(&filter{Environment: strings.Clone(environment), Selector: strings.Clone(selector), At: now.UnixMilli()})
+	t.filters.add(&filter{Environment: strings.Clone(environment), Selector: strings.Clone(selector), At: now.UnixMilli()})
 }
 
 // Filters returns the filters by which the list of clusters was polled within the last 90 days.
-func (b *Book) Filters() fleet.ClusterFilters {
-	f := &b.filters
+func (t *Tracker) Filters() fleet.ClusterFilters {
+	f := &t.filters
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := fleet.ClusterFilters{Unknown: !b.complete.Load()}
+	out := fleet.ClusterFilters{Unknown: !t.complete.Load()}
 	for _, key := range slices.Sorted(maps.Keys(f.known)) {
 		out.Filters = append(out.Filters, f.known[key].parsed)
 	}
 	return out
 }
 
-func (f *filters) note(one *filter) {
+func (f *filters) add(one *filter) {
 	parsed, err := fleet.ParseClusterFilter(one.Environment, one.Selector)
 	key := ""
 	if err == nil {
@@ -68,7 +68,7 @@ func (f *filters) note(one *filter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old := f.known[key]; old != nil {
-		if one.At-old.At >= filterNoted.Milliseconds() {
+		if one.At-old.At >= filterWriteInterval.Milliseconds() {
 			f.dirty = true
 			old.At = one.At
 		}
@@ -90,7 +90,7 @@ func (f *filters) note(one *filter) {
 }
 
 // read takes over what other processes know.
-func (f *filters) read(r Row) {
+func (f *filters) merge(r Row) {
 	var row []*filter
 	if json.Unmarshal([]byte(r.Body), &row) != nil {
 		return
@@ -101,23 +101,23 @@ func (f *filters) read(r Row) {
 			continue
 		}
 		has[one.Environment+"\x00"+one.Selector] = one.At
-		f.note(one)
+		f.add(one)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.dirty, f.said = false, r.Said
+	f.dirty, f.writtenAt = false, r.ObservedAt
 	for _, one := range f.known {
 		at, there := has[one.Environment+"\x00"+one.Selector]
-		f.dirty = f.dirty || !there || one.At-at >= filterNoted.Milliseconds()
+		f.dirty = f.dirty || !there || one.At-at >= filterWriteInterval.Milliseconds()
 	}
 }
 
 // row is what the table is to have; not ok when it has that.
-func (f *filters) row(now time.Time) (Row, bool) {
+func (f *filters) encode(now time.Time) (Row, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, one := range f.known {
-		if now.UnixMilli()-one.At > filterKept.Milliseconds() {
+		if now.UnixMilli()-one.At > filterLifetime.Milliseconds() {
 			delete(f.known, key)
 			f.dirty = true
 		}
@@ -130,14 +130,14 @@ func (f *filters) row(now time.Time) (Row, bool) {
 		all = append(all, f.known[key])
 	}
 	body, err := json.Marshal(all)
-	if now = now.Truncate(time.Microsecond); !now.After(f.said) {
-		now = f.said.Add(time.Microsecond) // the table keeps what was said later
+	if now = now.Truncate(time.Microsecond); !now.After(f.writtenAt) {
+		now = f.writtenAt.Add(time.Microsecond) // the table keeps what was said later
 	}
-	return Row{Cluster: tableID, Subject: filtersSubject, Body: string(body), Said: now}, err == nil
+	return Row{Cluster: storeID, Subject: filtersSubject, Body: string(body), ObservedAt: now}, err == nil
 }
 
-func (f *filters) written(at time.Time) {
+func (f *filters) markWritten(at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.dirty, f.said = false, at
+	f.dirty, f.writtenAt = false, at
 }

@@ -1,8 +1,0 @@
-// Package observations keeps what clusters say of themselves: that they poll, what they have applied, what they failed at.
-//
-// None of it is part of the fleet. It is in no commit, plan, export or copy, an answer to a poll never waits for it, and when
-// all of it is lost clusters say it again within the hour. A cluster can say what it wants of itself, and of nobody else.
-//
-// Start with [Book], which holds all of it in memory; [Table] is where the processes of one service exchange it; [Judge] is
-// what it comes to.
-package observations
