@@ -74,10 +74,13 @@ func existing(path string) string {
 	return path
 }
 
-// anchors are what a page's headings are called in links.
+// anchors are the headings of a page as links name them, and its explicit anchors.
 func anchors(text string) map[string]bool {
 	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	found, again := map[string]bool{}, map[string]int{}
+	for _, m := range explicitAnchor.FindAllStringSubmatch(text, -1) {
+		found[m[1]] = true
+	}
 	for line := range strings.Lines(fence.ReplaceAllString(text, "")) {
 		if heading, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && strings.HasPrefix(line, "#") {
 			name := strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-")
@@ -89,6 +92,22 @@ func anchors(text string) map[string]bool {
 		}
 	}
 	return found
+}
+
+var explicitAnchor = regexp.MustCompile(`<a id="([^"]+)"></a>`)
+
+// TestOperationsHaveAnchors: docs/api.md has one anchor for each operation of the contract, with its id as the name.
+func TestOperationsHaveAnchors(t *testing.T) {
+	t.Parallel()
+	names := func(text, pattern string) (found []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			found = append(found, m[1])
+		}
+		return found
+	}
+	operations := names(read(t, filepath.Join(root, "openapi", "openapi.yaml")), `(?m)^ +operationId: (\w+)$`)
+	require.NotEmpty(t, operations)
+	require.ElementsMatch(t, operations, names(read(t, "api.md"), explicitAnchor.String()))
 }
 
 // TestEveryPageIsInTheSite: mkdocs.yml leads to each page once.
