@@ -1,36 +1,38 @@
-// Package fleet is the product: the documents that describe a fleet of clusters, the rules they must obey, and what each
-// cluster's Flux Operator receives because of them.
+// Package fleet is the product: the documents that describe a fleet of clusters, the rules that they must obey, and the
+// desired state that each cluster's Flux Operator polls.
 //
-// It exists apart from servers and databases because a wrong answer is far worse here than none: Flux removes what an answer
-// leaves out, on thousands of clusters at once. So the fleet is a value that can be computed with. It is a fold over an
-// ordered log of commits; [State] is every document at one revision, [Tx] collects edits to a State, and [Tx.Finish] is what
-// would come of them. A dry run, a plan and the change itself are the same code, as are the answer to a poll and what a plan
-// says of it.
+// It is separate from servers and databases because a wrong answer does more damage than no answer: Flux uninstalls everything
+// that an answer lacks, on thousands of clusters at once. So the fleet is an immutable value. [State] is every document at one
+// revision, computed by a fold over an ordered log of commits. [Tx] collects edits of a State, and [Tx.Finish] validates them
+// and returns the next State. A dry run, a plan and the change itself run the same code; so do a poll and its preview in a
+// plan.
 //
-// Three things always hold, and the tests hold them for fleets and edits drawn at random:
+// Three invariants always hold. Property tests check them with random fleets and edits:
 //
-//   - A State never changes and answers every poll: each list is whole or it is an error, never shorter than what the
-//     documents say. What a commit makes of it is the same in every process that reads the log.
-//   - Whatever [Tx.Finish] accepts leaves such a State, with answers that Flux takes. What was wrong in the store before and
-//     is no worse is a warning, so that an unrelated change stays possible.
-//   - Nothing here waits, logs, does I/O or asks what time it is, and nothing is done for one kind of definition that is not
-//     done for all: they are values of one type, and a State carries the list of them.
+//   - A State never changes and can answer every poll: each list is complete or an error, and never shorter than the
+//     documents define. Every process that applies the same commit gets the same State.
+//   - Every State that [Tx.Finish] accepts is valid, and Flux accepts its answers. A problem that was stored before and has
+//     not grown is a warning, so that unrelated changes stay possible.
+//   - The package does not wait, log, do I/O or read the clock. Nothing is done for one kind of definition that is not done
+//     for all: kinds are values of one type, and a State holds the list of them.
 //
-// To read it from the beginning:
+// Reading order:
 //
-//  1. kinds.go and definitions.go: what a kind of document is; namespaces.go, rolebindings.go and components.go are three of
-//     them, clusters.go is what they are assigned to, and overrides.go what clusters say about components.
-//  2. commit.go and state.go: the log's words, and documents at one revision.
-//  3. layers.go, fold.go, layering.go and effective.go: what clusters have in common, and what each has by that.
-//  4. answers.go: a poll.
-//  5. tx.go, assignments.go and patches.go: changes of one document, of a cluster's lists, and of values that have managers.
-//     batch.go, batch_operations.go, restore.go and revert.go are many of them at once, seed.go is the first. cause.go keeps
-//     what somebody asked for.
-//  6. finish.go: what a change comes to. dependents.go, relayered.go and sizes.go look at clusters that it only touches; guard.go and
-//     budget.go are about what Flux would remove, forgotten.go about what it keeps.
-//  7. explain.go and blame.go: which document sets a value of an input, and in which revision.
-//  8. plan.go, affected.go and effects.go: the same, to be read before it is done.
-//  9. tokens.go and latertokens.go: bearer tokens, which are documents as well and no part of what clusters get.
+//  1. kinds.go, definitions.go and kind_descriptor.go define a kind of document. namespaces.go, rolebindings.go,
+//     components.go and resource_types.go are kinds, clusters.go is the documents that they are assigned to, and
+//     component_input.go merges a component with the settings of a cluster.
+//  2. commit.go and state.go: the types of the log, and the documents at one revision.
+//  3. layers.go, layer_merge.go, layer_resolve.go and effective.go: settings that clusters share, and the effective
+//     configuration of each cluster.
+//  4. answers.go: the answer to a poll.
+//  5. tx.go, assignments.go and patches.go edit one document, the lists of a cluster, and values with field managers.
+//     batch.go, batch_operations.go, restore.go and revert.go edit many documents, seed.go creates the first ones. cause.go
+//     records the requested operations in the commit.
+//  6. validate.go validates a change. dependents.go, layer_changes.go and answer_size.go check the clusters that a change
+//     affects indirectly. guard.go and budget.go limit removals, orphans.go records objects that Flux keeps.
+//  7. explain.go and blame.go: the document and the revision that set a value of an input.
+//  8. plan.go, affected.go and effects.go: the preview of a change.
+//  9. tokens.go and token_revocations.go: bearer tokens, which are documents too, but never part of an answer.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

@@ -14,7 +14,7 @@ type Document struct {
 	Record
 	value any // of its kind's model
 	rules *kindRules
-	bound int        // of a definition; see sizes.go
+	bound int        // of a definition; see answer_size.go
 	alone *Effective // what a cluster's document says by itself; nil: it is none. What it has is [State.Effective]
 }
 

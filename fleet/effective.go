@@ -16,12 +16,12 @@ type Effective struct {
 	id      string
 	value   any          // of the clusters' model
 	cluster *api.Cluster // the same
-	bound   int          // see sizes.go
+	bound   int          // see answer_size.go
 	block   int          // size of the cluster's own block, which every input repeats
 	answers *answers
 	stack   *stack     // of the layers that match; nil: none does, and the document says it all
 	shared  bool       // the document says nothing: it has what all others like it have
-	laid    int        // see extent.go
+	laid    int        // see layer_limits.go
 	own     *Effective // what the document says by itself; nil where that is all
 
 	// checked are the definitions by which nothing refuses the lists, the patches and the size of the answers.

@@ -25,7 +25,7 @@ type kindRules struct {
 	check      func(c *checker, d *Document)
 	view       func(d *Document) any // as the API shows it; nil: it does not
 	changed    func(c *checker, was, is *Document)
-	// bound is what the document adds at most to the encoded answer of a cluster; see sizes.go.
+	// bound is what the document adds at most to the encoded answer of a cluster; see answer_size.go.
 	bound func(value any) int
 }
 
