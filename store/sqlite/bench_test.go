@@ -7,8 +7,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/storetest"
 )
+
+func BenchmarkStore(b *testing.B) {
+	storetest.Benchmark(b, func(b *testing.B) store.Store {
+		path := filepath.Join(b.TempDir(), "fleet.db")
+		require.NoError(b, Migrate(b.Context(), path))
+		s, err := Open(b.Context(), Config{Path: path})
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, s.Close()) })
+		return s
+	})
+}
 
 func BenchmarkHistory(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "fleet.db")

@@ -1,15 +1,100 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
+
+// benchDocuments is the number of documents in the store of Benchmark.
+const benchDocuments = 10_000
+
+// benchBody is of the size of a cluster with 30 components and some patches.
+func benchBody(id, n int) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"id":"c%d","n":%d,"components":"%s"}`, id, n, strings.Repeat(`ingress-nginx 1.2.3 `, 300)))
+}
+
+// benchCommit changes the documents from the first one on from version n to n+1; version 0 is none.
+func benchCommit(base fleet.Head, n, documents int) fleet.Commit {
+	c := fleet.Commit{Revision: base.Revision + 1, ID: uuid.New(), At: time.Unix(1_700_000_000, 0).UTC(), Actor: "ci"}
+	for id := range documents {
+		ch := fleet.Change{Kind: fleet.KindCluster, ID: fmt.Sprint(id), After: benchBody(id, n+1)}
+		if n > 0 {
+			ch.Before = benchBody(id, n)
+		}
+		c.Changes = append(c.Changes, ch)
+	}
+	return c
+}
+
+// Benchmark measures commits and reads of the stores that open returns, each of which is empty.
+func Benchmark(b *testing.B, open func(b *testing.B) store.Store) {
+	b.Helper()
+	filled := func(b *testing.B) (store.Store, fleet.Head) {
+		s := open(b)
+		c := benchCommit(fleet.Head{}, 0, benchDocuments)
+		require.NoError(b, s.Commit(b.Context(), fleet.Head{}, c))
+		return s, c.Head()
+	}
+	// commits adds commits of some documents to a store.
+	commits := func(b *testing.B, s store.Store, at fleet.Head, n, documents int) fleet.Head {
+		c := benchCommit(at, n, documents)
+		require.NoError(b, s.Commit(b.Context(), at, c))
+		return c.Head()
+	}
+	b.Run("CommitOne", func(b *testing.B) {
+		s, at := filled(b)
+		for n := 1; b.Loop(); n++ {
+			at = commits(b, s, at, n, 1)
+		}
+	})
+	b.Run("CommitAll", func(b *testing.B) {
+		s, at := filled(b)
+		for n := 1; b.Loop(); n++ {
+			at = commits(b, s, at, n, benchDocuments)
+		}
+	})
+	b.Run("Read", func(b *testing.B) {
+		s, first := filled(b)
+		at := first
+		for n := range 100 {
+			at = commits(b, s, at, n+1, 10)
+		}
+		for name, read := range map[string]func() error{
+			"Head":    func() error { _, err := s.Head(b.Context()); return err },
+			"Barrier": func() error { _, err := s.Barrier(b.Context()); return err },
+			"Load":    func() error { _, err := s.Load(b.Context()); return err },
+			"Since":   func() error { _, err := s.Since(b.Context(), first, 100); return err },
+			"Latest":  func() error { _, _, err := s.Latest(b.Context(), fleet.KindCluster, first); return err },
+			"Changes": func() error { _, err := s.Changes(b.Context(), 1, 0, 100); return err },
+			"Summaries": func() error {
+				_, err := s.Summaries(b.Context(), store.HistoryQuery{Limit: 100}, 20)
+				return err
+			},
+			"DocumentLog": func() error {
+				_, err := s.DocumentLog(b.Context(), fleet.DocumentLogQuery{
+					Documents: []fleet.DocumentName{{Kind: fleet.KindCluster, ID: "1"}}, Before: at.Revision + 1, Limit: 100,
+				})
+				return err
+			},
+			"Past": func() error { _, err := s.Past(b.Context(), fleet.PastQuery{At: 50, UpTo: at.Revision}); return err },
+		} {
+			b.Run(name, func(b *testing.B) {
+				for b.Loop() {
+					require.NoError(b, read())
+				}
+			})
+		}
+	})
+}
 
 // manyChanges is how long the log of BenchmarkHistory is.
 const manyChanges = 1_000_000
