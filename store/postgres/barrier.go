@@ -7,6 +7,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // Barrier implements [store.Store]. A commit holds the lock of the head from before its COMMIT is sent until the server has
@@ -28,7 +29,7 @@ func (s *Store) Barrier(ctx context.Context) (fleet.Head, error) {
 	if err != nil {
 		return fleet.Head{}, s.translate(ctx, doing, err)
 	}
-	now, err := lockHead(inner, ses.tx, s.name)
+	now, err := sqlstore.ReadHead(inner, reading{ses.tx}, selectHead+` FOR SHARE OF h`, newestVersion(), s.name)
 	if err = ses.end(err); err == nil {
 		err = ctx.Err()
 	}

@@ -9,32 +9,10 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 var _ store.Chained = (*Store)(nil)
-
-// ChainHead implements [store.Chained].
-func (s *Store) ChainHead(ctx context.Context) (store.ChainHead, error) {
-	var h head
-	err := s.connected(ctx, func(ctx context.Context, c *session) (err error) {
-		h, err = readHead(ctx, c.conn, s.name)
-		return err
-	})
-	if err != nil {
-		return store.ChainHead{}, s.translate(ctx, "reading the head", err)
-	}
-	return h.ChainHead(), nil
-}
-
-// Links implements [store.Chained].
-func (s *Store) Links(ctx context.Context, after fleet.Revision, limit int) (links []store.Link, err error) {
-	err = s.read(ctx, "reading the hash chain", func(ctx context.Context, tx pgx.Tx, h head) (err error) {
-		links, err = sqllog.Links(ctx, reading{tx}, h.HeadRow, after, limit)
-		return err
-	})
-	return links, err
-}
 
 // FillChain implements [store.Chained]. Commits that have begun are waited for, as for CommitLocked; one that waits meanwhile
 // finds that the commit before it is in the chain now, and is computed again.
@@ -46,19 +24,19 @@ func (s *Store) FillChain(ctx context.Context, after fleet.Revision, limit int) 
 		if _, err := tx.Exec(ctx, lockLog); err != nil {
 			return err
 		}
-		h, err := readHead(ctx, tx, s.name)
+		h, err := s.readHead(ctx, reading{tx})
 		if err != nil {
 			return err
 		}
 		var links []store.Link
-		if links, last, err = sqllog.Unchained(ctx, reading{tx}, h.HeadRow, after, limit); err != nil {
+		if links, last, err = sqlstore.Unchained(ctx, reading{tx}, h, after, limit); err != nil {
 			return err
 		}
 		out := &pipeline{tx: tx}
 		for _, l := range links {
-			out.add(nil, sqllog.FillLink, l.Previous, l.Hash, l.Checkpoint, int64(l.Revision))
+			out.add(nil, sqlstore.FillLink, l.Previous, l.Hash, l.Checkpoint, int64(l.Revision))
 		}
-		out.add(nil, sqllog.FillHead)
+		out.add(nil, sqlstore.FillHead)
 		return out.send(ctx)
 	})
 	return last, err
@@ -73,7 +51,7 @@ func (s *Store) SetCheckpoint(ctx context.Context, checkpoint []byte) error {
 		return fmt.Errorf("a checkpoint has %d bytes", len(checkpoint))
 	}
 	return s.transact(ctx, "writing the checkpoint", func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, sqllog.SetCheckpoint, checkpoint, int64(binary.BigEndian.Uint64(checkpoint)))
+		_, err := tx.Exec(ctx, sqlstore.SetCheckpoint, checkpoint, int64(binary.BigEndian.Uint64(checkpoint)))
 		return err
 	})
 }

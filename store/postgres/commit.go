@@ -8,6 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // Commit implements [store.Store].
@@ -89,9 +90,9 @@ func (s *Store) lookUp(ctx context.Context, c fleet.Commit) (found bool, err err
 
 // taken explains why the log already has the revision that follows base.
 func (s *Store) taken(ctx context.Context, base fleet.Head, cause error) error {
-	var now head
+	var now sqlstore.HeadRow
 	err := s.connected(ctx, func(ctx context.Context, c *session) (err error) {
-		now, err = readHead(ctx, c.conn, s.name)
+		now, err = s.readHead(ctx, reading{c.conn})
 		return err
 	})
 	switch {

@@ -58,7 +58,7 @@ func (s *Store) nextLocked(ctx context.Context, ses *session, next func(context.
 	if _, err := ses.tx.Exec(ctx, lockLog); err != nil {
 		return c, err
 	}
-	if ses.head, err = readHead(ctx, ses.tx, s.name); err != nil {
+	if ses.head, err = s.readHead(ctx, reading{ses.tx}); err != nil {
 		return c, err
 	}
 	if c, err = next(ctx, ses.head.Head); err != nil {

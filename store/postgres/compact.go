@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 var (
@@ -32,7 +32,7 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 		var checkpoint []byte
 		err := tx.QueryRow(ctx, `SELECT oldest, checkpoint, coalesce((SELECT min(revision) FROM commits), 0) FROM head`).Scan(&oldest, &checkpoint, &at)
 		if err == nil && oldest > 1 && !store.IsCheckpointFor(checkpoint, oldest) {
-			_, err = tx.Exec(ctx, sqllog.SetCheckpoint, store.CheckpointFor(oldest, nil), int64(oldest))
+			_, err = tx.Exec(ctx, sqlstore.SetCheckpoint, store.CheckpointFor(oldest, nil), int64(oldest))
 		}
 		return err
 	})
@@ -60,15 +60,6 @@ func (s *Store) transact(ctx context.Context, doing string, do func(context.Cont
 		err = ses.end(err)
 	}
 	return s.translate(ctx, doing, err)
-}
-
-// Kept implements [store.Shortened].
-func (s *Store) Kept(ctx context.Context, after, oldest fleet.Revision, limit int) (commits []fleet.Commit, err error) {
-	err = s.read(ctx, "reading the log", func(ctx context.Context, tx pgx.Tx, h head) (err error) {
-		commits, err = sqllog.Kept(ctx, reading{tx}, h.HeadRow, after, oldest, limit)
-		return err
-	})
-	return commits, err
 }
 
 // compactSome goes on at a revision, and returns where the next one starts and how many commits were removed.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // unpackFor rewrites the log in the format of older versions, before a migration down to a version that needs it. Only the
@@ -43,18 +43,18 @@ func unpackFor(ctx context.Context, url string, to int) (err error) {
 
 // unpackSome goes on from a revision downwards, and returns where to go on; 0 at the end.
 func (s *Store) unpackSome(ctx context.Context, tx pgx.Tx, from fleet.Revision) (fleet.Revision, error) {
-	h, err := readHead(ctx, tx, s.name)
+	h, err := s.readHead(ctx, reading{tx})
 	if err != nil {
 		return from, err
 	}
 	found, err := reading{tx}.QueryRows(ctx, backend.SelectPacked, int64(from))
-	rows, err := sqllog.CollectRows(ctx, found, err)
+	rows, err := sqlstore.CollectRows(ctx, found, err)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
 	out := &pipeline{tx: tx}
 	for _, r := range rows {
-		ch, err := backend.Unpack(r, h.Oldest, func(rows []backend.Row) ([]fleet.Change, error) { return sqllog.Bodies(ctx, reading{tx}, rows) })
+		ch, err := backend.Unpack(r, h.Oldest, func(rows []backend.Row) ([]fleet.Change, error) { return sqlstore.Bodies(ctx, reading{tx}, rows) })
 		if err != nil {
 			return from, err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // Import implements [store.Importer].
@@ -70,7 +70,7 @@ func (s *Store) importAll(ctx context.Context, ses *session, snap store.Snapshot
 		err = fmt.Errorf("%w: somebody else has written to it", store.ErrNotEmpty)
 	}
 	if err == nil {
-		_, err = ses.tx.Exec(ctx, sqllog.FillHead)
+		_, err = ses.tx.Exec(ctx, sqlstore.FillHead)
 	}
 	if err == nil && snap.Oldest > 0 {
 		_, err = ses.tx.Exec(ctx, `UPDATE head SET oldest = $1, checkpoint = $2`, int64(snap.Oldest), snap.Checkpoint)

@@ -11,10 +11,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // versionTable is golang-migrate's. It exists in every database a migrator of ours has touched.
-const versionTable = "schema_migrations"
+const versionTable = sqlstore.VersionTable
 
 // oldestServer is the oldest PostgreSQL that is tested, as server_version_num has it.
 const oldestServer = 140000

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // Quarantine implements [store.Store]. A store that was opened read-only tries as well: its role may have been given the right.
@@ -20,9 +21,9 @@ func (s *Store) Quarantine(ctx context.Context, h store.Quarantine) error {
 	if err != nil {
 		return s.translate(ctx, doing, err)
 	}
-	var now head
+	var now sqlstore.HeadRow
 	if _, err = ses.tx.Exec(inner, `SELECT FROM head FOR UPDATE`); err == nil {
-		now, err = readHead(inner, ses.tx, s.name)
+		now, err = s.readHead(inner, reading{ses.tx})
 	}
 	if err == nil && h.Supersedes(store.DecodeQuarantine(now.Quarantine), now.Head) {
 		if _, err = ses.tx.Exec(inner, s.durability); err == nil {

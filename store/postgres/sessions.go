@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 var _ store.Sessions = (*Store)(nil)
@@ -18,18 +18,10 @@ func (s *Store) EndSession(ctx context.Context, id string, until time.Time) erro
 		return store.ErrReadOnly
 	}
 	return s.transact(ctx, "ending a session", func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sqllog.TidySessions, time.Now().UnixMicro()); err != nil {
+		if _, err := tx.Exec(ctx, sqlstore.TidySessions, time.Now().UnixMicro()); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, sqllog.EndSession, id, until.UnixMicro())
+		_, err := tx.Exec(ctx, sqlstore.EndSession, id, until.UnixMicro())
 		return err
 	})
-}
-
-// SessionEnded implements [store.Sessions].
-func (s *Store) SessionEnded(ctx context.Context, id string) (ended bool, err error) {
-	err = s.connected(ctx, func(ctx context.Context, c *session) error {
-		return c.conn.QueryRow(ctx, sqllog.SessionEnded, id).Scan(&ended)
-	})
-	return ended, s.translate(ctx, "looking a session up", err)
 }

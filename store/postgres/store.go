@@ -19,12 +19,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // Store is a [store.Store] on one Postgres database.
 type Store struct {
+	sqlstore.Store
+
 	cfg   Config
 	name  string
 	pool  *pgxpool.Pool
@@ -68,6 +70,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		turns: make(chan struct{}, p.MaxConns), recalls: make(chan struct{}, max(1, p.MaxConns-ownConns)),
 		durability: durable, importIdle: readTimeout,
 	}
+	s.Dialect = sqlstore.Dialect{ReadOnly: cfg.ReadOnly, Ask: s.ask, Read: s.read, Recall: s.recall, ReadHead: s.readHead}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, p); err != nil {
 		return nil, err
 	}
@@ -103,7 +106,7 @@ type session struct {
 	store *Store
 	conn  *pgxpool.Conn
 	tx    pgx.Tx
-	head  head
+	head  sqlstore.HeadRow
 }
 
 // within gives an operation its time-out, and ends it with the store.
@@ -194,6 +197,11 @@ func (s *Store) connected(ctx context.Context, question func(context.Context, *s
 	return c.end(nil)
 }
 
+// ask is [sqlstore.Dialect.Ask].
+func (s *Store) ask(ctx context.Context, doing string, f func(context.Context, sqlstore.Tx) error) error {
+	return s.translate(ctx, doing, s.connected(ctx, func(ctx context.Context, c *session) error { return f(ctx, reading{c.conn}) }))
+}
+
 // begin starts a transaction and reads the head in it.
 func (s *Store) begin(ctx context.Context, mode string, limit time.Duration) (*session, error) {
 	return s.start(ctx, func(ctx context.Context, c *session) (err error) {
@@ -201,30 +209,9 @@ func (s *Store) begin(ctx context.Context, mode string, limit time.Duration) (*s
 			c.tx = nil
 			return err
 		}
-		c.head, err = readHead(ctx, c.tx, s.name)
+		c.head, err = s.readHead(ctx, reading{c.tx})
 		return err
 	})
-}
-
-// Head implements [store.Store].
-func (s *Store) Head(ctx context.Context) (fleet.Head, error) {
-	var h head
-	err := s.connected(ctx, func(ctx context.Context, c *session) (err error) {
-		h, err = readHead(ctx, c.conn, s.name)
-		return err
-	})
-	if err != nil {
-		return fleet.Head{}, s.translate(ctx, "reading the head", err)
-	}
-	return h.Free()
-}
-
-// Ping implements [store.Store].
-func (s *Store) Ping(ctx context.Context) error {
-	if _, err := s.Head(ctx); !errors.Is(err, store.ErrQuarantined) {
-		return err
-	}
-	return nil
 }
 
 // Close closes every connection. Calls under way fail, calls after it return ErrUnavailable. A connection that the

@@ -21,7 +21,7 @@ func (s *Store) Barrier(ctx context.Context) (fleet.Head, error) {
 	if err != nil {
 		return fleet.Head{}, translate(ctx, doing, err)
 	}
-	now, err := readHead(ctx, tx)
+	now, err := readHead(ctx, reading{tx})
 	tx.end()
 	if err == nil {
 		err = ctx.Err()

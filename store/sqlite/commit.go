@@ -92,7 +92,7 @@ func (s *Store) settle(h *handles, id uuid.UUID, failed error) error {
 
 // write does everything between BEGIN and COMMIT.
 func write(ctx context.Context, tx *transaction, base fleet.Head, c fleet.Commit) error {
-	now, err := readHead(ctx, tx)
+	now, err := readHead(ctx, reading{tx})
 	if err != nil {
 		return err
 	}

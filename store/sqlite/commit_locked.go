@@ -25,7 +25,7 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 	inner, cancel := context.WithTimeout(context.WithValue(ctx, insideKey{}, true), lockedTimeout)
 	defer cancel()
 	return s.transact(ctx, "committing with the lock held", id, func(tx *transaction) error {
-		now, err := readHead(ctx, tx)
+		now, err := readHead(ctx, reading{tx})
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (s *Store) Probe(ctx context.Context) error {
 }
 
 func probe(ctx context.Context, tx *transaction) error {
-	now, err := readHead(ctx, tx)
+	now, err := readHead(ctx, reading{tx})
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 var (
@@ -33,7 +32,7 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 		var checkpoint []byte
 		err := tx.QueryRowContext(ctx, `SELECT oldest, checkpoint, coalesce((SELECT min(revision) FROM commits), 0) FROM head`).Scan(&oldest, &checkpoint, &at)
 		if err == nil && oldest > 1 && !store.IsCheckpointFor(checkpoint, oldest) {
-			_, err = tx.ExecContext(ctx, sqllog.SetCheckpoint, store.CheckpointFor(oldest, nil), int64(oldest))
+			_, err = tx.ExecContext(ctx, sqlstore.SetCheckpoint, store.CheckpointFor(oldest, nil), int64(oldest))
 		}
 		return err
 	})
@@ -47,15 +46,6 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 		})
 	}
 	return oldest, removed, err
-}
-
-// Kept implements [store.Shortened].
-func (s *Store) Kept(ctx context.Context, after, oldest fleet.Revision, limit int) (commits []fleet.Commit, err error) {
-	err = s.read(ctx, "reading the log", func(tx *sql.Tx, h head) (err error) {
-		commits, err = sqllog.Kept(ctx, reading{tx}, h, after, oldest, limit)
-		return err
-	})
-	return commits, err
 }
 
 // compactSome goes on at a revision, and returns where the next one starts and how many commits were removed.

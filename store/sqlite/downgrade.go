@@ -10,7 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // unpackFor rewrites the log in the format of older versions, before a migration down to a version that needs it. Only the
@@ -48,17 +48,17 @@ func unpackFor(ctx context.Context, path string, to int) (err error) {
 
 // unpackSome goes on from a revision downwards, and returns where to go on; 0 at the end.
 func unpackSome(ctx context.Context, tx *transaction, from fleet.Revision) (fleet.Revision, error) {
-	h, err := readHead(ctx, tx)
+	h, err := readHead(ctx, reading{tx})
 	if err != nil {
 		return from, err
 	}
 	result, err := reading{tx}.QueryRows(ctx, backend.SelectPacked, int64(from))
-	rows, err := sqllog.CollectRows(ctx, result, err)
+	rows, err := sqlstore.CollectRows(ctx, result, err)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
 	for _, r := range rows {
-		ch, err := backend.Unpack(r, h.Oldest, func(rows []backend.Row) ([]fleet.Change, error) { return sqllog.Bodies(ctx, reading{tx}, rows) })
+		ch, err := backend.Unpack(r, h.Oldest, func(rows []backend.Row) ([]fleet.Change, error) { return sqlstore.Bodies(ctx, reading{tx}, rows) })
 		if err != nil {
 			return from, err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // Import implements [store.Importer].
@@ -17,7 +17,7 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[s
 		return store.ErrReadOnly
 	}
 	return s.transact(ctx, "importing", snap.Head.ID, func(tx *transaction) error {
-		now, err := readHead(ctx, tx)
+		now, err := readHead(ctx, reading{tx})
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[s
 		_, err = tx.ExecContext(ctx, `UPDATE head SET revision = ?, commit_id = ?, at = ?, documents = ?, oldest = max(oldest, ?), checkpoint = ?`,
 			int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), len(snap.Records), int64(snap.Oldest), blob(snap.Checkpoint))
 		if err == nil {
-			_, err = tx.ExecContext(ctx, sqllog.FillHead)
+			_, err = tx.ExecContext(ctx, sqlstore.FillHead)
 		}
 		return err
 	})

@@ -15,16 +15,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // versionTable is golang-migrate's. It exists in every file a migrator of ours has touched.
-const versionTable = "schema_migrations"
+const versionTable = sqlstore.VersionTable
 
 // newestVersion is the schema this binary works with: the highest number among the embedded migrations.
 var newestVersion = sync.OnceValue(func() int { return backend.NewestVersion(migrations.SQLite, "sqlite") })
-
-var errNoHead = fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
 
 // contents is the part of a database file's content that decides how it may be used. The zero value is a file that does not
 // exist.
@@ -100,7 +98,7 @@ func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 	if err != nil {
 		return c, err
 	}
-	c.tables, err = sqllog.Collect(rows, func(rows sqllog.Rows, name *string) error { return rows.Scan(name) })
+	c.tables, err = sqlstore.Collect(rows, func(rows sqlstore.Rows, name *string) error { return rows.Scan(name) })
 	if err != nil {
 		return c, err
 	}
@@ -117,7 +115,7 @@ func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 	if c.has("head") && c.version > 0 {
 		err := tx.QueryRowContext(ctx, `SELECT revision FROM head`).Scan(&c.revision)
 		if errors.Is(err, sql.ErrNoRows) {
-			err = errNoHead
+			err = sqlstore.ErrNoHead
 		}
 		if err != nil {
 			return c, err

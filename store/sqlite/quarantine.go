@@ -37,7 +37,7 @@ func (s *Store) Quarantine(ctx context.Context, h store.Quarantine) error {
 }
 
 func putQuarantine(ctx context.Context, tx *transaction, h store.Quarantine, text string) error {
-	now, err := readHead(ctx, tx)
+	now, err := readHead(ctx, reading{tx})
 	if err != nil || !h.Supersedes(store.DecodeQuarantine(now.Quarantine), now.Head) {
 		return err
 	}

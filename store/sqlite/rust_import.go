@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqllog"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // Reference is the content of a database file of the reference implementation (in Rust): the JSON documents of each table as
@@ -65,7 +65,7 @@ func readReferenceTable(ctx context.Context, tx *sql.Tx, table string) ([]json.R
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", table, err)
 	}
-	docs, err := sqllog.Collect(rows, func(rows sqllog.Rows, doc *json.RawMessage) error {
+	docs, err := sqlstore.Collect(rows, func(rows sqlstore.Rows, doc *json.RawMessage) error {
 		var id string
 		var data sql.NullString
 		if err := rows.Scan(&id, &data); err != nil {

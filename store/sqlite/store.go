@@ -16,10 +16,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // Store is a [store.Store] on one SQLite database.
 type Store struct {
+	sqlstore.Store
+
 	cfg    Config
 	keeper *sql.DB // holds the database in memory alive; nil for a file
 
@@ -57,6 +60,7 @@ type handles struct {
 // binary's, ErrCorrupt when the file is not a database, ErrUnavailable when another process holds it locked or migrates it.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{cfg: cfg, reopening: make(chan struct{}, 1), commit: commit, recalls: make(chan struct{}, historyReaders())}
+	s.Dialect = sqlstore.Dialect{ReadOnly: cfg.ReadOnly, Ask: s.ask, Read: s.read, Recall: s.recall, ReadHead: readHead}
 	switch {
 	case cfg.Memory && cfg.ReadOnly:
 		return nil, errors.New("a database in memory cannot be read-only: nothing could ever be in it")
@@ -149,7 +153,7 @@ func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	for _, db := range []*sql.DB{h.reader, h.keeper} {
-		if _, err := readHead(ctx, db); err != nil {
+		if _, err := readHead(ctx, reading{db}); err != nil {
 			return nil, translate(ctx, doing, err)
 		}
 	}

@@ -41,7 +41,7 @@ func All() []Control {
 			Name: "rows-error-dropped", Description: "a scan that died in the middle passes for a whole one: rows.Err() is not asked",
 			Store: rig.StorePostgres, Faults: []string{"cut-answers"}, Breaks: check.Whole,
 			Replace: []rig.Replace{{
-				File: "store/internal/sqllog/sqllog.go",
+				File: "store/internal/sqlstore/sqlstore.go",
 				Old:  "\treturn rows.Err()\n",
 				New:  "\treturn nil\n",
 			}},

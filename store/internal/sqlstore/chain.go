@@ -1,4 +1,4 @@
-package sqllog
+package sqlstore
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Links returns the links of the commits after a revision.
-func Links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) ([]store.Link, error) {
+// links returns the links of the commits after a revision.
+func links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) ([]store.Link, error) {
 	rows, err := tx.Query(ctx, `SELECT revision, previous, hash, checkpoint FROM commits WHERE revision > $1 AND revision >= $2
 		ORDER BY revision LIMIT $3`, int64(after), int64(h.Oldest), limit)
 	if err != nil {
@@ -23,19 +23,19 @@ func Links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit in
 
 // Unchained computes the links of commits after a revision that are not in the chain yet, of at most limit commits. It also
 // returns the last of these commits.
-func Unchained(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) (links []store.Link, last fleet.Revision, err error) {
+func Unchained(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) (missing []store.Link, last fleet.Revision, err error) {
 	last = max(after, h.Oldest-1)
 	var previous []byte
 	if last > 0 && last >= h.Oldest {
 		rows, err := tx.Query(ctx, `SELECT hash FROM commits WHERE revision = $1`, int64(last))
-		if err := one(rows, err, &previous); err != nil {
+		if err := One(rows, err, &previous); err != nil {
 			return nil, last, fmt.Errorf("revision %d: %w", last, err)
 		}
 		if previous == nil {
 			return nil, last, fmt.Errorf("%w: revision %d is to be followed in the hash chain, and is not in it", store.ErrCorrupt, last)
 		}
 	}
-	has, err := Links(ctx, tx, h, last, limit)
+	has, err := links(ctx, tx, h, last, limit)
 	if err != nil || len(has) == 0 {
 		return nil, last, err
 	}
@@ -53,11 +53,11 @@ func Unchained(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limi
 		link := has[i]
 		if link.Hash == nil {
 			link = store.NextLink(previous, nil, c)
-			links = append(links, link)
+			missing = append(missing, link)
 		}
 		previous, last = link.Hash, c.Revision
 	}
-	return links, last, nil
+	return missing, last, nil
 }
 
 // FillLink gives the commit of revision $4 its link.

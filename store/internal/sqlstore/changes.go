@@ -1,4 +1,4 @@
-package sqllog
+package sqlstore
 
 import (
 	"context"
@@ -37,8 +37,8 @@ func addChanges(ctx context.Context, tx Tx, commits []fleet.Commit) error {
 	return nil
 }
 
-// Kept returns the remains of the commits before the oldest complete one.
-func Kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error) {
+// kept returns the remains of the commits before the oldest complete one.
+func kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error) {
 	if max(h.Oldest, 1) != max(oldest, 1) {
 		return nil, backend.Compacted(h.Oldest)
 	}
@@ -89,8 +89,8 @@ func Kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 	return commits, nil
 }
 
-// Changes returns the changes of one revision, as many as fit into a page.
-func Changes(ctx context.Context, tx Tx, h HeadRow, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
+// changes returns the changes of one revision, as many as fit into a page.
+func changes(ctx context.Context, tx Tx, h HeadRow, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
 	if rev < h.Oldest {
 		return nil, backend.Compacted(h.Oldest)
 	}
@@ -124,8 +124,8 @@ func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit in
 	return page, rows.Err()
 }
 
-// Past returns documents at a revision.
-func Past(ctx context.Context, tx Tx, h HeadRow, q fleet.PastQuery) (fleet.Documents, error) {
+// past returns documents at a revision.
+func past(ctx context.Context, tx Tx, h HeadRow, q fleet.PastQuery) (fleet.Documents, error) {
 	if q.At+1 < h.Oldest {
 		return nil, backend.Compacted(h.Oldest)
 	}
@@ -154,8 +154,8 @@ func Past(ctx context.Context, tx Tx, h HeadRow, q fleet.PastQuery) (fleet.Docum
 	return docs, nil
 }
 
-// At is a document as it was at a revision; false when there was none.
-func At(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error) {
+// at is a document as it was at a revision; false when there was none.
+func at(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error) {
 	if rev < h.Oldest {
 		return fleet.Record{}, false, backend.Compacted(h.Oldest)
 	}
@@ -166,7 +166,7 @@ func At(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, id string, rev f
 	rows, err := tx.Query(ctx, `SELECT commits.id, at, action, `+backend.RowColumns+` FROM `+backend.RowTables+`
 		JOIN commits ON commits.revision = c.revision
 		WHERE c.kind = $1 AND c.id = $2 AND c.revision <= $3 ORDER BY c.revision DESC LIMIT 1`, string(kind), id, int64(rev))
-	err = one(rows, err, append([]any{&rec.CommitID, &updated, &action}, row.Fields()...)...)
+	err = One(rows, err, append([]any{&rec.CommitID, &updated, &action}, row.Fields()...)...)
 	if errors.Is(err, errNoRow) || err == nil && action == "delete" {
 		return fleet.Record{}, false, nil
 	}
@@ -179,7 +179,7 @@ func At(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, id string, rev f
 	}
 	rows, err = tx.Query(ctx, `SELECT at FROM changes d JOIN commits ON commits.revision = d.revision
 		WHERE kind = $1 AND d.id = $2 AND d.revision <= $3 AND action = 'create' ORDER BY d.revision DESC LIMIT 1`, string(kind), id, int64(rev))
-	if err := one(rows, err, &created); err != nil {
+	if err := One(rows, err, &created); err != nil {
 		return fleet.Record{}, false, err
 	}
 	rec.Revision, rec.Body, rec.CreatedAt, rec.UpdatedAt = row.Revision, changes[0].After, Microtime(created), Microtime(updated)

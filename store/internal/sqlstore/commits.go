@@ -1,4 +1,4 @@
-package sqllog
+package sqlstore
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 // commitColumns are the columns that commitRows reads of a commit.
 const commitColumns = `commits.revision, commits.id, at, actor, author, reason, request_id, operations`
 
-// Load reads every document at one head.
-func Load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
+// load reads every document at one head.
+func load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 	var last fleet.Head
 	rows, err := tx.Query(ctx, `SELECT revision, id FROM commits ORDER BY revision DESC LIMIT 1`)
-	if err := one(rows, err, &last.Revision, &last.ID); err != nil && !errors.Is(err, errNoRow) {
+	if err := One(rows, err, &last.Revision, &last.ID); err != nil && !errors.Is(err, errNoRow) {
 		return store.Snapshot{}, err
 	}
 	if last != h.Head {
@@ -56,12 +56,15 @@ func Load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 	return found, nil
 }
 
-// Since returns the commits after a head.
-func Since(ctx context.Context, tx Tx, h HeadRow, after fleet.Head, limit int) ([]fleet.Commit, error) {
+// since returns the commits after a head.
+func since(ctx context.Context, tx Tx, h HeadRow, after fleet.Head, limit int) ([]fleet.Commit, error) {
 	if after == h.Head {
 		return nil, nil
 	}
-	if err := Known(ctx, tx, after, h); err != nil {
+	if err := h.reached(after); err != nil {
+		return nil, err
+	}
+	if err := known(ctx, tx, after, h); err != nil {
 		return nil, err
 	}
 	commits, err := commitRows(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`, int64(after.Revision), limit)
@@ -80,10 +83,13 @@ func Since(ctx context.Context, tx Tx, h HeadRow, after fleet.Head, limit int) (
 	return commits, nil
 }
 
-// Latest returns the documents of a kind that changed after a head.
-func Latest(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, after fleet.Head) (map[string]json.RawMessage, error) {
+// latest returns the documents of a kind that changed after a head.
+func latest(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, after fleet.Head) (map[string]json.RawMessage, error) {
+	if err := h.reached(after); err != nil {
+		return nil, err
+	}
 	if after != h.Head {
-		if err := Known(ctx, tx, after, h); err != nil {
+		if err := known(ctx, tx, after, h); err != nil {
 			return nil, err
 		}
 	}
@@ -101,14 +107,14 @@ func Latest(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, after fleet.
 	return backend.ByID(found), nil
 }
 
-// Known returns nil if the log contains the commit that after names, else ErrDiverged or ErrCompacted.
-func Known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
+// known returns nil if the log contains the commit that after names, else ErrDiverged or ErrCompacted.
+func known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 	if after.Revision >= h.Revision {
 		return fmt.Errorf("%w: revision %d is not a past of the head, revision %d", store.ErrDiverged, after.Revision, h.Revision)
 	}
 	var first *int64 // nil: there is no commit
 	rows, err := tx.Query(ctx, `SELECT min(revision) FROM commits`)
-	if err := one(rows, err, &first); err != nil {
+	if err := One(rows, err, &first); err != nil {
 		return err
 	}
 	if first == nil {
@@ -125,7 +131,7 @@ func Known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 	}
 	var id uuid.UUID
 	rows, err = tx.Query(ctx, `SELECT id FROM commits WHERE revision = $1`, int64(after.Revision))
-	err = one(rows, err, &id)
+	err = One(rows, err, &id)
 	switch {
 	case errors.Is(err, errNoRow) && int64(after.Revision) < *first && after.Revision > 0:
 		return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, *first)
@@ -230,8 +236,8 @@ func selectCommits(tx Tx, columns string, q store.HistoryQuery, oldest fleet.Rev
 		` ORDER BY ` + revision + ` DESC LIMIT ` + arg(q.Limit), args
 }
 
-// History is the commits that q asks for, with all their changes.
-func History(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery) ([]fleet.Commit, error) {
+// history is the commits that q asks for, with all their changes.
+func history(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery) ([]fleet.Commit, error) {
 	query, args := selectCommits(tx, commitColumns, q, h.Oldest)
 	commits, err := commitRows(ctx, tx, query, args...)
 	if err == nil && len(commits) > 0 {
@@ -243,8 +249,8 @@ func History(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery) ([]fle
 	return commits, nil
 }
 
-// Summaries is History without documents.
-func Summaries(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery, names int) ([]store.Summary, error) {
+// summaries is History without documents.
+func summaries(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery, names int) ([]store.Summary, error) {
 	query, args := selectCommits(tx, commitColumns+`, coalesce((SELECT max(seq) + 1 FROM changes c WHERE c.revision = commits.revision), 0)`, q, h.Oldest)
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {

@@ -1,10 +1,15 @@
-// Package sqllog reads the log in the SQL that SQLite and PostgreSQL have in common. A backend provides its transactions, and
-// the queries in its own dialect.
-package sqllog
+// Package sqlstore is the store of SQLite and PostgreSQL in the SQL that both have in common. A backend supplies a [Dialect]: its
+// connections and transactions, and the statements that differ.
+//
+// Reading order: sqlstore.go (the dialect and the head), store.go (the methods of the contract), commits.go, changes.go and
+// documents.go (the log), chain.go (the hash chain).
+package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -12,7 +17,26 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
-// Tx is a read transaction: everything that is asked in it is of one moment. Parameters are $1, $2 and so on.
+// Dialect is the part of a store that depends on its database. Its functions return errors of the contract. doing names an
+// operation in errors, as in "reading the log".
+type Dialect struct {
+	// ReadOnly refuses writes.
+	ReadOnly bool
+	// Ask runs f, one short query, outside of a transaction.
+	Ask func(ctx context.Context, doing string, f func(context.Context, Tx) error) error
+	// Read runs f in a read transaction: every query of f sees the store at the same head, which f receives.
+	Read Reader
+	// Recall is Read for users who read the history, of whom there may be any number. It always leaves connections for the
+	// follower and for commits.
+	Recall Reader
+	// ReadHead reads the head with the function of the same name.
+	ReadHead func(ctx context.Context, tx Tx) (HeadRow, error)
+}
+
+// Reader runs f in a transaction.
+type Reader = func(ctx context.Context, doing string, f func(context.Context, Tx, HeadRow) error) error
+
+// Tx is a transaction, or a connection without one. Parameters are $1, $2 and so on.
 type Tx interface {
 	Query(ctx context.Context, query string, args ...any) (Rows, error)
 	// QueryRows is Query for backend.RowColumns, which may be large.
@@ -62,8 +86,8 @@ func Each(rows Rows, scan func(Rows) error) (err error) {
 	return rows.Err()
 }
 
-// one reads a result of one row.
-func one(rows Rows, err error, to ...any) error {
+// One reads a result of one row.
+func One(rows Rows, err error, to ...any) error {
 	if err != nil {
 		return err
 	}
@@ -97,6 +121,46 @@ type HeadRow struct {
 	Quarantine string         // why it is not served, as store.Quarantine has it
 	// Hash and Checkpoint are the fields of store.ChainHead.
 	Hash, Checkpoint []byte
+	// Standby: the database follows another one, and may be behind it.
+	Standby bool
+}
+
+// HeadQuery returns the query of [ReadHead]. standby is an expression for HeadRow.Standby.
+func HeadQuery(standby string) string {
+	return `SELECT h.revision, h.commit_id, h.at, h.documents, h.oldest, h.hold, h.hash, h.checkpoint, ` + standby + `, v.version, v.dirty
+		FROM head h LEFT JOIN ` + VersionTable + ` v ON true`
+}
+
+// VersionTable is golang-migrate's. It exists in every database that was ever migrated.
+const VersionTable = "schema_migrations"
+
+// ErrNoHead: the table of the head is empty.
+var ErrNoHead = fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
+
+// ReadHead reads the head with a [HeadQuery], and refuses a schema version other than the newest one: another process may have
+// migrated the database since it was opened. name is the database in errors.
+func ReadHead(ctx context.Context, tx Tx, query string, newest int, name string) (HeadRow, error) {
+	var h HeadRow
+	var version sql.NullInt64
+	var dirty sql.NullBool
+	rows, err := tx.Query(ctx, query)
+	err = One(rows, err, &h.Revision, &h.ID, &h.At, &h.Documents, &h.Oldest, &h.Quarantine, &h.Hash, &h.Checkpoint, &h.Standby, &version, &dirty)
+	switch {
+	case errors.Is(err, errNoRow):
+		return h, ErrNoHead
+	case err != nil:
+		return h, err
+	}
+	return h, backend.Schema{Version: int(version.Int64), Dirty: dirty.Bool}.Fits(newest, name)
+}
+
+// reached returns an error for a head that a standby has yet to come to. One standby may be behind another, and every standby
+// behind its primary. That is no other history: treating it as one would revert this process's State.
+func (h HeadRow) reached(after fleet.Head) error {
+	if after.Revision > h.Revision && h.Standby {
+		return fmt.Errorf("%w: this standby has reached revision %d and not yet %d", store.ErrUnavailable, h.Revision, after.Revision)
+	}
+	return nil
 }
 
 // ChainHead is where the chain ends.

@@ -1,4 +1,4 @@
-package sqllog
+package sqlstore
 
 import (
 	"cmp"
@@ -10,9 +10,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
-// DocumentLog are the changes of some documents. It first finds the newest revisions that changed any of them, then reads the
+// documentLog are the changes of some documents. It first finds the newest revisions that changed any of them, then reads the
 // changes of these revisions.
-func DocumentLog(ctx context.Context, tx Tx, h HeadRow, q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
+func documentLog(ctx context.Context, tx Tx, h HeadRow, q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
 	log := fleet.DocumentLog{Oldest: max(h.Oldest, 1)}
 	documents, err := expand(ctx, tx, q.Documents)
 	if err != nil {

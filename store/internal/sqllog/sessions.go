@@ -1,9 +1,0 @@
-package sqllog
-
-// EndSession records that session $1 has ended, until $2; TidySessions removes the records that are obsolete at $1;
-// SessionEnded tests whether there is a record of session $1.
-const (
-	EndSession   = `INSERT INTO ended_sessions (id, until) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
-	TidySessions = `DELETE FROM ended_sessions WHERE until < $1`
-	SessionEnded = `SELECT count(*) > 0 FROM ended_sessions WHERE id = $1`
-)
