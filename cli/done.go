@@ -32,15 +32,23 @@ func (s *session) foresee(c *cli.Context, conn client, ch change) error {
 	return nil
 }
 
-// done is the line about operations that were carried out; empty: there is none to say. before is the newest revision that
+// done returns the line about operations that were carried out; empty: an operation has no words. before is the newest revision that
 // was known when they were sent.
 func (s *session) done(ops []operation, a answer, before int64) string {
-	var said strings.Builder
-	var last string
 	result, batch := batchResult(a)
+	revision, _ := strconv.ParseInt(a.revision, 10, 64)
+	if batch {
+		revision = result.Revision
+	}
+	unchanged := batch && len(result.Changes) == 0 || !batch && revision <= before
+	var line strings.Builder
+	var last string
 	for i, op := range ops {
 		clusters := -1
 		if batch && i < len(result.Results) {
+			if op["op"] == "adopt" && result.Results[i].Documents == 0 && !unchanged {
+				continue
+			}
 			clusters = result.Results[i].Clusters
 		}
 		subject, verb := op.sentence(clusters)
@@ -48,26 +56,22 @@ func (s *session) done(ops []operation, a answer, before int64) string {
 		case subject == "":
 			return ""
 		case subject == last:
-			said.WriteString(" and " + verb)
+			line.WriteString(" and " + verb)
 		case last != "":
-			said.WriteString(", " + subject + " " + verb)
+			line.WriteString(", " + subject + " " + verb)
 		default:
-			said.WriteString(subject + " " + verb)
+			line.WriteString(subject + " " + verb)
 		}
 		last = subject
 	}
 	if last == "" {
 		return ""
 	}
-	revision, _ := strconv.ParseInt(a.revision, 10, 64)
-	if batch {
-		revision = result.Revision
-	}
-	if batch && len(result.Changes) == 0 || !batch && revision <= before {
+	if unchanged {
 		subject, _ := ops[0].sentence(-1)
 		return subject + " unchanged"
 	}
-	return fmt.Sprintf("%s (revision %d)", said.String(), revision)
+	return fmt.Sprintf("%s (revision %d)", line.String(), revision)
 }
 
 // batchResult is what a batch answered, if the answer is one of a batch.
@@ -96,6 +100,8 @@ func (op operation) sentence(on int) (subject, verb string) {
 		return fmt.Sprintf("revision %v", op["revision"]), "reverted"
 	case "set_labels":
 		return op.where(on), "labeled"
+	case "adopt":
+		return op.where(on), "filled with shared settings"
 	}
 	verb = map[string]string{
 		"assign": "assigned to", "unassign": "taken off", "set": "changed on", "patch": "patched on", "apply": "patched on", "relinquish": "relinquished on",

@@ -54,6 +54,10 @@ func TestOneLineAfterAChange(t *testing.T) {
 		{"layer create more --priority 200 --all", "layer/more created (revision 28)\n"},
 		{"component patch podinfo --layer base --layer more --set replicaCount=4", "component/podinfo patched on 2 layers (revision 29)\n"},
 		{"cluster delete c-4 --mode orphan --yes", "cluster/c-4 forgotten; Flux keeps what it runs (revision 30)\n"},
+		{"cluster create c-5 --dns c-5.example.com --environment dev --label adopt=this --namespace shared", "cluster/c-5 created (revision 31)\n"},
+		{"layer adopt common --priority 300 --selector adopt=this --yes", "layer/common created and filled with shared settings (revision 32)\n"},
+		{"layer adopt common --yes", "layer/common unchanged\n"},
+		{"layer adopt common --priority 310 --yes", "layer/common changed (revision 33)\n"},
 	} {
 		if got := do(step.args); got != step.want {
 			t.Errorf("%s\ngot  %q\nwant %q", step.args, got, step.want)

@@ -125,7 +125,7 @@ func (n Names) phrase(op api.RevisionOperation) string {
 	case op.Op == "revert":
 		return fmt.Sprintf("reverted revision %d of %s", op.Revision, name)
 	case op.Op == "adopt":
-		return "moved what clusters have in common to " + n.targets(op)
+		return "moved shared settings of clusters to " + n.targets(op)
 	case op.Op == "set_labels":
 		return with("labelled " + n.targets(op))
 	case verb == "assign":
