@@ -135,6 +135,30 @@ func TestExtendingNamesWhatExists(t *testing.T) {
 	}
 }
 
+// TestExtendingOmitsNoFile: docs/extending.md links each file of the product that names role bindings, which stand for every kind of
+// definition.
+func TestExtendingOmitsNoFile(t *testing.T) {
+	t.Parallel()
+	exempt := []string{
+		"fleet/doc.go",              // the reading order names examples
+		"fleet/retained_objects.go", // Kubernetes kinds, not kinds of definitions
+	}
+	page := read(t, "extending.md")
+	names := regexp.MustCompile(`(?i)role_?binding`)
+	for _, dir := range []string{"charts", "cli", "client", "fleet", "internal", "server", "ui"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
+			if !slices.Contains(exempt, file) && names.MatchString(read(t, path)) && !strings.Contains(page, "](../"+file+")") {
+				t.Errorf("docs/extending.md does not link %s, which names role bindings", file)
+			}
+			return nil
+		}))
+	}
+}
+
 // TestReferenceOfTheCLI: docs/cli.md is what the command writes; make docs writes it.
 func TestReferenceOfTheCLI(t *testing.T) {
 	t.Parallel()
