@@ -1,15 +1,17 @@
 package clusterstatus
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
-	"unique"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Sorts of subjects, as they stand before their first slash.
+// Kinds of subjects: the text before their first slash.
 const (
 	kindSeen         = "seen"
 	kindPoll         = "poll"
@@ -18,7 +20,7 @@ const (
 	kindEvent        = "event"
 )
 
-// subject is what a row is about.
+// subject identifies an observation of a cluster.
 type subject struct {
 	kind string
 	key  inputKey
@@ -49,7 +51,7 @@ func parseSubject(text string) (s subject, ok bool) {
 	return s, false
 }
 
-// subjects are all that there is of a cluster.
+// subjects returns the subjects of all observations of the cluster.
 func (c *cluster) subjects() []subject {
 	var out []subject
 	if c.seen > 0 {
@@ -73,16 +75,16 @@ func (c *cluster) subjects() []subject {
 	return out
 }
 
-// The bodies of rows.
+// The JSON bodies of rows.
 type (
 	seenBody struct {
 		Agent    string  `json:"agent,omitempty"`
-		Interval float64 `json:"interval,omitempty"` // seconds
+		Interval float64 `json:"interval,omitempty"`
 	}
 	pollBody struct {
 		ETag     string `json:"etag"`
-		Revision int64  `json:"revision,omitempty"` // that it was first served from
-		// The receipts of what is in it, and of what the cluster was asked for shortly before, packed.
+		Revision int64  `json:"revision,omitempty"` // from which it was first served
+		// The receipts of the inputs in the list, and of the inputs that were removed from it within settleTime: see encode.
 		Served  string `json:"asked,omitempty"`
 		Removed string `json:"withdrawn,omitempty"`
 	}
@@ -91,11 +93,11 @@ type (
 	}
 	invalidationBody struct {
 		Input string `json:"input"`
-		Again bool   `json:"again,omitempty"` // true, for processes of the version before: receipts of later count
+		Again bool   `json:"again,omitempty"` // always true: the previous release of this service needs it to count later receipts
 	}
 )
 
-// row is what the table is to keep of a subject; not ok when it was forgotten meanwhile.
+// encodeRow returns the row of a subject; not ok when the observation was removed.
 func (c *cluster) encodeRow(s subject) (Row, bool) {
 	var body any
 	var said int64
@@ -131,99 +133,78 @@ func (c *cluster) encodeRow(s subject) (Row, bool) {
 	return Row{Cluster: c.id, Subject: s.String(), Body: string(text), ObservedAt: time.UnixMilli(said)}, err == nil
 }
 
-// merge takes over what another process wrote. What was said later wins, whoever heard it. What cannot be read is left out.
-// A clock that is ahead of ours is not believed. outdated: it is of a failure, and this process has a receipt since, which others may not know.
-func (c *cluster) merge(s subject, r Row, now time.Time) (outdated bool) {
-	if r.ObservedAt.After(now) {
-		r.ObservedAt = now
-	}
-	at := r.ObservedAt.UnixMilli()
-	if at < c.createdAt {
-		return false
-	}
-	switch s.kind {
-	case kindSeen:
-		if at <= c.storedSeen && c.agent != "" { // it is what this process wrote, or has read already
-			return false
-		}
-		var body seenBody
-		if json.Unmarshal([]byte(r.Body), &body) != nil {
-			return false
-		}
-		if c.storedSeen = max(c.storedSeen, at); at > c.seen || c.agent == "" {
-			c.seen, c.agent = max(c.seen, at), unique.Make(body.Agent).Value()
-		}
-		if body.Interval > 0 && (c.interval == 0 || body.Interval < c.interval.Seconds()) {
-			c.interval = time.Duration(body.Interval * float64(time.Second))
-		}
-	case kindPoll:
-		c.mergePoll(s.key.list.Value(), r.Body, at)
-	case kindReceipt:
-		var body receiptBody
-		if c.receipts[s.key].at >= at || json.Unmarshal([]byte(r.Body), &body) != nil {
-			return false
-		}
-		if input, ok := fleet.ParseReceipt(body.Input); ok {
-			c.seen = max(c.seen, at)
-			c.storeReceipt(s.key, input, at)
-		}
-	case kindInvalidation:
-		var body invalidationBody
-		if c.invalidations[s.key].at >= at || json.Unmarshal([]byte(r.Body), &body) != nil {
-			return false
-		}
-		if input, ok := fleet.ParseReceipt(body.Input); ok {
-			c.addInvalidation(s.key, receipt{input, at})
-		}
-	case kindEvent:
-		e := &Event{At: r.ObservedAt}
-		if json.Unmarshal([]byte(r.Body), e) != nil {
-			return false
-		}
-		if old := c.events[s.key]; old == nil || old.At.Before(r.ObservedAt) {
-			return c.addEvent(s.key, e) && e.isFailure() && c.receipts[s.key].at > at
-		}
-	}
-	return false
-}
+// maxSharedInputs is the limit of the served and of the removed inputs of one list in a row. Larger sets are written as
+// tooMany.
+const (
+	maxSharedInputs = 512
+	tooMany         = "*"
+)
 
-func (c *cluster) mergePoll(list, text string, at int64) {
-	var body pollBody
-	if json.Unmarshal([]byte(text), &body) != nil || body.ETag == "" {
-		return
-	}
-	c.seen = max(c.seen, at)
-	given := decodeInputs(body.Served)
-	p := c.poll(list)
-	if p == nil {
-		c.polls = append(c.polls, listPoll{list: list, etag: body.ETag, since: at, served: given})
-		c.poll(list).removed.decode(body.Removed, at)
-		return
-	}
-	p.removed.decode(body.Removed, at)
-	p.reconcileRemotePoll(body.ETag, given, at)
-	// The same answer may have been given by us a moment later than by the other; the first time counts.
+// encode returns the receipts of the inputs in base64, with a leading "="; empty when they are not known.
+func (in inputSet) encode() string {
 	switch {
-	case at > max(p.since, p.last):
-		if p.etag != body.ETag {
-			p.served, p.previous, p.outdatedSince = inputSet{}, inputSet{}, 0
-		}
-		p.etag, p.since = body.ETag, at
-	case p.etag == body.ETag:
-		p.since = min(p.since, at)
-	default:
-		c.markConflict(list, at)
+	case !in.known:
+		return ""
+	case len(in.receipts) > maxSharedInputs:
+		return tooMany
 	}
-	if p.etag == body.ETag && !p.served.known && given.known {
-		p.removed.addDifference(p.previous, given, p.since)
-		p.served, p.previous = given, inputSet{}
+	raw := make([]byte, 0, len(in.receipts)*len(fleet.Receipt{}))
+	for _, r := range in.receipts {
+		raw = append(raw, r[:]...)
 	}
+	return "=" + base64.RawStdEncoding.EncodeToString(raw)
 }
 
-// contest notes that another process gave the cluster something else, at a time. Where this one has given it the same before and
-// after, that is to be looked at again.
-func (c *cluster) markConflict(list string, at int64) {
-	if p := c.poll(list); p != nil && p.since < at && at <= p.last {
-		p.conflict = true
+// decodeInputs parses the text of inputSet.encode. Inputs in unreadable text are not known.
+func decodeInputs(text string) inputSet {
+	raw, ok := decodePacked(text, len(fleet.Receipt{}))
+	in := inputSet{known: ok}
+	for chunk := range slices.Chunk(raw, len(fleet.Receipt{})) {
+		in.receipts = append(in.receipts, fleet.Receipt(chunk))
+	}
+	return in
+}
+
+// decodePacked decodes the base64 text of items of that many bytes; not ok when it is invalid or has too many.
+func decodePacked(text string, size int) (raw []byte, ok bool) {
+	text, ok = strings.CutPrefix(text, "=")
+	if !ok || len(text) > base64.RawStdEncoding.EncodedLen(maxSharedInputs*size) {
+		return nil, false
+	}
+	raw, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil || len(raw)%size != 0 {
+		return nil, false
+	}
+	return raw, true
+}
+
+// ageBytes is the size of an encoded age in milliseconds; settleTime, the largest, fits into it.
+const ageBytes = 2
+
+// encode returns the removed inputs in base64, each with its age in milliseconds at a time.
+func (w *removedInputs) encode(at int64) string {
+	w.expire(at)
+	if w.allAt > 0 || len(w.byInput) > maxSharedInputs {
+		return tooMany
+	}
+	if len(w.byInput) == 0 {
+		return ""
+	}
+	raw := make([]byte, 0, len(w.byInput)*(len(fleet.Receipt{})+ageBytes))
+	for _, one := range w.byInput {
+		raw = binary.BigEndian.AppendUint16(append(raw, one.input[:]...), uint16(max(0, at-one.at))) // at most settleTime: expire
+	}
+	return "=" + base64.RawStdEncoding.EncodeToString(raw)
+}
+
+// decode adds the removed inputs that another process encoded at a time. Unreadable text adds none.
+func (w *removedInputs) decode(text string, at int64) {
+	if text == tooMany {
+		w.allAt = max(w.allAt, at)
+	}
+	const size = len(fleet.Receipt{}) + ageBytes
+	raw, _ := decodePacked(text, size)
+	for chunk := range slices.Chunk(raw, size) {
+		w.add(fleet.Receipt(chunk), at-int64(binary.BigEndian.Uint16(chunk[size-ageBytes:])))
 	}
 }

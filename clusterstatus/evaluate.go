@@ -9,42 +9,43 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// State is what is known of an input on a cluster, or of a cluster as a whole. No state says that something is healthy: a
-// cluster that has applied an input need not go on running it.
+// State is the status of an input on a cluster, or of a cluster as a whole. No state means healthy: a cluster that has applied
+// an input need not go on running it.
 type State string
 
-// States, the worst last.
+// The states, the best first.
 const (
-	// Confirmed: the cluster said, with its own credential, that it has applied exactly this input and found it ready, once.
+	// Confirmed: the cluster sent, with its own credential, a receipt that it has applied exactly this input and found it
+	// ready, once.
 	Confirmed State = "confirmed"
-	// Delivered: the cluster was given the input, and has said nothing about it yet.
+	// Delivered: the cluster was served the input, and has sent no receipt or event for it yet.
 	Delivered State = "delivered"
 	// Progressing: the list changed, and the cluster's next poll is not overdue yet.
 	Progressing State = "progressing"
 	// Behind: the list changed, and the cluster's next poll is overdue by its own interval.
 	Behind State = "behind"
-	// Unknown: the cluster sends no receipts, or was not seen for too long.
+	// Unknown: the cluster sends no receipts, or has not polled for too long.
 	Unknown State = "unknown"
-	// Failed: the cluster said that it failed at exactly this input, and nothing better since.
+	// Failed: the cluster sent an event that it failed at exactly this input, and neither a receipt nor a success since.
 	Failed State = "failed"
-	// Silent: the cluster does not poll any more, by its own measure. Of clusters only.
+	// Silent: the cluster has missed several polls, by its own interval. Only clusters have this state.
 	Silent State = "silent"
-	// Never: the cluster has never polled. Of clusters only.
+	// Never: the cluster has never polled. Only clusters have this state.
 	Never State = "never"
-	// Superseded: all inputs of the cluster that a revision changed were changed again by later ones. It is no state of a cluster by
-	// itself, so it is not one of States; only the progress of a revision has it.
+	// Superseded: later revisions changed all inputs of the cluster that a revision changed. Only the progress of a revision
+	// has this state, so it is not one of States.
 	Superseded State = "superseded"
 )
 
 var states = []State{Confirmed, Delivered, Progressing, Behind, Unknown, Failed, Silent, Never}
 
-// States are all there are, the best first.
+// States returns all states of clusters and inputs, the best first.
 func States() []State { return slices.Clone(states) }
 
-// OfClusters tells whether only a cluster can be in this state, and no input.
+// ClustersOnly reports whether a cluster can have this state and an input cannot.
 func (s State) ClustersOnly() bool { return s == Silent || s == Never }
 
-// rank is where a state stands among states.
+// rank returns the index of a state in states.
 func (s State) rank() int {
 	switch s { //nolint:exhaustive // Superseded is no state of a cluster
 	case Confirmed:
@@ -74,38 +75,38 @@ func worse(a, b State) State {
 	return a
 }
 
-// OfflineAfter is for how long a cluster that is not seen is believed, unless it is configured.
+// OfflineAfter is the default of Query.OfflineAfter.
 const OfflineAfter = time.Hour
 
-// silence is how many of its own intervals a cluster may miss, and the least that is waited for.
+// A cluster is silent after this many of its own intervals without a poll, and after minSilence at the earliest.
 const (
 	silentIntervals = 3
 	minSilence      = 3 * time.Minute
 )
 
-// assumedInterval is the time between two polls of a cluster whose interval is not known yet: the default of the cluster chart.
+// assumedInterval is the interval of polls until it is known: the default of the cluster chart.
 const assumedInterval = 5 * time.Minute
 
-// overdueAfter is how long after a poll of a list the next one is overdue. Half an interval more than it takes, and at least a minute,
-// covers the jitter of Flux Operator and a restart of it.
+// overdueAfter returns how long after a poll of a list the next one is overdue. Half an interval more than it takes, and at
+// least a minute, covers the jitter and a restart of Flux Operator.
 func overdueAfter(interval time.Duration) time.Duration {
 	interval = cmp.Or(interval, assumedInterval)
 	return interval + max(interval/2, time.Minute)
 }
 
-// InputStatus is what is known of one input.
+// InputStatus is the status of one input.
 type InputStatus struct {
 	List, ID string
 	Enabled  bool
-	Receipt  fleet.Receipt // of the input that is asked for now; zero when it has none
+	Receipt  fleet.Receipt // of the desired input; zero when it has none
 	State    State
-	Since    time.Time // when the cluster said so, or was given it; zero when it did not
-	Failure  *Event    // the last that went wrong with this input
-	// ByDelivery: it is Confirmed because the cluster was given it, and its resource type makes no receipts.
+	Since    time.Time // when the cluster confirmed it, failed at it, or was served it; zero when it did not
+	Failure  *Event    // the last failure at this input; nil: none, or it is over
+	// ByDelivery: it is Confirmed because the cluster was served it, and its resource type makes no receipts.
 	ByDelivery bool
 }
 
-// withoutReceipt is the rule for an input of a resource type whose template makes no receipts: it counts as confirmed when it is
+// confirmByDelivery sets the state of an input of a resource type whose template makes no receipts: it is confirmed once it is
 // delivered.
 func (in *InputStatus) confirmByDelivery(list ListStatus) {
 	switch {
@@ -117,14 +118,14 @@ func (in *InputStatus) confirmByDelivery(list ListStatus) {
 	}
 }
 
-// ListStatus is what is known of one list.
+// ListStatus is the status of one list.
 type ListStatus struct {
 	List  string
 	State State     // Delivered, Progressing, Behind, or Never
-	Since time.Time // when the answer that the cluster has was first given to it
+	Since time.Time // when the last answer was first served
 }
 
-// awaited is the state of an input of the list that the cluster was not served as it is now.
+// pendingState returns the state of an input of a list that changed and was not served again yet.
 func (l ListStatus) pendingState() State {
 	if l.State == Progressing {
 		return Progressing
@@ -132,25 +133,25 @@ func (l ListStatus) pendingState() State {
 	return Behind
 }
 
-// Status is what is known of a cluster.
+// Status is the status of a cluster.
 type Status struct {
 	State    State
-	LastSeen time.Time // zero: never
-	Offline  bool      // it was not seen for Question.OfflineAfter
+	LastSeen time.Time // its last poll; zero: never
+	Offline  bool      // it has not polled for Query.OfflineAfter
 	Agent    string
 	Interval time.Duration // between two polls of a list; 0: not known
 	Counts   map[State]int // of inputs
 	Failure  *Event        // of the first input that failed; nil: none did
-	Desired  int           // inputs that are to be there
+	Desired  int           // number of enabled inputs
 	// FailedList and FailedID name the input that Failure is about.
 	FailedList, FailedID string
-	// What follows is there when it was asked for.
+	// The fields below are set with Query.Details.
 	Lists  []ListStatus
 	Inputs []InputStatus
-	Events []ObjectEvent // that are about no input, the newest first
+	Events []ObjectEvent // events about objects, not inputs, the newest first
 }
 
-// States returns State, and Failed beside a state that would hide it: a cluster that does not poll any more may have failed before.
+// States returns State, and Failed beside a state that would hide it: a cluster that stopped polling may have failed before.
 func (s *Status) States() []State {
 	if s.Failure != nil && s.State != Failed {
 		return []State{s.State, Failed}
@@ -158,14 +159,14 @@ func (s *Status) States() []State {
 	return []State{s.State}
 }
 
-// Silence finds out whether all of some clusters are silent. Then the cause is likely the address of the service, which all of them
-// poll, and not a cluster. The zero value has no clusters.
+// SilenceDetector finds out whether all of several clusters are silent. Then the cause is likely the address of the service,
+// which all of them poll, and not a cluster. The zero value has no clusters.
 type SilenceDetector struct {
 	polling, silent int
 	last            time.Time
 }
 
-// Add takes one more cluster into account.
+// Add adds one cluster.
 func (s *SilenceDetector) Add(known *Status) {
 	switch {
 	case known.State == Never:
@@ -180,38 +181,38 @@ func (s *SilenceDetector) Add(known *Status) {
 	}
 }
 
-// Since returns the time of the last poll of any of the clusters; not ok when one of them still polls, or when fewer than two have
-// ever polled.
+// Since returns the time of the last poll of any of the clusters; not ok when one of them still polls, or when fewer than two
+// have ever polled.
 func (s *SilenceDetector) Since() (last time.Time, ok bool) {
 	return s.last, s.polling == 0 && s.silent > 1
 }
 
-// NamedEvent is an event that is about an object.
+// ObjectEvent is an event about an object, under the name that RecordEvent was given.
 type ObjectEvent struct {
 	Name string
 	Event
 }
 
-// Question is what Judge is asked.
+// Query is the input of Evaluate.
 type Query struct {
 	Cluster string
 	Desired []fleet.Asked
 	Now     time.Time
-	// OfflineAfter is for how long a cluster that is not seen is believed.
+	// OfflineAfter is the time without a poll after which the states of a cluster are Unknown.
 	OfflineAfter time.Duration
 	Details      bool
-	// Input judges those inputs only; nil is all.
+	// IncludeInput restricts the evaluation to the inputs for which it returns true; nil: all.
 	IncludeInput func(list, id string) bool
-	// List, with Input, evaluates also whether the cluster was served these lists as they are now: for inputs that were removed.
+	// IncludeList, with IncludeInput, selects lists whose own state counts, for inputs that were removed from them.
 	IncludeList func(list string) bool
-	// Names are for who asks about many clusters, one after the other; nil is fine.
+	// Names speeds up the evaluation of many clusters; share one among them. nil is allowed.
 	Names NameCache
 }
 
-// Names are ids of inputs, which most clusters have in common, as a Tracker knows them.
+// NameCache maps the ids of inputs, which most clusters have in common, to interned handles.
 type NameCache map[string]unique.Handle[string]
 
-// maxNames is how many are remembered: where clusters have nothing in common it is of no use.
+// maxNames is the limit of a NameCache: where clusters have no ids in common it does not help.
 const maxNames = 10_000
 
 func (n NameCache) of(id string) unique.Handle[string] {
@@ -224,7 +225,7 @@ func (n NameCache) of(id string) unique.Handle[string] {
 	return name
 }
 
-// Judge says what is known of a cluster.
+// Evaluate returns the status of a cluster.
 func (t *Tracker) Evaluate(q Query) Status {
 	t.mu.RLock()
 	c := t.clusters[q.Cluster]
@@ -237,8 +238,8 @@ func (t *Tracker) Evaluate(q Query) Status {
 	return c.evaluate(q)
 }
 
-// judging is what is asked about a cluster, and the answer so far. It is one thing, since what a loop over inputs changes has to
-// outlive the function that it is in.
+// evaluation holds the query about one cluster and the result so far. It is one struct, so that the callback of the loop over
+// inputs needs no allocation of its own.
 type evaluation struct {
 	*cluster
 	Query
@@ -247,11 +248,11 @@ type evaluation struct {
 	inputs  int
 	offline bool
 
-	desired fleet.Asked // the list that is looked at,
+	desired fleet.Asked // the current list
 	name    unique.Handle[string]
 	list    ListStatus
-	index   int // and which of its inputs
-	// serves are the inputs of that list as it was served last; nil while nothing has asked for them.
+	index   int // of the current input
+	// servedSet are the inputs of the current list as it was served last; nil until isServed needs them.
 	servedSet map[fleet.Receipt]struct{}
 }
 
@@ -278,7 +279,7 @@ func (c *cluster) evaluate(q Query) Status {
 		e.status.State = Silent
 	case e.offline:
 		e.status.State = Unknown
-	case e.inputs == 0: // that it has nothing, nobody confirms
+	case e.inputs == 0: // a cluster without inputs sends no receipts
 		e.status.State = worse(e.status.State, Delivered)
 	}
 	if q.Details {
@@ -292,13 +293,13 @@ func (e *evaluation) addList(desired fleet.Asked) {
 	if e.Details {
 		e.status.Lists = append(e.status.Lists, e.list)
 	}
-	if (e.list.State == Behind || e.list.State == Progressing) && (e.IncludeInput == nil || e.IncludeList != nil && e.IncludeList(desired.List)) { // it may have things that are in it no more
+	if (e.list.State == Behind || e.list.State == Progressing) && (e.IncludeInput == nil || e.IncludeList != nil && e.IncludeList(desired.List)) { // it may still run inputs that were removed from the list
 		e.status.State = worse(e.status.State, e.list.State)
 	}
 	desired.Inputs(e.addInput)
 }
 
-// each takes one input of the list into account.
+// addInput evaluates one input of the current list.
 func (e *evaluation) addInput(id string, enabled bool) bool {
 	i := e.index
 	e.index++
@@ -321,7 +322,7 @@ func (e *evaluation) addInput(id string, enabled bool) bool {
 	if enabled {
 		e.status.Desired++
 	}
-	if enabled || in.State != Delivered { // one that is off sends nothing
+	if enabled || in.State != Delivered { // a disabled input sends no receipts
 		e.status.State = worse(e.status.State, in.State)
 	}
 	if e.Details {
@@ -330,8 +331,9 @@ func (e *evaluation) addInput(id string, enabled bool) bool {
 	return true
 }
 
-// list returns the state of a list. A cluster polls each list by itself, so one list may be overdue while the cluster polls the others:
-// its time counts from the first call that found it changed, since no record has the time at which the desired list changed.
+// listStatus returns the state of a list. A cluster polls each list by itself, so one list may be overdue while the cluster
+// polls the others: its time counts from the first evaluation that found it changed, since no record has the time at which the
+// desired list changed.
 func (c *cluster) listStatus(desired fleet.Asked, now time.Time) ListStatus {
 	p := c.poll(desired.List)
 	if p == nil || p.etag == "" {
@@ -354,7 +356,7 @@ func (c *cluster) listStatus(desired fleet.Asked, now time.Time) ListStatus {
 	return out
 }
 
-// served reports whether an input is in the list that the cluster was served last.
+// isServed reports whether an input is in the current list as the cluster was served it last.
 func (e *evaluation) isServed(r fleet.Receipt) bool {
 	if e.list.State == Delivered {
 		return true
@@ -366,7 +368,7 @@ func (e *evaluation) isServed(r fleet.Receipt) bool {
 	return is
 }
 
-// input is the rule for one input.
+// setState sets the state of one input.
 func (e *evaluation) setState(in *InputStatus, key inputKey, list ListStatus, offline bool) {
 	at, confirmed := e.confirmedAt(key, in.Receipt, e.isServed)
 	failure := e.events[key]

@@ -12,30 +12,30 @@ import (
 )
 
 const (
-	filtersSubject      = "filters"           // of the row that has them all
-	filterLifetime      = 90 * 24 * time.Hour // after it was last polled
-	filterWriteInterval = time.Hour           // that it was polled again is written so often
-	maxFilters          = 200                 // the one that was polled the longest time ago goes first
+	filtersSubject      = "filters"           // the subject of the one row with all filters
+	filterLifetime      = 90 * 24 * time.Hour // since its last poll
+	filterWriteInterval = time.Hour           // between two writes of the time of a filter's last poll
+	maxFilters          = 200                 // a further one replaces the one that was polled least recently
 	maxFilterBytes      = 4 << 10
 )
 
-// filters are those by which management clusters poll the list of clusters. All are one row of the table: each process adds what it knows to
-// what it reads.
+// filters are those by which management clusters poll the list of clusters. All are in one row of the Store: each process adds
+// its own to the row that it read.
 type filters struct {
 	mu        sync.Mutex
 	known     map[string]*filter
-	dirty     bool      // the row lacks something
-	writtenAt time.Time // the row was written
+	dirty     bool      // the stored row lacks a filter or a recent poll
+	writtenAt time.Time // time of the stored row
 }
 
 type filter struct {
 	Environment string `json:"environment,omitempty"`
 	Selector    string `json:"selector,omitempty"`
-	At          int64  `json:"at"` // it was polled, in milliseconds since 1970
+	At          int64  `json:"at"` // last poll, in milliseconds since 1970
 	parsed      fleet.ClusterFilter
 }
 
-// ListPolled notes that a management cluster polled a filtered list of clusters.
+// RecordFilter records that a management cluster polled a filtered list of clusters.
 func (t *Tracker) RecordFilter(environment, selector string, now time.Time) {
 	if len(environment)+len(selector) > maxFilterBytes {
 		return
@@ -43,7 +43,7 @@ func (t *Tracker) RecordFilter(environment, selector string, now time.Time) {
 	t.filters.add(&filter{Environment: strings.Clone(environment), Selector: strings.Clone(selector), At: now.UnixMilli()})
 }
 
-// Filters returns the filters by which the list of clusters was polled within the last 90 days.
+// Filters returns the filters by which the list of clusters was polled within filterLifetime.
 func (t *Tracker) Filters() fleet.ClusterFilters {
 	f := &t.filters
 	f.mu.Lock()
@@ -62,7 +62,7 @@ func (f *filters) add(one *filter) {
 		key = parsed.String()
 	}
 	if key == "" {
-		return // it is the whole list, or none
+		return // the whole list, or an invalid filter
 	}
 	one.parsed = parsed
 	f.mu.Lock()
@@ -89,7 +89,7 @@ func (f *filters) add(one *filter) {
 	}
 }
 
-// read takes over what other processes know.
+// merge adds the filters of a stored row.
 func (f *filters) merge(r Row) {
 	var row []*filter
 	if json.Unmarshal([]byte(r.Body), &row) != nil {
@@ -112,7 +112,7 @@ func (f *filters) merge(r Row) {
 	}
 }
 
-// row is what the table is to have; not ok when it has that.
+// encode returns the row to be stored; not ok when the Store has it already.
 func (f *filters) encode(now time.Time) (Row, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +131,7 @@ func (f *filters) encode(now time.Time) (Row, bool) {
 	}
 	body, err := json.Marshal(all)
 	if now = now.Truncate(time.Microsecond); !now.After(f.writtenAt) {
-		now = f.writtenAt.Add(time.Microsecond) // the table keeps what was said later
+		now = f.writtenAt.Add(time.Microsecond) // the Store keeps the row of the later time
 	}
 	return Row{Cluster: storeID, Subject: filtersSubject, Body: string(body), ObservedAt: now}, err == nil
 }

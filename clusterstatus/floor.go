@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// floorFor is how long the revision that another process served counts. It is longer than a process usually may answer from a copy
-// that the store has not confirmed, and short for a store whose history was replaced by one with fewer revisions.
+// floorLifetime is how long a floor counts. It is longer than a process usually answers from a copy that the store has not
+// confirmed, and short for the case that the history of the store was replaced by one with fewer revisions.
 const floorLifetime = time.Minute
 
-// floor is the least revision that a list of a cluster may be served from: another process has served it from there.
+// floor is the lowest revision that a list of a cluster may be served from, because another process has served it from there.
 type floor struct {
 	revision int64
 	at       int64 // when it was served, in milliseconds since 1970
 }
 
-// highest is the highest floor of all lists, so that a process that is not behind need not look for one.
+// maxRevision is the highest floor of all lists. A process at this revision or above skips the lookup of a floor.
 type maxRevision struct{ revision atomic.Int64 }
 
 func (h *maxRevision) raise(revision int64) {
@@ -28,7 +28,7 @@ func (h *maxRevision) raise(revision int64) {
 	}
 }
 
-// ServedFrom records the revision that a list was served from when it became another one: see Polled.
+// RecordRevision records the revision from which a list was first served; call it after a RecordPoll that returned true.
 func (t *Tracker) RecordRevision(id, list string, revision int64) {
 	c := t.cluster(id)
 	c.mu.Lock()
@@ -38,8 +38,8 @@ func (t *Tracker) RecordRevision(id, list string, revision int64) {
 	}
 }
 
-// Behind reports whether another process has served a newer version of a list than that of a revision. A cluster that gets the
-// older one after the newer one removes and installs what lies between, so it must get an error.
+// ServedNewer reports whether another process has served a list from a newer revision, with another content. A cluster that
+// receives the older list after the newer one removes and installs all differences, so its poll has to fail.
 func (t *Tracker) ServedNewer(id, list string, revision int64, now time.Time) bool {
 	if revision >= t.maxFloor.revision.Load() {
 		return false
@@ -56,7 +56,7 @@ func (t *Tracker) ServedNewer(id, list string, revision int64, now time.Time) bo
 	return p != nil && revision < p.floor.revision && now.UnixMilli()-p.floor.at < floorLifetime.Milliseconds()
 }
 
-// learnFloor takes the floor of a list from the row of a poll. The row that was written last counts.
+// learnFloor sets the floor of a list from the row of another process's poll, unless a later one is known.
 func (c *cluster) learnFloor(t *Tracker, list, text string, at int64, now time.Time) {
 	p := c.poll(list)
 	if p == nil || at <= p.floor.at || now.UnixMilli()-at >= floorLifetime.Milliseconds() {

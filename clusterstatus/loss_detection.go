@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// tableID is the cluster of rows that are about no cluster.
+// storeID is the cluster of rows that are about the whole service.
 const storeID = ""
 
-// marks are two rows of a process that say when it last wrote to the table: with every batch it writes one of them. A table that
-// does not have them as they were written has lost something: all of it, or what came after a backup. Each process compares its own,
-// since those of another one say nothing about what this one wrote.
+// lossDetector notices that the Store has lost rows: all of them, or those written after a backup that was restored. Each
+// process has two rows in the Store, its marks, and writes one of them with every batch. If the marks that it reads are older
+// than the ones that it wrote, the Store lost its later batches too. The marks of other processes prove nothing about its own
+// batches.
 //
-// They are two for a table that is brought back after a process has looked and before it writes: it writes the older one, and finds
-// what it has lost by the newer one.
+// There are two marks for the case that the Store is restored after a process has read and before it writes. It writes the
+// older mark, and the next read detects the loss by the newer one.
 type lossDetector struct {
-	subjects [2]string    // of this process, in this life
-	at       [2]time.Time // zero: not there
-	slot     int          // which is to be written
+	subjects [2]string    // different in every process and after every restart
+	at       [2]time.Time // zero: not in the Store
+	slot     int          // the mark that the next batch writes
 }
 
 func newLossDetector() lossDetector {
@@ -25,8 +26,8 @@ func newLossDetector() lossDetector {
 	return lossDetector{subjects: [2]string{process + "/0", process + "/1"}}
 }
 
-// next is what a mark says when something is written now: always something later, whatever the clock does. Tables are exact to the
-// microsecond.
+// nextTime returns the time of the next mark, which is later than both marks even if the clock goes back. A Store keeps
+// microseconds.
 func (d *lossDetector) nextTime(now time.Time) time.Time {
 	now = now.Truncate(time.Microsecond)
 	for _, at := range d.at {
@@ -41,13 +42,13 @@ func (d *lossDetector) row(at time.Time) Row {
 	return Row{Cluster: storeID, Subject: d.subjects[d.slot], Body: `""`, ObservedAt: at}
 }
 
-// due tells whether a mark is to be written although there is nothing else to write: it is not there yet, or so old that it would be
-// taken for one of a process that is gone. Those are dropped with what else is too much in the table.
+// due reports whether a mark has to be written although no row is pending: it is missing, or so old that Prune would take it
+// for a mark of a process that has ended.
 func (d *lossDetector) due(now time.Time) bool {
 	return now.Sub(d.at[d.slot]) >= pruneInterval
 }
 
-// find notes what a row says, if it is a mark of this process.
+// observe stores the time of a row in found if the row is a mark of this process.
 func (d *lossDetector) observe(found *[2]time.Time, r Row) {
 	for i := range found {
 		if r.Subject == d.subjects[i] {
@@ -56,7 +57,7 @@ func (d *lossDetector) observe(found *[2]time.Time, r Row) {
 	}
 }
 
-// compare tells whether the table has lost something, by the marks that were found in it. From then on these count.
+// detectLoss reports whether the Store has lost rows, by the marks that were found in it, and continues from these.
 func (d *lossDetector) detectLoss(found [2]time.Time) (lost bool) {
 	lost = found[0].Before(d.at[0]) || found[1].Before(d.at[1])
 	d.at, d.slot = found, 0

@@ -13,25 +13,26 @@ type verdict int
 
 const (
 	counts    verdict = iota
-	early             // the cluster may still have what it had before
+	early             // the cluster may not have applied the removal of the input yet
 	notServed         // the cluster was not served this input, or no longer is
 	outdated          // the input was removed after the receipt, and served again later
 )
 
-// receiptCounts reports whether a receipt confirms its input. It is the only place that decides this, for receipts that arrive, that
-// another process recorded, and that are stored. A receipt names content and not time, so that one that was sent before a change may
-// arrive after it. The first line that applies decides:
+// receiptCounts reports whether a receipt confirms its input. It is the only place that decides this, for receipts that
+// arrive, that another process recorded, and that are stored. A receipt names content and not time, so that one that was sent
+// before a change may arrive after it. The first line that applies decides:
 //
 //	the input was removed from the list                   | early: the cluster may not have applied the removal, and may
-//	  less than 45 s before the receipt arrived,          | still send what it applied before, also when the input was
-//	  by this process or, as far as it knows, another one | served again since
-//	the input is not in the list that the cluster was     | notServed: nothing can be applied that was not served
+//	  less than 45 s before the receipt arrived,          | still send receipts of its previous list, also when the input
+//	  by this process or, as far as it knows, another one | was served again since
+//	the input is not in the list that the cluster was     | notServed: a cluster cannot apply an input before it is served
 //	  served last, by whichever process                   |
-//	the input was removed after the receipt arrived       | superseded: also when it was served again since
+//	the input was removed after the receipt arrived       | outdated: also when it was served again since
 //	otherwise                                             | counts
 //
-// What follows from each for a receipt that arrives is in [Tracker.RecordReceipt], and for the people who read it in docs/status.md.
-// served is whether the input is in the list that was served last. wait is for how much longer a receipt is early.
+// RecordReceipt has the consequence of each for a receipt that arrives, docs/status.md has both for users, and
+// TestReceiptCounts has one case for each line. served is whether the input is in the list that was served last. wait is the
+// remaining time of an early receipt.
 func (c *cluster) receiptCounts(key inputKey, r receipt, served bool) (v verdict, wait time.Duration) {
 	p := c.poll(key.list.Value())
 	if p == nil || r.input == (fleet.Receipt{}) {
@@ -49,16 +50,16 @@ func (c *cluster) receiptCounts(key inputKey, r receipt, served bool) (v verdict
 	return counts, 0
 }
 
-// retryReceipt is after what time a cluster is to repeat a receipt of an input that, as far as this process knows, it was not served:
-// after two exchanges this process knows what another one has served.
+// receiptRetryAfter is the time after which a cluster repeats a receipt of an input that this process does not know to be
+// served: after two calls of Sync it knows the lists that other processes served.
 const receiptRetryAfter = 2 * syncInterval
 
-// maxReceipts is how many receipts of all clusters a process keeps. It stores one for each input that is desired, so this is far more
-// than a fleet of 10,000 clusters has; more are dropped.
+// maxReceipts is the limit of stored receipts of all clusters; further ones are dropped. A process stores one for each desired
+// input, so a fleet of 10,000 clusters stays far below.
 const maxReceipts = 5_000_000
 
-// Repeated records a receipt that was recorded before and still counts, as nearly all do, and returns true. Where it returns false nothing was
-// recorded, and Received decides.
+// RecordRepeatedReceipt records a receipt that was recorded before and still counts, as nearly all do, and returns true. If it
+// returns false it recorded nothing, and the caller calls RecordReceipt, which needs the desired inputs.
 func (t *Tracker) RecordRepeatedReceipt(id, list, input string, r fleet.Receipt, now time.Time) bool {
 	t.mu.RLock()
 	c := t.clusters[id]
@@ -85,18 +86,19 @@ func (t *Tracker) RecordRepeatedReceipt(id, list, input string, r fleet.Receipt,
 	return true
 }
 
-// Received records a receipt that a cluster itself sent. asked is what is desired of the cluster in that list now. It returns 0 when the
-// receipt was recorded, and also when it names an input that the cluster does not have: that is ignored, since what removed it has
-// removed what sends it, too. Otherwise nothing was recorded, and the cluster is to send it again after that time:
+// RecordReceipt records a receipt that a cluster itself sent. desired is the desired list of the cluster. It returns 0 when
+// the receipt was recorded, and when it names an input that the cluster does not have: such a receipt is ignored, because the
+// removal of the input also removes its sender. Otherwise it recorded nothing, and the cluster has to send the receipt again
+// after that time:
 //
 //	counts, and its id is desired         | recorded
 //	counts, and its id is not desired     | again: the cluster was not served the removal yet, and the input may come back
-//	early                                 | again, when it is no longer
+//	early                                 | again, when it is no longer early
 //	notServed, and its id is desired      | again: another process may have served it, or is about to
 //	notServed, and its id is not desired  | ignored
-//	superseded                            | again: its clock or that of another process is off by a moment
+//	outdated                              | again: its clock or that of another process is off by a moment
 //
-// So a process stores at most one receipt for each input that is desired, whatever a cluster sends.
+// So a process stores at most one receipt for each desired input, whichever receipts a cluster sends.
 func (t *Tracker) RecordReceipt(id string, desired fleet.Asked, input string, r fleet.Receipt, now time.Time) (retryAfter time.Duration) {
 	c, key, at := t.cluster(id), newInputKey(desired.List, input), now.UnixMilli()
 	isDesired := false
@@ -106,7 +108,7 @@ func (t *Tracker) RecordReceipt(id string, desired fleet.Asked, input string, r 
 	c.mu.Lock()
 	c.seen = max(c.seen, at)
 	if p := c.poll(desired.List); p != nil && !p.served.known && p.etag == desired.ETag {
-		c.recordServed(desired, at) // another process served it, and the list was too long to be exchanged
+		c.recordServed(desired, at) // another process served it, and the list was too long for its row
 	}
 	v, wait := c.receiptCounts(key, receipt{r, at}, c.polls.serves(desired.List, r))
 	changed := false
@@ -126,7 +128,7 @@ func (t *Tracker) RecordReceipt(id string, desired fleet.Asked, input string, r 
 	return retryAfter
 }
 
-// received stores a receipt that counts, or that another process recorded, and reports whether others have to know.
+// storeReceipt stores a receipt that counts, or that another process recorded, and reports whether its row has to be written.
 func (c *cluster) storeReceipt(key inputKey, input fleet.Receipt, at int64) (changed bool) {
 	old, known := c.receipts[key]
 	if c.receipts == nil {
@@ -144,10 +146,10 @@ func (c *cluster) storeReceipt(key inputKey, input fleet.Receipt, at int64) (cha
 		return true // it counts again
 	}
 	failure := c.events[key]
-	return failure != nil && failure.isFailure() && failure.At.UnixMilli() > old.at // it works again
+	return failure != nil && failure.isFailure() && failure.At.UnixMilli() > old.at // the receipt ends a failure
 }
 
-// dropReceipts removes the stored receipts that drop reports.
+// dropReceipts removes the stored receipts for which drop returns true.
 func (c *cluster) dropReceipts(drop func(on inputKey, r receipt) bool) {
 	n := len(c.receipts)
 	maps.DeleteFunc(c.receipts, drop)
@@ -157,9 +159,10 @@ func (c *cluster) dropReceipts(drop func(on inputKey, r receipt) bool) {
 	}
 }
 
-// invalidate removes the stored receipts of a list that do not count, after the list has changed or receipts of other processes were read.
-// It returns which voids are new: each makes lasting, for every process and after a restart, that a stored receipt does not count
-// although its input may be served again. given is when this process has served the list, 0 when it has not.
+// invalidateReceipts removes the stored receipts of a list that do not count, after the list has changed or receipts of other
+// processes were read. servedAt is when this process served the list, 0 when it has not. It returns the inputs whose
+// invalidation is new. An invalidation is stored, so that after a restart and in every process the receipt does not count
+// either when its input is served again.
 func (c *cluster) invalidateReceipts(list string, servedAt int64) (invalidated []inputKey) {
 	p := c.poll(list)
 	if p != nil && !p.served.known {
@@ -184,7 +187,8 @@ func (c *cluster) invalidateReceipts(list string, servedAt int64) (invalidated [
 		}
 		return true
 	})
-	// One whose input is not served matters only to who reads the table again, and it is there.
+	// An old invalidation of an input that is not served is needed only by processes that read the Store from the beginning,
+	// and is there.
 	maps.DeleteFunc(c.invalidations, func(key inputKey, verdict receipt) bool {
 		_, is := served[verdict.input]
 		return servedAt > 0 && !is && key.list.Value() == list && verdict.at < servedAt-pruneInterval.Milliseconds()
@@ -192,7 +196,7 @@ func (c *cluster) invalidateReceipts(list string, servedAt int64) (invalidated [
 	return invalidated
 }
 
-// void notes that receipts of an input up to a time do not count.
+// addInvalidation records that receipts of an input up to a time do not count.
 func (c *cluster) addInvalidation(key inputKey, v receipt) {
 	if old := c.invalidations[key]; old.input == v.input && old.at >= v.at {
 		return
@@ -203,10 +207,10 @@ func (c *cluster) addInvalidation(key inputKey, v receipt) {
 	c.invalidations[key] = v
 }
 
-// polls are the answers that a cluster was served last, one for each list.
+// listPolls are the answers that a cluster was served last, one for each list.
 type listPolls []listPoll
 
-// serve reports whether an input is known to be in the list that was served last.
+// serves reports whether an input is known to be in the list that was served last.
 func (ps listPolls) serves(list string, r fleet.Receipt) bool {
 	for i := range ps {
 		if ps[i].list == list {

@@ -13,67 +13,67 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Limits on what is kept of one cluster. It can say what it wants, so it must not be able to fill anything but these.
+// Limits of one cluster. Its events are untrusted text, so they must not fill memory.
 const (
-	maxEvents     = 64 // the oldest is forgotten first
+	maxEvents     = 64 // further ones replace the oldest
 	maxEventBytes = 16 << 10
-	// MaxMessage is how much of an event's message is kept, in bytes.
+	// MaxMessage is the limit of an event's message in bytes; the rest is cut off.
 	MaxMessage = 2 << 10
 
 	eventBurst = 60
 	eventEvery = time.Second
-	// maxRows is how many rows of one cluster stay in the table.
+	// maxRows is the limit of rows of one cluster in the Store.
 	maxRows = 2128
 )
 
-// Event is what a cluster's Flux had to say about an object.
+// Event is an event of Flux on a cluster.
 type Event struct {
-	Input    string    `json:"input,omitempty"` // the receipt of the input that it was about; empty: it does not say
+	Input    string    `json:"input,omitempty"` // the receipt of the input that it is about; empty: unknown
 	Severity string    `json:"severity"`
 	Reason   string    `json:"reason"`
 	Message  string    `json:"message"`
-	Object   string    `json:"object"` // kind/namespace/name
+	Object   string    `json:"object"`
 	Revision string    `json:"revision,omitempty"`
-	At       time.Time `json:"-"` // by our clock
+	At       time.Time `json:"-"` // by the clock of this process
 }
 
-// severityError is how Flux calls what went wrong.
+// severityError is the severity of failures in events of Flux.
 const severityError = "error"
 
 func (e *Event) isFailure() bool { return e.Severity == severityError }
 
 func (e *Event) size() int { return len(e.Message) + len(e.Object) + len(e.Reason) + len(e.Revision) }
 
-// succeeded are the reasons of controllers and of sources that take a failure of the same object at the same input back. Rolling
-// back succeeds, too, and is none.
+// successReasons are the reasons of events that end a failure of the same object at the same input. They are reasons of
+// controllers and of sources. A successful rollback is not among them, because the input still failed.
 var successReasons = []string{"InstallSucceeded", "UpgradeSucceeded", "ReconciliationSucceeded", "NewArtifact", "Succeeded", "ChartPullSucceeded"}
 
-// about names an input: the list it is in, and its id.
+// inputKey identifies an input by its list and its id.
 type inputKey struct{ list, id unique.Handle[string] }
 
 func newInputKey(list, id string) inputKey { return inputKey{unique.Make(list), unique.Make(id)} }
 
-// receipt is the input that a cluster last said it has applied. Times are in milliseconds since 1970, to be small.
+// receipt is the digest of an input and the time at which its receipt arrived, in milliseconds since 1970 to save memory.
 type receipt struct {
 	input fleet.Receipt
 	at    int64
 }
 
-// polled is the answer that a cluster was last given for a list.
+// listPoll is the answer that a cluster was last served for a list. Times are in milliseconds since 1970.
 type listPoll struct {
 	list, etag    string
-	since, last   int64         // it was first, and last, given that one; last is 0 when another process did
-	outdatedSince int64         // when it was first found that another list is desired; 0: it is not, or nobody has asked
+	since, last   int64         // first and last poll that this answer was served for; last is 0 when another process served it
+	outdatedSince int64         // when an evaluation first found that another list is desired; 0: none has
 	interval      time.Duration // between two polls of this list, as this process sees them; 0: not known yet
-	conflict      bool          // another process gave another one meanwhile
-	revision      int64         // that it was first served from; 0: not known
+	conflict      bool          // another process served another answer between since and last
+	revision      int64         // from which this answer was first served; 0: not known
 	floor         floor
 	served        inputSet
-	previous      inputSet // the list that asked takes the place of; while what is in it is not known yet
+	previous      inputSet // the inputs of the answer before, while served is not known yet
 	removed       removedInputs
 }
 
-// inputs are those of the last list of which it is known what is in it.
+// lastKnown returns the inputs of the last answer whose inputs are known.
 func (p *listPoll) lastKnown() inputSet {
 	if p.served.known {
 		return p.served
@@ -81,26 +81,26 @@ func (p *listPoll) lastKnown() inputSet {
 	return p.previous
 }
 
-// cluster is what one cluster said.
+// cluster holds the observations of one cluster. Times are in milliseconds since 1970.
 type cluster struct {
 	mu            sync.Mutex
 	id            string
-	createdAt     int64 // what was said before was said by another cluster of that id
+	createdAt     int64 // earlier observations are of a deleted cluster of the same id
 	seen          int64
-	storedSeen    int64 // the time of seen that the table has
+	storedSeen    int64 // the value of seen in the Store
 	agent         string
 	interval      time.Duration // between two polls of a list; 0: not known yet
 	polls         listPolls
-	receipts      map[inputKey]receipt // at most one for each input that is desired: see Received
-	invalidations map[inputKey]receipt // of receipts of this input up to this time none counts
+	receipts      map[inputKey]receipt // at most one for each desired input: see RecordReceipt
+	invalidations map[inputKey]receipt // receipts of this input up to this time do not count
 	sendsReceipts bool                 // it has sent a receipt
 	events        map[inputKey]*Event
-	eventBytes    int // of events
+	eventBytes    int
 	eventLimit    bucket
-	receiptCount  *atomic.Int64 // receipts of all clusters
+	receiptCount  *atomic.Int64 // of all clusters: Tracker.receiptCount
 }
 
-// bucket is a token bucket: full it allows burst, and one more each interval.
+// bucket is a token bucket: full it allows burst events, and one more each interval.
 type bucket struct {
 	level float64
 	at    time.Time
@@ -120,8 +120,8 @@ func (b *bucket) allow(now time.Time, burst int, every time.Duration) bool {
 	return true
 }
 
-// polled notes that the cluster was given an answer, and tells whether that is another one than before, and whether it is known
-// what is in it.
+// recordPoll records that the cluster was served an answer. changed: it differs from the last one. known: its inputs are
+// known.
 func (c *cluster) recordPoll(list, etag, agent string, now time.Time) (changed, known bool) {
 	at := now.UnixMilli()
 	c.seen = max(c.seen, at)
@@ -139,7 +139,7 @@ func (c *cluster) recordPoll(list, etag, agent string, now time.Time) (changed, 
 	}
 	p.last = at
 	if p.etag != etag {
-		p.revision, p.outdatedSince = 0, 0 // ServedFrom sets the revision
+		p.revision, p.outdatedSince = 0, 0 // RecordRevision sets the revision
 		p.previous, p.served = p.lastKnown(), inputSet{}
 	}
 	if changed = p.etag != etag || p.conflict; changed {
@@ -148,7 +148,7 @@ func (c *cluster) recordPoll(list, etag, agent string, now time.Time) (changed, 
 	return changed, p.served.known
 }
 
-// poll is what the cluster was last given of a list; nil when it never was.
+// poll returns the answer that the cluster was last served for a list; nil when there is none.
 func (c *cluster) poll(list string) *listPoll {
 	for i := range c.polls {
 		if c.polls[i].list == list {
@@ -162,7 +162,7 @@ func (c *cluster) poll(list string) *listPoll {
 // where there are several processes each sees some of the polls only.
 func learnInterval(interval, gap time.Duration) time.Duration {
 	switch {
-	case gap < time.Second: // somebody asked for it
+	case gap < time.Second: // a manual reconciliation
 		return interval
 	case interval == 0 || gap < interval:
 		return gap
@@ -170,7 +170,7 @@ func learnInterval(interval, gap time.Duration) time.Duration {
 	return interval + (gap-interval)/16
 }
 
-// begins forgets what was said before a time.
+// reset removes the observations before a time, at which the cluster was created.
 func (c *cluster) reset(at int64) {
 	if at <= c.createdAt {
 		return
@@ -182,7 +182,7 @@ func (c *cluster) reset(at int64) {
 			p.since = max(p.since, at)
 			continue
 		}
-		// It was given nothing yet. What the one before had may still send receipts.
+		// The new cluster was served nothing yet. Objects of the deleted one may still send receipts.
 		p.removed.addAll(p.lastKnown().receipts, at)
 		*p = listPoll{list: p.list, removed: p.removed}
 	}
@@ -199,8 +199,8 @@ func (c *cluster) reset(at int64) {
 	}
 }
 
-// confirmed returns when the cluster confirmed an input, which served reports to be in the list that it was served last; not ok when
-// it has not.
+// confirmedAt returns when the cluster confirmed an input; not ok when it has not. served reports whether an input is in the
+// list that the cluster was served last.
 func (c *cluster) confirmedAt(key inputKey, input fleet.Receipt, served func(fleet.Receipt) bool) (at int64, ok bool) {
 	r, known := c.receipts[key]
 	if !known || r.input != input {
@@ -210,10 +210,10 @@ func (c *cluster) confirmedAt(key inputKey, input fleet.Receipt, served func(fle
 	return r.at, v == counts
 }
 
-// said notes an event, and tells whether it is kept.
+// addEvent stores an event unless it leaves an earlier failure in place, and reports whether it did.
 func (c *cluster) addEvent(key inputKey, e *Event) bool {
 	if old := c.events[key]; old != nil {
-		// It goes on, and is not mended: what a source failed at is not, when the Kustomization applies what it had once more.
+		// The failure goes on: an object that applies its previous content again does not repair a source that failed.
 		if old.isFailure() && (e.At.Before(old.At) || !e.isFailure() && (old.Input != e.Input || old.Object != e.Object || !slices.Contains(successReasons, e.Reason))) {
 			return false
 		}
@@ -243,7 +243,7 @@ func (c *cluster) removeEvent(key inputKey) {
 	}
 }
 
-// cut cuts a text to so many bytes, at the end of a character.
+// truncate returns the text cut to at most that many bytes, at the end of a character.
 func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text

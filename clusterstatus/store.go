@@ -6,28 +6,30 @@ import (
 	"time"
 )
 
-// Row is one observation as a Table keeps it.
+// Row is one observation in a Store. A Store keeps one row for each cluster and subject.
 type Row struct {
-	Cluster    string // id
-	Subject    string // what it is about; one row is kept for each
-	Body       string // JSON
+	Cluster    string // its id; empty for rows about the whole service
+	Subject    string // kind, list and id of the observation, as codec.go formats them
+	Body       string
 	ObservedAt time.Time
 }
 
-// ErrDenied is the error of a process that may read the table and not write to it.
-var ErrDenied = errors.New("the role may not write to the table of observations")
+// ErrDenied is the error of a process that may read the Store but not write to it.
+var ErrDenied = errors.New("the database role may not write to the table observations")
 
-// Table is where the processes of one service leave observations for each other. Times are exact to the microsecond.
+// Store keeps the rows that the processes of one service share. Times are exact to the microsecond.
 type Store interface {
-	// Put writes rows, all of different subjects. A row that is there and was said later stays, and so does one that is the same. All or nothing; ErrDenied when
-	// this process may not. A table that was lost is made anew where this process may do that.
+	// Put writes rows of different subjects, all or none. It keeps an existing row that was observed later, or that is equal.
+	// The error is ErrDenied when this process may not write. A table that was dropped is created again where this process may
+	// do so.
 	Put(ctx context.Context, rows []Row) error
-	// Since visits the rows that were written at that time of the table's own clock or later, and those of no cluster that are about one of the
-	// subjects, in no order. Zero is everything. It returns from when on to ask the next time: what is not there yet is written later, unless
-	// whoever writes it takes much longer over that than usual.
+	// Since visits, in no order, the rows that were written at a time of the Store's own clock or later, and the rows of no
+	// cluster with one of the subjects. A zero time visits all rows. next is the time to pass to the next call: rows that are
+	// not visible yet are written after it, unless their writer takes much longer than usual.
 	Since(ctx context.Context, at time.Time, subjects []string, visit func(Row)) (next time.Time, err error)
-	// Keep drops what is of no cluster of these, and of each cluster all but the most rows that were written last.
+	// Prune deletes the rows of clusters that are not listed, and of each cluster all but the most rows that were written
+	// last.
 	Prune(ctx context.Context, clusters []string, most int) error
-	// Close lets go of the table. Calls under way may fail.
+	// Close releases the connection to the Store. Calls in progress may fail.
 	Close() error
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Run exchanges what is noted with the table until ctx ends. It writes what is left, and closes the table.
+// Run calls Sync until ctx ends. Then it writes the remaining rows and closes the Store.
 func (t *Tracker) Run(ctx context.Context) {
 	tick := time.NewTicker(syncInterval)
 	defer tick.Stop()
@@ -31,8 +31,8 @@ func (t *Tracker) Run(ctx context.Context) {
 	}
 }
 
-// Exchange reads what is new elsewhere and writes what is new here: in this order, since what is written hides what the table has
-// lost. Run does it again and again; it is not for several goroutines at once.
+// Sync reads the new rows of other processes, then writes the new rows of this one. The order matters: a write hides that the
+// Store has lost rows. Run calls it repeatedly; it must not run concurrently.
 func (t *Tracker) Sync(ctx context.Context, now time.Time) {
 	if t.cfg.Store == nil {
 		t.reportFailure(ctx, t.prune(ctx, now))
@@ -47,11 +47,11 @@ func (t *Tracker) Sync(ctx context.Context, now time.Time) {
 	}
 }
 
-// failed logs trouble with the table once, until it is over.
+// reportFailure logs a failure of the Store once, until it is over.
 func (t *Tracker) reportFailure(ctx context.Context, err error) {
 	switch {
 	case err == nil:
-		if t.failing { // it may have lost the last that it was told; what it did not take is told again anyway
+		if t.failing { // it may have lost rows that it accepted just before; rows that it refused are queued anyway
 			for _, batch := range t.recent.batches {
 				t.requeue(batch.rows)
 			}
@@ -62,19 +62,19 @@ func (t *Tracker) reportFailure(ctx context.Context, err error) {
 	case errors.Is(err, ErrDenied):
 		t.failures.Add(1)
 		if !t.denied {
-			t.cfg.Logger.WarnContext(ctx, "what clusters say here is kept in memory and told to no other process: the role may not write to the table of observations", "error", err)
+			t.cfg.Logger.WarnContext(ctx, "cluster status is kept in memory and not shared with other processes: the database role may not write to the table observations", "error", err)
 		}
 		t.denied = true
 	default:
 		t.failures.Add(1)
 		if !t.failing {
-			t.cfg.Logger.WarnContext(ctx, "what clusters say cannot be exchanged with other processes at the moment; it is kept in memory", "error", err)
+			t.cfg.Logger.WarnContext(ctx, "cluster status cannot be exchanged with other processes; it is kept in memory until the table of observations can be used", "error", err)
 		}
 		t.failing = true
 	}
 }
 
-// write writes what waits for it, and where the table's word that a cluster was seen is as old as that, that it was.
+// write writes the pending rows, and the last poll of each cluster whose stored one is older than age.
 func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) error {
 	t.queue.Lock()
 	pending, overflowed := t.pending, t.overflowed
@@ -142,14 +142,14 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 	return err
 }
 
-// inOrder has rows that lie beside each other in a table's index written together.
+// sortRows orders rows by kind and cluster, so that rows that are adjacent in the index of a table are written together.
 func sortRows(pending map[pendingRow]struct{}) []pendingRow {
 	return slices.SortedFunc(maps.Keys(pending), func(a, b pendingRow) int {
 		return cmp.Or(strings.Compare(a.subject.kind, b.subject.kind), strings.Compare(a.cluster.id, b.cluster.id))
 	})
 }
 
-// again has rows written later, when the table does not take them now.
+// requeue marks the rows of a batch to be written again, after the Store refused or lost it.
 func (t *Tracker) requeue(batch []pendingRow) {
 	for _, w := range batch {
 		if w.subject.kind == kindSeen {
@@ -162,13 +162,12 @@ func (t *Tracker) requeue(batch []pendingRow) {
 	}
 }
 
-// recent is what the table took last. It does not wait for the disk, so it may lose that when it fails.
+// recentWrites are the batches that the Store accepted last. It does not wait for the disk, so it may lose them when it fails.
 type recentWrites struct {
 	batches []writtenBatch
 	rows    int
 }
 
-// told is a batch of rows and when the table took them.
 type writtenBatch struct {
 	at   time.Time
 	rows []pendingRow
@@ -181,7 +180,7 @@ func (r *recentWrites) add(at time.Time, rows []pendingRow) {
 	}
 }
 
-// drop forgets what is older than that.
+// drop removes the batches that were written before a time.
 func (r *recentWrites) drop(before time.Time) {
 	for len(r.batches) > 0 && r.batches[0].at.Before(before) {
 		r.dropFirst()
@@ -194,10 +193,10 @@ func (r *recentWrites) dropFirst() {
 	r.batches = r.batches[1:]
 }
 
-// tellAll has everything that is known here written again, in some exchanges. What is there already stays as it is.
+// resyncAll marks all observations of this process to be written again, in steps. The Store keeps rows that it already has.
 func (t *Tracker) resyncAll() { t.backlog = t.allClusters() }
 
-// retell is the next part of that.
+// resync enqueues the next maxResyncRows rows of the backlog.
 func (t *Tracker) resync() {
 	for rows := 0; rows < maxResyncRows && len(t.backlog) > 0; {
 		c := t.backlog[len(t.backlog)-1]
@@ -212,13 +211,13 @@ func (t *Tracker) resync() {
 	}
 }
 
-// heardOf is a list of a cluster of which others said something.
+// changedList is a list of a cluster of which rows of other processes were read.
 type changedList struct {
 	cluster *cluster
 	list    string
 }
 
-// invalidate looks, when all was read, at receipts and lists that others recorded.
+// invalidateReceipts applies receiptCounts again to the receipts of lists of which rows were read.
 func (t *Tracker) invalidateReceipts(changed map[changedList]struct{}) {
 	for list := range changed {
 		list.cluster.mu.Lock()
@@ -230,7 +229,7 @@ func (t *Tracker) invalidateReceipts(changed map[changedList]struct{}) {
 	}
 }
 
-// read takes over what was written since the last time. Once in a while it looks further back, for what was written late.
+// read merges the rows that were written since the last call. Every lateReadInterval it reads further back, for late rows.
 func (t *Tracker) read(ctx context.Context, now time.Time) error {
 	from := t.readFrom
 	readLate := now.Sub(t.lastLateRead) >= lateReadInterval
@@ -274,13 +273,13 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 		t.lastLateRead = now
 	}
 	if next.Before(t.readFrom.Add(-lateReadInterval)) {
-		next = time.Time{} // its clock went back, and what was written since then may have been missed
+		next = time.Time{} // the Store's clock went back, so rows written since then may have been missed
 	}
 	t.readFrom = next
 	t.complete.Store(true)
 	if t.lossDetector.detectLoss(found) {
 		t.resyncAll()
-		t.readFrom = time.Time{} // the table's clock may be another one, too
+		t.readFrom = time.Time{} // the restored Store may have another clock
 	}
 	return nil
 }

@@ -11,29 +11,30 @@ import (
 )
 
 const (
-	syncInterval      = 3 * time.Second / 2 // with other processes: what one knows the others do after two of these
-	seenInterval      = time.Minute         // that a cluster was seen, and nothing else: by whichever process
-	seenCheckInterval = seenInterval / 4    // whether that is due
-	lateReadInterval  = time.Minute         // what was written late is looked for
-	pruneInterval     = time.Hour           // what may go is dropped from the table
-	maxWriteDelay     = 10 * time.Second    // no write takes longer
-	maxResyncRows     = 10_000              // rows that are written again at once
-	maxBatch          = 500                 // rows, and a mark
-	pendingLimit      = 100_000             // rows that wait to be written; more are dropped
+	syncInterval      = 3 * time.Second / 2 // between two calls of Sync; another process knows an observation after two of them
+	seenInterval      = time.Minute         // between two writes of the last poll of a cluster, by any process
+	seenCheckInterval = seenInterval / 4    // between two searches for clusters whose last poll is due to be written
+	lateReadInterval  = time.Minute         // between two reads of late rows, and how far back they reach
+	pruneInterval     = time.Hour           // between two calls of Store.Prune
+	maxWriteDelay     = 10 * time.Second    // a write to the Store takes at most this long
+	maxResyncRows     = 10_000              // rows rewritten in one Sync after the Store has failed or lost rows
+	maxBatch          = 500                 // rows of one write, without the mark
+	pendingLimit      = 100_000             // rows that wait to be written; further ones are dropped and written by a resync
 )
 
-// Config is what a Tracker is made of. The zero value keeps everything in memory.
+// Config configures a Tracker. The zero value keeps everything in memory.
 type Config struct {
-	Store  Store // nil: there is none
+	Store  Store // nil: memory only
 	Logger *slog.Logger
-	// Clusters are the ids of all clusters there are; not ok while nobody knows. Others are forgotten after a while; nil: none is.
+	// Clusters returns the ids of all clusters; not ok while they are not known yet. Other clusters are removed every
+	// pruneInterval. nil: none is removed.
 	Clusters func() (ids []string, ok bool)
-	// Tidy drops them from the table as well.
+	// PruneStore removes them from the Store as well.
 	PruneStore bool
 }
 
-// Tracker is what all clusters said, as far as this process knows. Noting something takes no longer than a look into a map; it is
-// exchanged with other processes by Run.
+// Tracker holds the observations of all clusters that this process knows. Recording one takes a map lookup; Run exchanges them
+// with other processes.
 type Tracker struct {
 	cfg Config
 
@@ -42,35 +43,35 @@ type Tracker struct {
 
 	queue      sync.Mutex
 	pending    map[pendingRow]struct{}
-	maxPending int  // for rows in pending
-	overflowed bool // some rows did not get in
+	maxPending int  // of pending
+	overflowed bool // rows were dropped since the last write
 
-	receiptCount atomic.Int64 // receipts
-	maxFloor     maxRevision  // floor
+	receiptCount atomic.Int64 // stored receipts of all clusters
+	maxFloor     maxRevision
 
 	dropped  atomic.Int64
 	failures atomic.Int64
 	complete atomic.Bool
 	filters  filters
 
-	// What follows is Run's alone.
+	// Only Run and Sync use the fields below.
 	lossDetector    lossDetector
-	backlog         []*cluster // whose rows are to be written again, those that are there included
-	readFrom        time.Time  // what was written before is known, by the table's clock
-	lastLateRead    time.Time  // for what was written late
+	backlog         []*cluster // clusters that a resync has yet to write
+	readFrom        time.Time  // rows written before are known; by the clock of the Store
+	lastLateRead    time.Time
 	lastSeenWrite   time.Time
 	lastPrune       time.Time
-	recent          recentWrites // told again after a failure
+	recent          recentWrites // written again after a failure
 	denied, failing bool
 }
 
-// waiting is a row that waits to be written.
+// pendingRow identifies a row that waits to be written. Its content is taken when it is written.
 type pendingRow struct {
 	cluster *cluster
 	subject subject
 }
 
-// NewTracker makes an empty Book.
+// NewTracker returns an empty Tracker.
 func NewTracker(cfg Config) *Tracker {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -80,7 +81,7 @@ func NewTracker(cfg Config) *Tracker {
 	return b
 }
 
-// of is a cluster's page, made when it is first needed.
+// cluster returns the observations of a cluster, and creates them on first use.
 func (t *Tracker) cluster(id string) *cluster {
 	t.mu.RLock()
 	c := t.clusters[id]
@@ -98,7 +99,7 @@ func (t *Tracker) cluster(id string) *cluster {
 	return c
 }
 
-// tell has a row written, soon.
+// enqueue marks a row to be written by the next Sync.
 func (t *Tracker) enqueue(c *cluster, kind string, key inputKey) {
 	if t.cfg.Store == nil {
 		return
@@ -114,7 +115,7 @@ func (t *Tracker) enqueue(c *cluster, kind string, key inputKey) {
 	t.pending[row] = struct{}{}
 }
 
-// EachSeen visits the clusters that were seen, by whichever process.
+// EachSeen visits the clusters that polled any process, with the time of their last poll.
 func (t *Tracker) EachSeen(visit func(id string, at time.Time)) {
 	for _, c := range t.allClusters() {
 		c.mu.Lock()
@@ -136,17 +137,17 @@ func (t *Tracker) allClusters() []*cluster {
 	return out
 }
 
-// Stats are for metrics.
+// Stats are counters for metrics.
 type Stats struct {
-	Dropped  int64 // observations that were not kept, because there were too many
-	Failures int64 // exchanges with the table that failed
-	Complete bool  // what the table had at the start has been read
+	Dropped  int64 // observations that were dropped because of a limit
+	Failures int64 // calls of Sync that failed
+	Complete bool  // the Store was read once
 }
 
-// Stats tells how the Tracker is doing.
+// Stats returns the current counters.
 func (t *Tracker) Stats() Stats { return Stats{t.dropped.Load(), t.failures.Load(), t.complete.Load()} }
 
-// tidy forgets clusters that are gone.
+// prune removes deleted clusters from memory and, with PruneStore, from the Store.
 func (t *Tracker) prune(ctx context.Context, now time.Time) error {
 	if t.cfg.Clusters == nil || now.Sub(t.lastPrune) < pruneInterval {
 		return nil
@@ -167,7 +168,7 @@ func (t *Tracker) prune(ctx context.Context, now time.Time) error {
 	return t.cfg.Store.Prune(ctx, append(slices.Clone(ids), storeID), maxRows)
 }
 
-// Forget forgets the clusters that gone says are gone.
+// Forget removes the clusters for which gone returns true from memory.
 func (t *Tracker) Forget(gone func(id string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Polled notes that a cluster itself asked for a list, and was given the answer of that ETag. It tells whether Given has to say
-// what is in it: that is another one than before, or nobody knows.
+// RecordPoll records that a cluster itself polled a list and was served the answer of this ETag. needServed: the caller has to
+// call RecordServed, because the answer differs from the last one or the inputs of the answer are not known.
 func (t *Tracker) RecordPoll(id, list, etag, agent string, now time.Time) (needServed bool) {
 	c := t.cluster(id)
 	c.mu.Lock()
@@ -20,8 +20,8 @@ func (t *Tracker) RecordPoll(id, list, etag, agent string, now time.Time) (needS
 	return changed || !known
 }
 
-// Given records what is in the list that a cluster was served. Receipts of what is not in it any more do not count from then on, also
-// when it is in it again later: see receiptCounts.
+// RecordServed records the inputs of the list that a cluster was served. Receipts of inputs that are no longer in it do not
+// count from then on, also when the inputs are served again later: see receiptCounts.
 func (t *Tracker) RecordServed(id string, desired fleet.Asked, now time.Time) {
 	c, at := t.cluster(id), now.UnixMilli()
 	c.mu.Lock()
@@ -34,7 +34,8 @@ func (t *Tracker) RecordServed(id string, desired fleet.Asked, now time.Time) {
 	}
 }
 
-// Begins says since when there is a cluster of that id: what was said before was said by another one, and is forgotten.
+// ResetCluster records the time at which the cluster of an id was created. Earlier observations are of a deleted cluster of
+// the same id, and are removed.
 func (t *Tracker) ResetCluster(id string, at time.Time) {
 	t.mu.RLock()
 	c := t.clusters[id]
@@ -47,13 +48,13 @@ func (t *Tracker) ResetCluster(id string, at time.Time) {
 	c.mu.Unlock()
 }
 
-// Happened notes an event of a cluster. It is about an input of a list or, where list is empty, about the object that id names.
-// Not ok when the cluster sends too many: this one is lost then.
+// RecordEvent records an event of a cluster. It is about an input of a list or, where list is empty, about the object that id
+// names. Not ok when the cluster exceeds its rate limit; the event is dropped then.
 //
-// The event says when it happened by the clock of a cluster. Since it arrives within seconds or never, its word counts for
-// as long as that, and ours for everything before and after.
+// The time of an event is by the clock of the cluster. Since an event arrives within maxEventDelay or never, its time is
+// clamped to that long before now.
 func (t *Tracker) RecordEvent(id, list, input string, e Event, now time.Time) (ok bool) {
-	if e.At.After(now.Add(-eventResolution)) { // its clock has whole seconds: what arrives now happened after what arrived before
+	if e.At.After(now.Add(-eventResolution)) { // its clock has whole seconds: an event that arrives now happened after one that arrived before
 		e.At = now
 	}
 	if earliest := now.Add(-maxEventDelay); e.At.Before(earliest) {
@@ -74,13 +75,13 @@ func (t *Tracker) RecordEvent(id, list, input string, e Event, now time.Time) (o
 	return ok
 }
 
-// eventStep is how exact an event's time is, and the way here.
+// eventResolution is the resolution of an event's time, plus the time of transport.
 const eventResolution = 2 * time.Second
 
-// eventDelay is within what an event arrives: Flux tries four times in 15 seconds.
+// maxEventDelay is the longest time from an event to its arrival: Flux tries four times in 15 seconds.
 const maxEventDelay = 30 * time.Second
 
-// clean makes a text from outside one that every store can keep.
+// cleanText returns untrusted text as valid UTF-8 without NUL bytes, which Postgres refuses, of at most that many bytes.
 func cleanText(text string, most int) string {
 	return strings.Clone(truncate(strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD"), most))
 }
