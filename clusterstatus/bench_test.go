@@ -8,13 +8,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// BenchmarkMemory prints what a fleet of 10,000 clusters with 30 inputs takes, and how long it takes to judge all of it.
+// BenchmarkMemory prints the memory for the status of 10,000 clusters with 30 inputs, and the time to evaluate all of them.
 func BenchmarkMemory(b *testing.B) {
 	const clusters, inputs = 10_000, 30
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	book := NewTracker(Config{})
+	tracker := NewTracker(Config{})
 	const etag = `"0123456789abcdef01234567"`
 	var receipts []byte
 	for i := range inputs {
@@ -27,8 +27,8 @@ func BenchmarkMemory(b *testing.B) {
 	for c := range clusters {
 		id := fmt.Sprint("cluster-", c)
 		for _, list := range []string{"components", "namespaces", "rolebindings"} {
-			for _, given := range []string{`"before"`, etag} { // all of it was changed a moment ago
-				book.RecordPoll(id, list, given, "flux-operator/v0.58.1", noon)
+			for _, given := range []string{`"before"`, etag} { // all inputs changed a moment ago
+				tracker.RecordPoll(id, list, given, "flux-operator/v0.58.1", noon)
 				is := fleet.Asked{List: list, ETag: given, Inputs: desiredLists(given)[0].Inputs}
 				if list == "components" {
 					is = desiredLists(given, receipts...)[0] // each cluster has its own
@@ -36,22 +36,22 @@ func BenchmarkMemory(b *testing.B) {
 				for i := range is.Receipts {
 					is.Receipts[i][1] = given[1]
 				}
-				book.RecordServed(id, is, noon)
+				tracker.RecordServed(id, is, noon)
 			}
 		}
 		for i := range inputs {
-			book.receive(id, "components", fmt.Sprint("c", i), want[0].Receipts[i], noon)
+			tracker.receive(id, "components", fmt.Sprint("c", i), want[0].Receipts[i], noon)
 		}
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	for b.Loop() {
 		for c := range clusters {
-			if book.stateOf(fmt.Sprint("cluster-", c), noon, want) != Confirmed {
+			if tracker.stateOf(fmt.Sprint("cluster-", c), noon, want) != Confirmed {
 				b.Fatal("not confirmed")
 			}
 		}
 	}
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
-	runtime.KeepAlive(book)
+	runtime.KeepAlive(tracker)
 }

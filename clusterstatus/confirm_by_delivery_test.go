@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestConfirmedByDelivery: an input of a type that makes no receipts is confirmed by its delivery, and by nothing less.
+// TestConfirmedByDelivery: an input of a type without receipts is confirmed once the cluster was served it, not before.
 func TestConfirmedByDelivery(t *testing.T) {
 	t.Parallel()
 	since := time.UnixMilli(1)

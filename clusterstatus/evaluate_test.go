@@ -23,18 +23,18 @@ func TestStates(t *testing.T) {
 			}
 		}
 	}
-	// late is what happened, by the cluster's clock of whole seconds, before what arrived just before.
+	// late dates an event before the step before, by a cluster clock of whole seconds.
 	late := func(s step) step {
 		return func(b *Tracker, now time.Time) { s(b, now.Add(-900*time.Millisecond)) }
 	}
-	// settled is what happens when the cluster had time to become what it was asked to be.
+	// settled delays a step until the cluster has applied its last list.
 	settled := func(s step) step {
 		return func(b *Tracker, now time.Time) { s(b, now.Add(settleTime)) }
 	}
 	receipt := func(n byte) step {
 		return func(b *Tracker, now time.Time) { b.receive("x", "components", "c0", rcpt(n), now) }
 	}
-	// other has the cluster confirm something in another list.
+	// other confirms an input of another list.
 	other := func(b *Tracker, now time.Time) { b.confirm("x", "namespaces", "n0", rcpt(9), now) }
 	event := func(n byte, severity, reason string) step {
 		return func(b *Tracker, now time.Time) {
@@ -48,98 +48,99 @@ func TestStates(t *testing.T) {
 		want  []fleet.Asked
 		state State
 	}{
-		"never polled":                                {nil, 0, desiredLists("1", 1), Never},
-		"no receipts ever":                            {[]step{poll("1")}, 0, desiredLists("1", 1), Unknown},
-		"delivered":                                   {[]step{other, poll("1")}, 0, desiredLists("1", 1), Delivered},
-		"progressing":                                 {[]step{other, poll("1")}, 0, desiredLists("2", 1), Progressing},
-		"behind, with the assumed interval":           {[]step{other, poll("1")}, 8 * time.Minute, desiredLists("2", 1), Behind},
-		"behind, by its own interval":                 {[]step{other, poll("1"), poll("1")}, 100 * time.Second, desiredLists("2", 1), Behind},
-		"confirmed":                                   {[]step{poll("1"), receipt(1)}, 0, desiredLists("1", 1), Confirmed},
-		"confirmed, but for what is gone":             {[]step{poll("1"), receipt(1)}, 0, desiredLists("2", 1), Progressing},
-		"a receipt of an older input":                 {[]step{poll("2"), receipt(1)}, 0, desiredLists("2", 2), Delivered},
-		"a receipt of a newer input":                  {[]step{poll("1"), receipt(2)}, 0, desiredLists("1", 1), Delivered},
-		"failed":                                      {[]step{other, poll("1"), failure(1)}, 0, desiredLists("1", 1), Failed},
-		"failed, where there are no receipts":         {[]step{poll("1"), failure(1)}, 0, desiredLists("1", 1), Failed},
-		"failed at an older input":                    {[]step{other, poll("2"), failure(1)}, 0, desiredLists("2", 2), Delivered},
-		"failed after it was confirmed":               {[]step{poll("1"), receipt(1), failure(1)}, 0, desiredLists("1", 1), Failed},
-		"confirmed after it failed":                   {[]step{poll("1"), failure(1), receipt(1)}, 0, desiredLists("1", 1), Confirmed},
-		"going on is no success":                      {[]step{other, poll("1"), failure(1), event(1, "info", "Progressing")}, 0, desiredLists("1", 1), Failed},
-		"nor is rolling back":                         {[]step{other, poll("1"), failure(1), event(1, "info", "RollbackSucceeded")}, 0, desiredLists("1", 1), Failed},
-		"success takes it back, and confirms nothing": {[]step{other, poll("1"), failure(1), event(1, "info", "UpgradeSucceeded")}, 0, desiredLists("1", 1), Delivered},
-		"success of another input takes nothing back": {[]step{other, poll("1"), failure(1), event(2, "info", "UpgradeSucceeded")}, 0, desiredLists("1", 1), Failed},
-		"failed as soon as it was confirmed":          {[]step{poll("1"), receipt(1), late(failure(1))}, 0, desiredLists("1", 1), Failed},
-		"going on to another input voids the receipt": {[]step{give("1", 1), receipt(1), give("2", 2)}, 0, desiredLists("1", 1), Progressing},
-		"and coming back to it is not confirmed":      {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1)}, 0, desiredLists("1", 1), Delivered},
-		"until it says so again, when it has settled": {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), settled(receipt(1))}, 0, desiredLists("1", 1), Confirmed},
-		"saying it late does not help":                {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1)}, 0, desiredLists("1", 1), Progressing},
-		"nor when it is asked for again":              {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1), give("1", 1)}, 0, desiredLists("1", 1), Delivered},
-		"but then it does":                            {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1), give("1", 1), settled(receipt(1))}, 0, desiredLists("1", 1), Confirmed},
-		"also the third time":                         {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), settled(receipt(1)), settled(give("2", 2)), settled(receipt(1)), settled(give("1", 1))}, 0, desiredLists("1", 1), Delivered},
-		"its own of before came too late":             {[]step{give("1", 1), give("2", 2), give("1", 1), receipt(1)}, 0, desiredLists("1", 1), Unknown},
-		"what was new in between counts at once":      {[]step{give("1", 1), give("2", 2), receipt(2)}, 0, desiredLists("2", 2), Confirmed},
-		"what was taken off has to be confirmed anew": {[]step{give("1", 1, 2), receipt(1), give("2"), give("1", 1)}, 0, desiredLists("1", 1), Delivered},
-		"what was switched off, too":                  {[]step{give("1", 1), receipt(1), give("2", 0), give("1", 1)}, 0, desiredLists("1", 1), Delivered},
-		"other inputs of the list stay confirmed":     {[]step{give("1", 1, 2), receipt(1), give("2", 1, 3)}, 0, desiredLists("2", 1), Confirmed},
-		"a success confirms nothing":                  {[]step{other, poll("1"), event(1, "info", "UpgradeSucceeded")}, 0, desiredLists("1", 1), Delivered},
-		"the worst of its inputs":                     {[]step{poll("1"), receipt(1)}, 0, desiredLists("1", 1, 2), Delivered},
-		"what is off sends nothing":                   {[]step{poll("1"), receipt(1)}, 0, desiredLists("1", 1, 0), Confirmed},
-		"nothing at all":                              {[]step{poll("1")}, 0, desiredLists("1"), Delivered},
-		"nothing any more":                            {[]step{poll("1")}, 0, desiredLists("2"), Progressing},
-		"not seen for long":                           {[]step{poll("1"), receipt(1)}, 61 * time.Minute, desiredLists("1", 1), Unknown},
-		"silent, by its own measure":                  {[]step{poll("1"), poll("1"), receipt(1)}, 4 * time.Minute, desiredLists("1", 1), Silent},
-		"not silent yet":                              {[]step{poll("1"), poll("1"), receipt(1)}, 2 * time.Minute, desiredLists("1", 1), Confirmed},
-		"a receipt before the input was served":       {[]step{give("1", 2), receipt(1), give("2", 1)}, 0, desiredLists("2", 1), Unknown},
-		"receipts without polls":                      {[]step{receipt(1)}, 0, desiredLists("1", 1), Unknown},
+		"never polled":                                             {nil, 0, desiredLists("1", 1), Never},
+		"no receipts ever":                                         {[]step{poll("1")}, 0, desiredLists("1", 1), Unknown},
+		"delivered":                                                {[]step{other, poll("1")}, 0, desiredLists("1", 1), Delivered},
+		"progressing":                                              {[]step{other, poll("1")}, 0, desiredLists("2", 1), Progressing},
+		"behind, with the assumed interval":                        {[]step{other, poll("1")}, 8 * time.Minute, desiredLists("2", 1), Behind},
+		"behind, by its own interval":                              {[]step{other, poll("1"), poll("1")}, 100 * time.Second, desiredLists("2", 1), Behind},
+		"confirmed":                                                {[]step{poll("1"), receipt(1)}, 0, desiredLists("1", 1), Confirmed},
+		"confirmed, and the list changed":                          {[]step{poll("1"), receipt(1)}, 0, desiredLists("2", 1), Progressing},
+		"a receipt of an older input":                              {[]step{poll("2"), receipt(1)}, 0, desiredLists("2", 2), Delivered},
+		"a receipt of a newer input":                               {[]step{poll("1"), receipt(2)}, 0, desiredLists("1", 1), Delivered},
+		"failed":                                                   {[]step{other, poll("1"), failure(1)}, 0, desiredLists("1", 1), Failed},
+		"failed, no receipts ever":                                 {[]step{poll("1"), failure(1)}, 0, desiredLists("1", 1), Failed},
+		"failed at an older input":                                 {[]step{other, poll("2"), failure(1)}, 0, desiredLists("2", 2), Delivered},
+		"failed after it was confirmed":                            {[]step{poll("1"), receipt(1), failure(1)}, 0, desiredLists("1", 1), Failed},
+		"confirmed after it failed":                                {[]step{poll("1"), failure(1), receipt(1)}, 0, desiredLists("1", 1), Confirmed},
+		"progress does not clear a failure":                        {[]step{other, poll("1"), failure(1), event(1, "info", "Progressing")}, 0, desiredLists("1", 1), Failed},
+		"a rollback does not clear a failure":                      {[]step{other, poll("1"), failure(1), event(1, "info", "RollbackSucceeded")}, 0, desiredLists("1", 1), Failed},
+		"success clears a failure, without confirming":             {[]step{other, poll("1"), failure(1), event(1, "info", "UpgradeSucceeded")}, 0, desiredLists("1", 1), Delivered},
+		"success of another input":                                 {[]step{other, poll("1"), failure(1), event(2, "info", "UpgradeSucceeded")}, 0, desiredLists("1", 1), Failed},
+		"failed right after the receipt":                           {[]step{poll("1"), receipt(1), late(failure(1))}, 0, desiredLists("1", 1), Failed},
+		"another input invalidates the receipt":                    {[]step{give("1", 1), receipt(1), give("2", 2)}, 0, desiredLists("1", 1), Progressing},
+		"previous input served again":                              {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1)}, 0, desiredLists("1", 1), Delivered},
+		"previous input served again, later receipt":               {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), settled(receipt(1))}, 0, desiredLists("1", 1), Confirmed},
+		"late receipt of a removed input":                          {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1)}, 0, desiredLists("1", 1), Progressing},
+		"late receipt, previous input served again":                {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1), give("1", 1)}, 0, desiredLists("1", 1), Delivered},
+		"late receipt, previous input served again, later receipt": {[]step{give("1", 1), receipt(1), give("2", 2), receipt(1), give("1", 1), settled(receipt(1))}, 0, desiredLists("1", 1), Confirmed},
+		"previous input served a third time":                       {[]step{give("1", 1), receipt(1), give("2", 2), give("1", 1), settled(receipt(1)), settled(give("2", 2)), settled(receipt(1)), settled(give("1", 1))}, 0, desiredLists("1", 1), Delivered},
+		"early receipt":                                            {[]step{give("1", 1), give("2", 2), give("1", 1), receipt(1)}, 0, desiredLists("1", 1), Unknown},
+		"receipt of a new input counts at once":                    {[]step{give("1", 1), give("2", 2), receipt(2)}, 0, desiredLists("2", 2), Confirmed},
+		"removed input served again":                               {[]step{give("1", 1, 2), receipt(1), give("2"), give("1", 1)}, 0, desiredLists("1", 1), Delivered},
+		"disabled input enabled again":                             {[]step{give("1", 1), receipt(1), give("2", 0), give("1", 1)}, 0, desiredLists("1", 1), Delivered},
+		"other inputs stay confirmed":                              {[]step{give("1", 1, 2), receipt(1), give("2", 1, 3)}, 0, desiredLists("2", 1), Confirmed},
+		"success without a receipt":                                {[]step{other, poll("1"), event(1, "info", "UpgradeSucceeded")}, 0, desiredLists("1", 1), Delivered},
+		"the worst input counts":                                   {[]step{poll("1"), receipt(1)}, 0, desiredLists("1", 1, 2), Delivered},
+		"disabled inputs do not count":                             {[]step{poll("1"), receipt(1)}, 0, desiredLists("1", 1, 0), Confirmed},
+		"no inputs":                                                {[]step{poll("1")}, 0, desiredLists("1"), Delivered},
+		"no inputs, and the list changed":                          {[]step{poll("1")}, 0, desiredLists("2"), Progressing},
+		"offline":                                                  {[]step{poll("1"), receipt(1)}, 61 * time.Minute, desiredLists("1", 1), Unknown},
+		"silent, by its own interval":                              {[]step{poll("1"), poll("1"), receipt(1)}, 4 * time.Minute, desiredLists("1", 1), Silent},
+		"not silent yet":                                           {[]step{poll("1"), poll("1"), receipt(1)}, 2 * time.Minute, desiredLists("1", 1), Confirmed},
+		"a receipt before the input was served":                    {[]step{give("1", 2), receipt(1), give("2", 1)}, 0, desiredLists("2", 1), Unknown},
+		"receipts without polls":                                   {[]step{receipt(1)}, 0, desiredLists("1", 1), Unknown},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			book, now := NewTracker(Config{}), noon
+			tracker, now := NewTracker(Config{}), noon
 			for _, s := range c.steps {
-				s(book, now)
+				s(tracker, now)
 				now = now.Add(second)
 			}
-			require.Equal(t, c.state, book.stateOf("x", now.Add(c.after), c.want))
+			require.Equal(t, c.state, tracker.stateOf("x", now.Add(c.after), c.want))
 		})
 	}
 }
 
-// A cluster that polls each ten minutes is not silent after an hour's third.
+// TestSilentByOwnInterval: a cluster that polls every ten minutes is not silent after twenty.
 func TestSilentByOwnInterval(t *testing.T) {
 	t.Parallel()
-	book, now := NewTracker(Config{}), noon
+	tracker, now := NewTracker(Config{}), noon
 	for range 5 {
 		now = now.Add(10 * time.Minute)
-		book.RecordPoll("x", "components", "1", "", now)
-		book.RecordPoll("x", "namespaces", "1", "", now.Add(time.Second))
+		tracker.RecordPoll("x", "components", "1", "", now)
+		tracker.RecordPoll("x", "namespaces", "1", "", now.Add(time.Second))
 	}
-	book.receive("x", "components", "c0", rcpt(1), now)
-	require.Equal(t, Confirmed, book.stateOf("x", now.Add(20*time.Minute), desiredLists("1", 1)))
-	require.Equal(t, Silent, book.stateOf("x", now.Add(31*time.Minute), desiredLists("1", 1)))
+	tracker.receive("x", "components", "c0", rcpt(1), now)
+	require.Equal(t, Confirmed, tracker.stateOf("x", now.Add(20*time.Minute), desiredLists("1", 1)))
+	require.Equal(t, Silent, tracker.stateOf("x", now.Add(31*time.Minute), desiredLists("1", 1)))
 }
 
-// A disabled input without a receipt in the answer is not confirmed by a receipt of nothing.
+// TestNoReceiptConfirmsNothing: the zero receipt does not confirm a disabled input, which has none.
 func TestNoReceiptConfirmsNothing(t *testing.T) {
 	t.Parallel()
-	book := NewTracker(Config{})
-	book.RecordPoll("x", "components", "1", "", noon)
-	book.receive("x", "components", "c0", fleet.Receipt{}, noon)
+	tracker := NewTracker(Config{})
+	tracker.RecordPoll("x", "components", "1", "", noon)
+	tracker.receive("x", "components", "c0", fleet.Receipt{}, noon)
 	want := desiredLists("1", 1)
-	want[0].Receipts = nil // the list is too long for them
-	require.Equal(t, Unknown, book.stateOf("x", noon, want))
+	want[0].Receipts = nil // as for a list that is too long
+	require.Equal(t, Unknown, tracker.stateOf("x", noon, want))
 }
 
-// A source that fails is not mended by a Kustomization that goes on applying what it had, though that says the new input.
+// TestSuccessClearsFailure: a Kustomization that applies its previous content again does not clear the failure of its source,
+// although its event names the new input.
 func TestSuccessClearsFailure(t *testing.T) {
 	t.Parallel()
-	book, now := NewTracker(Config{}), noon
+	tracker, now := NewTracker(Config{}), noon
 	tell := func(object, severity, reason string) State {
 		now = now.Add(3 * time.Second)
-		book.RecordEvent("x", "components", "c0", Event{Input: rcpt(1).String(), Object: object, Severity: severity, Reason: reason, At: now}, now)
-		return book.stateOf("x", now, desiredLists("1", 1))
+		tracker.RecordEvent("x", "components", "c0", Event{Input: rcpt(1).String(), Object: object, Severity: severity, Reason: reason, At: now}, now)
+		return tracker.stateOf("x", now, desiredLists("1", 1))
 	}
-	book.RecordPoll("x", "components", "1", "", now)
-	book.receive("x", "components", "other", rcpt(9), now)
+	tracker.RecordPoll("x", "components", "1", "", now)
+	tracker.receive("x", "components", "other", rcpt(9), now)
 	require.Equal(t, Failed, tell("OCIRepository/flux-system/charts-c0", "error", "OCIArtifactPullFailed"))
 	require.Equal(t, Failed, tell("Kustomization/flux-system/platform-c0", "info", "ReconciliationSucceeded"))
 	require.Equal(t, Delivered, tell("OCIRepository/flux-system/charts-c0", "info", "NewArtifact"))
@@ -155,22 +156,22 @@ func TestStateOrder(t *testing.T) {
 	}
 }
 
-// During a routine change, clusters that poll on schedule are progressing. A cluster is behind when its poll is overdue by its own
-// interval, and when it goes on polling other lists and leaves out this one.
+// TestBehindWhenPollOverdue: during a routine change, clusters that poll on schedule are progressing. A cluster is behind when
+// its poll is overdue by its own interval, and when it goes on polling other lists and leaves out this one.
 func TestBehindWhenPollOverdue(t *testing.T) {
 	t.Parallel()
-	book, now := NewTracker(Config{}), noon
+	tracker, now := NewTracker(Config{}), noon
 	poll := func(lists ...string) {
 		for _, list := range lists {
-			book.RecordPoll("x", list, "1", "", now)
+			tracker.RecordPoll("x", list, "1", "", now)
 		}
 	}
-	at := func(d time.Duration) State { return book.stateOf("x", now.Add(d), desiredLists("2", 1)) }
+	at := func(d time.Duration) State { return tracker.stateOf("x", now.Add(d), desiredLists("2", 1)) }
 	for range 4 {
 		now = now.Add(10 * time.Minute)
 		poll("components", "namespaces")
 	}
-	book.receive("x", "components", "c0", rcpt(9), now)
+	tracker.receive("x", "components", "c0", rcpt(9), now)
 	require.Equal(t, Progressing, at(time.Second))
 	require.Equal(t, Progressing, at(14*time.Minute), "half an interval more than its own ten minutes")
 	require.Equal(t, Behind, at(16*time.Minute))
@@ -181,6 +182,6 @@ func TestBehindWhenPollOverdue(t *testing.T) {
 	now = now.Add(10 * time.Minute)
 	poll("namespaces")
 	require.Equal(t, Behind, at(time.Second), "other lists are polled, and this one is not")
-	book.RecordPoll("x", "components", "3", "", now)
+	tracker.RecordPoll("x", "components", "3", "", now)
 	require.Equal(t, Progressing, at(time.Second), "it was served another list, which changed again")
 }

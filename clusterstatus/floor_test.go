@@ -6,16 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process that is behind learns that another one has served a cluster something newer, and must not serve it what was before.
+// TestFloorOfOtherProcess: a process that is behind learns that another one has served a cluster a newer list, and must not
+// serve the older one.
 func TestFloorOfOtherProcess(t *testing.T) {
 	t.Parallel()
-	table := newFakeStore()
-	a, b := NewTracker(Config{Store: table}), NewTracker(Config{Store: table})
+	store := newFakeStore()
+	a, b := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
 	const list = "components"
 	now := noon
-	serve := func(book *Tracker, id, etag string, revision int64) {
-		if book.RecordPoll(id, list, etag, "flux-operator/v1", now) {
-			book.RecordRevision(id, list, revision)
+	serve := func(tracker *Tracker, id, etag string, revision int64) {
+		if tracker.RecordPoll(id, list, etag, "flux-operator/v1", now) {
+			tracker.RecordRevision(id, list, revision)
 		}
 	}
 	exchange := func() {
@@ -31,7 +32,7 @@ func TestFloorOfOtherProcess(t *testing.T) {
 	require.False(t, b.ServedNewer("x", list, 5, now))
 	require.True(t, b.ServedNewer("x", list, 4, now))
 
-	// The list became another one. For as long as it stays the same, no later revision matters.
+	// The list changed at 7. While it stays the same, later revisions do not raise the floor.
 	serve(a, "x", `"2"`, 7)
 	serve(a, "x", `"2"`, 9)
 	require.False(t, b.ServedNewer("x", list, 6, now), "it does not know yet")
@@ -42,13 +43,13 @@ func TestFloorOfOtherProcess(t *testing.T) {
 	require.False(t, b.ServedNewer("x", "namespaces", 6, now))
 	require.False(t, b.ServedNewer("unknown", list, 6, now))
 
-	// The store's history was replaced by a shorter one, which an operator accepted: what is served last counts.
+	// The store's history was replaced by a shorter one, which an operator accepted: the list that was served last counts.
 	serve(a, "x", `"3"`, 2)
 	exchange()
 	require.False(t, b.ServedNewer("x", list, 2, now))
 	require.True(t, b.ServedNewer("x", list, 1, now))
 	require.False(t, b.ServedNewer("x", list, 1, now.Add(floorLifetime)), "a floor does not outlive what it is for")
-	restarted := NewTracker(Config{Store: table})
+	restarted := NewTracker(Config{Store: store})
 	restarted.Sync(t.Context(), now)
 	require.True(t, restarted.ServedNewer("x", list, 1, now))
 }

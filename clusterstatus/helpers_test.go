@@ -7,8 +7,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// receive has a cluster send a receipt of an input that is desired, as the server does it. Where a test did not state what is in
-// the list that the cluster polled, it is this input.
+// receive sends a receipt of a desired input, as the server does. If the test has not recorded the inputs of the list that the
+// cluster was served, the list has this input.
 func (t *Tracker) receive(id, list, input string, r fleet.Receipt, now time.Time) (again time.Duration) {
 	if t.RecordRepeatedReceipt(id, list, input, r, now) {
 		return 0
@@ -23,7 +23,7 @@ func (t *Tracker) receive(id, list, input string, r fleet.Receipt, now time.Time
 	return t.RecordReceipt(id, desired, input, r, now)
 }
 
-// confirm has a cluster send a receipt of an input that it was served.
+// confirm sends a receipt of an input that the cluster was served.
 func (t *Tracker) confirm(id, list, input string, r fleet.Receipt, now time.Time) {
 	c := t.cluster(id)
 	c.mu.Lock()

@@ -11,17 +11,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// simulation is a cluster that polls several processes in turn, while what it is asked for is changed, taken back and made again. It
-// begins with what it is given within seconds, is done some time later, and what sent receipts of the version before goes on for a while.
+// simulation is a cluster that polls several processes in turn, while its desired list is changed, reverted and changed again.
+// It starts to apply a list within seconds, is done some time later, and the senders of the previous receipts go on for a
+// while.
 type simulation struct {
 	*rand.Rand
-	books []*Tracker
-	table *fakeStore
-	now   time.Time
+	trackers []*Tracker
+	store    *fakeStore
+	now      time.Time
 
-	want, given, target, before int // versions
+	want, given, target, before int
 	givenAt, lateUntil, readyAt time.Time
-	told                        map[int]bool // versions that the cluster was ever given
+	told                        map[int]bool // versions that the cluster was served
 }
 
 func (s *simulation) asked(version int) fleet.Asked {
@@ -32,23 +33,23 @@ func (s *simulation) seconds(most int) time.Duration {
 	return time.Duration(s.IntN(1000*most)) * time.Millisecond
 }
 
-func (s *simulation) any() *Tracker { return s.books[s.IntN(len(s.books))] }
+func (s *simulation) any() *Tracker { return s.trackers[s.IntN(len(s.trackers))] }
 
-// poll has the cluster given what is wanted.
+// poll serves the cluster the desired version by any process.
 func (s *simulation) poll() {
-	book, list := s.any(), s.asked(s.want)
-	if book.RecordPoll("x", list.List, list.ETag, "flux-operator/v1", s.now) {
-		book.RecordServed("x", list, s.now)
+	tracker, list := s.any(), s.asked(s.want)
+	if tracker.RecordPoll("x", list.List, list.ETag, "flux-operator/v1", s.now) {
+		tracker.RecordServed("x", list, s.now)
 	}
 	if s.given != s.want {
 		s.given, s.givenAt = s.want, s.now
 	}
 }
 
-// live says whether the cluster is what it was given last.
+// live reports whether the cluster runs the version that it was served last.
 func (s *simulation) live() bool { return s.target == s.given && !s.now.Before(s.readyAt) }
 
-// apply has it begin with what it was given.
+// apply starts to apply the served version.
 func (s *simulation) apply() {
 	if s.target != s.given && s.now.Sub(s.givenAt) > time.Second {
 		if s.target != 0 && !s.now.Before(s.readyAt) {
@@ -58,7 +59,8 @@ func (s *simulation) apply() {
 	}
 }
 
-// receipt has it say what it is, or was, to any process. One that does not know yet what another one served has it say so again.
+// receipt sends a receipt of the running or previous version to any process. A process that does not know yet that the input
+// was served has it sent again.
 func (s *simulation) receipt(t *testing.T) {
 	t.Helper()
 	says := 0
@@ -76,28 +78,28 @@ func (s *simulation) receipt(t *testing.T) {
 	}
 }
 
-// TestStaleReceiptsNeverCount over many such clusters: nothing is confirmed that is not so, by any process, and nothing stays
-// unconfirmed.
+// TestStaleReceiptsNeverCount: over many simulated clusters no process confirms an input that the cluster does not run, and
+// all confirm it in the end.
 func TestStaleReceiptsNeverCount(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			s := &simulation{Rand: rand.New(rand.NewPCG(seed, 1)), table: newFakeStore(), now: noon, want: 1, told: map[int]bool{}}
+			s := &simulation{Rand: rand.New(rand.NewPCG(seed, 1)), store: newFakeStore(), now: noon, want: 1, told: map[int]bool{}}
 			for range 1 + seed%3 {
-				s.books = append(s.books, NewTracker(Config{Store: s.table}))
+				s.trackers = append(s.trackers, NewTracker(Config{Store: s.store}))
 			}
 			change := noon.Add(30 * time.Second)
 			const tick, changing, end = 250 * time.Millisecond, 8 * time.Minute, 14 * time.Minute
 			for step := 0; s.now.Before(noon.Add(end)); step++ {
 				s.now = s.now.Add(tick)
-				for i, book := range s.books {
+				for i, tracker := range s.trackers {
 					if (step+2*i)%6 == 0 {
-						book.Sync(t.Context(), s.now)
+						tracker.Sync(t.Context(), s.now)
 					}
 				}
 				if s.now.After(change) && s.now.Before(noon.Add(changing)) {
-					s.told[s.want] = true // from when it is withdrawn
+					s.told[s.want] = true // removed from this time on
 					s.want, change = 1+s.IntN(3), s.now.Add(5*time.Second+s.seconds(40))
 				}
 				if step%20 == 0 {
@@ -110,11 +112,11 @@ func TestStaleReceiptsNeverCount(t *testing.T) {
 				if s.given != s.want || s.now.Sub(s.givenAt) < 3*syncInterval {
 					continue
 				}
-				for i, book := range s.books {
-					confirmed := book.stateOf("x", s.now, []fleet.Asked{s.one()}) == Confirmed
-					require.False(t, confirmed && !s.live(), "process %d of %d confirms version %d at %s", i, len(s.books), s.given, s.now.Sub(noon))
+				for i, tracker := range s.trackers {
+					confirmed := tracker.stateOf("x", s.now, []fleet.Asked{s.one()}) == Confirmed
+					require.False(t, confirmed && !s.live(), "process %d of %d confirms version %d at %s", i, len(s.trackers), s.given, s.now.Sub(noon))
 					if s.now.After(noon.Add(end - tick)) {
-						require.True(t, confirmed, "process %d of %d does not confirm version %d", i, len(s.books), s.given)
+						require.True(t, confirmed, "process %d of %d does not confirm version %d", i, len(s.trackers), s.given)
 					}
 				}
 			}
@@ -122,7 +124,7 @@ func TestStaleReceiptsNeverCount(t *testing.T) {
 	}
 }
 
-// one is what the cluster was given last, with the input that is looked at alone.
+// one returns the list that the cluster was served last, with its one input.
 func (s *simulation) one() fleet.Asked {
 	list := s.asked(s.given)
 	list.Receipts = list.Receipts[:1]

@@ -11,13 +11,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// early is how much longer a receipt is held back; it is not noted.
+// early returns for how much longer a receipt is early; it does not record it.
 func (t *Tracker) early(id, list, input string, r fleet.Receipt, now time.Time) time.Duration {
 	_, wait := t.cluster(id).receiptCounts(newInputKey(list, input), receipt{r, now.UnixMilli()}, true)
 	return wait
 }
 
-// many is a list of so many inputs, those of a turn unlike those of another one.
+// longList returns a list of n inputs; lists of different turns have no input in common.
 func longList(turn, n int) (fleet.Asked, func(i int) fleet.Receipt) {
 	receipt := func(i int) (r fleet.Receipt) {
 		binary.BigEndian.PutUint64(r[:], uint64(turn)<<32|uint64(i+1))
@@ -36,17 +36,17 @@ func longList(turn, n int) (fleet.Asked, func(i int) fleet.Receipt) {
 	return list, receipt
 }
 
-// TestRemovedInputsBounded: however much is changed, what is kept of it is bounded, and too much of it holds more back, not less.
+// TestRemovedInputsBounded: the removals in memory are bounded, and beyond the limit more receipts are early, not fewer.
 func TestRemovedInputsBounded(t *testing.T) {
 	t.Parallel()
-	table := newFakeStore()
-	book := NewTracker(Config{Store: table})
+	store := newFakeStore()
+	tracker := NewTracker(Config{Store: store})
 	at := noon
 	give := func(turn int) func(int) fleet.Receipt {
 		list, receipt := longList(turn, 3000)
 		at = at.Add(time.Second)
-		require.True(t, book.RecordPoll("x", list.List, list.ETag, "", at))
-		book.RecordServed("x", list, at)
+		require.True(t, tracker.RecordPoll("x", list.List, list.ETag, "", at))
+		tracker.RecordServed("x", list, at)
 		return receipt
 	}
 	first := give(1)
@@ -54,17 +54,16 @@ func TestRemovedInputsBounded(t *testing.T) {
 		give(turn)
 	}
 	give(1)
-	require.LessOrEqual(t, len(book.cluster("x").poll("components").removed.byInput), maxRemoved)
-	require.Positive(t, book.receive("x", "components", "c0", first(0), at))
+	require.LessOrEqual(t, len(tracker.cluster("x").poll("components").removed.byInput), maxRemoved)
+	require.Positive(t, tracker.receive("x", "components", "c0", first(0), at))
 	at = at.Add(settleTime)
-	require.Zero(t, book.receive("x", "components", "c0", first(0), at))
-	book.Sync(t.Context(), at)
-	for _, row := range table.content() {
+	require.Zero(t, tracker.receive("x", "components", "c0", first(0), at))
+	tracker.Sync(t.Context(), at)
+	for _, row := range store.content() {
 		require.Less(t, len(row.Body), 8<<10)
 	}
 }
 
-// TestUnreadablePollRowsIgnored say nothing of what is asked, and harm nothing.
 func TestUnreadablePollRowsIgnored(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "?", "=?", "=AAAA", "=AAAAAAAAAAA=", tooMany, "=" + string(make([]byte, 1<<20))} {
@@ -83,16 +82,16 @@ func TestUnreadablePollRowsIgnored(t *testing.T) {
 	}
 }
 
-// TestRejectedForSettleTimeOnly: what is held back is so for 45 s from when it was withdrawn, however often what others are told of it goes to
-// and fro between processes while other inputs change.
+// TestRejectedForSettleTimeOnly: receipts of a removed input are early for 45 s after the removal, however often the removal
+// is exchanged between processes while other inputs change.
 func TestRejectedForSettleTimeOnly(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)
-	books := []*Tracker{p.a, p.b}
-	give := func(book *Tracker, n byte, receipts ...byte) {
+	trackers := []*Tracker{p.a, p.b}
+	give := func(tracker *Tracker, n byte, receipts ...byte) {
 		p.at = p.at.Add(time.Second)
-		if etag := fmt.Sprint(n); book.RecordPoll("x", "components", etag, "", p.at) {
-			book.RecordServed("x", desiredLists(etag, receipts...)[0], p.at)
+		if etag := fmt.Sprint(n); tracker.RecordPoll("x", "components", etag, "", p.at) {
+			tracker.RecordServed("x", desiredLists(etag, receipts...)[0], p.at)
 		}
 		p.sync()
 	}
@@ -101,18 +100,19 @@ func TestRejectedForSettleTimeOnly(t *testing.T) {
 	withdrawn := p.at
 	give(p.a, 3, 1, 101)
 	for n := byte(4); p.at.Before(withdrawn.Add(settleTime)); n++ {
-		wait := books[n%2].early("x", "components", "c0", rcpt(1), p.at)
+		wait := trackers[n%2].early("x", "components", "c0", rcpt(1), p.at)
 		require.InDelta(t, withdrawn.Add(settleTime).Sub(p.at), wait, float64(1500*time.Millisecond), n)
 		p.at = p.at.Add(7 * time.Second)
-		give(books[n%2], n, 1, 100+n)
+		give(trackers[n%2], n, 1, 100+n)
 	}
 	p.at = withdrawn.Add(settleTime + time.Second)
-	for _, book := range books {
-		require.Zero(t, book.receive("x", "components", "c0", rcpt(1), p.at))
+	for _, tracker := range trackers {
+		require.Zero(t, tracker.receive("x", "components", "c0", rcpt(1), p.at))
 	}
 }
 
-// TestReconcileRemotePoll: what another process gave, and this one took back before it heard of that, is withdrawn as well.
+// TestReconcileRemotePoll: inputs that another process served, and that this one removed before it learned of them, count as
+// removed.
 func TestReconcileRemotePoll(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)
@@ -124,12 +124,12 @@ func TestReconcileRemotePoll(t *testing.T) {
 	p.at = p.at.Add(5 * time.Second)
 	p.serve(p.a, "2", 2)
 	p.sync()
-	for _, book := range []*Tracker{p.a, p.b} {
-		require.Positive(t, book.receive("x", "components", "c0", rcpt(2), p.at.Add(time.Second)))
+	for _, tracker := range []*Tracker{p.a, p.b} {
+		require.Positive(t, tracker.receive("x", "components", "c0", rcpt(2), p.at.Add(time.Second)))
 	}
 }
 
-// TestSyncBetweenPolls: a row that is written between the two halves of noting a poll says nothing that is not so.
+// TestSyncBetweenPolls: a row that is written between RecordPoll and RecordServed removes no input.
 func TestSyncBetweenPolls(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)
@@ -147,7 +147,7 @@ func TestSyncBetweenPolls(t *testing.T) {
 	require.Positive(t, p.b.receive("x", "components", "c0", rcpt(2), p.at))
 }
 
-// TestConcurrentPolls: the one that is noted last need not be the one whose list is.
+// TestConcurrentPolls: RecordServed calls may arrive in another order than their RecordPoll calls.
 func TestConcurrentPolls(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)
@@ -161,25 +161,25 @@ func TestConcurrentPolls(t *testing.T) {
 	require.Zero(t, p.a.receive("x", "components", "c0", rcpt(3), p.at))
 }
 
-// TestLongListRejectedByAllProcesses: where it is too long to be told, one that starts knows that there was something.
+// TestLongListRejectedByAllProcesses: a process that starts learns that inputs of a list too long for a row were removed.
 func TestLongListRejectedByAllProcesses(t *testing.T) {
 	t.Parallel()
-	table := newFakeStore()
-	book := NewTracker(Config{Store: table})
+	store := newFakeStore()
+	tracker := NewTracker(Config{Store: store})
 	first, receipt := longList(1, maxSharedInputs+1)
 	second, _ := longList(2, maxSharedInputs+1)
 	for i, list := range []fleet.Asked{first, second, first} {
 		at := noon.Add(time.Duration(i) * time.Second)
-		require.True(t, book.RecordPoll("x", list.List, list.ETag, "", at))
-		book.RecordServed("x", list, at)
+		require.True(t, tracker.RecordPoll("x", list.List, list.ETag, "", at))
+		tracker.RecordServed("x", list, at)
 	}
-	book.Sync(t.Context(), noon.Add(3*time.Second))
-	restarted := NewTracker(Config{Store: table})
+	tracker.Sync(t.Context(), noon.Add(3*time.Second))
+	restarted := NewTracker(Config{Store: store})
 	restarted.Sync(t.Context(), noon.Add(3*time.Second))
 	require.Positive(t, restarted.receive("x", "components", "c0", receipt(0), noon.Add(4*time.Second)))
 }
 
-// TestClockAhead: what another process says was withdrawn in a moment from now is.
+// TestClockAhead: a removal that another process dates in the future counts as of now.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)

@@ -11,38 +11,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProcessesAgree: what one hears the other knows within two exchanges, and what was said last counts wherever it was heard.
+// TestProcessesAgree: an observation of one process is known to the other within two syncs, and the later one wins.
 func TestProcessesAgree(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		table := newFakeStore()
-		a, b := NewTracker(Config{Store: table}), NewTracker(Config{Store: table})
+		store := newFakeStore()
+		a, b := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		for _, book := range []*Tracker{a, b} {
-			running.Go(func() { book.Run(ctx) })
+		for _, tracker := range []*Tracker{a, b} {
+			running.Go(func() { tracker.Run(ctx) })
 		}
 		want := desiredLists(`"2"`, 2)
 		a.RecordPoll("x", "components", `"2"`, "flux-operator/v1", time.Now())
 		a.RecordServed("x", want[0], time.Now())
 		require.Equal(t, receiptRetryAfter, b.receive("x", "components", "c0", rcpt(2), time.Now()), "it does not know yet that the input was served")
 		time.Sleep(2*syncInterval + time.Millisecond)
-		for _, book := range []*Tracker{a, b} {
-			require.Equal(t, Unknown, book.stateOf("x", time.Now(), want))
+		for _, tracker := range []*Tracker{a, b} {
+			require.Equal(t, Unknown, tracker.stateOf("x", time.Now(), want))
 		}
-		// Both hear of it at about the same time, and write in either order.
+		// Both record it at about the same time, and write in either order.
 		require.Positive(t, a.receive("x", "components", "c0", rcpt(1), time.Now()))
 		require.Zero(t, a.receive("x", "components", "c0", rcpt(2), time.Now()))
 		time.Sleep(time.Millisecond)
 		require.Zero(t, b.receive("x", "components", "c0", rcpt(2), time.Now()))
 		time.Sleep(2*syncInterval + time.Millisecond)
-		for _, book := range []*Tracker{a, b} {
-			require.Equal(t, Confirmed, book.stateOf("x", time.Now(), want))
+		for _, tracker := range []*Tracker{a, b} {
+			require.Equal(t, Confirmed, tracker.stateOf("x", time.Now(), want))
 		}
 		b.RecordEvent("x", "components", "c0", Event{Input: rcpt(2).String(), Severity: "error", Reason: "UpgradeFailed", At: time.Now()}, time.Now())
 		time.Sleep(2*syncInterval + time.Millisecond)
 		require.Equal(t, Failed, a.stateOf("x", time.Now(), want))
-		// It works again: the same receipt is news now.
+		// The failure is over, so the same receipt is written again.
 		time.Sleep(time.Minute)
 		a.receive("x", "components", "c0", rcpt(2), time.Now())
 		time.Sleep(2*syncInterval + time.Millisecond)
@@ -50,18 +50,18 @@ func TestProcessesAgree(t *testing.T) {
 
 		cancel()
 		running.Wait()
-		restarted := NewTracker(Config{Store: table})
+		restarted := NewTracker(Config{Store: store})
 		restarted.Sync(t.Context(), time.Now())
 		require.Equal(t, Confirmed, restarted.stateOf("x", time.Now(), want))
 	})
 }
 
-// TestProcessesConverge: a failure that one heard a moment before the other had a receipt, and that a cluster is new to
-// the table, are known to both.
+// TestProcessesConverge: a failure that one process recorded a moment before the other recorded a receipt, and a cluster that
+// is new to the Store, are known to both.
 func TestProcessesConverge(t *testing.T) {
 	t.Parallel()
-	table, want := newFakeStore(), desiredLists(`"1"`, 1)
-	a, b := NewTracker(Config{Store: table}), NewTracker(Config{Store: table})
+	store, want := newFakeStore(), desiredLists(`"1"`, 1)
+	a, b := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
 	exchange := func() {
 		for range 3 {
 			a.Sync(t.Context(), noon.Add(time.Minute))
@@ -76,33 +76,33 @@ func TestProcessesConverge(t *testing.T) {
 	b.RecordEvent("x", "components", "c0", Event{Input: rcpt(1).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(time.Second)}, noon.Add(time.Second))
 	a.receive("x", "components", "c0", rcpt(1), noon.Add(2*time.Second))
 	exchange()
-	for _, book := range []*Tracker{a, b} {
-		require.Equal(t, Confirmed, book.stateOf("x", noon.Add(3*time.Second), want))
+	for _, tracker := range []*Tracker{a, b} {
+		require.Equal(t, Confirmed, tracker.stateOf("x", noon.Add(3*time.Second), want))
 	}
-	// A late word about something older does not hide a failure.
+	// A late event about an older input does not hide a failure.
 	b.RecordEvent("x", "components", "c0", Event{Input: rcpt(1).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(20 * time.Second)}, noon.Add(20*time.Second))
 	b.RecordEvent("x", "components", "c0", Event{Input: rcpt(7).String(), Severity: "error", Reason: "UpgradeFailed", At: noon.Add(15 * time.Second)}, noon.Add(21*time.Second))
 	exchange()
-	for _, book := range []*Tracker{a, b} {
-		require.Equal(t, Failed, book.stateOf("x", noon.Add(22*time.Second), want))
+	for _, tracker := range []*Tracker{a, b} {
+		require.Equal(t, Failed, tracker.stateOf("x", noon.Add(22*time.Second), want))
 	}
 }
 
-// pair is two processes with a table in common, between which a cluster goes to and fro.
+// twoProcesses share a Store and serve one cluster in turn.
 type twoProcesses struct {
 	t     *testing.T
-	table Store
+	store Store
 	a, b  *Tracker
 	at    time.Time
 }
 
 func newTwoProcesses(t *testing.T) *twoProcesses {
 	t.Helper()
-	table := newFakeStore()
-	return &twoProcesses{t, table, NewTracker(Config{Store: table}), NewTracker(Config{Store: table}), noon}
+	store := newFakeStore()
+	return &twoProcesses{t, store, NewTracker(Config{Store: store}), NewTracker(Config{Store: store}), noon}
 }
 
-// exchange has both know what the other one knows.
+// sync makes the observations of each process known to the other.
 func (p *twoProcesses) sync() {
 	for range 3 {
 		p.a.Sync(p.t.Context(), p.at)
@@ -110,22 +110,22 @@ func (p *twoProcesses) sync() {
 	}
 }
 
-// give has the cluster poll one of them, a second later.
-func (p *twoProcesses) serve(book *Tracker, etag string, receipt byte) {
+// serve is a poll of one process, a second later.
+func (p *twoProcesses) serve(tracker *Tracker, etag string, receipt byte) {
 	p.at = p.at.Add(time.Second)
-	if book.RecordPoll("x", "components", etag, "flux-operator/v1", p.at) {
-		book.RecordServed("x", desiredLists(etag, receipt)[0], p.at)
+	if tracker.RecordPoll("x", "components", etag, "flux-operator/v1", p.at) {
+		tracker.RecordServed("x", desiredLists(etag, receipt)[0], p.at)
 	}
 }
 
-// receive has the cluster tell one of them that it has applied what it was given, a second later.
-func (p *twoProcesses) receive(book *Tracker, receipt byte) {
+// receive is a receipt to one process, a second later.
+func (p *twoProcesses) receive(tracker *Tracker, receipt byte) {
 	p.at = p.at.Add(time.Second)
-	book.receive("x", "components", "c0", rcpt(receipt), p.at)
+	tracker.receive("x", "components", "c0", rcpt(receipt), p.at)
 }
 
-// TestReceiptAtOtherProcess: the process that gives an answer last, before it has heard that the cluster has applied it,
-// takes that back for nobody; and what one voids is void for all.
+// TestReceiptAtOtherProcess: a process that serves the same answer after another process accepted its receipt does not
+// invalidate the receipt; an invalidation by one process counts in all.
 func TestReceiptAtOtherProcess(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)
@@ -135,71 +135,71 @@ func TestReceiptAtOtherProcess(t *testing.T) {
 	p.sync()
 	p.serve(a, "2", 2)
 	p.receive(a, 2)
-	p.serve(b, "2", 2) // which has heard of neither
+	p.serve(b, "2", 2) // b knows neither
 	p.sync()
-	for _, book := range []*Tracker{a, b} {
-		require.Equal(t, Confirmed, book.stateOf("x", p.at, desiredLists("2", 2)))
+	for _, tracker := range []*Tracker{a, b} {
+		require.Equal(t, Confirmed, tracker.stateOf("x", p.at, desiredLists("2", 2)))
 	}
 	p.serve(b, "3", 3)
 	p.sync()
-	restarted := NewTracker(Config{Store: p.table})
+	restarted := NewTracker(Config{Store: p.store})
 	restarted.Sync(t.Context(), p.at)
-	for _, book := range []*Tracker{a, b, restarted} {
-		require.Equal(t, Progressing, book.stateOf("x", p.at, desiredLists("2", 2)), "it has gone on to another one since")
+	for _, tracker := range []*Tracker{a, b, restarted} {
+		require.Equal(t, Progressing, tracker.stateOf("x", p.at, desiredLists("2", 2)), "it has gone on to another one since")
 	}
 	p.serve(a, "2", 2)
 	p.receive(a, 2)
 	p.sync()
-	for _, book := range []*Tracker{a, b} {
-		require.Equal(t, Delivered, book.stateOf("x", p.at, desiredLists("2", 2)), "that may be of before")
+	for _, tracker := range []*Tracker{a, b} {
+		require.Equal(t, Delivered, tracker.stateOf("x", p.at, desiredLists("2", 2)), "that may be of before")
 	}
 	p.at = p.at.Add(settleTime)
 	p.receive(a, 2)
 	p.sync()
-	for _, book := range []*Tracker{a, b} {
-		require.Equal(t, Confirmed, book.stateOf("x", p.at, desiredLists("2", 2)), "it has come back")
+	for _, tracker := range []*Tracker{a, b} {
+		require.Equal(t, Confirmed, tracker.stateOf("x", p.at, desiredLists("2", 2)), "it has come back")
 	}
 }
 
-// TestEarlyReceiptRejectedByAllProcesses: an input is taken back and made again before the cluster has confirmed it. What it then says
-// may be of the first time, whichever process gave it what, and whichever hears it, one that started since included.
+// TestEarlyReceiptRejectedByAllProcesses: an input is removed and served again before the cluster has confirmed it. Its next
+// receipt may be of the first time, whichever processes served the lists and receive it, also one that started since.
 func TestEarlyReceiptRejectedByAllProcesses(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string][3]int{"by one": {0, 0, 0}, "by both": {0, 1, 0}, "by both, the other way": {0, 1, 1}, "by the other": {0, 0, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newTwoProcesses(t)
-			books := []*Tracker{p.a, p.b}
+			trackers := []*Tracker{p.a, p.b}
 			for i, receipt := range []byte{1, 2, 1} {
-				p.serve(books[order[i]], fmt.Sprint(receipt), receipt)
+				p.serve(trackers[order[i]], fmt.Sprint(receipt), receipt)
 				p.sync()
 			}
-			restarted := NewTracker(Config{Store: p.table})
+			restarted := NewTracker(Config{Store: p.store})
 			restarted.Sync(t.Context(), p.at)
-			books = append(books, restarted)
-			for i, book := range books {
+			trackers = append(trackers, restarted)
+			for i, tracker := range trackers {
 				p.at = p.at.Add(time.Second)
-				wait := book.receive("x", "components", "c0", rcpt(1), p.at)
+				wait := tracker.receive("x", "components", "c0", rcpt(1), p.at)
 				require.Greater(t, wait, settleTime/2, i)
 				require.LessOrEqual(t, wait, settleTime, i)
 			}
 			p.sync()
-			for _, book := range books {
-				require.NotEqual(t, Confirmed, book.stateOf("x", p.at, desiredLists("1", 1)))
+			for _, tracker := range trackers {
+				require.NotEqual(t, Confirmed, tracker.stateOf("x", p.at, desiredLists("1", 1)))
 			}
 			p.at = p.at.Add(settleTime)
-			p.receive(books[order[2]], 1)
+			p.receive(trackers[order[2]], 1)
 			p.sync()
 			restarted.Sync(t.Context(), p.at)
-			for i, book := range books {
-				require.Equal(t, Confirmed, book.stateOf("x", p.at, desiredLists("1", 1)), i)
+			for i, tracker := range trackers {
+				require.Equal(t, Confirmed, tracker.stateOf("x", p.at, desiredLists("1", 1)), i)
 			}
 		})
 	}
 }
 
-// TestLateReceiptIgnored, after another process gave the cluster something else, is of before, however much later the input
-// is made again.
+// TestLateReceiptIgnored: a receipt that arrives after another process removed its input does not count, however much later
+// the input is served again.
 func TestLateReceiptIgnored(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)
@@ -212,17 +212,17 @@ func TestLateReceiptIgnored(t *testing.T) {
 	p.at = p.at.Add(2 * settleTime)
 	p.serve(p.a, "1", 1)
 	p.sync()
-	for _, book := range []*Tracker{p.a, p.b} {
-		require.NotEqual(t, Confirmed, book.stateOf("x", p.at, desiredLists("1", 1)))
+	for _, tracker := range []*Tracker{p.a, p.b} {
+		require.NotEqual(t, Confirmed, tracker.stateOf("x", p.at, desiredLists("1", 1)))
 	}
 	p.receive(p.b, 1)
 	p.sync()
-	for _, book := range []*Tracker{p.a, p.b} {
-		require.Equal(t, Confirmed, book.stateOf("x", p.at, desiredLists("1", 1)))
+	for _, tracker := range []*Tracker{p.a, p.b} {
+		require.Equal(t, Confirmed, tracker.stateOf("x", p.at, desiredLists("1", 1)))
 	}
 }
 
-// TestRecreatedCluster: what the one before was given may go on sending receipts.
+// TestRecreatedCluster: objects of the deleted cluster may go on sending receipts.
 func TestRecreatedCluster(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)
@@ -241,7 +241,7 @@ func TestRecreatedCluster(t *testing.T) {
 	require.Equal(t, Confirmed, p.a.stateOf("x", p.at, desiredLists("1", 1)))
 }
 
-// TestFutureRowClamped is taken for one of now: it can neither be told from what is to come nor shown.
+// TestFutureRowClamped: a row of the future is taken for one of now.
 func TestFutureRowClamped(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)
@@ -249,7 +249,7 @@ func TestFutureRowClamped(t *testing.T) {
 		"seen": `{"agent":"x"}`, "poll/components": `{"etag":"1"}`, "receipt/components/c0": `{"input":"` + rcpt(1).String() + `"}`,
 		"void/components/c1": `{"input":"` + rcpt(2).String() + `","again":true}`, "event/components/c2": `{"severity":"error","reason":"UpgradeFailed"}`,
 	} {
-		require.NoError(t, p.table.Put(t.Context(), []Row{{Cluster: "x", Subject: subject, Body: body, ObservedAt: noon.AddDate(9000, 0, 0)}}))
+		require.NoError(t, p.store.Put(t.Context(), []Row{{Cluster: "x", Subject: subject, Body: body, ObservedAt: noon.AddDate(9000, 0, 0)}}))
 	}
 	p.sync()
 	got := p.a.Evaluate(Query{Cluster: "x", Desired: desiredLists("1", 1, 2, 3), Now: p.at, OfflineAfter: OfflineAfter, Details: true})
@@ -262,8 +262,8 @@ func TestFutureRowClamped(t *testing.T) {
 	require.Equal(t, Confirmed, p.a.stateOf("x", p.at, desiredLists("1", 1, 2)))
 }
 
-// TestProcessesServeDifferentLists: one process has given the next answer and the other one the old one again, without having heard of
-// that; both end up saying the same, and that the cluster has it when it says so.
+// TestProcessesServeDifferentLists: one process served the next list and the other the previous one again, before it learned
+// of the next. Both arrive at the same state, and confirm the list once the cluster sends its receipt.
 func TestProcessesServeDifferentLists(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)
@@ -273,26 +273,27 @@ func TestProcessesServeDifferentLists(t *testing.T) {
 	p.serve(b, "1", 1)
 	p.sync()
 	p.serve(a, "2", 2)
-	p.serve(b, "1", 1) // it was taken back
+	p.serve(b, "1", 1) // reverted
 	p.sync()
 	p.serve(b, "1", 1)
 	p.sync()
-	for _, book := range []*Tracker{a, b} {
-		require.Equal(t, Delivered, book.stateOf("x", p.at, desiredLists("1", 1)), "it may have begun with the other one")
+	for _, tracker := range []*Tracker{a, b} {
+		require.Equal(t, Delivered, tracker.stateOf("x", p.at, desiredLists("1", 1)), "it may have begun with the other one")
 	}
 	p.at = p.at.Add(settleTime)
 	p.receive(a, 1)
 	p.sync()
-	for _, book := range []*Tracker{a, b} {
-		require.Equal(t, Confirmed, book.stateOf("x", p.at, desiredLists("1", 1)))
+	for _, tracker := range []*Tracker{a, b} {
+		require.Equal(t, Confirmed, tracker.stateOf("x", p.at, desiredLists("1", 1)))
 	}
 }
 
-// TestOtherClusterWithSameID does not inherit what the one before said, whichever process heard it, and speaks for itself at once.
+// TestOtherClusterWithSameID: a new cluster does not inherit the observations of a deleted one in any process, and its own
+// count at once.
 func TestOtherClusterWithSameID(t *testing.T) {
 	t.Parallel()
-	table := newFakeStore()
-	a, b := NewTracker(Config{Store: table}), NewTracker(Config{Store: table})
+	store := newFakeStore()
+	a, b := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
 	want, at := desiredLists("1", 1), noon
 	exchange := func() {
 		for range 3 {
@@ -305,13 +306,13 @@ func TestOtherClusterWithSameID(t *testing.T) {
 	a.RecordEvent("x", "", "HelmRelease/a/b", Event{Severity: "error", Message: "old", At: at}, at)
 	exchange()
 	at = at.Add(time.Minute)
-	late := NewTracker(Config{Store: table}) // reads it when there is another one already
+	late := NewTracker(Config{Store: store}) // reads the rows when the new cluster exists already
 	late.RecordPoll("x", "components", "1", "flux-operator/v1", noon)
 	late.ResetCluster("x", at)
 	late.Sync(t.Context(), at)
-	for _, book := range []*Tracker{a, b, late} {
-		book.ResetCluster("x", at)
-		got := book.Evaluate(Query{Cluster: "x", Desired: want, Now: at, OfflineAfter: OfflineAfter, Details: true})
+	for _, tracker := range []*Tracker{a, b, late} {
+		tracker.ResetCluster("x", at)
+		got := tracker.Evaluate(Query{Cluster: "x", Desired: want, Now: at, OfflineAfter: OfflineAfter, Details: true})
 		require.Equal(t, Never, got.State)
 		require.Equal(t, Never, got.Lists[0].State)
 		require.Empty(t, got.Events)
@@ -325,7 +326,7 @@ func TestOtherClusterWithSameID(t *testing.T) {
 	at = at.Add(settleTime)
 	a.receive("x", "components", "c0", rcpt(1), at)
 	exchange()
-	for _, book := range []*Tracker{a, b} {
-		require.Equal(t, Confirmed, book.stateOf("x", at, want))
+	for _, tracker := range []*Tracker{a, b} {
+		require.Equal(t, Confirmed, tracker.stateOf("x", at, want))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// late has a row in the table that was written a while ago, and that nobody has seen there until now.
+// late adds a row that was written a while ago and becomes visible now.
 func (s *fakeStore) late(r Row, ago time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -18,47 +18,47 @@ func (s *fakeStore) late(r Row, ago time.Duration) {
 	s.rows[key], s.at[key] = r, time.Now().Add(-ago)
 }
 
-// TestLateRowsRead: a process that takes its time between writing and committing is heard, too.
+// TestLateRowsRead: rows of a transaction that commits long after it wrote them are read.
 func TestLateRowsRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		table, ctx := newFakeStore(), context.WithoutCancel(t.Context())
-		book := NewTracker(Config{Store: table})
+		store, ctx := newFakeStore(), context.WithoutCancel(t.Context())
+		tracker := NewTracker(Config{Store: store})
 		exchange := func(over time.Duration) {
 			for range over / syncInterval {
 				time.Sleep(syncInterval)
-				book.Sync(ctx, time.Now())
+				tracker.Sync(ctx, time.Now())
 			}
 		}
 		exchange(5 * time.Minute)
 		for i, ago := range []time.Duration{0, 3 * time.Second, maxWriteDelay} {
 			id := fmt.Sprint("c", i)
 			list := inputSet{desiredLists("1", 1)[0].Receipts, true}
-			table.late(Row{Cluster: id, Subject: "poll/components", Body: fmt.Sprintf(`{"etag":"1","asked":%q}`, list.encode()), ObservedAt: time.Now()}, ago)
-			table.late(Row{Cluster: id, Subject: "receipt/components/c0", Body: `{"input":"0100000000000000"}`, ObservedAt: time.Now()}, ago)
+			store.late(Row{Cluster: id, Subject: "poll/components", Body: fmt.Sprintf(`{"etag":"1","asked":%q}`, list.encode()), ObservedAt: time.Now()}, ago)
+			store.late(Row{Cluster: id, Subject: "receipt/components/c0", Body: `{"input":"0100000000000000"}`, ObservedAt: time.Now()}, ago)
 			exchange(lateReadInterval + syncInterval)
-			require.Equal(t, 1, book.Evaluate(Query{Cluster: id, Desired: desiredLists("1", 1), Now: time.Now(), OfflineAfter: OfflineAfter}).Counts[Confirmed], ago)
+			require.Equal(t, 1, tracker.Evaluate(Query{Cluster: id, Desired: desiredLists("1", 1), Now: time.Now(), OfflineAfter: OfflineAfter}).Counts[Confirmed], ago)
 		}
 	})
 }
 
-// TestStoreClockGoesBack is read all the same: what is written by its new time is not missed.
+// TestStoreClockGoesBack: rows that are written by the new time are read.
 func TestStoreClockGoesBack(t *testing.T) {
 	t.Parallel()
 	for _, back := range []time.Duration{time.Second, lateReadInterval / 2, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			table, ctx := newFakeStore(), context.WithoutCancel(t.Context())
-			a, b := NewTracker(Config{Store: table}), NewTracker(Config{Store: table})
+			store, ctx := newFakeStore(), context.WithoutCancel(t.Context())
+			a, b := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
 			exchange := func(n int) {
 				for range n {
 					time.Sleep(syncInterval / 2)
 					a.Sync(ctx, time.Now())
-					time.Sleep(syncInterval / 2) // b asks for what was written since, by a clock that shows less than when it asked last
+					time.Sleep(syncInterval / 2) // b reads from a time that is later than the clock of the store shows now
 					b.Sync(ctx, time.Now())
 				}
 			}
 			exchange(100)
-			table.set(-back)
+			store.set(-back)
 			a.confirm("x", "components", "c0", rcpt(1), time.Now())
 			exchange(int(lateReadInterval/syncInterval) + 2)
 			require.Equal(t, 1, b.Evaluate(Query{Cluster: "x", Desired: desiredLists("1", 1), Now: time.Now(), OfflineAfter: OfflineAfter}).Counts[Confirmed])
@@ -66,27 +66,28 @@ func TestStoreClockGoesBack(t *testing.T) {
 	}
 }
 
-// TestSeenWrittenByOneProcess: however many of them it polls, the table is told once a minute, and all know it in time.
+// TestSeenWrittenByOneProcess: however many processes a cluster polls, its last poll is written once a minute, and all know
+// it.
 func TestSeenWrittenByOneProcess(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{10 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			const processes, clusters = 4, 30
-			table, ctx := newFakeStore(), context.WithoutCancel(t.Context())
-			books, oldest, n := make([]*Tracker, processes), time.Duration(0), 0
-			for i := range books {
-				books[i] = NewTracker(Config{Store: table})
+			store, ctx := newFakeStore(), context.WithoutCancel(t.Context())
+			trackers, oldest, n := make([]*Tracker, processes), time.Duration(0), 0
+			for i := range trackers {
+				trackers[i] = NewTracker(Config{Store: store})
 			}
 			second := func() {
 				for c := range clusters {
 					if now := time.Now(); (now.Unix()+int64(c))%int64(every/time.Second) == 0 {
 						n++
-						books[n%processes].RecordPoll(fmt.Sprint("c", c), "components", "1", "flux-operator/v1", now)
+						trackers[n%processes].RecordPoll(fmt.Sprint("c", c), "components", "1", "flux-operator/v1", now)
 					}
 				}
-				for i, book := range books {
+				for i, tracker := range trackers {
 					if n := (time.Now().UnixMilli()/500 + int64(i)) % 3; n == 0 {
-						book.Sync(ctx, time.Now())
+						tracker.Sync(ctx, time.Now())
 					}
 				}
 			}
@@ -98,13 +99,13 @@ func TestSeenWrittenByOneProcess(t *testing.T) {
 				}
 			}
 			minutes(3, func() {})
-			table.given = 0
+			store.given = 0
 			minutes(10, func() {
-				for _, book := range books {
-					book.EachSeen(func(_ string, at time.Time) { oldest = max(oldest, time.Since(at)) })
+				for _, tracker := range trackers {
+					tracker.EachSeen(func(_ string, at time.Time) { oldest = max(oldest, time.Since(at)) })
 				}
 			})
-			require.LessOrEqual(t, table.given, clusters*10*5/4+processes*40, "rows, and a mark with each batch")
+			require.LessOrEqual(t, store.given, clusters*10*5/4+processes*40, "rows, and a mark with each batch")
 			require.LessOrEqual(t, oldest, seenInterval+seenCheckInterval+3*syncInterval, "known to all")
 		})
 	}

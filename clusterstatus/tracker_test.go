@@ -16,19 +16,19 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// shared is a table in memory, as several processes would share it.
+// fakeStore is a Store in memory, shared by several Trackers.
 type fakeStore struct {
 	mu   sync.Mutex
 	rows map[string]Row
 	at   map[string]time.Time
 	err  error
 	puts int
-	// tried is how often somebody put something, and given how many rows of that were taken.
+	// tried counts the calls of Put, and given the rows that they stored.
 	tried, given int
-	// failing is how many more puts fail, with putErr.
+	// failing is the number of further calls of Put that fail, with putErr.
 	failing int
 	putErr  error
-	// beforePut is what happens before the next one.
+	// beforePut runs before the next Put.
 	beforePut func()
 	off       time.Duration // of its clock
 }
@@ -37,7 +37,7 @@ func newFakeStore() *fakeStore { return &fakeStore{rows: map[string]Row{}, at: m
 
 func (s *fakeStore) clear() { s.mu.Lock(); defer s.mu.Unlock(); clear(s.rows); clear(s.at) }
 
-// content is what is there of clusters.
+// content returns the rows of clusters.
 func (s *fakeStore) content() map[string]Row {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *fakeStore) failPuts(n int, err error) {
 	s.failing, s.putErr = n, err
 }
 
-// set has its clock go ahead, or back.
+// set moves its clock ahead or back.
 func (s *fakeStore) set(off time.Duration) { s.mu.Lock(); defer s.mu.Unlock(); s.off = off }
 
 func (s *fakeStore) fail(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.err = err }
@@ -119,7 +119,7 @@ func (s *fakeStore) Close() error { return nil }
 
 func rcpt(n byte) fleet.Receipt { return fleet.Receipt{n} }
 
-// asked is a cluster that is asked for some components, by their receipts; 0 is one that is off.
+// desiredLists returns a list of components with these receipts; 0 is a disabled component.
 func desiredLists(etag string, receipts ...byte) []fleet.Asked {
 	list := fleet.Asked{List: "components", ETag: etag}
 	for _, n := range receipts {
@@ -141,12 +141,12 @@ func (t *Tracker) stateOf(id string, now time.Time, a []fleet.Asked) State {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// TestLostStoreResynced, by whichever process knows something, and with no more than it has lost.
+// TestLostStoreResynced: any process that knows the lost rows writes them, and no others.
 func TestLostStoreResynced(t *testing.T) {
 	t.Parallel()
 	want := desiredLists(`"1"`, 1)
-	table := newFakeStore()
-	a, b := NewTracker(Config{Store: table}), NewTracker(Config{Store: table})
+	store := newFakeStore()
+	a, b := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
 	exchange := func() {
 		for range 3 {
 			a.Sync(t.Context(), noon)
@@ -157,119 +157,118 @@ func TestLostStoreResynced(t *testing.T) {
 	a.confirm("x", "components", "c0", rcpt(1), noon)
 	b.RecordEvent("y", "", "HelmRelease/a/b", Event{Severity: "error", Message: "m", At: noon}, noon)
 	exchange()
-	before := table.content()
+	before := store.content()
 	for range 3 {
-		table.clear()
+		store.clear()
 		exchange()
-		require.Equal(t, before, table.content())
-		c := NewTracker(Config{Store: table})
+		require.Equal(t, before, store.content())
+		c := NewTracker(Config{Store: store})
 		c.Sync(t.Context(), noon)
 		require.Equal(t, Confirmed, c.stateOf("x", noon, want))
 	}
-	puts := table.puts
+	puts := store.puts
 	exchange()
-	require.Equal(t, puts, table.puts, "and that is all")
+	require.Equal(t, puts, store.puts, "and that is all")
 
-	// One in its place that another process has made.
-	table.clear()
-	NewTracker(Config{Store: table}).Sync(t.Context(), noon.Add(time.Second))
+	// A Store that another process has created in its place.
+	store.clear()
+	NewTracker(Config{Store: store}).Sync(t.Context(), noon.Add(time.Second))
 	exchange()
-	require.Equal(t, before, table.content())
+	require.Equal(t, before, store.content())
 }
 
-// TestQueueOverflowResynced: what was dropped because too much waited to be written is written later.
+// TestQueueOverflowResynced: rows that were dropped because the queue was full are written later.
 func TestQueueOverflowResynced(t *testing.T) {
 	t.Parallel()
-	table := newFakeStore()
-	book := NewTracker(Config{Store: table})
-	book.maxPending = 50
+	store := newFakeStore()
+	tracker := NewTracker(Config{Store: store})
+	tracker.maxPending = 50
 	const clusters, inputs = 3, 40
 	for c := range clusters {
 		for i := range inputs {
-			book.confirm(fmt.Sprint(c), "components", fmt.Sprint("c", i), rcpt(1), noon)
+			tracker.confirm(fmt.Sprint(c), "components", fmt.Sprint("c", i), rcpt(1), noon)
 		}
 	}
-	require.Positive(t, book.Stats().Dropped)
-	book.Sync(t.Context(), noon)
-	book.maxPending = pendingLimit
-	book.Sync(t.Context(), noon)
-	require.Len(t, table.content(), clusters*(inputs+2), "that they polled and were seen, too")
+	require.Positive(t, tracker.Stats().Dropped)
+	tracker.Sync(t.Context(), noon)
+	tracker.maxPending = pendingLimit
+	tracker.Sync(t.Context(), noon)
+	require.Len(t, store.content(), clusters*(inputs+2), "that they polled and were seen, too")
 }
 
-// TestStoreFailures costs nothing but what others would know.
+// TestStoreFailures: while the Store fails, only the observations of other processes are missing.
 func TestStoreFailures(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"away": errors.New("gone"), "denied": ErrDenied} {
-		table := newFakeStore()
-		book, other := NewTracker(Config{Store: table}), NewTracker(Config{Store: table})
-		table.fail(err)
-		book.RecordPoll("x", "components", `"1"`, "flux-operator/v1", noon)
-		book.confirm("x", "components", "c0", rcpt(1), noon)
+		store := newFakeStore()
+		tracker, other := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
+		store.fail(err)
+		tracker.RecordPoll("x", "components", `"1"`, "flux-operator/v1", noon)
+		tracker.confirm("x", "components", "c0", rcpt(1), noon)
 		for range 3 {
-			book.Sync(t.Context(), noon)
+			tracker.Sync(t.Context(), noon)
 		}
-		require.Equal(t, Confirmed, book.stateOf("x", noon, desiredLists(`"1"`, 1)), name)
-		require.Positive(t, book.Stats().Failures)
-		table.fail(nil)
-		book.RecordPoll("x", "components", `"1"`, "flux-operator/v1", noon.Add(seenInterval))
+		require.Equal(t, Confirmed, tracker.stateOf("x", noon, desiredLists(`"1"`, 1)), name)
+		require.Positive(t, tracker.Stats().Failures)
+		store.fail(nil)
+		tracker.RecordPoll("x", "components", `"1"`, "flux-operator/v1", noon.Add(seenInterval))
 		for range 2 {
-			book.Sync(t.Context(), noon.Add(seenInterval))
+			tracker.Sync(t.Context(), noon.Add(seenInterval))
 			other.Sync(t.Context(), noon)
 		}
 		require.Equal(t, Confirmed, other.stateOf("x", noon, desiredLists(`"1"`, 1)), "nothing was lost: %s", name)
 	}
 }
 
-// TestResyncAfterFailureBounded: when the table is back, it is told what it did not take, and what it took just before, which it
-// may have lost with a crash; not what it has had for long.
+// TestResyncAfterFailureBounded: when the Store is back, the rows that it refused are written, and the rows that it accepted
+// just before, which it may have lost in a crash; older ones are not.
 func TestResyncAfterFailureBounded(t *testing.T) {
 	t.Parallel()
-	table := newFakeStore()
-	book, at := NewTracker(Config{Store: table}), noon
+	store := newFakeStore()
+	tracker, at := NewTracker(Config{Store: store}), noon
 	receive := func(cluster string, inputs int) {
 		for i := range inputs {
-			book.confirm(cluster, "components", fmt.Sprint("c", i), rcpt(1), at)
+			tracker.confirm(cluster, "components", fmt.Sprint("c", i), rcpt(1), at)
 		}
 	}
 	exchange := func(times int) {
 		for range times {
 			at = at.Add(syncInterval)
-			book.Sync(t.Context(), at)
+			tracker.Sync(t.Context(), at)
 		}
 	}
 	receive("long", maxBatch)
 	exchange(2 + int(maxWriteDelay/syncInterval))
 	receive("just", 2)
 	exchange(1)
-	before := table.content()
+	before := store.content()
 
-	table.fail(errors.New("gone"))
+	store.fail(errors.New("gone"))
 	receive("while", 2)
-	exchange(100) // however long that takes
-	table.fail(nil)
-	table.mu.Lock()
-	for key := range table.rows {
+	exchange(100) // for a long time
+	store.fail(nil)
+	store.mu.Lock()
+	for key := range store.rows {
 		if strings.HasPrefix(key, "just ") {
-			delete(table.rows, key)
+			delete(store.rows, key)
 		}
 	}
-	table.given = 0
-	table.mu.Unlock()
+	store.given = 0
+	store.mu.Unlock()
 	exchange(3)
-	after := table.content()
+	after := store.content()
 	for key, row := range before {
 		require.Equal(t, row.Body, after[key].Body, key)
 	}
 	for i := range 2 {
 		require.Contains(t, slices.Collect(maps.Keys(after)), fmt.Sprint("while receipt/components/c", i))
 	}
-	require.Less(t, table.given, 20)
-	table.given = 0
+	require.Less(t, store.given, 20)
+	store.given = 0
 	exchange(1)
-	require.Zero(t, table.given, "once")
+	require.Zero(t, store.given, "once")
 }
 
-// TestRecentWritesBounded, however much is said between two failures.
 func TestRecentWritesBounded(t *testing.T) {
 	t.Parallel()
 	var r recentWrites
@@ -285,75 +284,75 @@ func TestRecentWritesBounded(t *testing.T) {
 	require.Empty(t, r.batches)
 }
 
-// TestUnchangedRowsNotWritten: the table is not written to for every poll and every receipt.
+// TestUnchangedRowsNotWritten: most polls and receipts write no row.
 func TestUnchangedRowsNotWritten(t *testing.T) {
 	t.Parallel()
-	table := newFakeStore()
-	book := NewTracker(Config{Store: table})
+	store := newFakeStore()
+	tracker := NewTracker(Config{Store: store})
 	for i := range 40 {
 		now := noon.Add(time.Duration(i) * time.Minute)
 		for n := range 2 * maxBatch {
 			id := fmt.Sprint(n)
-			book.RecordPoll(id, "components", `"1"`, "flux-operator/v1", now)
-			book.confirm(id, "components", "c0", rcpt(1), now)
+			tracker.RecordPoll(id, "components", `"1"`, "flux-operator/v1", now)
+			tracker.confirm(id, "components", "c0", rcpt(1), now)
 		}
 		if i == 1 {
-			table.puts = 0
+			store.puts = 0
 		}
-		book.Sync(t.Context(), now)
+		tracker.Sync(t.Context(), now)
 	}
-	require.LessOrEqual(t, table.puts, 39*2, "that each was seen, in two batches a minute")
-	require.Len(t, table.content(), 3*2*maxBatch)
+	require.LessOrEqual(t, store.puts, 39*2, "that each was seen, in two batches a minute")
+	require.Len(t, store.content(), 3*2*maxBatch)
 }
 
-// TestMemoryPerClusterBounded: whatever a cluster sends, one receipt is stored for each input that is desired and was served, and a
-// bounded number of events.
+// TestMemoryPerClusterBounded: whichever receipts and events a cluster sends, one receipt is stored for each input that is
+// desired and was served, and a bounded number of events.
 func TestMemoryPerClusterBounded(t *testing.T) {
 	t.Parallel()
-	table := newFakeStore()
-	book := NewTracker(Config{Store: table})
+	store := newFakeStore()
+	tracker := NewTracker(Config{Store: store})
 	now := noon
 	want := desiredLists(`"1"`, 1, 2)[0]
-	book.RecordPoll("liar", want.List, want.ETag, "", now)
-	book.RecordServed("liar", want, now)
+	tracker.RecordPoll("liar", want.List, want.ETag, "", now)
+	tracker.RecordServed("liar", want, now)
 	again := map[time.Duration]int{}
 	for i := range 10_000 {
 		now = now.Add(time.Millisecond)
-		for _, r := range []fleet.Receipt{rcpt(1), {9, byte(i >> 8), byte(i)}} { // one that was served, and an invented one
+		for _, r := range []fleet.Receipt{rcpt(1), {9, byte(i >> 8), byte(i)}} { // a served one, and an invented one
 			id := fmt.Sprint("invented-", i)
-			require.False(t, book.RecordRepeatedReceipt("liar", want.List, id, r, now))
-			again[book.RecordReceipt("liar", want, id, r, now)]++
-			again[book.RecordReceipt("liar", want, "c1", r, now)]++
-			again[book.RecordReceipt("liar", desiredLists(`"1"`)[0], id, r, now)]++
+			require.False(t, tracker.RecordRepeatedReceipt("liar", want.List, id, r, now))
+			again[tracker.RecordReceipt("liar", want, id, r, now)]++
+			again[tracker.RecordReceipt("liar", want, "c1", r, now)]++
+			again[tracker.RecordReceipt("liar", desiredLists(`"1"`)[0], id, r, now)]++
 		}
-		book.RecordEvent("liar", "", strings.Repeat("x", 300)+fmt.Sprint(i), Event{Severity: "error", Message: strings.Repeat("m", 100_000), At: now}, now)
+		tracker.RecordEvent("liar", "", strings.Repeat("x", 300)+fmt.Sprint(i), Event{Severity: "error", Message: strings.Repeat("m", 100_000), At: now}, now)
 	}
-	c := book.cluster("liar")
+	c := tracker.cluster("liar")
 	require.Len(t, c.receipts, 1, "that of c1, which names an input that was served")
-	require.Equal(t, int64(1), book.receiptCount.Load())
+	require.Equal(t, int64(1), tracker.receiptCount.Load())
 	require.Equal(t, map[time.Duration]int{0: 10_000 + 20_000, receiptRetryAfter: 20_000 + 10_000}, again)
 	require.LessOrEqual(t, len(c.events), maxEvents)
 	require.LessOrEqual(t, c.eventBytes, maxEventBytes)
-	require.Positive(t, book.Stats().Dropped)
-	book.Sync(t.Context(), now)
-	require.LessOrEqual(t, len(table.content()), 3+maxEvents)
-	book.confirm("honest", "components", "c0", rcpt(1), now)
-	require.Equal(t, Confirmed, book.stateOf("honest", now, desiredLists(`"1"`, 1)), "others are not touched")
+	require.Positive(t, tracker.Stats().Dropped)
+	tracker.Sync(t.Context(), now)
+	require.LessOrEqual(t, len(store.content()), 3+maxEvents)
+	tracker.confirm("honest", "components", "c0", rcpt(1), now)
+	require.Equal(t, Confirmed, tracker.stateOf("honest", now, desiredLists(`"1"`, 1)), "others are not touched")
 }
 
-// TestStoredReceiptsDropped with the inputs that they are of, with the cluster, and when it is made again.
+// TestStoredReceiptsDropped: receipts are removed with their inputs, with the cluster, and when it is created again.
 func TestStoredReceiptsDropped(t *testing.T) {
 	t.Parallel()
-	book := NewTracker(Config{})
+	tracker := NewTracker(Config{})
 	at := noon
 	give := func(etag string, receipts ...byte) {
 		at = at.Add(time.Minute)
-		book.RecordPoll("x", "components", etag, "", at)
-		book.RecordServed("x", desiredLists(etag, receipts...)[0], at)
+		tracker.RecordPoll("x", "components", etag, "", at)
+		tracker.RecordServed("x", desiredLists(etag, receipts...)[0], at)
 		for i, r := range receipts {
-			require.Zero(t, book.receive("x", "components", fmt.Sprint("c", i), rcpt(r), at))
+			require.Zero(t, tracker.receive("x", "components", fmt.Sprint("c", i), rcpt(r), at))
 		}
-		require.Equal(t, int64(len(receipts)), book.receiptCount.Load())
+		require.Equal(t, int64(len(receipts)), tracker.receiptCount.Load())
 	}
 	give("1", 1, 2, 3)
 	give("2", 1)
@@ -362,59 +361,58 @@ func TestStoredReceiptsDropped(t *testing.T) {
 		give(fmt.Sprint(at), 4, 5, 6)
 		give(fmt.Sprint(at, "again"), 1)
 	}
-	require.LessOrEqual(t, len(book.cluster("x").invalidations), 3)
-	book.ResetCluster("x", at.Add(time.Second))
-	require.Zero(t, book.receiptCount.Load())
+	require.LessOrEqual(t, len(tracker.cluster("x").invalidations), 3)
+	tracker.ResetCluster("x", at.Add(time.Second))
+	require.Zero(t, tracker.receiptCount.Load())
 	give("3", 7)
-	book.Forget(func(string) bool { return true })
-	require.Zero(t, book.receiptCount.Load())
-	book.receiptCount.Store(maxReceipts)
-	book.RecordPoll("x", "components", "4", "", at)
-	book.RecordServed("x", desiredLists("4", 1)[0], at)
-	book.receive("x", "components", "c0", rcpt(1), at)
-	require.Equal(t, int64(maxReceipts), book.receiptCount.Load())
-	require.Empty(t, book.cluster("x").receipts, "the limit for all clusters")
+	tracker.Forget(func(string) bool { return true })
+	require.Zero(t, tracker.receiptCount.Load())
+	tracker.receiptCount.Store(maxReceipts)
+	tracker.RecordPoll("x", "components", "4", "", at)
+	tracker.RecordServed("x", desiredLists("4", 1)[0], at)
+	tracker.receive("x", "components", "c0", rcpt(1), at)
+	require.Equal(t, int64(maxReceipts), tracker.receiptCount.Load())
+	require.Empty(t, tracker.cluster("x").receipts, "the limit for all clusters")
 }
 
-// TestRowsOfOtherVersionsIgnored, or of somebody's hand, are left out.
 func TestRowsOfOtherVersionsIgnored(t *testing.T) {
 	t.Parallel()
-	table := newFakeStore()
+	store := newFakeStore()
 	for _, subject := range []string{"", "seen/x", "poll", "poll/", "poll/a/b", "receipt/components", "receipt/components/c0", "event//", "future/a/b", "////"} {
 		for _, body := range []string{"", "null", "[]", `{"input":1}`, `{"input":"zz"}`, `{"etag":{}}`, `"x"`} {
-			require.NoError(t, table.Put(t.Context(), []Row{{Cluster: "x", Subject: subject, Body: body, ObservedAt: noon}}))
-			book := NewTracker(Config{Store: table})
-			book.Sync(t.Context(), noon)
-			require.Equal(t, Never, book.stateOf("x", noon, desiredLists(`"1"`, 1)))
+			require.NoError(t, store.Put(t.Context(), []Row{{Cluster: "x", Subject: subject, Body: body, ObservedAt: noon}}))
+			tracker := NewTracker(Config{Store: store})
+			tracker.Sync(t.Context(), noon)
+			require.Equal(t, Never, tracker.stateOf("x", noon, desiredLists(`"1"`, 1)))
 		}
 	}
 }
 
 func TestDeletedClustersPruned(t *testing.T) {
 	t.Parallel()
-	table := newFakeStore()
+	store := newFakeStore()
 	known, ok := []string{"a"}, false
-	book := NewTracker(Config{Store: table, PruneStore: true, Clusters: func() ([]string, bool) { return known, ok }})
-	book.RecordPoll("a", "components", `"1"`, "", noon)
-	book.RecordPoll("b", "components", `"1"`, "", noon)
-	book.Sync(t.Context(), noon)
-	require.Len(t, book.clusters, 2, "nobody knows yet what there is")
+	tracker := NewTracker(Config{Store: store, PruneStore: true, Clusters: func() ([]string, bool) { return known, ok }})
+	tracker.RecordPoll("a", "components", `"1"`, "", noon)
+	tracker.RecordPoll("b", "components", `"1"`, "", noon)
+	tracker.Sync(t.Context(), noon)
+	require.Len(t, tracker.clusters, 2, "nobody knows yet what there is")
 	ok, known = true, nil
-	book.Sync(t.Context(), noon)
-	require.Len(t, book.clusters, 2, "an empty fleet may be a mistake")
+	tracker.Sync(t.Context(), noon)
+	require.Len(t, tracker.clusters, 2, "an empty fleet may be a mistake")
 	known = []string{"a"}
-	book.Sync(t.Context(), noon)
-	require.Len(t, book.clusters, 1)
-	require.Len(t, table.content(), 2)
+	tracker.Sync(t.Context(), noon)
+	require.Len(t, tracker.clusters, 1)
+	require.Len(t, store.content(), 2)
 }
 
 func TestEventTextSanitized(t *testing.T) {
 	t.Parallel()
-	book := NewTracker(Config{})
-	book.RecordPoll("x", "components", `"1"`, "", noon)
+	tracker := NewTracker(Config{})
+	tracker.RecordPoll("x", "components", `"1"`, "", noon)
 	e := Event{Input: rcpt(1).String(), Severity: "error", Message: "<script>\x00\xff" + strings.Repeat("ü", 5000), At: noon.AddDate(1, 0, 0)}
-	require.True(t, book.RecordEvent("x", "components", "c0", e, noon))
-	got := book.Evaluate(Query{Cluster: "x", Desired: desiredLists(`"1"`, 1), Now: noon, OfflineAfter: OfflineAfter, Details: true}).Inputs[0]
+	require.True(t, tracker.RecordEvent("x", "components", "c0", e, noon))
+	got := tracker.Evaluate(Query{Cluster: "x", Desired: desiredLists(`"1"`, 1), Now: noon, OfflineAfter: OfflineAfter, Details: true}).Inputs[0]
 	require.Equal(t, Failed, got.State)
 	require.Equal(t, noon, got.Since.UTC(), "a year from now is now")
 	require.LessOrEqual(t, len(got.Failure.Message), MaxMessage)

@@ -16,17 +16,17 @@ import (
 func TestPollBelowWhatAnotherServerServed(t *testing.T) {
 	t.Parallel()
 	table := sqlite.NewObservations(filepath.Join(t.TempDir(), "fleet.db"))
-	var books []*clusterstatus.Tracker
+	var trackers []*clusterstatus.Tracker
 	var worlds []*world
 	for range 2 {
-		book := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
-		books = append(books, book)
-		worlds = append(worlds, setupWith(t, options{configure: func(c *server.Config) { c.ClusterStatus = book }}))
+		tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
+		trackers = append(trackers, tracker)
+		worlds = append(worlds, setupWith(t, options{configure: func(c *server.Config) { c.ClusterStatus = tracker }}))
 	}
 	exchange := func() {
 		for range 2 {
-			for _, book := range books {
-				book.Sync(t.Context(), start)
+			for _, tracker := range trackers {
+				tracker.Sync(t.Context(), start)
 			}
 		}
 	}

@@ -38,9 +38,9 @@ func confirmedFleet(b *testing.B, clusters, components int, table clusterstatus.
 	if table == nil {
 		table = sqlite.NewObservations(path)
 	}
-	book := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
+	tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
 	srv, err := server.New(server.Config{
-		Mode: server.ModeCRUD, Replica: replica, History: st, ClusterStatus: book, Tokens: server.Tokens{Read: benchToken, Write: "bench-write"},
+		Mode: server.ModeCRUD, Replica: replica, History: st, ClusterStatus: tracker, Tokens: server.Tokens{Read: benchToken, Write: "bench-write"},
 		Logger: slog.New(slog.NewJSONHandler(&discard{}, nil)), Now: now,
 	})
 	require.NoError(b, err)
@@ -48,17 +48,17 @@ func confirmedFleet(b *testing.B, clusters, components int, table clusterstatus.
 		asked, err := replica.State().Asked(doc)
 		require.NoError(b, err)
 		for _, list := range asked {
-			if book.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", now()) {
-				book.RecordServed(doc.ID, list, now())
+			if tracker.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", now()) {
+				tracker.RecordServed(doc.ID, list, now())
 			}
 			i := 0
 			for id := range list.Inputs {
-				book.RecordReceipt(doc.ID, list, id, list.Receipts[i], now())
+				tracker.RecordReceipt(doc.ID, list, id, list.Receipts[i], now())
 				i++
 			}
 		}
 	}
-	return srv, replica, book
+	return srv, replica, tracker
 }
 
 // BenchmarkStatus asks for the status of 10,000 clusters with 30 components each, all of them confirmed.
@@ -239,15 +239,15 @@ func BenchmarkListeningPaced(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			p := &pace{table: &counted{Store: open(b)}}
-			handler, replica, book := confirmedFleet(b, 10_000, 30, p.table, p.now)
-			p.book = book
+			handler, replica, tracker := confirmedFleet(b, 10_000, 30, p.table, p.now)
+			p.tracker = tracker
 			for before := -1; before != p.table.rows; {
 				before = p.table.rows
-				book.Sync(b.Context(), p.now())
-				require.Zero(b, book.Stats().Failures)
+				tracker.Sync(b.Context(), p.now())
+				require.Zero(b, tracker.Stats().Failures)
 			}
 			time.Sleep(75 * time.Second) // a process looks back that far, and all this is not written every minute
-			book.Sync(b.Context(), p.now())
+			tracker.Sync(b.Context(), p.now())
 			for name, keepAlive := range map[string]bool{"keep-alive": true, "connection-per-poll": false} {
 				requests, unnoted := listening(b, replica, keepAlive)
 				bare, silent, ours := serving(b, bareListening(b, handler), false, requests...), serving(b, handler, false, unnoted...), serving(b, handler, false, requests...)
@@ -259,9 +259,9 @@ func BenchmarkListeningPaced(b *testing.B) {
 
 // pace compares what a service takes for a minute of a fleet that says as much as it usually does.
 type pace struct {
-	book  *clusterstatus.Tracker
-	table *counted
-	ahead atomic.Int64 // of the book's clock, which stands still while others have their turn
+	tracker *clusterstatus.Tracker
+	table   *counted
+	ahead   atomic.Int64 // of the tracker's clock, which stands still while others have their turn
 }
 
 func (p *pace) now() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
@@ -318,7 +318,7 @@ func (p *pace) exchange(b *testing.B) (stop func() time.Duration) {
 		tick := time.NewTicker(3 * time.Second / 2) // as Run does
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			p.book.Sync(ctx, p.now())
+			p.tracker.Sync(ctx, p.now())
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

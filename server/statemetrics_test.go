@@ -74,11 +74,11 @@ func TestStatesInMetrics(t *testing.T) {
 func TestStatesInMetricsOfANewProcess(t *testing.T) {
 	t.Parallel()
 	table := sqlite.NewObservations(filepath.Join(t.TempDir(), "fleet.db"))
-	book := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
-	before := setupWith(t, options{configure: func(c *server.Config) { c.ClusterStatus = book }})
-	book.Sync(t.Context(), start)
+	tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
+	before := setupWith(t, options{configure: func(c *server.Config) { c.ClusterStatus = tracker }})
+	tracker.Sync(t.Context(), start)
 	before.confirm(demoDNS)
-	book.Sync(t.Context(), start)
+	tracker.Sync(t.Context(), start)
 	again := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
 	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
 		after := setupWith(t, options{mode: mode, configure: func(c *server.Config) { c.ClusterStatus = again }})

@@ -39,7 +39,7 @@ const hostile = `<script>alert("x")</script><img src=x onerror=alert(1)>`
 type world struct {
 	t       *testing.T
 	replica *store.Replica
-	book    *clusterstatus.Tracker
+	tracker *clusterstatus.Tracker
 	ended   ui.EndedSessions
 	api     *server.Server
 	http    *httptest.Server
@@ -119,9 +119,9 @@ func setupFleet(t testing.TB, text string, steps []step) *world {
 		_, err = w.replica.Update(t.Context(), store.Meta{Actor: "ci", Author: "ada", Reason: reason}, step.edit)
 		require.NoError(t, err)
 	}
-	w.book = clusterstatus.NewTracker(clusterstatus.Config{})
+	w.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
 	w.api, err = server.New(server.Config{
-		Mode: server.ModeCRUD, Replica: w.replica, History: st, Tokens: server.Tokens{Read: readToken, Write: writeToken}, ClusterStatus: w.book,
+		Mode: server.ModeCRUD, Replica: w.replica, History: st, Tokens: server.Tokens{Read: readToken, Write: writeToken}, ClusterStatus: w.tracker,
 		Version: "v2.0.0-test", StoreName: "memory", Logger: logger, Now: w.now,
 	})
 	require.NoError(t, err)
@@ -252,8 +252,8 @@ func (w *world) hear(i int, doc *fleet.Document, now time.Time) {
 			}
 		}
 		for _, back := range []time.Duration{interval, 0} {
-			if w.book.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", at.Add(-back)) {
-				w.book.RecordServed(doc.ID, list, at.Add(-back))
+			if w.tracker.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", at.Add(-back)) {
+				w.tracker.RecordServed(doc.ID, list, at.Add(-back))
 			}
 		}
 		n := 0
@@ -262,12 +262,12 @@ func (w *world) hear(i int, doc *fleet.Document, now time.Time) {
 			n++
 			switch {
 			case failing(i) && id == "grafana":
-				w.book.RecordEvent(doc.ID, list.List, id, clusterstatus.Event{
+				w.tracker.RecordEvent(doc.ID, list.List, id, clusterstatus.Event{
 					Input: receipt.String(), Severity: "error", Reason: failures[i/40%3].reason, Object: "HelmRelease/flux-system/platform-grafana", At: at,
 					Message: failures[i/40%3].message + w.text,
 				}, at)
 			default:
-				w.book.RecordReceipt(doc.ID, list, id, receipt, at)
+				w.tracker.RecordReceipt(doc.ID, list, id, receipt, at)
 			}
 		}
 	}

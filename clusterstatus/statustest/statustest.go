@@ -1,4 +1,4 @@
-// Package statustest is the suite that every backend's table of observations passes.
+// Package statustest has the suite of tests that every [clusterstatus.Store] passes.
 package statustest
 
 import (
@@ -13,21 +13,21 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 )
 
-// Opened is a table under test.
+// Fixture is a Store under test.
 type Fixture struct {
 	Store clusterstatus.Store
-	// Again is another process's view of it.
+	// Reopen opens the same Store as another process does.
 	Reopen func(t *testing.T) clusterstatus.Store
-	// Lose destroys what is kept, while the table is open.
+	// Lose drops all rows while the Store is open.
 	Lose func(t *testing.T)
 }
 
-// Run runs the suite. open makes an empty table.
+// Run runs the suite. open makes an empty Store.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for name, run := range map[string]func(*testing.T, Fixture){
-		"the later word stays": laterObservationWins, "others see what is new": readSince, "any text": arbitraryText,
-		"bounded": bounded, "nothing": empty, "a loss heals": recreatedAfterLoss, "many": manyRows, "which table it is": marksSurvive,
+		"later observation wins": laterObservationWins, "new rows are read": readSince, "arbitrary text": arbitraryText,
+		"bounded": bounded, "empty": empty, "recreated after loss": recreatedAfterLoss, "many rows": manyRows, "marks survive": marksSurvive,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,11 +42,11 @@ func row(cluster, subject, body string, said time.Time) clusterstatus.Row {
 	return clusterstatus.Row{Cluster: cluster, Subject: subject, Body: body, ObservedAt: said}
 }
 
-// all is everything in a table, sorted, and from when on to ask for more.
-func all(t *testing.T, table clusterstatus.Store, since time.Time, subjects ...string) ([]string, time.Time) {
+// all returns the rows of a Store, sorted, and the time for the next read.
+func all(t *testing.T, store clusterstatus.Store, since time.Time, subjects ...string) ([]string, time.Time) {
 	t.Helper()
 	out := []string{}
-	next, err := table.Since(t.Context(), since, subjects, func(r clusterstatus.Row) {
+	next, err := store.Since(t.Context(), since, subjects, func(r clusterstatus.Row) {
 		out = append(out, fmt.Sprintf("%s %s %s %s", r.Cluster, r.Subject, r.Body, r.ObservedAt.UTC().Format(time.RFC3339Nano)))
 	})
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func all(t *testing.T, table clusterstatus.Store, since time.Time, subjects ...s
 
 func laterObservationWins(t *testing.T, o Fixture) {
 	require.NoError(t, o.Store.Put(t.Context(), []clusterstatus.Row{row("a", "s", "2", noon), row("b", "s", "1", noon), row("c", "s", "1", noon)}))
-	since := time.Now() // it runs on this machine
+	since := time.Now() // the Store runs on this machine
 	require.NoError(t, o.Store.Put(t.Context(), []clusterstatus.Row{row("a", "s", "1", noon.Add(-time.Second)), row("b", "s", "2", noon.Add(time.Second)), row("c", "s", "1", noon)}))
 	got, _ := all(t, o.Reopen(t), time.Time{})
 	require.Equal(t, []string{"a s 2 2026-01-02T12:00:00.123456Z", "b s 2 2026-01-02T12:00:01.123456Z", "c s 1 2026-01-02T12:00:00.123456Z"}, got)
@@ -137,7 +137,7 @@ func marksSurvive(t *testing.T, o Fixture) {
 func manyRows(t *testing.T, o Fixture) {
 	done := make(chan error)
 	for p := range 4 {
-		table := o.Reopen(t)
+		store := o.Reopen(t)
 		go func() {
 			var err error
 			for n := 0; n < 5 && err == nil; n++ {
@@ -145,7 +145,7 @@ func manyRows(t *testing.T, o Fixture) {
 				for i := range rows {
 					rows[i] = row(fmt.Sprint("c", (i*7+p)%500), "s", fmt.Sprint(p), noon.Add(time.Duration(n)*time.Second))
 				}
-				err = table.Put(t.Context(), rows)
+				err = store.Put(t.Context(), rows)
 			}
 			done <- err
 		}()

@@ -75,7 +75,7 @@ func serve(c *cli.Context) error {
 	if err := openStore(ctx, cfg, st, replica, logger); err != nil {
 		return errors.Join(err, st.Close())
 	}
-	book, err := newBook(cfg, replica, logger)
+	tracker, err := newTracker(cfg, replica, logger)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
@@ -87,7 +87,7 @@ func serve(c *cli.Context) error {
 	}
 	srv, err := server.New(server.Config{
 		Audit:         auditStatus,
-		ClusterStatus: book, OfflineAfter: cfg.offlineAfter,
+		ClusterStatus: tracker, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens,
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
 		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
@@ -96,7 +96,7 @@ func serve(c *cli.Context) error {
 		return errors.Join(err, st.Close())
 	}
 	var background sync.WaitGroup
-	background.Go(func() { book.Run(ctx) })
+	background.Go(func() { tracker.Run(ctx) })
 	if cfg.mode == server.ModeCRUD {
 		retention := store.Retention{Store: st, Keep: cfg.retention, Logger: logger, May: func() bool { return replica.Status().Following }}
 		background.Go(func() { retention.Run(ctx) })
@@ -124,8 +124,8 @@ func withPage(cfg config, srv *server.Server, ended ui.EndedSessions, logger *sl
 	return server.WithBasePath(cfg.basePath, page), nil
 }
 
-// newBook returns the record of the status that clusters report. Processes exchange it in the background; no request waits.
-func newBook(cfg config, replica *store.Replica, logger *slog.Logger) (*clusterstatus.Tracker, error) {
+// newTracker returns the record of the status that clusters report. Processes exchange it in the background; no request waits.
+func newTracker(cfg config, replica *store.Replica, logger *slog.Logger) (*clusterstatus.Tracker, error) {
 	table, err := cfg.db.observations()
 	if err != nil {
 		return nil, err
