@@ -52,8 +52,8 @@ func (v verbs) historyCommand() *cli.Command {
 	}
 }
 
-// historyOf returns the revisions of a document, and their table. Those of a cluster include changes of its inputs by way of other
-// documents, unless --document leaves them out or the server is too old to list them, which a note reports.
+// historyOf returns the revisions of a document, and their table. Those of a cluster and of a component include changes of inputs by
+// way of other documents, unless --document leaves them out or the server is too old to list them, which a note reports.
 func (v verbs) historyOf(c *cli.Context, conn client, id string, limit int) (view, []json.RawMessage, error) {
 	list := func(parameters ...edit) ([]json.RawMessage, error) {
 		const page = 1000
@@ -61,7 +61,7 @@ func (v verbs) historyOf(c *cli.Context, conn client, id string, limit int) (vie
 			return v.api.history(c.Context, conn, id, slices.Concat(parameters, e)...)
 		})
 	}
-	if v.kind != apiclient.KindCluster || c.Bool("document") {
+	if !v.servesHistory() || c.Bool("document") {
 		docs, err := list()
 		return revisionView, docs, err
 	}
@@ -70,28 +70,38 @@ func (v verbs) historyOf(c *cli.Context, conn client, id string, limit int) (vie
 		return servedRevisionView, docs, err
 	}
 	if docs, err = list(); err == nil {
-		v.note("This server is too old to list changes of layers, the catalog and resource types: only revisions of the cluster's own document are shown.")
+		v.note("This server is too old to list changes by way of other documents: only revisions of the %s's own document are shown.", v.title)
 	}
 	return revisionView, docs, err
 }
 
+// servesHistory reports whether the server lists the revisions that changed what clusters are served because of a document of the kind.
+func (v verbs) servesHistory() bool {
+	return v.kind == apiclient.KindCluster || v.kind == apiclient.KindPlatformComponent
+}
+
 func (v verbs) historyFlags() []cli.Flag {
 	flags := []cli.Flag{limitFlag()}
-	if v.kind == apiclient.KindCluster {
-		flags = append(flags, &cli.BoolFlag{Name: "document", Usage: "only revisions that changed the cluster's own document"})
+	if v.servesHistory() {
+		flags = append(flags, &cli.BoolFlag{Name: "document", Usage: "only revisions that changed the " + v.title + "'s own document"})
 	}
 	return flags
 }
 
 func (v verbs) historyDescription() string {
-	if v.kind != apiclient.KindCluster {
-		return ""
+	const rest = "it is empty when the revision changed only the document. -o json has their values."
+	switch v.kind {
+	case apiclient.KindCluster:
+		return "It includes the revisions that changed what the cluster is served by way of layers, the catalog and resource types. SERVED names " +
+			"the inputs and fields that a revision changed; " + rest
+	case apiclient.KindPlatformComponent:
+		return "It includes the revisions that changed what any cluster is served of the component, by way of layers, clusters and the components " +
+			"that it depends on. SERVED has the number of these clusters and the fields that a revision changed; " + rest
 	}
-	return "It includes the revisions that changed what the cluster is served by way of layers, the catalog and resource types. SERVED names " +
-		"the inputs and fields that a revision changed; it is empty when the revision changed only the document. -o json has their values."
+	return ""
 }
 
-// servedRevisionView is revisionView with what each revision changed in a cluster's inputs.
+// servedRevisionView is revisionView with what each revision changed in the inputs of clusters.
 var servedRevisionView = view{
 	header: slices.Insert(slices.Clone(revisionView.header), servedColumn, "SERVED"),
 	narrow: revisionView.narrow + 1,
@@ -104,7 +114,11 @@ var servedRevisionView = view{
 		if err := json.Unmarshal(doc, &rev); err != nil {
 			return nil, err
 		}
-		return slices.Insert(row, servedColumn, servedText(rev.Effect)), nil
+		served := servedText(rev.Effect)
+		if rev.Clusters > 0 {
+			served = "on " + count(rev.Clusters, "cluster") + ": " + served
+		}
+		return slices.Insert(row, servedColumn, served), nil
 	},
 }
 

@@ -28,9 +28,12 @@ func TestHistoryOfOlderServer(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	settings := map[string]string{"FLUX_API_URL": srv.URL, "FLUX_API_TOKEN": "t"}
-	const note = "too old to list changes of layers"
+	const note = "too old to list changes by way of other documents"
 	got := run(t, cli.Env{}, settings, "cluster", "history", "c", "-o", "name")
 	if got.code != 0 || got.stdout != "revision/2\n" || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, note) {
+		t.Errorf("%+v", got)
+	}
+	if got := run(t, cli.Env{}, settings, "component", "history", "c", "-o", "name"); got.code != 0 || !strings.Contains(got.stderr, note) {
 		t.Errorf("%+v", got)
 	}
 	if got := run(t, cli.Env{}, settings, "cluster", "history", "c", "-o", "table"); got.code != 0 || strings.Contains(got.stdout, "SERVED") {

@@ -19,7 +19,7 @@ func (r recorded) Past(q PastQuery) (Documents, error) {
 			continue
 		}
 		for _, ch := range c.Changes {
-			if slices.Contains(q.Documents, DocumentName{ch.Kind, ch.ID}) || slices.Contains(q.Documents, DocumentName{Kind: ch.Kind}) {
+			if len(q.Documents) == 0 || slices.Contains(q.Documents, DocumentName{ch.Kind, ch.ID}) || slices.Contains(q.Documents, DocumentName{Kind: ch.Kind}) {
 				docs.Set(ch.Kind, ch.ID, ch.Before)
 			}
 		}
@@ -27,11 +27,11 @@ func (r recorded) Past(q PastQuery) (Documents, error) {
 	return docs, nil
 }
 
-// served reads the whole history of what a cluster is served, in pages.
-func (w *world) served(t require.TestingT, cluster string, limit int) (all []ServedRevision) {
+// served reads the whole history of what clusters are served because of a document, in pages.
+func (w *world) served(t require.TestingT, of DocumentName, limit int) (all []ServedRevision) {
 	before := w.state.Revision() + 1
 	for before > 0 {
-		page, err := w.state.ServedHistory(w.t.Context(), cluster, before, limit, recorded{&w.log})
+		page, err := w.state.ServedHistory(w.t.Context(), of, before, limit, recorded{&w.log})
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page.Revisions), limit)
 		all, before = append(all, page.Revisions...), page.Next
@@ -56,7 +56,7 @@ func TestServedHistory(t *testing.T) {
 	w.must(unguarded(remove(KindLayer, "gone", DeleteOptions{})))                                      // 8
 	w.must(unguarded(remove(KindNamespace, "unused", DeleteOptions{})))                                // 9
 	revisions := func(cluster string) (all []Revision) {
-		for _, r := range w.served(t, cluster, 2) {
+		for _, r := range w.served(t, DocumentName{KindCluster, cluster}, 2) {
 			all = append(all, r.Revision)
 		}
 		return all
@@ -64,7 +64,7 @@ func TestServedHistory(t *testing.T) {
 	require.Equal(t, []Revision{8, 7, 5, 3, 2, 1}, revisions("c2"))
 	require.Equal(t, []Revision{8, 7, 3, 1}, revisions("c1"))
 	require.Empty(t, revisions("nobody"))
-	history := w.served(t, "c2", 100)
+	history := w.served(t, DocumentName{KindCluster, "c2"}, 100)
 	require.Equal(t, []string{"unused"}, history[0].Effect["namespaces"].Removed)
 	require.Len(t, history[1].Effect["namespaces"].Added, 1)
 	require.Empty(t, history[2].Effect)
@@ -78,6 +78,42 @@ func TestServedHistory(t *testing.T) {
 
 	w.log.oldest = 4
 	require.Equal(t, []Revision{8, 7, 5}, revisions("c2"), "what the log still has")
+}
+
+// TestServedHistoryOfComponent: the history of a component has the revisions that changed its input on some cluster, by whatever
+// document, and those of its own.
+func TestServedHistoryOfComponent(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)                                                             // 1
+	w.must(patch(KindLayer, "prod", `{"patches":{"grafana":{"replicas":"5"}}}`))                    // 2
+	w.must(patch(KindComponent, "grafana", `{"oci_tag":"x"}`))                                      // 3
+	w.must(patch(KindComponent, "loki", `{"oci_tag":"x"}`))                                         // 4: of another component
+	w.must(patch(KindCluster, "c2", `{"labels":{"team":"x"}}`))                                     // 5: changes no input
+	w.must(patch(KindCluster, "c3", `{"patches":{"grafana":{"replicas":"7"}}}`))                    // 6
+	w.must(patch(KindLayer, "prod", `{"patches":{"grafana":{"replicas":"6"}}}`))                    // 7: c3 has its own
+	w.must(unguarded(patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`)))                        // 8: another layer
+	w.must(patch(KindLayer, "base", `{"description":"x"}`))                                         // 9
+	w.must(create(KindComponent, `{"id":"unused","component_path":"u","oci_url":"https://x.y/z"}`)) // 10
+	w.must(unguarded(remove(KindCluster, "c0", DeleteOptions{})))                                   // 11
+	history := w.served(t, DocumentName{KindComponent, "grafana"}, 3)
+	var revisions []Revision
+	var clusters []int
+	for _, r := range history {
+		revisions, clusters = append(revisions, r.Revision), append(clusters, r.Clusters)
+	}
+	require.Equal(t, []Revision{11, 8, 7, 6, 3, 2, 1}, revisions)
+	require.Equal(t, []int{1, 1, 1, 1, 4, 2, 4}, clusters)
+	require.Equal(t, []string{"grafana"}, history[0].Effect["platform-components"].Removed)
+	text, err := json.Marshal(history[2].Effect["platform-components"].Changed)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `{"pointer":"/patches/replicas","before":"5","after":"6"}`)
+	require.Len(t, history[6].Effect["platform-components"].Added, 2, "with and without the layer prod")
+
+	unused := w.served(t, DocumentName{KindComponent, "unused"}, 3)
+	require.Len(t, unused, 1)
+	require.Empty(t, unused[0].Effect, "it is on no cluster")
+	_, err = w.state.ServedHistory(t.Context(), DocumentName{KindNamespace, "team"}, 2, 1, recorded{&w.log})
+	require.Error(t, err)
 }
 
 // TestServedHistoryIsWhatPollsWere: of random fleets, it has the revisions between which a cluster's polls differ, in pages of any
@@ -118,14 +154,56 @@ func TestServedHistoryIsWhatPollsWere(t *testing.T) {
 					want = append(want, c.Revision)
 				}
 			}
-			for _, r := range w.served(rt, id, limit) {
+			for _, r := range w.served(rt, DocumentName{KindCluster, id}, limit) {
 				got = append(got, r.Revision)
 				forgotten := states[r.Revision].docs[KindCluster][id] == nil // it is not answered any more
 				require.Equal(rt, differ[r.Revision] && !forgotten, len(r.Effect) > 0, "%s at %d: %v", id, r.Revision, r.Effect)
 			}
 			require.Equal(rt, want, got, id)
 		}
+		requireComponentHistories(rt, w, states, sortedKeys(ids), limit)
 	})
+}
+
+// requireComponentHistories holds the history of each component against its inputs on all clusters, before and after each revision.
+func requireComponentHistories(rt *rapid.T, w *world, states []*State, clusters []string, limit int) {
+	for _, id := range []string{"c0", "c1", "c2"} {
+		var want, got []Revision
+		differ := map[Revision]int{}
+		for i := len(w.log.commits) - 1; i >= 0 && w.log.commits[i].Revision >= w.log.oldest; i-- {
+			c := w.log.commits[i]
+			for _, cluster := range clusters {
+				if inputText(rt, states[c.Revision-1], cluster, id) != inputText(rt, states[c.Revision], cluster, id) {
+					differ[c.Revision]++
+				}
+			}
+			own := slices.ContainsFunc(c.Changes, func(ch Change) bool { return ch.Kind == KindComponent && ch.ID == id })
+			if differ[c.Revision] > 0 || own {
+				want = append(want, c.Revision)
+			}
+		}
+		for _, r := range w.served(rt, DocumentName{KindComponent, id}, limit) {
+			got = append(got, r.Revision)
+			require.Equal(rt, differ[r.Revision], r.Clusters, "%s at %d: %v", id, r.Revision, r.Effect)
+			require.Equal(rt, differ[r.Revision] > 0, len(r.Effect) > 0, "%s at %d: %v", id, r.Revision, r.Effect)
+		}
+		require.Equal(rt, want, got, id)
+	}
+}
+
+// inputText is a component's input on a cluster, as text; empty: it has none.
+func inputText(t require.TestingT, s *State, cluster, component string) string {
+	if s == nil || s.docs[KindCluster][cluster] == nil {
+		return ""
+	}
+	inputs, _, err := s.inputs(s.servedTo(cluster), s.kinds.assigned(KindComponent), map[string]bool{component: true})
+	require.NoError(t, err)
+	if len(inputs) == 0 {
+		return ""
+	}
+	body, err := json.Marshal(inputs[0].value)
+	require.NoError(t, err)
+	return string(body)
 }
 
 // inputsText are all inputs of a cluster, as text.

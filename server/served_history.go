@@ -10,8 +10,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// servedHistory lists the revisions that changed a cluster's document or what the cluster is served.
-func (s *Server) servedHistory(c echo.Context, cluster string, limit *int, cursor *string) error {
+// servedHistory lists the revisions that changed a document or what clusters are served because of it.
+func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, limit *int, cursor *string) error {
 	st, err := s.state(c)
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (s *Server) servedHistory(c echo.Context, cluster string, limit *int, curso
 		most = *limit
 	}
 	ctx := requestOf(c).job.ctx
-	page, err := st.ServedHistory(ctx, cluster, before, most, &history{ctx: ctx, log: s.cfg.History})
+	page, err := st.ServedHistory(ctx, of, before, most, &history{ctx: ctx, log: s.cfg.History})
 	if err != nil {
 		return err
 	}
@@ -47,10 +47,10 @@ func (s *Server) summarized(ctx context.Context, revisions []fleet.ServedRevisio
 	if len(revisions) == 0 {
 		return nil, nil
 	}
-	effects := make(map[fleet.Revision]map[string]api.EndpointEffect, len(revisions))
+	served := make(map[fleet.Revision]fleet.ServedRevision, len(revisions))
 	among := make([]fleet.Revision, len(revisions))
 	for i, rev := range revisions {
-		among[i], effects[rev.Revision] = rev.Revision, rev.Effect
+		among[i], served[rev.Revision] = rev.Revision, rev
 	}
 	found, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Among: among, Limit: len(among)}, 1+summaryChanges)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Server) summarized(ctx context.Context, revisions []fleet.ServedRevisio
 	out := make([]api.RevisionSummary, len(found))
 	for i, sum := range found {
 		out[i] = revisionSummary(sum)
-		out[i].Effect = effects[sum.Revision]
+		out[i].Effect, out[i].Clusters = served[sum.Revision].Effect, served[sum.Revision].Clusters
 	}
 	return out, nil
 }

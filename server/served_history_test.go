@@ -51,3 +51,29 @@ func TestServedHistory(t *testing.T) {
 	w.get(path+"&cursor=x").problem(400, "validation_error")
 	w.get(demoCluster+"/history?view=other").problem(400, "validation_error")
 }
+
+// The history of a component has the revisions that changed its input on clusters, with how many these are.
+func TestServedHistoryOfComponent(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/layers", `{"id":"all","priority":100,"all":true,"patches":{"podinfo":{"extra":"1"}}}`)
+	layer := w.revision()
+	w.create("/namespaces", `{"id":"unrelated"}`)
+	w.patch(demoCluster, `{"labels":{"a":"1"}}`).want(200)
+	w.patch("/platform_components/podinfo", `{"component_version":"6.9.9"}`).want(200)
+	catalog := w.revision()
+
+	all := w.get("/platform_components/podinfo/history?view=effective").want(200).list()
+	require.Len(t, all, 3)
+	require.EqualValues(t, catalog, all[0]["revision"])
+	require.EqualValues(t, layer, all[1]["revision"])
+	require.EqualValues(t, 1, all[2]["revision"])
+	require.EqualValues(t, 1, all[0]["clusters"])
+	changed := at(all[1], "effect", "platform-components", "changed").([]any)[0]
+	require.Equal(t, "podinfo", at(changed, "id"))
+	require.NotEmpty(t, at(changed, "fields"))
+	page := w.get("/platform_components/podinfo/history?view=effective&limit=1").want(200)
+	require.Equal(t, all[:1], page.list())
+	require.Contains(t, page.header.Get("Link"), "view=effective")
+	require.Len(t, w.get("/platform_components/podinfo/history").want(200).list(), 2, "that of the document is as it was")
+}

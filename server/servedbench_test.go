@@ -12,7 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// BenchmarkServedHistory: the first page of the history of what a cluster is served, of 20 revisions, in logs of different lengths.
+// BenchmarkServedHistory: the first page of the history of what a cluster, or of a component what all clusters are served, of 20
+// revisions, in logs of different lengths.
 // One revision in a hundred changes a layer that matches the cluster, one in ten a layer that does not, the others another cluster.
 func BenchmarkServedHistory(b *testing.B) {
 	for _, revisions := range []int{2_000, 10_000} {
@@ -42,12 +43,16 @@ func BenchmarkServedHistory(b *testing.B) {
 					return err
 				})
 			}
-			for b.Loop() {
-				req := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/clusters/c0/history?view=effective&limit=20", nil)
-				req.Header.Set("Authorization", "Bearer "+benchToken)
-				rec := httptest.NewRecorder()
-				handler.ServeHTTP(rec, req)
-				require.Equal(b, http.StatusOK, rec.Code, rec.Body)
+			for _, path := range []string{"/clusters/c0", "/platform_components/component-1", "/platform_components/component-2"} {
+				b.Run(path[1:], func(b *testing.B) {
+					for b.Loop() {
+						req := httptest.NewRequestWithContext(b.Context(), http.MethodGet, path+"/history?view=effective&limit=20", nil)
+						req.Header.Set("Authorization", "Bearer "+benchToken)
+						rec := httptest.NewRecorder()
+						handler.ServeHTTP(rec, req)
+						require.Equal(b, http.StatusOK, rec.Code, rec.Body)
+					}
+				})
 			}
 		})
 	}

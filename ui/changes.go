@@ -46,14 +46,24 @@ func (v *visit) changes(p *api.ListRevisionsParams) (rows []changeRow, next stri
 	return rows, client.NextPage(header).Get("cursor"), nil
 }
 
-// revisions are those of a list: of a cluster also those that changed what it is served by way of other documents.
+// revisions are those of a list: of a cluster and of a component also those that changed what clusters are served by way of other
+// documents.
 func (v *visit) revisions(p *api.ListRevisionsParams) ([]api.RevisionSummary, http.Header, error) {
-	if p.Kind != nil && *p.Kind == client.KindCluster && p.ID != nil && p.Actor == nil {
-		list, err := v.fleet.GetClusterHistoryWithResponse(v.r.Context(), *p.ID, &api.GetClusterHistoryParams{View: new("effective"), Limit: p.Limit, Cursor: p.Cursor})
-		if err != nil {
-			return nil, nil, err
+	if p.Kind != nil && p.ID != nil && p.Actor == nil {
+		switch *p.Kind {
+		case client.KindCluster:
+			list, err := v.fleet.GetClusterHistoryWithResponse(v.r.Context(), *p.ID, &api.GetClusterHistoryParams{View: new("effective"), Limit: p.Limit, Cursor: p.Cursor})
+			if err != nil {
+				return nil, nil, err
+			}
+			return *list.JSON200, list.HTTPResponse.Header, nil
+		case client.KindPlatformComponent:
+			list, err := v.fleet.GetPlatformComponentHistoryWithResponse(v.r.Context(), *p.ID, &api.GetPlatformComponentHistoryParams{View: new("effective"), Limit: p.Limit, Cursor: p.Cursor})
+			if err != nil {
+				return nil, nil, err
+			}
+			return *list.JSON200, list.HTTPResponse.Header, nil
 		}
-		return *list.JSON200, list.HTTPResponse.Header, nil
 	}
 	list, err := v.fleet.ListRevisionsWithResponse(v.r.Context(), p)
 	if err != nil {

@@ -2988,13 +2988,18 @@ type RevisionSummary struct {
 	// Example: deleted component/podinfo, off 200 clusters
 	Summary string `json:"summary"`
 
-	// Effect Only with `view=effective`: what the revision changed in the cluster's inputs, by list as it is polled; empty when it changed only the document.
+	// Effect Only with `view=effective`: what the revision changed in the inputs of the cluster, or in the input of the component on all clusters, by list as it is polled; absent when it changed only the document. Of a component at most 10 different changes are listed.
 	Effect map[string]EndpointEffect `json:"effect,omitempty"`
 
 	// Reverts The revisions that this one reverted. Absent when it reverted none.
 	//
 	// Example: [41]
 	Reverts []int64 `json:"reverts,omitempty"`
+
+	// Clusters Only of a component with `view=effective`: on how many clusters the revision changed its input. Absent: on none.
+	//
+	// Example: 412
+	Clusters int `json:"clusters,omitempty"`
 }
 
 // RoleBinding A cluster role binding definition.
@@ -3822,7 +3827,7 @@ type ExplainInputParams struct {
 
 // GetClusterHistoryParams defines parameters for GetClusterHistory.
 type GetClusterHistoryParams struct {
-	// View `effective`: also the revisions that changed what the cluster is served by way of other documents, each with its `effect`.
+	// View `effective`: also the revisions that changed what clusters are served by way of other documents, each with its `effect`.
 	View *HistoryView `form:"view,omitempty" json:"view,omitempty"`
 
 	// Limit At most this many revisions.
@@ -4710,6 +4715,9 @@ type UpdatePlatformComponentParams struct {
 
 // GetPlatformComponentHistoryParams defines parameters for GetPlatformComponentHistory.
 type GetPlatformComponentHistoryParams struct {
+	// View `effective`: also the revisions that changed what clusters are served by way of other documents, each with its `effect`.
+	View *HistoryView `form:"view,omitempty" json:"view,omitempty"`
+
 	// Limit At most this many revisions.
 	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
 

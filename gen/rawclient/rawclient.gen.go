@@ -299,7 +299,8 @@ type ClientInterface interface {
 	//
 	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
 	// served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
-	// revisions of those documents: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
+	// revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a `Link` to the next
+	// page.
 	//
 	// Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
 	GetClusterHistory(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -824,7 +825,10 @@ type ClientInterface interface {
 
 	// GetPlatformComponentHistory Revisions that changed a platform component, newest first
 	//
-	// Works for a document that is gone, too.
+	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's input on
+	// any cluster by way of other documents (layers, clusters, the components that it depends on), each with its `effect` and on how
+	// many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or 100,000 inputs that it has
+	// compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 	//
 	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
 	GetPlatformComponentHistory(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1694,7 +1698,8 @@ func (c *Client) ExplainInput(ctx context.Context, id ID, list ListPath, inputID
 //
 // Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
 // served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
-// revisions of those documents: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
+// revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a `Link` to the next
+// page.
 //
 // Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
 func (c *Client) GetClusterHistory(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2889,7 +2894,10 @@ func (c *Client) UpdatePlatformComponent(ctx context.Context, id ID, params *Upd
 
 // GetPlatformComponentHistory Revisions that changed a platform component, newest first
 //
-// Works for a document that is gone, too.
+// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's input on
+// any cluster by way of other documents (layers, clusters, the components that it depends on), each with its `effect` and on how
+// many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or 100,000 inputs that it has
+// compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 //
 // Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
 func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11149,6 +11157,18 @@ func NewGetPlatformComponentHistoryRequest(server string, id ID, params *GetPlat
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.View != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "view", *params.View, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -15314,7 +15334,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
 	// served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
-	// revisions of those documents: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
+	// revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a `Link` to the next
+	// page.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15901,7 +15922,10 @@ type ClientWithResponsesInterface interface {
 
 	// GetPlatformComponentHistoryWithResponse Revisions that changed a platform component, newest first
 	//
-	// Works for a document that is gone, too.
+	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's input on
+	// any cluster by way of other documents (layers, clusters, the components that it depends on), each with its `effect` and on how
+	// many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or 100,000 inputs that it has
+	// compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19996,7 +20020,8 @@ func (c *ClientWithResponses) ExplainInputWithResponse(ctx context.Context, id I
 //
 // Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
 // served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
-// revisions of those documents: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
+// revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a `Link` to the next
+// page.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20985,7 +21010,10 @@ func (c *ClientWithResponses) UpdatePlatformComponentWithResponse(ctx context.Co
 
 // GetPlatformComponentHistoryWithResponse Revisions that changed a platform component, newest first
 //
-// Works for a document that is gone, too.
+// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's input on
+// any cluster by way of other documents (layers, clusters, the components that it depends on), each with its `effect` and on how
+// many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or 100,000 inputs that it has
+// compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 //
 // Returns a wrapper object for the known response body format(s).
 //

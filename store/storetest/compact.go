@@ -140,7 +140,12 @@ func (l lived) checkPast(b *bench, rev int) {
 // checkDocumentLog holds the log of documents, read in pages, against the commits: of single documents, of kinds, and of all.
 func (l lived) checkDocumentLog(b *bench, oldest int) {
 	all := []fleet.DocumentName{{Kind: fleet.KindCluster}, {Kind: fleet.KindNamespace, ID: "unknown"}, {Kind: fleet.KindNamespace}}
+	many := slices.Clone(all[:2]) // documents are found in another way where there are many
+	for i := range 300 {
+		many = append(many, fleet.DocumentName{Kind: fleet.KindCluster, ID: fmt.Sprint("unknown-", i)})
+	}
 	for _, documents := range [][]fleet.DocumentName{
+		many,
 		{{Kind: fleet.KindCluster, ID: "00"}},
 		{{Kind: fleet.KindNamespace, ID: "11"}, {Kind: fleet.KindCluster, ID: "11"}, {Kind: fleet.KindNamespace, ID: "11"}},
 		{{Kind: fleet.KindNamespace}},

@@ -79,9 +79,15 @@ func testChanges(t *testing.T, b *bench) {
 	require.Empty(t, changes(1, 1<<40, 10))
 	require.Len(t, changes(2, 0, 1000), 2, "the third would be too much at once")
 	require.Equal(t, "c", changes(2, 2, 1000)[0].ID)
-	log, err := b.Store.DocumentLog(b.ctx(), fleet.DocumentLogQuery{Documents: []fleet.DocumentName{{Kind: fleet.KindCluster}, {Kind: fleet.KindNamespace}}, Before: 3, Limit: 1000})
-	require.NoError(t, err)
-	require.Len(t, log.Changes, 3, "all of revision 2, and then the page is full")
+	documents := []fleet.DocumentName{{Kind: fleet.KindCluster}, {Kind: fleet.KindNamespace}}
+	for _, unknown := range []int{0, 300} { // documents are found in another way where there are many
+		for i := range unknown {
+			documents = append(documents, fleet.DocumentName{Kind: fleet.KindNamespace, ID: fmt.Sprint("unknown-", i)})
+		}
+		log, err := b.Store.DocumentLog(b.ctx(), fleet.DocumentLogQuery{Documents: documents, Before: 3, Limit: 1000})
+		require.NoError(t, err)
+		require.Len(t, log.Changes, 3, "all of revision 2, and then the page is full")
+	}
 	require.Equal(t, []fleet.Change{remove(fleet.KindNamespace, "00", all[0].After), update(fleet.KindNamespace, "01", all[1].After, body(`{}`))}, changes(3, 0, 10))
 	require.Empty(t, changes(4, 0, 10), "it changes nothing")
 	require.Empty(t, changes(5, 0, 10), "there is none")

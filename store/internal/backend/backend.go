@@ -136,6 +136,10 @@ const (
 		ORDER BY c.revision DESC`
 )
 
+// SelectRevisionRange are the changes of all documents from revision $1 on and before $2, newest first, as in SelectRevisions.
+const SelectRevisionRange = `SELECT c.kind, c.id, c.revision, coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0))
+	FROM changes c WHERE c.revision >= $1 AND c.revision < $2 ORDER BY c.revision DESC`
+
 // SelectIDs are the ids of the documents of kind $1 that the log has changes of. It goes from one id to the next by the index,
 // however many changes there are.
 const SelectIDs = `WITH RECURSIVE ids(id) AS (

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -58,44 +59,112 @@ func documentLog(ctx context.Context, tx Tx, h HeadRow, q fleet.DocumentLogQuery
 	return log, nil
 }
 
+// maxSeeks is how many documents have their changes looked up by document. Of more, they are found by going back through all changes.
+const maxSeeks = 256
+
+// documentRevision is one change of one document.
+type documentRevision struct {
+	fleet.DocumentName
+	revision fleet.Revision
+	bytes    int64
+}
+
+func (d *documentRevision) scan(ctx context.Context, rows Rows) error {
+	store.Touch(ctx)
+	return rows.Scan(&d.Kind, &d.ID, &d.revision, &d.bytes)
+}
+
 // newestRevisions returns the oldest of the revisions that fit into a page, and the documents that changed from then on.
 func newestRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.DocumentName, q fleet.DocumentLogQuery) (first fleet.Revision, changed []fleet.DocumentName, err error) {
-	type change struct {
-		fleet.DocumentName
-		revision fleet.Revision
-		bytes    int64
+	var all []documentRevision
+	if len(documents) > maxSeeks {
+		all, err = scanRevisions(ctx, tx, h, documents, q)
+	} else {
+		err = tx.EachDocument(ctx, documents, backend.SelectRevisions, []any{int64(q.Before), int64(h.Oldest), int64(q.Limit)}, func(rows Rows) error {
+			var c documentRevision
+			err := c.scan(ctx, rows)
+			all = append(all, c)
+			return err
+		})
 	}
-	var all []change
-	err = tx.EachDocument(ctx, documents, backend.SelectRevisions, []any{int64(q.Before), int64(h.Oldest), int64(q.Limit)}, func(rows Rows) error {
-		var c change
-		store.Touch(ctx)
-		err := rows.Scan(&c.Kind, &c.ID, &c.revision, &c.bytes)
-		all = append(all, c)
-		return err
-	})
 	if err != nil {
 		return 0, nil, err
 	}
-	slices.SortFunc(all, func(a, b change) int { return cmp.Compare(b.revision, a.revision) })
-	revisions, size := 0, int64(0)
-	for i := 0; i < len(all); {
-		revision, bytes := all[i].revision, int64(0)
-		for ; i < len(all) && all[i].revision == revision; i++ {
-			bytes += all[i].bytes
-		}
-		if size += bytes; revisions == q.Limit || revisions > 0 && size > backend.PageBytes {
+	slices.SortFunc(all, func(a, b documentRevision) int { return cmp.Compare(b.revision, a.revision) })
+	var page revisionPage
+	for i := range all {
+		if !page.add(all[i], q.Limit) {
 			break
 		}
-		revisions, first = revisions+1, revision
 	}
 	seen := map[fleet.DocumentName]bool{}
 	for _, c := range all {
-		if c.revision >= first && !seen[c.DocumentName] {
+		if c.revision >= page.first && !seen[c.DocumentName] {
 			seen[c.DocumentName] = true
 			changed = append(changed, c.DocumentName)
 		}
 	}
-	return first, changed, nil
+	return page.first, changed, nil
+}
+
+var errFull = errors.New("the page is full")
+
+// scanRevisions returns the newest changes of some documents, newest first: those of a page, and maybe more. It reads the names of
+// all changes, from one range of revisions to the one before.
+func scanRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.DocumentName, q fleet.DocumentLogQuery) (all []documentRevision, err error) {
+	wanted := make(map[fleet.DocumentName]bool, len(documents))
+	for _, name := range documents {
+		wanted[name] = true
+	}
+	var page revisionPage
+	oldest := max(h.Oldest, 1)
+	for end := min(q.Before, h.Revision+1); end > oldest; {
+		begin := max(oldest, end-fleet.Revision(q.Limit))
+		rows, err := tx.Query(ctx, backend.SelectRevisionRange, int64(begin), int64(end))
+		if err != nil {
+			return nil, err
+		}
+		err = Each(rows, func(rows Rows) error {
+			var c documentRevision
+			if err := c.scan(ctx, rows); err != nil || !wanted[c.DocumentName] {
+				return err
+			}
+			if all = append(all, c); !page.add(c, q.Limit) {
+				return errFull
+			}
+			return nil
+		})
+		if errors.Is(err, errFull) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		end = begin
+	}
+	return all, nil
+}
+
+// revisionPage is how many of the newest revisions fit into a page.
+type revisionPage struct {
+	first, previous fleet.Revision // the oldest revision of the page, and the one that was added before it
+	revisions       int
+	size            int64
+}
+
+// add adds the next change, in descending order of revisions. False: its revision does not fit.
+func (p *revisionPage) add(c documentRevision, limit int) bool {
+	if c.revision != p.first {
+		if p.revisions == limit {
+			return false
+		}
+		p.first, p.previous, p.revisions = c.revision, p.first, p.revisions+1
+	}
+	if p.size += c.bytes; p.size > backend.PageBytes && p.revisions > 1 {
+		p.first = p.previous
+		return false
+	}
+	return true
 }
 
 // expand replaces names of kinds by the names of their documents, and removes duplicates.

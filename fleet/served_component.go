@@ -1,0 +1,237 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// maxServedChanges is how many different changes of a component's input one revision shows.
+const maxServedChanges = 10
+
+// componentPast is the past of the documents that the input of one component is made of, on every cluster.
+type componentPast struct {
+	component string
+	list      *assigned
+	work      work
+	// view is the fleet at a revision. Of the clusters in pending it may be too new: a revision that changes nothing but clusters
+	// is compared without a State of its own.
+	view    *State
+	pending Documents
+}
+
+func (p *componentPast) start(at Revision, history DocumentHistory) error {
+	if at >= p.view.Revision() {
+		return nil
+	}
+	past, err := history.Past(PastQuery{At: at, UpTo: p.view.Revision()})
+	if err == nil {
+		p.view, _, err = p.view.withBodies(past)
+	}
+	return err
+}
+
+// documents are all that an input may be made of: another cluster, layer or component may have had a part in it earlier.
+func (p *componentPast) documents() []DocumentName {
+	return []DocumentName{{Kind: KindCluster}, {Kind: KindComponent}, {Kind: KindLayer}}
+}
+
+func (p *componentPast) back(changes []DocumentChange) (servedStep, error) {
+	c := &componentChange{
+		component: p.component, list: p.list, effects: &effects{base: p.view, next: p.view}, shown: map[string]bool{},
+		effect: api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: []string{}},
+	}
+	var err error
+	if slices.ContainsFunc(changes, func(ch DocumentChange) bool { return ch.Kind != KindCluster }) {
+		err = p.backOverAll(changes, c)
+	} else {
+		err = p.backOverClusters(changes, c)
+	}
+	step := servedStep{clusters: c.clusters, compared: c.compared, size: c.effects.size}
+	step.own = slices.ContainsFunc(changes, func(ch DocumentChange) bool { return ch.Kind == KindComponent && ch.ID == p.component })
+	if c.clusters > 0 {
+		step.effect = map[string]api.EndpointEffect{p.list.endpoint: c.effect}
+	}
+	return step, err
+}
+
+// backOverClusters goes back over a revision that changed only clusters.
+func (p *componentPast) backOverClusters(changes []DocumentChange, c *componentChange) error {
+	var layers *layering
+	if p.view.layers != nil {
+		layers = &layering{rising: p.view.layers.rising, stacks: map[string]*stack{}}
+	}
+	for _, ch := range changes {
+		was, err := p.cluster(layers, ch.ID, ch.Before)
+		if err != nil {
+			return err
+		}
+		is, err := p.cluster(layers, ch.ID, ch.After)
+		if err == nil {
+			err = c.add(was, is)
+		}
+		if err != nil {
+			return err
+		}
+		p.pending.Set(ch.Kind, ch.ID, ch.Before)
+	}
+	return nil
+}
+
+// cluster is a cluster with everything that it has by a document and the layers of the view; nil: there was none.
+func (p *componentPast) cluster(layers *layering, id string, body []byte) (*Effective, error) {
+	if body == nil {
+		return nil, nil //nolint:nilnil // there was no such cluster
+	}
+	doc, err := p.view.kinds.document(Record{Kind: KindCluster, ID: id, Body: body})
+	switch {
+	case err != nil:
+		return nil, err
+	case layers == nil:
+		return doc.alone, nil
+	}
+	matched := layers.match(p.view.kinds, doc, nil, &layering{}, nil)
+	if len(matched.layers) == 0 {
+		return doc.alone, nil
+	}
+	return p.view.kinds.effective(doc, layers.stack(p.view.kinds, matched, p.view.layers)), nil
+}
+
+// backOverAll goes back over any revision.
+func (p *componentPast) backOverAll(changes []DocumentChange, c *componentChange) error {
+	next, _, err := p.view.withBodies(p.pending)
+	if err != nil {
+		return err
+	}
+	p.pending = Documents{}
+	previous, others := Documents{}, Commit{}
+	for _, ch := range changes {
+		if previous.Set(ch.Kind, ch.ID, ch.Before); ch.Kind != KindCluster {
+			others.Changes = append(others.Changes, ch.Change)
+		}
+	}
+	older, edits, err := next.withBodies(previous)
+	if err != nil {
+		return err
+	}
+	p.view = older
+	if !p.concerned(older, next, changes) {
+		return nil
+	}
+	c.effects.base, c.effects.next = older, next
+	for id := range previous[KindCluster] {
+		if err := c.add(older.servedTo(id), next.servedTo(id)); err != nil {
+			return err
+		}
+	}
+	r := Result{Commit: others, State: next, base: older, relayered: next.relayered(older, edits), work: p.work}
+	hit, err := r.affected(true)
+	if err != nil {
+		return err
+	}
+	for _, a := range hit {
+		if _, edited := previous[KindCluster][a.id]; edited {
+			continue
+		}
+		runtime.Gosched() // polls go first
+		if err := p.work.stopped(); err != nil {
+			return err
+		}
+		if err := c.add(a.before, a.after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// concerned reports whether changes between two States may change the component's input on any cluster.
+func (p *componentPast) concerned(older, next *State, changes []DocumentChange) bool {
+	names := map[string]bool{p.component: true}
+	for _, s := range []*State{older, next} {
+		if doc := s.docs[KindComponent][p.component]; doc != nil {
+			for _, id := range p.list.dependsOn(doc) {
+				names[id] = true
+			}
+		}
+	}
+	mentioned := func(body []byte) bool {
+		for id := range names {
+			if bytes.Contains(body, []byte(`"`+id+`"`)) {
+				return true
+			}
+		}
+		return false
+	}
+	return slices.ContainsFunc(changes, func(ch DocumentChange) bool {
+		switch ch.Kind {
+		case KindComponent:
+			return names[ch.ID]
+		case KindLayer:
+			return mentioned(ch.Before) || mentioned(ch.After)
+		}
+		return true
+	})
+}
+
+// componentChange collects what one revision changed in the component's input.
+type componentChange struct {
+	component string
+	list      *assigned
+	effects   *effects
+	effect    api.EndpointEffect
+	shown     map[string]bool // the texts of the changes in effect
+	clusters  int
+	compared  int
+}
+
+// add compares the component's input on one cluster.
+func (c *componentChange) add(was, is *Effective) error {
+	c.compared++
+	before, err := c.input(c.effects.base, was)
+	if err != nil {
+		return err
+	}
+	after, err := c.input(c.effects.next, is)
+	switch {
+	case err != nil || before == nil && after == nil:
+		return err
+	case after == nil:
+		c.clusters++
+		c.effect.Removed = []string{c.component}
+		return nil
+	}
+	d, err := c.effects.difference(c.list, c.component, before, after)
+	if err != nil || d.text == "" {
+		return err
+	}
+	c.clusters++
+	if c.shown[d.text] || len(c.shown) == maxServedChanges {
+		return nil
+	}
+	c.shown[d.text] = true
+	if d.added != nil {
+		c.effect.Added = append(c.effect.Added, d.added)
+	} else {
+		c.effect.Changed = append(c.effect.Changed, d.change)
+	}
+	return nil
+}
+
+// input is the component's input on a cluster; nil: it has none, or its list could not be served.
+func (c *componentChange) input(s *State, e *Effective) (any, error) {
+	if e == nil {
+		return nil, nil //nolint:nilnil // see above
+	}
+	if _, has := c.list.switched(e, c.component); !has {
+		return nil, nil //nolint:nilnil // see above
+	}
+	found, err := inputsByID(s, e, c.list, map[string]bool{c.component: true})
+	if broken, ok := errors.AsType[*Error](err); ok && broken.Code == CodeUnresolved {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return found.byID[c.component], err
+}
