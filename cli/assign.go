@@ -343,7 +343,7 @@ func (v verbs) assignWithValues(c *cli.Context, a assignment, on targets, values
 func (v verbs) unassignCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "unassign",
-		Usage:     fmt.Sprintf("Take a %s off clusters, where Flux then removes %s", v.title, v.gone),
+		Usage:     fmt.Sprintf("Unassign a %s from clusters; Flux then removes %s", v.title, v.gone),
 		ArgsUsage: "NAME " + assigningUsage,
 		Flags:     slices.Concat(assigningFlags(), []cli.Flag{yesFlag()}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -354,7 +354,7 @@ func (v verbs) unassignCommand() *cli.Command {
 			_, single := on.one()
 			return v.onTargets(c, on, change{
 				operations: on.planner(v.assigning("unassign"), withID(v.noun, id, nil)),
-				what:       fmt.Sprintf("take the %s %q off %s, where Flux then removes %s", v.title, id, on, v.gone),
+				what:       fmt.Sprintf("unassign the %s %q from %s; Flux then removes %s", v.title, id, on, v.gone),
 				scriptsMay: single,
 			}, func(conn client, cluster, hash string) (answer, error) {
 				return receive(v.api.unassign(c.Context, conn, cluster, id, append(writeEdits(c), planned(hash))...))

@@ -29,8 +29,8 @@ func plannedFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "plan", Usage: "show what would happen to which cluster, and change nothing; exit code 0: nothing, 1: something, 3: an error"},
 		fullFlag(),
 	}, renderedFlags(), []cli.Flag{
-		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls no more than `N` things because of it; confirms what the server wants confirmed"},
-		&cli.StringSliceFlag{Name: "confirm", Usage: "take things off clusters of this protected `ENVIRONMENT`, too; repeat for more"},
+		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls at most `N` things because of it; this confirms a change for which the server requires confirmation"},
+		&cli.StringSliceFlag{Name: "confirm", Usage: "also remove things from clusters of this protected `ENVIRONMENT`; repeat for more"},
 		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
 	}))
 }

@@ -49,7 +49,7 @@ var components = noun{
 		return []filter{{&cli.StringFlag{Name: "component-version", Usage: "only entries with this `VERSION`"}, "component_version"}}
 	},
 	assignable: &assignable{
-		word: "component", gone: "it; its patches go too", scriptsMay: true,
+		word: "component", gone: "it, and its patches are deleted", scriptsMay: true,
 		overrides: assignmentSettings, assigned: slices.Concat(componentSettings, former(assignmentSettings[1:])), values: true,
 		inputs: inputType{
 			name:     "platform-components",

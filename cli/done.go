@@ -104,7 +104,7 @@ func (op operation) sentence(on int) (subject, verb string) {
 		return op.where(on), "filled with shared settings"
 	}
 	verb = map[string]string{
-		"assign": "assigned to", "unassign": "taken off", "set": "changed on", "patch": "patched on", "apply": "patched on", "relinquish": "relinquished on",
+		"assign": "assigned to", "unassign": "unassigned from", "set": "changed on", "patch": "patched on", "apply": "patched on", "relinquish": "relinquished on",
 	}[name[:max(0, strings.IndexByte(name, '_'))]]
 	if enabled, ok := op["enabled"].(bool); ok && name == "set_component" {
 		verb = map[bool]string{true: "enabled on", false: "disabled on"}[enabled]

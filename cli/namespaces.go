@@ -17,7 +17,7 @@ var namespaces = noun{
 	fields: []field{
 		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; the labels given replace all"),
 		mapField("annotation", "annotations", "annotation `KEY=VALUE`; repeat for more; the annotations given replace all"),
-		textField("deletion-policy", "deletion_policy", "`POLICY` when it is taken off a cluster: delete it with everything in it, or orphan it"),
+		textField("deletion-policy", "deletion_policy", "`POLICY` when it is unassigned from a cluster: delete it with everything in it, or orphan it"),
 	},
 	view: view{
 		header: []string{"ID", "DELETION", "LABELS", "REVISION", "ANNOTATIONS", "UPDATED"},

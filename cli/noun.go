@@ -43,7 +43,7 @@ type assignable struct {
 	overrides  []field // settings of an assignment, as create has them beside the fields of the definition
 	assigned   []field // the same, as assign has them; nil: overrides
 	values     bool    // assign takes values to patch, too
-	gone       string  // what Flux removes from a cluster that it is taken off
+	gone       string  // what Flux removes from a cluster after unassign
 	scriptsMay bool    // without a terminal, deleting it needs no --yes
 	inputs     inputType
 }

@@ -129,7 +129,7 @@ func (s *session) planText(plan api.Plan, made *renderedPlan, style planStyle) s
 		w.nothingComes(plan, made)
 	}
 	if plan.ConfirmationRequired {
-		w.linef("%s", w.paint(render.Red, "The server wants this confirmed: at a terminal, with --max-removals, or with the plan's hash."))
+		w.linef("%s", w.paint(render.Red, "Confirmation required: at a terminal, with --max-removals, or with the plan hash."))
 		if plan.ConfirmationReason != "" {
 			w.linef("%s", render.Printable("Because "+plan.ConfirmationReason+"."))
 		}

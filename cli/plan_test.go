@@ -179,7 +179,7 @@ func TestPlanForPeople(t *testing.T) {
 		"Documents: update cluster/c1, update cluster/c2\n" +
 		"2 documents would change; inputs of 2 clusters: 2 added, 4 changed, 2 removed.\n" +
 		"\x1b[31mFlux would uninstall 4 things.\x1b[0m\n" +
-		"\x1b[31mThe server wants this confirmed: at a terminal, with --max-removals, or with the plan's hash.\x1b[0m\n" +
+		"\x1b[31mConfirmation required: at a terminal, with --max-removals, or with the plan hash.\x1b[0m\n" +
 		"Because 4 are more than 3.\n" +
 		"Plan hash abc, made at revision 4.\n"
 	if got.stdout != want || got.code != 1 {

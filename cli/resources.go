@@ -38,7 +38,7 @@ func resourcesOf(of api.ResourceType) noun {
 		fields:  specFields("set", "spec", "", properties),
 		view:    properties.view(true),
 		assignable: &assignable{
-			word: id, gone: "what was made of it", overrides: specFields("override", "overrides", " on these clusters, instead of what the definition says; those given replace all", properties),
+			word: id, gone: "the objects made from it", overrides: specFields("override", "overrides", " on these clusters, instead of what the definition says; those given replace all", properties),
 			inputs: inputType{
 				name: id, template: template, wrong: wrong,
 				poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {

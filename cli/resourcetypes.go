@@ -67,7 +67,7 @@ func (s *session) resourceTypeCommand() *cli.Command {
 	remove.Usage = "Delete a resource type of which there are no definitions"
 	for _, f := range remove.Flags {
 		if flag, ok := f.(*cli.BoolFlag); ok && flag.Name == "cascade" {
-			flag.Usage = "delete its definitions, and take them off every cluster, in the same change"
+			flag.Usage = "delete its definitions, and unassign them from every cluster, in the same change"
 		}
 	}
 	return v.documentCommand(remove)

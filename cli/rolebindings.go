@@ -35,7 +35,7 @@ var roleBindings = noun{
 		}),
 	},
 	assignable: &assignable{
-		word: "role binding", gone: "the rights it gives",
+		word: "role binding", gone: "the rights that it grants",
 		inputs: inputType{
 			name:     "rolebindings",
 			template: charts.RoleBindings,

@@ -384,7 +384,7 @@ func (v verbs) deleteCommand() *cli.Command {
 		Usage:     "Delete a " + v.title + " that no cluster uses",
 		ArgsUsage: "NAME",
 		Flags: slices.Concat([]cli.Flag{
-			&cli.BoolFlag{Name: "cascade", Usage: "take it off every cluster that uses it, in the same change"},
+			&cli.BoolFlag{Name: "cascade", Usage: "unassign it from every cluster that uses it, in the same change"},
 			yesFlag(),
 		}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
