@@ -121,16 +121,18 @@ func TestEveryPageIsInTheSite(t *testing.T) {
 	require.ElementsMatch(t, there, listed)
 }
 
-// TestExtendingNamesWhatExists: the rows of docs/extending.md are | [path](../path) | `name`, `name` | what to do |.
-func TestExtendingNamesWhatExists(t *testing.T) {
+// TestChecklistsNameWhatExists: the rows of the checklists are | [path](path) | `name`, `name` | what to do |.
+func TestChecklistsNameWhatExists(t *testing.T) {
 	t.Parallel()
 	row := regexp.MustCompile(`(?m)^\| \[[^\]]+\]\(([^)]+)\) \| ([^|]+) \|`)
-	rows := row.FindAllStringSubmatch(read(t, "extending.md"), -1)
-	require.NotEmpty(t, rows)
-	for _, m := range rows {
-		text := read(t, filepath.FromSlash(m[1]))
-		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(m[2], -1) {
-			require.Regexp(t, `(^|\W)`+regexp.QuoteMeta(name[1])+`(\W|$)`, text, "docs/extending.md: %s has no %s", m[1], name[1])
+	for _, page := range []string{"extending.md", filepath.Join(root, "CONTRIBUTING.md")} {
+		rows := row.FindAllStringSubmatch(read(t, page), -1)
+		require.NotEmpty(t, rows)
+		for _, m := range rows {
+			text := read(t, filepath.Join(filepath.Dir(page), filepath.FromSlash(m[1])))
+			for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(m[2], -1) {
+				require.Regexp(t, `(^|\W)`+regexp.QuoteMeta(name[1])+`(\W|$)`, text, "%s: %s has no %s", page, m[1], name[1])
+			}
 		}
 	}
 }
